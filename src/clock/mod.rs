@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 pub use crate::clock::chance::{Random, Seed, restore_random, save_random};
@@ -22,11 +23,13 @@ pub use crate::clock::instant::{Instant, Now};
 use crate::snapshot::SavedClock;
 
 /// How a clock moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
 pub enum ClockMode {
-    /// With the machine.
+    // With the machine.
     Real,
-    /// Only by `advance`.
+    // Only by `advance`.
     Frozen,
 }
 

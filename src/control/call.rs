@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use hyper::Method;
 use hyper::body::Bytes;
+use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -78,6 +79,15 @@ impl Call {
             _ => None,
         };
         Ok(in_body.or_else(|| self.query("key")))
+    }
+
+    /// Whether the answer is to be text: `Accept` names `text/plain` before JSON and before anything else that JSON satisfies.
+    pub(super) fn wants_text(&self) -> bool {
+        let accepted = self.parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let mut types = accepted.flat_map(|value| value.split(',')).filter_map(|range| range.split(';').next());
+        let known =
+            types.find(|media| matches!(media.trim(), "text/plain" | "application/json" | "application/*" | "*/*"));
+        known.is_some_and(|media| media.trim() == "text/plain")
     }
 
     fn is_object(&self) -> bool {

@@ -11,7 +11,7 @@ use super::api::{self, NewMode, time};
 use super::call::{Call, Input, duration, timeout};
 use super::scope::{scope_or_all, whose};
 use super::{Control, ControlError};
-use crate::clock::{ClockMode, Now};
+use crate::clock::Now;
 use crate::contract::error::ErrorKind;
 use crate::duration::duration_text;
 use crate::engine::Mover;
@@ -166,10 +166,7 @@ fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
 pub(super) fn shown(mover: &Mover, now: Now, redactor: Redactor<'_>) -> api::Clock {
     let workspace = mover.workspace.as_ref();
     api::Clock {
-        mode: match mover.clock().mode() {
-            ClockMode::Real => api::ClockMode::Real,
-            ClockMode::Frozen => api::ClockMode::Frozen,
-        },
+        mode: mover.clock().mode(),
         now: time(now.wall),
         workspace: workspace.map(|workspace| workspace.id().into()),
         key: workspace.map(|workspace| redactor.key(workspace.name()).into_owned()),

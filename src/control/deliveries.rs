@@ -15,10 +15,10 @@ use super::requests::{shown_body, shown_headers};
 use super::scope::{scope, scope_or_all};
 use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
-use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus, DeliveryStore};
+use crate::engine::deliveries::{DeliveryRecord, DeliveryStore};
 use crate::engine::sink;
 use crate::redact::Redactor;
-use crate::workspace::{AttemptOutcome, AttemptRecord, Forgery, Registry};
+use crate::workspace::{AttemptOutcome, AttemptRecord, Registry};
 
 pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Result<Page<Delivery>, ControlError> {
     let query = &input.query;
@@ -193,25 +193,13 @@ fn with<A>(delivery: &DeliveryRecord, attempts: A, registry: &Registry, redactor
         url: delivery.planned.url.to_string(),
         workspace: workspace.as_ref().map(|workspace| workspace.id().into()),
         created_at: api::time(delivery.event.created_at),
-        status: status(delivery.status),
+        status: delivery.status,
         attempts,
         last: delivery.attempts.last().map(|attempt| outcome(&attempt.outcome, redactor)),
         next_attempt_in_ms: delivery.next.map(|due| due.since(instant).into()),
         note: delivery.note.clone(),
         damage: delivery.event.damage.as_deref().map(str::to_owned),
-        forgery: delivery.forgery().map(|forgery| match forgery {
-            Forgery::Accepted => api::Forgery::Accepted,
-            Forgery::Refused => api::Forgery::Refused,
-        }),
-    }
-}
-
-pub(super) fn status(status: DeliveryStatus) -> api::DeliveryStatus {
-    match status {
-        DeliveryStatus::Pending => api::DeliveryStatus::Pending,
-        DeliveryStatus::Delivered => api::DeliveryStatus::Delivered,
-        DeliveryStatus::Exhausted => api::DeliveryStatus::Exhausted,
-        DeliveryStatus::Cancelled => api::DeliveryStatus::Cancelled,
+        forgery: delivery.forgery(),
     }
 }
 

@@ -20,6 +20,7 @@ mod metrics;
 mod page;
 mod profile;
 mod progress;
+pub(crate) mod render;
 mod reply;
 mod requests;
 mod route;

@@ -162,7 +162,11 @@ fn responses(route: &Route, described: &Described, has_bodies: bool) -> Value {
         COMMON.into_iter().chain(guarded).chain(reads).map(|(status, _)| (status.to_string(), reference(status)));
     let error = |text: &str| answer(text, "application/json", &described.error, has_bodies);
     let own = route.errors.iter().map(|(status, text)| (status.to_string(), error(text)));
-    let done = [("200".to_owned(), answer("Done.", media, &described.answer, has_bodies))];
+    let mut done = answer("Done.", media, &described.answer, has_bodies);
+    if route.has_text && has_bodies {
+        done["content"]["text/plain"] = json!({ "schema": { "type": "string" } });
+    }
+    let done = [("200".to_owned(), done)];
     in_order(errors.chain(own).chain(done))
 }
 

@@ -35,7 +35,23 @@ pub(super) fn assumed(control: &Control, name: Option<&str>) -> List<Assumption>
 }
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result<api::Profile, ControlError> {
-    Ok(settings(control, scope_or_all(control, input)?.key().as_deref()))
+    let query = &input.query;
+    let is_changed = match query.changed.as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => {
+            let found = other.escape_debug();
+            return Err(ControlError::invalid(format!("changed: expected true or false, found `{found}`")));
+        }
+    };
+    let mut profile = settings(control, scope_or_all(control, input)?.key().as_deref());
+    let prefix = query.prefix.as_deref().unwrap_or_default();
+    profile.data.retain(|row| row.knob.starts_with(prefix));
+    if profile.data.is_empty() {
+        return Err(ControlError::not_found(format!("no setting begins with `{}`", prefix.escape_debug())));
+    }
+    profile.data.retain(|row| !is_changed || row.source != "default");
+    Ok(profile)
 }
 
 /// The settings of a key, or of every key without its own.

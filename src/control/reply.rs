@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::api::{self, ErrorText};
 use crate::contract::error::ErrorKind;
 use crate::engine::deliveries::Full;
-use crate::http::answer::{JSON, answer_in_pieces, header_value};
+use crate::http::answer::{JSON, answer, answer_in_pieces, header_value};
 use crate::http::outgoing::Outgoing;
 use crate::memory::Pieces;
-use crate::redact::Redactor;
+use crate::redact::{Redactor, visible_lines};
 
 /// Why serializing cannot fail.
 const SERIALISES: &str = "texts and numbers always serialise";
@@ -39,6 +39,12 @@ impl Reply {
     /// JSON with status 200, in which credentials are masked unless `is_plain`.
     pub(super) fn shown<T: Serialize>(body: &T, is_plain: bool) -> Self {
         Self(Content::Shown { body: serde_json::to_value(body).expect(SERIALISES), is_plain })
+    }
+
+    /// Text with status 200.
+    pub(super) fn text(text: &str) -> Self {
+        let media = HeaderValue::from_static("text/plain; charset=utf-8");
+        Self::of(answer(StatusCode::OK, media, visible_lines(text).into_owned()))
     }
 
     /// JSON in which nothing is masked, with status 200. Written at once: for what is large.
@@ -152,14 +158,14 @@ impl ControlError {
         let refusal = *self.0;
         let mut body = serde_json::to_value(&refusal.body).expect(SERIALISES);
         redactor.value(&mut body);
-        let mut answer = response(refusal.status, &body);
+        let mut refused = response(refusal.status, &body);
         if let Some(allow) = refusal.allow {
-            answer.headers_mut().insert(ALLOW, header_value(&allow));
+            refused.headers_mut().insert(ALLOW, header_value(&allow));
         }
         if refusal.status == StatusCode::UNAUTHORIZED {
-            answer.headers_mut().insert(hyper::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            refused.headers_mut().insert(hyper::header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        answer
+        refused
     }
 }
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use hyper::Method;
 use percent_encoding::percent_decode_str;
+use serde::Deserialize as _;
 
 use super::api::{Endpoint, Form};
 use super::call::{Call, Input};
+use super::render::Text as _;
 use super::{Control, ControlError, Reply};
 use crate::tasks::Lane;
 
@@ -47,6 +49,8 @@ pub(super) struct Route {
     pub(super) most_bytes: Option<usize>,
     /// Whether the body may be TOML instead of JSON.
     pub(super) takes_toml: bool,
+    /// Whether the answer may be text instead of JSON.
+    pub(super) has_text: bool,
     /// Errors besides those that every call can return.
     pub(super) errors: &'static [(u16, &'static str)],
 }
@@ -64,6 +68,7 @@ impl Route {
             is_open: false,
             most_bytes: None,
             takes_toml: false,
+            has_text: false,
             errors: &[],
         }
     }
@@ -95,9 +100,9 @@ impl Route {
 pub(super) fn at_once<E: Endpoint>(handler: fn(&Control, &Input<E>) -> Result<E::Answer, ControlError>) -> Route {
     let answer = move |control: &Control, call: Call| {
         let input = Input::read(call)?;
-        Ok(reply::<E>(handler(control, &input)?).written(input.redactor()))
+        Ok(reply::<E>(&handler(control, &input)?, &input))
     };
-    Route::new::<E>(Handler::Beside(Box::new(answer)))
+    Route { has_text: E::PATH != "openapi.json", ..Route::new::<E>(Handler::Beside(Box::new(answer))) }
 }
 
 /// A call that waits for something.
@@ -109,10 +114,10 @@ pub(super) fn waits<E: Endpoint, F: Future<Output = Result<E::Answer, ControlErr
             let input = Arc::new(Input::read(call)?);
             let answer = handler(Arc::clone(&control), Arc::clone(&input)).await?;
             // Serializing a large answer takes a while.
-            Ok(control.blocking.run(Lane::Change, move || reply::<E>(answer).written(input.redactor())).await)
+            Ok(control.blocking.run(Lane::Change, move || reply::<E>(&answer, &input)).await)
         })
     };
-    Route::new::<E>(Handler::Waits(Box::new(answer)))
+    Route { has_text: true, ..Route::new::<E>(Handler::Waits(Box::new(answer))) }
 }
 
 /// A call that answers at once, and whose body or answer is not JSON of its type.
@@ -124,7 +129,16 @@ pub(super) fn raw<E: Endpoint>(handler: fn(&Control, &Call) -> Result<Reply, Con
     Route::new::<E>(Handler::Beside(Box::new(answer)))
 }
 
-/// An answer of a typed call.
-fn reply<E: Endpoint>(answer: E::Answer) -> Reply {
-    Reply::shown(&answer, E::FORM == Form::Plain)
+/// An answer of a typed call: JSON, or text if the caller wants it. What is masked in one is masked in the other.
+pub(super) fn reply<E: Endpoint>(answer: &E::Answer, call: &Call) -> Reply {
+    if !call.wants_text() {
+        return Reply::shown(answer, E::FORM == Form::Plain).written(call.redactor());
+    }
+    if E::FORM == Form::Plain {
+        return Reply::text(&answer.text());
+    }
+    let mut value = serde_json::to_value(answer).expect("texts and numbers always serialise");
+    call.redactor().value(&mut value);
+    let masked = E::Answer::deserialize(value).expect("masking changes texts alone");
+    Reply::text(&masked.text())
 }

@@ -7,8 +7,8 @@ use hyper::Method;
 
 use super::api;
 use super::call::Call;
-use super::route::{Handler, Route, Waiting, at_once, raw, waits};
-use super::{Control, ControlError, PREFIX, Reply};
+use super::route::{Handler, Route, Waiting, at_once, raw, reply, waits};
+use super::{Control, ControlError, PREFIX};
 use super::{
     clock, deliveries, events, explain, findings, metrics, profile, requests, run, scenarios, snapshot, stream,
     subscriptions, system, verification,
@@ -18,7 +18,7 @@ use crate::contract::routes::allow;
 
 /// Every call; `openapi.json` describes them in this order.
 pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    let health = |control: &Control, _: Call| Ok(Reply::masked(&system::health(control)));
+    let health = |control: &Control, call: Call| Ok(reply::<api::Health>(&system::health(control), &call));
     let snapshot = |control: Arc<Control>, call: Call| -> Waiting {
         Box::pin(async move {
             call.query_as::<api::Nothing>()?;
@@ -27,7 +27,7 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     };
     let no_authority = &[(404, "There is none without --tls self-signed.")];
     vec![
-        Route { is_open: true, ..Route::new::<api::Health>(Handler::Here(Box::new(health))) },
+        Route { is_open: true, has_text: true, ..Route::new::<api::Health>(Handler::Here(Box::new(health))) },
         Route { is_open: true, errors: no_authority, ..raw::<api::CaPem>(|control, _| system::ca_pem(control)) },
         at_once(profile::assumptions),
         at_once(profile::show),
@@ -58,7 +58,7 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         waits(deliveries::redeliver),
         at_once::<api::ListScenarios>(|control, input| Ok(scenarios::list(control, input.redactor()))),
         at_once(scenarios::show),
-        Route { takes_toml: true, ..raw::<api::PutScenario>(scenarios::put) },
+        Route { takes_toml: true, has_text: true, ..raw::<api::PutScenario>(scenarios::put) },
         at_once(scenarios::remove),
         at_once(scenarios::reload),
         at_once(scenarios::activate),

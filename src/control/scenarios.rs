@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::api::{self, Activated, Added, KeyList, Reloaded, Removed, ScenarioState, ScenarioWhole, Scenarios, Span};
 use super::call::{Call, Input};
+use super::route::reply;
 use super::scope::whose;
 use super::{Control, ControlError, Reply};
 use crate::diagnostic::Diagnostic;
@@ -106,7 +107,8 @@ pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError>
     let now = control.registry.clock().now().instant;
     let (generation, warnings) =
         control.library.put_inline(&call.segment, &text, now).map_err(|found| refused(&found))?;
-    Ok(Reply::masked(&Added { name: call.segment.clone(), generation, diagnostics: shown(&warnings) }))
+    let added = Added { name: call.segment.clone(), generation, diagnostics: shown(&warnings) };
+    Ok(reply::<api::PutScenario>(&added, call))
 }
 
 /// A scenario as JSON, without the `key` that every body may contain.

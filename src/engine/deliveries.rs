@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use super::held::{DELIVERY, Held, MOST_BYTES};
@@ -33,16 +33,15 @@ pub enum Full {
 }
 
 /// The status of a delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryStatus {
-    /// An attempt is running or due.
     Pending,
-    /// The receiver answered 2xx.
     Delivered,
-    /// The last attempt failed.
+    // The last attempt failed.
     Exhausted,
-    /// Given up: the subscription was disabled or deleted, or the emulator stopped.
+    // Given up: the subscription was disabled or deleted, or the emulator stopped.
     Cancelled,
 }
 

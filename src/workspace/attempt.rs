@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{EventRecord, PlannedDelivery};
 use crate::clock::Instant;
@@ -61,12 +61,14 @@ impl AttemptRecord {
     }
 }
 
-/// How a receiver answered a forged delivery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a receiver did with a forged delivery.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
 pub enum Forgery {
-    /// It answered 2xx, so it does not verify signatures.
+    // It answered 2xx, so it does not verify signatures.
     Accepted,
-    /// It answered 4xx, as it should.
+    // It answered 4xx, as it should.
     Refused,
 }
 

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{DurationInput, Empty, Form, KeyField, Nothing, Time, WorkspaceId, endpoint};
+pub(crate) use crate::clock::ClockMode;
+use crate::control::render::{Text, cell};
+use crate::wording::counted;
 
 endpoint! {
     /// The emulator's time, or that of one key.
@@ -32,15 +35,6 @@ pub(crate) struct Clock {
     /// Whether it shows the emulator's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) follows: Option<bool>,
-}
-
-/// The mode of a clock.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ClockMode {
-    Real,
-    Frozen,
 }
 
 /// A change of a clock: one of `mode`, `advance` and `set`.
@@ -116,3 +110,31 @@ pub(crate) struct Loaded {
     pub(crate) generation: u64,
     pub(crate) warnings: Vec<String>,
 }
+
+impl Text for Clock {
+    fn text(&self) -> String {
+        let whose = match (&self.key, self.follows) {
+            (Some(key), Some(true)) => format!(", {}, with the emulator's", cell(key)),
+            (Some(key), _) => format!(", {} alone", cell(key)),
+            (None, _) => String::new(),
+        };
+        let mode = match self.mode {
+            ClockMode::Real => "running",
+            ClockMode::Frozen => "frozen",
+        };
+        format!("{} ({mode}{whose})\n", self.now)
+    }
+}
+
+impl Text for WasReset {
+    fn text(&self) -> String {
+        match self.keys.as_slice() {
+            [key] => format!("{} reset\n", cell(key)),
+            keys => format!("{} reset\n", counted(keys.len(), "workspace")),
+        }
+    }
+}
+
+impl Text for Snapshot {}
+
+impl Text for Loaded {}

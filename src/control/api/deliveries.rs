@@ -4,8 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Bytes, DeliveryId, DurationInput, Empty, EventId, Form, Headers, Integer, KeyField, List, Millis, Nothing, Page,
-    SubscriptionId, Time, Wait, WorkspaceId, endpoint,
+    SubscriptionId, Time, Wait, WorkspaceId, endpoint, name_of,
 };
+use crate::control::render::{Row, Text, body, cell, headers, table};
+pub(crate) use crate::engine::deliveries::DeliveryStatus;
+use crate::redact::Redactor;
+pub(crate) use crate::workspace::Forgery;
+use crate::workspace::is_elsewhere;
 
 endpoint! {
     /// Deliveries, newest first.
@@ -59,17 +64,6 @@ pub(crate) struct WaitForDeliveries {
     pub(crate) timeout: Option<DurationInput>,
 }
 
-/// The status of a delivery.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum DeliveryStatus {
-    Pending,
-    Delivered,
-    Exhausted,
-    Cancelled,
-}
-
 /// A delivery, with the number of its attempts in a listing, or with all of them.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Delivery{A}"))]
@@ -93,15 +87,6 @@ pub(crate) struct DeliveryWith<A> {
     pub(crate) damage: Option<String>,
     /// What became of a forged delivery.
     pub(crate) forgery: Option<Forgery>,
-}
-
-/// What a receiver did with a forged delivery.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Forgery {
-    Accepted,
-    Refused,
 }
 
 /// A delivery as a row of a listing.
@@ -198,3 +183,84 @@ pub(crate) struct Scripted {
     #[cfg_attr(test, schemars(extend("const" = true)))]
     pub(crate) scripted: bool,
 }
+
+impl Row for Delivery {
+    fn table(rows: &[Self]) -> String {
+        let columns = |row: &Self| {
+            let forgery = row.forgery.map_or_else(String::new, |forgery| format!(" (forgery {})", name_of(forgery)));
+            let (status, attempts) = (name_of(row.status) + &forgery, row.attempts.0.to_string());
+            [cell(&row.id), cell(&row.event), cell(&row.event_type), status, attempts, cell(&row.url)]
+        };
+        table(["ID", "EVENT", "TYPE", "STATUS", "ATTEMPTS", "URL"], rows.iter().map(columns))
+    }
+}
+
+impl DeliveryWhole {
+    /// Where the last attempt went.
+    pub(crate) fn dialled(&self) -> Option<&str> {
+        self.attempts.0.last().map(|attempt| attempt.dialled.as_str())
+    }
+}
+
+impl Text for DeliveryWhole {
+    fn text(&self) -> String {
+        let Self { id, status, event, url, .. } = self;
+        let mut text = format!("{id} {} of {event} to {}\n", name_of(status), cell(url));
+        text.extend(self.damage.iter().map(|damage| format!("{}\n", cell(damage))));
+        for attempt in &self.attempts.0 {
+            let Attempt { number, at, latency_ms, dialled, request, signed_content, .. } = attempt;
+            text.push_str(&format!("\nattempt {number} at {at}, {latency_ms} ms, to {}\n\n", cell(dialled)));
+            let (headers, sent, signed) = (headers(&request.headers), body(&request.body), body(signed_content));
+            text.push_str(&format!("{headers}\n{sent}\n\nsigned: {signed}\n"));
+            text.push_str(&match &attempt.outcome {
+                Outcome::Failed { failure, detail, .. } => format!("failed: {failure} ({})\n", cell(detail)),
+                Outcome::Answered { status, body: answer, .. } => format!("answered: {status} {}\n", body(answer)),
+            });
+        }
+        text
+    }
+}
+
+impl Text for Redelivered {
+    fn text(&self) -> String {
+        self.delivery.as_ref().map(Text::text).unwrap_or_default()
+    }
+}
+
+/// What a receiver answered, with the first line of its body, or why it did not answer.
+pub(crate) fn outcome_text(outcome: Option<&Outcome>) -> String {
+    match outcome {
+        Some(Outcome::Answered { status, body: Bytes::Text(body), .. }) => {
+            let line = Redactor::default().first_line(body.as_bytes());
+            line.map_or_else(|| format!("answered {status}"), |line| format!("answered {status}: {}", cell(line)))
+        }
+        Some(Outcome::Answered { status, .. }) => format!("answered {status}"),
+        Some(Outcome::Failed { detail, .. }) => cell(detail),
+        None => "not tried yet".to_owned(),
+    }
+}
+
+/// Where a delivery or an attempt goes: the subscription's URL, and the forward's target if there is one.
+pub(crate) fn destination(url: &str, dialled: Option<&str>) -> String {
+    match dialled {
+        Some(dialled) if is_elsewhere(url, dialled) => format!("{}, sent to {}", cell(url), cell(dialled)),
+        _ => cell(url),
+    }
+}
+
+/// The deliberate damage of an event or a delivery, as the end of a line.
+pub(crate) fn damage_text(damage: Option<&str>) -> String {
+    damage.map_or_else(String::new, |damage| format!("; {}", cell(damage)))
+}
+
+impl Row for Receipt {
+    fn table(rows: &[Self]) -> String {
+        let columns = |row: &Self| {
+            let verified = row.problem.as_ref().map_or_else(|| "verified".to_owned(), cell);
+            [cell(&row.at), row.status.to_string(), cell(&row.target), verified]
+        };
+        table(["AT", "ANSWERED", "TARGET", "SIGNATURE"], rows.iter().map(columns))
+    }
+}
+
+impl Text for Scripted {}

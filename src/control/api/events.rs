@@ -1,12 +1,17 @@
 //! Events fired on command.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Bytes, Delivery, DeliveryId, DeliveryWhole, DurationInput, EventId, Form, Integer, KeyField, SubscriptionId, Time,
-    Wait, WorkspaceId, endpoint,
+    Bytes, Delivery, DeliveryId, DeliveryStatus, DeliveryWhole, DurationInput, EventId, Forgery, Form, Integer,
+    KeyField, Outcome, SubscriptionId, Time, Wait, WorkspaceId, damage_text, destination, endpoint, name_of,
+    outcome_text,
 };
+use crate::control::render::{Text, cell};
+use crate::wording::counted;
 
 endpoint! {
     /// Fire events at the matching subscriptions.
@@ -120,6 +125,72 @@ pub(crate) struct Skipped {
     pub(crate) url: String,
     #[cfg_attr(test, schemars(extend("enum" = ["type_not_subscribed", "disabled", "not_named"])))]
     pub(crate) reason: String,
+}
+
+impl DeliveryShown {
+    pub(crate) fn status(&self) -> DeliveryStatus {
+        match self {
+            Self::Whole(whole) => whole.status,
+            Self::Row(row) => row.status,
+        }
+    }
+
+    pub(crate) fn forgery(&self) -> Option<Forgery> {
+        match self {
+            Self::Whole(whole) => whole.forgery,
+            Self::Row(row) => row.forgery,
+        }
+    }
+
+    pub(crate) fn last(&self) -> Option<&Outcome> {
+        match self {
+            Self::Whole(whole) => whole.last.as_ref(),
+            Self::Row(row) => row.last.as_ref(),
+        }
+    }
+
+    fn line(&self) -> String {
+        let (id, url, dialled, note) = match self {
+            Self::Whole(whole) => (&whole.id, &whole.url, whole.dialled(), &whole.note),
+            Self::Row(row) => (&row.id, &row.url, None, &row.note),
+        };
+        let judged = match self.forgery() {
+            Some(Forgery::Accepted) => "; accepted, but must be refused",
+            Some(Forgery::Refused) => "; refused, as it should be",
+            None => "",
+        };
+        let (status, to) = (name_of(self.status()), destination(url, dialled));
+        let came = match (self.last(), note) {
+            (None, Some(note)) => cell(note),
+            (last, _) => outcome_text(last),
+        };
+        format!("  {id} {status} {to}: {came}{judged}\n")
+    }
+}
+
+/// The fired events, and their deliveries if the call waited.
+impl Text for Fired {
+    fn text(&self) -> String {
+        if let Some(name) = &self.emit {
+            let damage = self.damage.as_ref().map_or_else(String::new, |damage| format!(": {}", cell(damage)));
+            return format!("emission {} set off{damage}\n", cell(name));
+        }
+        let mut text = String::new();
+        // For many events the answer has only their ids.
+        if let [FiredEvent::Id(first), .., FiredEvent::Id(last)] = self.events.as_slice() {
+            let (count, damage) = (counted(self.events.len(), "event"), damage_text(self.damage.as_deref()));
+            text = format!("{count} fired, {} to {}{damage}\n", first.id, last.id);
+        }
+        for event in &self.events {
+            let FiredEvent::Whole(event) = event else { continue };
+            // One subscription may get several copies.
+            let subscriptions: BTreeSet<&str> = event.deliveries.iter().map(|to| &*to.subscription.0).collect();
+            let (kind, to) = (cell(&event.event_type), counted(subscriptions.len(), "subscription"));
+            text.push_str(&format!("{} {kind} fired at {to}{}\n", event.id, damage_text(event.damage.as_deref())));
+        }
+        text.extend(self.deliveries.iter().flatten().map(DeliveryShown::line));
+        text
+    }
 }
 
 /// What can be falsified in a delivery; null for nothing.

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DeliveryWhole, Event, Form, Nothing, RequestWhole, endpoint};
+use super::{DeliveryWhole, Event, Form, Nothing, RequestWhole, destination, endpoint};
+use crate::control::render::{Text, cell, optional, warnings};
 pub(crate) use crate::scenario::RuleTrace;
 
 endpoint! {
@@ -86,4 +87,39 @@ pub(crate) struct Advice {
     pub(crate) text: String,
     /// A command for a shell.
     pub(crate) command: Option<String>,
+}
+
+impl Text for Explanation {
+    fn text(&self) -> String {
+        let mut text = format!("{}: {}\n", cell(&self.id), cell(&self.summary));
+        if self.kind == Explained::Delivery
+            && let Some(delivery) = &self.delivery
+        {
+            let to = destination(&delivery.url, delivery.dialled());
+            text.push_str(&format!("  {} {} to {to}\n", cell(&delivery.event_type), delivery.event));
+        }
+        for step in &self.steps {
+            let mark = match step.verdict {
+                StepVerdict::Passed => '✓',
+                StepVerdict::Failed => '✗',
+                StepVerdict::Decided => '▸',
+                StepVerdict::NotReached => '·',
+            };
+            text.push_str(&format!("  {mark} {:<16} {}\n", cell(&step.check), cell(&step.detail)));
+        }
+        text.extend(self.request.iter().map(|request| warnings(&request.warnings)));
+        text.extend(self.event.iter().map(|event| warnings(&event.warnings)));
+        for advice in self.advice.iter().flatten() {
+            text.push_str(&format!("{}\n", cell(&advice.text)));
+            text.extend(advice.command.iter().map(|command| format!("  {command}\n")));
+        }
+        if let Some(rules) = &self.rules {
+            text.push_str(&format!("rules ({}):\n", optional(self.note.as_ref())));
+            for RuleTrace { scenario, rule, applied, outcome, .. } in rules {
+                let mark = if *applied { '▸' } else { '·' };
+                text.push_str(&format!("  {mark} {}, {}: {}\n", cell(scenario), cell(rule), cell(outcome)));
+            }
+        }
+        text
+    }
 }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{DeliveryId, Form, Nothing, RequestId, endpoint};
+use crate::control::render::{Text, cell};
+use crate::wording::counted;
 
 endpoint! {
     /// What the traffic shows about the client and its receivers.
@@ -72,6 +74,26 @@ pub(crate) struct NotExercised {
     pub(crate) title: String,
     /// How to give it something to judge.
     pub(crate) exercise: String,
+}
+
+impl Text for Findings {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for finding in &self.data {
+            let Finding { title, code, severity, confidence, count, why, remedy, clause, .. } = finding;
+            text.push_str(&format!("! {title} ({code}, {severity}, {confidence}), {count} in all\n"));
+            text.extend(finding.evidence.iter().map(|it| format!("    {} {}\n", cell(it.id()), cell(&it.detail))));
+            text.push_str(&format!("    why:  {why}\n    do:   {remedy}\n    by:   {clause}\n"));
+        }
+        if !self.not_exercised.is_empty() {
+            text.push_str("not exercised, so unproven:\n");
+            text.extend(self.not_exercised.iter().map(|idle| format!("    {}: {}\n", idle.code, idle.exercise)));
+        }
+        text.push_str(&format!("no traffic can show: {}\n", self.beyond.join("; ")));
+        let (requests, deliveries) = (self.judged_requests, self.judged_deliveries);
+        let found = counted(self.data.len(), "finding");
+        text + &format!("{found}; judged: {} and {}\n", counted(requests, "request"), counted(deliveries, "delivery"))
+    }
 }
 
 #[cfg(test)]

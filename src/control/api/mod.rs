@@ -39,6 +39,8 @@ pub(crate) use system::*;
 pub(crate) use text::*;
 pub(crate) use verification::*;
 
+use crate::control::render::Text;
+
 /// One call: its method and path, and the types of its query, body and answer.
 pub(crate) trait Endpoint: 'static {
     /// The method. Calls that write take a body, even if it is empty.
@@ -54,7 +56,7 @@ pub(crate) trait Endpoint: 'static {
     /// The body.
     type Body: Serialize + DeserializeOwned + Described + Send + Sync;
     /// The body of a successful answer.
-    type Answer: Serialize + DeserializeOwned + Described + Send + Sync;
+    type Answer: Text + DeserializeOwned + Described + Send + Sync;
 }
 
 /// The form of an answer.

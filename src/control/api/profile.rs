@@ -4,12 +4,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Form, List, Nothing, endpoint};
+use crate::control::render::{Row, Text, cell, joined, of_key};
+use crate::scenario::generation_text;
 
 endpoint! {
     /// What the contract leaves open and what is assumed.
     Assumptions: GET "assumptions", Form::Masked, Nothing, Nothing => List<Assumption>;
     /// Every setting in force and where it comes from.
-    ShowProfile: GET "profile", Form::Masked, Nothing, Nothing => Profile;
+    ShowProfile: GET "profile", Form::Masked, ProfileQuery, Nothing => Profile;
     /// Change settings, for all keys or one; null undoes a change.
     PatchProfile: PATCH "profile", Form::Masked, Nothing, Patch => Patched;
     /// The document of the emulated API.
@@ -33,6 +35,17 @@ pub(crate) struct Assumption {
     pub(crate) value: Value,
     /// Where that comes from: `default`, a preset, a file's name, `--set`, or a scenario.
     pub(crate) source: String,
+}
+
+/// Which settings are shown.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ProfileQuery {
+    /// Only settings whose names begin with this.
+    pub(crate) prefix: Option<String>,
+    /// Whether only settings that differ from their default are shown.
+    #[cfg_attr(test, schemars(extend("enum" = ["true", "false"])))]
+    pub(crate) changed: Option<String>,
 }
 
 /// The settings in force.
@@ -72,4 +85,37 @@ pub(crate) struct Patched {
     pub(crate) changes: Vec<String>,
     /// What was named but did not change.
     pub(crate) unchanged: Vec<String>,
+}
+
+impl Row for Assumption {
+    fn table(rows: &[Self]) -> String {
+        let paragraph = |row: &Self| {
+            let from = if row.source == "default" { String::new() } else { format!("   (from {})", cell(&row.source)) };
+            format!(
+                "{} = {}{from}\n    contract: {}\n    assumed:  {}\n    may be:   {}\n",
+                row.knob, row.value, row.contract, row.assumed, row.values
+            )
+        };
+        rows.iter().map(paragraph).collect()
+    }
+}
+
+impl Text for Profile {
+    fn text(&self) -> String {
+        let line = |Setting { knob, value, source }: &Setting| {
+            let from = if source == "default" { String::new() } else { format!("   (from {})", cell(source)) };
+            format!("{} = {value}{from}\n", cell(knob))
+        };
+        self.data.iter().map(line).collect()
+    }
+}
+
+impl Text for Patched {
+    fn text(&self) -> String {
+        let changes = if self.changes.is_empty() { "nothing".to_owned() } else { joined(&self.changes) };
+        let unchanged =
+            if self.unchanged.is_empty() { String::new() } else { format!("; {}", joined(&self.unchanged)) };
+        let whose = of_key(self.key.as_deref());
+        format!("changed{whose}: {changes}{unchanged} ({})\n", generation_text(self.generation))
+    }
 }

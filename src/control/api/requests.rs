@@ -6,6 +6,7 @@ use super::{
     Bytes, DurationInput, Empty, Form, Headers, Integer, KeyField, List, Millis, Nothing, Page, RequestId, Time,
     WorkspaceId, endpoint,
 };
+use crate::control::render::{Row, Text, body, cell, headers, optional, table, warnings};
 
 endpoint! {
     /// Requests, newest first.
@@ -161,6 +162,59 @@ pub(crate) struct Quota {
 pub(crate) struct Cleared {
     #[cfg_attr(test, schemars(extend("const" = true)))]
     pub(crate) cleared: bool,
+}
+
+impl Request {
+    /// The columns of a listing, and with spaces between them a line of the event stream.
+    pub(crate) fn columns(&self) -> [String; 7] {
+        let status = self.broken.clone().unwrap_or_else(|| self.status.to_string());
+        let key = optional(self.key.as_ref());
+        [cell(&self.id), cell(&self.at), key, status, cell(&self.method), cell(&self.path), cell(&self.reason)]
+    }
+}
+
+impl Row for Request {
+    fn table(rows: &[Self]) -> String {
+        table(["ID", "AT", "KEY", "STATUS", "METHOD", "PATH", "REASON"], rows.iter().map(Self::columns))
+    }
+}
+
+/// A request and its answer, as on the wire.
+impl Text for RequestWhole {
+    fn text(&self) -> String {
+        let (row, answer) = (&self.row, &self.answer);
+        let [id, at, key, status, method, path, reason] = row.columns();
+        let query = row.query.as_ref().map_or_else(String::new, |query| format!("?{}", cell(query)));
+        format!(
+            "{method} {path}{query}\n{}\n{}\n\n{status}\n{}\n{}\n\nat {at}, {} ms, key {key}, reason {reason}\n{}{}\
+             wrs-emulator explain {id} shows why\n",
+            headers(&self.headers),
+            body(&self.body),
+            headers(&answer.headers),
+            body(&answer.body),
+            row.latency_ms,
+            self.connection.as_ref().map(Connection::line).unwrap_or_default(),
+            warnings(&self.warnings),
+        )
+    }
+}
+
+impl Connection {
+    fn line(&self) -> String {
+        let begun = match &self.first_byte_at {
+            Some(at) => format!("first byte at {at}"),
+            None => "sent together with the request before it".to_owned(),
+        };
+        let answered = self.answered_at.as_ref();
+        let answered = answered.map_or_else(|| "answer not written".to_owned(), |at| format!("answered at {at}"));
+        format!("request {} on connection {}: {begun}, {answered}\n", self.sequence, self.number)
+    }
+}
+
+impl Text for Cleared {
+    fn text(&self) -> String {
+        "the journal is cleared\n".to_owned()
+    }
 }
 
 /// The operations of the emulated API.

@@ -10,6 +10,7 @@ use super::{
     Assumption, Clock, DeliveryId, DeliveryWhole, Event, Explanation, Findings, Form, List, Millis, Nothing, Notice,
     Profile, Quota, RequestWhole, ScenarioWhole, Subscription, Time, Verification, WorkspaceId, endpoint,
 };
+use crate::control::render::Text;
 
 /// The format of the document, by which a file is recognised.
 pub(crate) const RUN_FORMAT: &str = "wrs-emulator-run";
@@ -80,6 +81,8 @@ pub(crate) struct Run {
     /// Where the listings continue with what was left out.
     pub(crate) next_cursor: NextCursors,
 }
+
+impl Text for Run {}
 
 /// What every version of the document has.
 #[derive(Debug, Default, Deserialize)]

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Empty, Form, KeyField, Nothing, endpoint};
+use super::{Empty, Form, KeyField, Nothing, endpoint, name_of};
+use crate::control::render::{Text, cell, joined, of_key, optional, table};
+use crate::scenario::generation_text;
+use crate::wording::counted;
 
 endpoint! {
     /// All scenarios, with what is active and what is broken.
@@ -155,4 +158,84 @@ pub(crate) struct Activated {
     pub(crate) key: Option<String>,
     /// A warning for each that is active in an earlier version than its file has.
     pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl Text for Scenarios {
+    fn text(&self) -> String {
+        let rows = self.data.iter().map(|row| {
+            let active = if row.active { "*" } else { "" };
+            let held_back = match row.state {
+                ScenarioState::Ok => String::new(),
+                state => format!(" ({})", name_of(state)),
+            };
+            [active.to_owned(), cell(&row.name), optional(row.title.as_ref()), cell(&row.origin) + &held_back]
+        });
+        let mut text = table(["", "NAME", "TITLE", "ORIGIN"], rows);
+        for own in &self.active_by_key {
+            let names = if own.active.is_empty() { "none".to_owned() } else { joined(&own.active) };
+            text.push_str(&format!("{} has a list of its own: {names}\n", cell(&own.key)));
+        }
+        for problem in &self.diagnostics {
+            text.push_str(&format!("\n{}\n", problem.line()));
+            if !problem.hint.is_empty() {
+                text.push_str(&format!("  hint: {}\n", cell(&problem.hint)));
+            }
+        }
+        text
+    }
+}
+
+impl Diagnostic {
+    /// The problem on one line, with its place.
+    fn line(&self) -> String {
+        let place = match (&self.file, self.line) {
+            (None, _) => String::new(),
+            (Some(file), 0) => format!("{}: ", cell(file)),
+            (Some(file), line) => format!("{}:{line}:{}: ", cell(file), self.column),
+        };
+        format!("{}: {place}{}", self.severity, cell(&self.message))
+    }
+}
+
+/// Diagnostics, one a line.
+fn lines(found: &[Diagnostic]) -> String {
+    found.iter().map(|problem| problem.line() + "\n").collect()
+}
+
+impl Text for ScenarioWhole {
+    fn text(&self) -> String {
+        self.text.clone()
+    }
+}
+
+impl Text for Added {
+    fn text(&self) -> String {
+        format!("{} added ({})\n{}", cell(&self.name), generation_text(self.generation), lines(&self.diagnostics))
+    }
+}
+
+impl Text for Removed {
+    fn text(&self) -> String {
+        format!("{} removed ({})\n", cell(&self.removed), generation_text(self.generation))
+    }
+}
+
+impl Text for Reloaded {
+    fn text(&self) -> String {
+        let changes: String = self.changes.iter().map(|change| format!("{}\n", cell(change))).collect();
+        let (files, generation) = (counted(self.files, "file"), generation_text(self.generation));
+        format!("{files} read, {generation}\n{changes}{}", lines(&self.diagnostics))
+    }
+}
+
+impl Text for Activated {
+    fn text(&self) -> String {
+        let whose = of_key(self.key.as_deref());
+        let active = match self.active.as_deref() {
+            None => format!("the list of all keys is active{whose}"),
+            Some([]) => format!("no scenario is active{whose}"),
+            Some(names) => format!("active{whose}: {}", joined(names)),
+        };
+        format!("{active} ({})\n{}", generation_text(self.generation), lines(&self.diagnostics))
+    }
 }

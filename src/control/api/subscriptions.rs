@@ -3,7 +3,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::{Empty, Form, KeyField, List, Nothing, SubscriptionId, Time, WorkspaceId, endpoint};
+use super::{Empty, Form, KeyField, List, Nothing, SubscriptionId, Time, WorkspaceId, endpoint, name_of};
+use crate::control::render::{Row, Text, cell, optional, table};
 
 endpoint! {
     /// Subscriptions, oldest first.
@@ -115,4 +116,49 @@ pub(crate) struct Rotated {
     pub(crate) subscription: Subscription,
     pub(crate) secret: String,
     pub(crate) old_secret_signs_for: String,
+}
+
+impl Row for Subscription {
+    fn table(rows: &[Self]) -> String {
+        let columns = |row: &Self| {
+            [cell(&row.id), cell(&row.key), name_of(row.status), cell(row.events.join(",")), cell(&row.url)]
+        };
+        table(["ID", "KEY", "STATUS", "EVENTS", "URL"], rows.iter().map(columns))
+    }
+}
+
+impl Text for Subscription {
+    fn text(&self) -> String {
+        let Self { id, url, events, description, status, created_at, signing_secrets, workspace, key } = self;
+        format!(
+            "id: {id}\nkey: {}\nworkspace: {workspace}\nstatus: {}\nurl: {}\ndescription: {}\ncreated_at: {created_at}\n\
+             signing_secrets: {signing_secrets}\nevents: {}\n",
+            cell(key),
+            name_of(status),
+            cell(url),
+            optional(description.as_ref()),
+            cell(events.join(",")),
+        )
+    }
+}
+
+impl Text for Created {
+    fn text(&self) -> String {
+        let Subscription { id, events, url, .. } = &self.subscription;
+        let verb = if self.created { "created" } else { "updated" };
+        let secret = self.secret.as_ref().map_or_else(String::new, |secret| format!("secret: {}\n", cell(secret)));
+        format!("{id} {verb}: {} to {}\n{secret}", cell(events.join(",")), cell(url))
+    }
+}
+
+impl Text for Deleted {
+    fn text(&self) -> String {
+        format!("{} deleted\n", cell(&self.deleted))
+    }
+}
+
+impl Text for Rotated {
+    fn text(&self) -> String {
+        format!("{}\nthe old secret keeps signing for {}\n", cell(&self.secret), cell(&self.old_secret_signs_for))
+    }
 }

@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{Form, Nothing, endpoint};
+use crate::control::render::Text;
+use crate::scenario::generation_text;
 
 endpoint! {
     /// Whether the emulator is ready.
@@ -25,4 +27,11 @@ pub(crate) struct Ready {
     /// Whether all scenarios match their saved files.
     #[cfg_attr(test, schemars(extend("enum" = ["as saved", "last good"])))]
     pub(crate) scenarios: String,
+}
+
+impl Text for Ready {
+    fn text(&self) -> String {
+        let Self { status, version, generation, scenarios } = self;
+        format!("{status} (version {version}, {}, scenarios {scenarios})\n", generation_text(*generation))
+    }
 }

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Delivery, Form, Nothing, Request, Wait, WorkspaceId, endpoint};
+use crate::control::render::{Text, cell};
+use crate::wording::counted;
 
 endpoint! {
     /// The problems found so far.
@@ -88,4 +90,28 @@ pub(crate) struct Unused {
     #[cfg_attr(test, schemars(extend("enum" = ["unmatched", "undelivered", "forged", "unfinished"])))]
     pub(crate) kind: String,
     pub(crate) message: String,
+}
+
+impl Text for Verification {
+    fn text(&self) -> String {
+        let requests = self.unmatched.iter().map(|problem| format!("{} {}", problem.row.id, problem.message)).collect();
+        let deliveries = |found: &[ProblemWith<Delivery>]| {
+            found.iter().map(|problem| format!("{} {}", problem.row.id, problem.message)).collect()
+        };
+        let kinds: [(&str, usize, Vec<String>); 5] = [
+            ("unmatched", self.counts.unmatched, requests),
+            ("undelivered", self.counts.undelivered, deliveries(&self.undelivered)),
+            ("forged", self.counts.forged, deliveries(&self.forged)),
+            ("unfinished", self.counts.unfinished, self.unfinished.iter().map(|part| part.message.clone()).collect()),
+            ("unused", self.counts.unused, self.unused.iter().map(|unused| unused.message.clone()).collect()),
+        ];
+        let mut text = String::new();
+        for (kind, count, lines) in kinds {
+            let mark = if count == 0 { '✓' } else { '✗' };
+            text.push_str(&format!("{mark} {kind}: {count}\n"));
+            text.extend(lines.iter().map(|line| format!("    {}\n", cell(line))));
+        }
+        let (requests, deliveries) = (self.judged_requests, self.judged_deliveries);
+        text + &format!("judged: {} and {}\n", counted(requests, "request"), counted(deliveries, "delivery"))
+    }
 }
