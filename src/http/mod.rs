@@ -1,26 +1,21 @@
 //! Layer 4, HTTP: the accept loop, connection settings and the graceful drain. Overview of the layer.
 //!
-//! Any [`Handler`] can be served. Reading order: `limits`, `connection` and `socket` (deadlines on the wire), `guard` (panics),
-//! `host` and `body` (what a proper request is), `request`, `sender`, `answer`, `headers`, `service` (one request
-//! of the emulated API end to end), `handlers` (one function per operation), `scripted` (scenario rules).
+//! Any [`Handler`] can be served. Reading order: `connection` (deadlines on the wire), `service` (one request of the emulated API end to
+//! end), `request`, `answer`, `handlers` (one function per operation), `scripted` (scenario rules).
 
 pub mod answer;
 pub mod body;
 pub mod connection;
-mod fault;
-pub mod guard;
 pub mod handler;
 mod handlers;
 pub mod headers;
 pub mod host;
 pub mod limits;
 pub mod outgoing;
-mod quota;
+mod progress;
 mod request;
 mod scripted;
-mod sender;
 pub mod service;
-pub mod socket;
 pub mod tls;
 
 use std::collections::VecDeque;
@@ -41,10 +36,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 pub(crate) use crate::http::connection::HALF_CLOSED;
-use crate::http::connection::{LINGER, Progress, TimedStream};
+use crate::http::connection::{LINGER, Progress, Socket, TimedStream};
 use crate::http::handler::{Answering, Handler, Sent};
 use crate::http::limits::Limits;
-use crate::http::socket::Socket;
 use crate::http::tls::ServerTls;
 use crate::tasks::{WhenWoken, spawn, stopped};
 
