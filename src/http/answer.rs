@@ -29,7 +29,6 @@ use crate::workspace::Workspace;
 
 /// JSON, as every body of the contract is.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// The challenge to a client that sent a key.
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
 /// Whether an answer with this status ends the connection: the rest of such a request may still be on its way, and will not be
@@ -60,7 +59,6 @@ pub(super) fn own_headers(status: StatusCode, content_type: HeaderValue, further
     headers
 }
 
-/// An answer with this body.
 pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Outgoing>) -> Response<Outgoing> {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
@@ -83,10 +81,8 @@ pub fn answer_in_pieces(status: StatusCode, content_type: HeaderValue, pieces: V
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) content_type: HeaderValue,
-    /// Its headers besides the content type.
     pub(super) headers: Further,
     pub(super) body: Bytes,
-    /// Why.
     pub(super) reason: Reason,
     /// What goes wrong while it is sent, if a scenario says so.
     pub(super) fault: Option<SendFault>,
@@ -94,19 +90,15 @@ pub(super) struct Answer {
 
 /// What goes wrong while an answer is sent.
 pub(super) enum SendFault {
-    /// Its body breaks off, stalls or drips.
     Paced(Pace),
-    /// The connection does something else in its place.
     Connection(ConnectionFault),
 }
 
 impl Answer {
-    /// A JSON answer.
     pub(super) fn json(status: StatusCode, body: Vec<u8>, reason: Reason) -> Self {
         Self::new(status, JSON, body.into(), reason)
     }
 
-    /// An answer with this body.
     pub(super) fn new(status: StatusCode, content_type: HeaderValue, body: Bytes, reason: Reason) -> Self {
         Self { status, content_type, headers: Further::new(), body, reason, fault: None }
     }
@@ -114,15 +106,10 @@ impl Answer {
 
 /// Why a request is answered without looking at its content.
 pub(super) enum AdmissionError {
-    /// Its head is malformed or too large.
     Invalid(ErrorKind, String),
-    /// 404 or 405.
     NotFound(Lookup),
-    /// It carries no valid key.
     Unauthorized(KeyRefusal),
-    /// The quota of its key is used up.
     RateLimited(Verdict),
-    /// The emulator panicked.
     Panicked(String),
 }
 
@@ -132,7 +119,6 @@ impl Admitted {
         self.answered_json(json_bytes(body), reason)
     }
 
-    /// The same for a body that is JSON already.
     pub(super) fn answered_json(&self, body: Vec<u8>, reason: Reason) -> Answer {
         Answer::json(StatusCode::OK, self.varied(body, BodyKind::Answer), reason)
     }
@@ -145,7 +131,6 @@ impl Admitted {
         }
     }
 
-    /// An error in the envelope.
     pub(super) fn error(&self, error: &Error, reason: Reason) -> Answer {
         let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = error.body(&self.profile().errors, &self.identity.id);
@@ -159,18 +144,15 @@ impl Admitted {
         answer
     }
 
-    /// An error of this kind with a message of its own.
     pub(super) fn refused(&self, kind: ErrorKind, text: &str) -> Answer {
         self.error(&Error::new(kind, text), Reason::Refused(kind, text.to_owned()))
     }
 
-    /// A 422 with every field at fault.
     pub(super) fn invalid(&self, error: Error) -> Answer {
         let answer = self.error(&error, Reason::Invalid(Vec::new()));
         Answer { reason: Reason::Invalid(error.problems), ..answer }
     }
 
-    /// The answer to a request that is not admitted.
     pub(super) fn denied(&self, error: AdmissionError) -> Answer {
         match error {
             AdmissionError::Invalid(kind, text) => self.refused(kind, &text),
@@ -197,7 +179,6 @@ impl Admitted {
         }
     }
 
-    /// 404 and 405.
     fn not_found(&self, lookup: Lookup) -> Answer {
         match lookup {
             Lookup::MethodNotAllowed(allow) => {
@@ -223,18 +204,14 @@ impl Admitted {
     }
 }
 
-/// How a body is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// This many bytes, then the connection ends.
     Truncate(usize),
-    /// This many bytes, then silence for this long (forever if absent), then the connection ends.
     Stall(usize, Option<Duration>),
     /// This many bytes at a time with this interval between them, until the body is complete.
     Drip(usize, Duration),
 }
 
-/// A body that is sent at a pace, by the workspace's clock.
 pub(super) fn paced(body: Bytes, pace: Pace, workspace: &Workspace) -> Outgoing {
     let (clock, slot) = (workspace.clock().clone(), workspace.agenda().slot());
     let paced = PacedBody { rest: body, has_begun: false, pace, clock, slot };
@@ -311,7 +288,6 @@ pub fn number_value(number: u64) -> HeaderValue {
     HeaderValue::from_str(itoa::Buffer::new().format(number)).expect("digits are valid in a header")
 }
 
-/// An id in a header.
 pub fn id_value(id: String) -> HeaderValue {
     HeaderValue::try_from(id).expect("ids are letters, digits, `_` and `-`")
 }

@@ -41,10 +41,8 @@ pub(crate) const HALF_CLOSED: Duration = Duration::from_secs(10);
 /// The first bytes of a TLS record with a handshake: its type and the first byte of the version.
 const TLS_HANDSHAKE: &[u8] = &[22, 3];
 
-/// What may still be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Anything.
     Open,
     /// Nothing: a scenario ended the connection.
     BrokenOff,
@@ -56,7 +54,6 @@ fn broken_off() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "a scenario ended this connection")
 }
 
-/// A stream with deadlines.
 pub struct TimedStream {
     stream: Socket,
     progress: Arc<Progress>,
@@ -70,7 +67,6 @@ pub struct TimedStream {
     lines: usize,
     /// The first bytes of the connection are those of a TLS handshake on a port without TLS.
     began_tls: bool,
-    /// How much of the next block the last read has brought.
     left: PartialHead,
     write_deadline: Deadline,
     linger_deadline: Deadline,
@@ -78,13 +74,11 @@ pub struct TimedStream {
     unread_peer: Option<(Peer, Deadline)>,
     /// An answer of hyper's own was replaced: bytes that are not a request follow, or came already.
     refused: bool,
-    /// What is left to write of an answer that replaces hyper's.
     replacement: Option<Bytes>,
     phase: Phase,
 }
 
 impl TimedStream {
-    /// Wraps a fresh connection.
     pub fn new(stream: Socket, progress: Arc<Progress>, handler: Arc<dyn Handler>, limits: Limits) -> Self {
         Self {
             stream,
@@ -113,7 +107,6 @@ impl TimedStream {
         self.lines = usize::from(self.left == PartialHead::Lines);
     }
 
-    /// While a header block is incomplete, waits no longer than the deadline.
     fn poll_head_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.head_began_at != Some(self.progress.begun()) {
             self.head_deadline.end();
@@ -309,12 +302,10 @@ impl AsyncWrite for TimedStream {
     }
 }
 
-/// A timer for one wait.
 #[derive(Default)]
 struct Deadline(Option<Pin<Box<Sleep>>>);
 
 impl Deadline {
-    /// Ready once `timeout` has passed since the first poll.
     fn poll(&mut self, cx: &mut Context<'_>, timeout: Duration) -> Poll<()> {
         self.0.get_or_insert_with(|| Box::pin(sleep(timeout))).as_mut().poll(cx)
     }
@@ -332,7 +323,6 @@ struct Idle(Option<Waiting>);
 
 struct Waiting {
     sleep: Pin<Box<Sleep>>,
-    /// Whether the timer will wake the task.
     is_armed: bool,
     /// When the wait began, after this many requests.
     since: Instant,
@@ -340,7 +330,6 @@ struct Waiting {
 }
 
 impl Idle {
-    /// Fails once `timeout` has passed since this was first called with this number of requests begun.
     fn check(&mut self, cx: &mut Context<'_>, timeout: Duration, begun: u64) -> io::Result<()> {
         let waiting = self.0.get_or_insert_with(|| Waiting {
             sleep: Box::pin(sleep(timeout)),
@@ -383,7 +372,6 @@ enum PartialHead {
 }
 
 impl PartialHead {
-    /// How much of the next header block this read has brought.
     fn after_blank_line(read: &[u8]) -> Self {
         if read.ends_with(b"\n\r\n") || read.ends_with(b"\n\n") {
             return Self::Nothing;
@@ -414,25 +402,20 @@ fn status_of_refusal(bytes: &[u8]) -> Option<StatusCode> {
     own.then_some(status)
 }
 
-/// The state of a peer from which nothing is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// It may send more; the task is woken when something changes.
     Open,
     /// It has sent more, which is not read yet; a change after that does not wake the task.
     HasSent,
-    /// It has closed its sending side, and may still read or may be gone.
     HalfClosed,
-    /// It has reset the connection.
     Gone,
 }
 
 /// A socket, or a TLS stream over one. One type, so that the code of a connection is compiled once.
 #[derive(Debug)]
 pub enum Socket {
-    /// Bytes in the clear.
     Plain(TcpStream),
-    /// Bytes over TLS.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
@@ -443,7 +426,6 @@ impl Socket {
         matches!(self, Self::Plain(_))
     }
 
-    /// Makes the next close a reset.
     pub fn reset_on_close(&self) {
         let socket = match self {
             Self::Plain(socket) => socket,
@@ -453,7 +435,6 @@ impl Socket {
         let _ = socket.set_zero_linger();
     }
 
-    /// The state of the peer.
     pub fn poll_peer(&self, cx: &mut Context<'_>) -> Peer {
         let Self::Plain(socket) = self else { return Peer::Open };
         match socket.poll_read_ready(cx) {

@@ -23,15 +23,12 @@ use crate::scenario::EffectiveConfig;
 
 /// The header that names the request in the journal; the same id as `request_id` in an error body.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-emulator-request-id");
-/// The header that names the generation of scenarios and profile that answered.
 pub const GENERATION: HeaderName = HeaderName::from_static("x-emulator-generation");
-/// Marks every answer of an announced endpoint.
 const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
 
 /// The position of the remaining quota in the prepared headers; the id follows it, once or twice.
 const REMAINING_AT: usize = 3;
 
-/// The headers of the last ordinary answer that a thread gave.
 struct Prepared {
     config: Weak<EffectiveConfig>,
     generation: u64,
@@ -41,16 +38,12 @@ struct Prepared {
     lines: Vec<Vec<u8>>,
 }
 
-/// What the journal's lines for an answer's headers are made from.
 pub(super) enum LineSource {
-    /// The prepared ones, and the values that change.
     Prepared,
-    /// The headers themselves.
     Headers,
 }
 
 impl LineSource {
-    /// Writes the headers of the answer that this thread makes at present, a line each.
     pub(super) fn push(&self, bytes: &mut Vec<u8>, headers: &HeaderMap) {
         PREPARED.with_borrow(|prepared| match (self, prepared) {
             (Self::Prepared, Some(prepared)) => {
@@ -69,7 +62,6 @@ thread_local! {
     static PREPARED: RefCell<Option<Prepared>> = const { RefCell::new(None) };
 }
 
-/// All headers of the answer to a request with this id.
 pub(super) fn all_headers(
     admitted: &Admitted,
     id: &HeaderValue,
@@ -103,13 +95,11 @@ pub(super) fn all_headers(
     (headers, LineSource::Headers)
 }
 
-/// The prepared headers completed for this answer, if they match its configuration.
 fn prepared(admitted: &Admitted, verdict: &Verdict, id: &HeaderValue) -> Option<HeaderMap> {
     PREPARED
         .with_borrow(|prepared| Some(prepared.as_ref().filter(|it| it.matches(admitted, verdict))?.copy(verdict, id)))
 }
 
-/// The lines of these headers, cut at each value that changes.
 fn lines(headers: &HeaderMap) -> Vec<Vec<u8>> {
     let (mut lines, mut line) = (Vec::new(), Vec::new());
     for (place, (name, value)) in headers.iter().enumerate() {
@@ -126,7 +116,6 @@ fn lines(headers: &HeaderMap) -> Vec<Vec<u8>> {
 }
 
 impl Prepared {
-    /// The headers for answers under the same configuration, if the remaining quota and the ids come last.
     fn of(admitted: &Admitted, verdict: &Verdict, headers: &HeaderMap) -> Option<Self> {
         let (request, profile) = (&admitted.request, admitted.profile());
         let further = profile.ids.request_header.get();
@@ -167,7 +156,6 @@ const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const IETF: HeaderName = HeaderName::from_static("ratelimit");
 const IETF_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Adds the quota headers of an answer to a valid key.
 fn push_quota_headers(headers: &mut HeaderMap, verdict: &Verdict, profile: &Profile, now: Now) {
     let rate_limit = &profile.rate_limit;
     headers.insert(rate_limit.header_names.limit.name().clone(), number_value(verdict.limit.into()));
@@ -188,7 +176,6 @@ fn push_quota_headers(headers: &mut HeaderMap, verdict: &Verdict, profile: &Prof
     }
 }
 
-/// Adds `Retry-After` in the form that the profile has.
 fn push_retry_after(headers: &mut HeaderMap, wait: Duration, form: RetryAfterForm, now: Now) {
     match form {
         RetryAfterForm::Off => {}

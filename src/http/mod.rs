@@ -96,16 +96,13 @@ pub async fn serve(
     let _ = tokio::time::timeout(grace + AFTER_GRACE, all_gone.recv()).await;
 }
 
-/// Connections that have sent no request yet, oldest first.
 #[derive(Default)]
 struct Silent {
     connections: VecDeque<Weak<Progress>>,
-    /// The length at which those that have ended or sent a request are taken out.
     full: usize,
 }
 
 impl Silent {
-    /// Adds a fresh connection of this peer, with its number.
     fn join(&mut self, peer: IpAddr, number: u64) -> Arc<Progress> {
         if self.connections.len() >= self.full {
             self.connections.retain(is_silent);
@@ -116,7 +113,6 @@ impl Silent {
         progress
     }
 
-    /// Ends the oldest, if there is one.
     fn give_up_oldest(&mut self) {
         while let Some(oldest) = self.connections.pop_front() {
             if let Some(progress) = oldest.upgrade().filter(|progress| progress.begun() == 0) {
@@ -170,7 +166,6 @@ async fn accept(
     }
 }
 
-/// One accepted connection.
 struct Connection {
     handler: Arc<dyn Handler>,
     progress: Arc<Progress>,
@@ -180,7 +175,6 @@ struct Connection {
 }
 
 impl Connection {
-    /// A peer that does not finish its handshake in time is a peer that does not send its header block.
     async fn run_tls(mut self, stream: TcpStream, tls: &ServerTls) {
         let handler = Arc::clone(&self.handler);
         let handshake = async {

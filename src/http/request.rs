@@ -30,22 +30,16 @@ const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
 
 /// A request as it arrived, without its body.
 pub(super) struct Request {
-    /// Method, target, version and headers.
     pub(super) head: Parts,
     /// When it arrived; by the clock of its workspace once that is known.
     pub(super) now: Now,
-    /// The profile and scenarios that answer it.
     pub(super) config: Arc<EffectiveConfig>,
-    /// The number of the generation that the configuration was taken from.
     pub(super) generation: u64,
-    /// The operation that the method and path lead to.
     pub(super) operation: Option<Operation>,
-    /// The path is announced by the contract, and the profile serves such paths.
     pub(super) is_preview: bool,
 }
 
 impl Request {
-    /// A request under the configuration of all keys.
     pub(super) fn new(head: Parts, now: Now, generation: &Generation) -> Self {
         let config = Arc::clone(generation.config_for(None));
         Self { head, now, config, generation: generation.number, operation: None, is_preview: false }
@@ -84,15 +78,11 @@ impl Request {
     }
 }
 
-/// What a request gets when it is admitted.
 pub(super) struct Identity {
-    /// Its id.
     pub(super) id: String,
-    /// The seed for the variation of its answer, if the profile varies answers.
     pub(super) variety: Option<u64>,
     /// The workspace of its key, or the anonymous one, from which requests without a valid key draw random values.
     pub(super) workspace: Arc<Workspace>,
-    /// The valid key that it carries.
     pub(super) key: Option<ValidKey>,
 }
 
@@ -129,7 +119,6 @@ pub(super) struct Admitted {
     pub(super) identity: Identity,
     /// Empty until it is read.
     pub(super) body: Bytes,
-    /// The scenario rule that applies to it.
     pub(super) rule: Option<AppliedRule>,
 }
 
@@ -142,17 +131,14 @@ impl Admitted {
         &self.request.config.profile
     }
 
-    /// The workspace of its key, or the anonymous one.
     pub(super) fn workspace(&self) -> &Arc<Workspace> {
         &self.identity.workspace
     }
 
-    /// The workspace of its key, if it carries a valid one.
     pub(super) fn owner(&self) -> Option<&Arc<Workspace>> {
         self.identity.key.as_ref().map(|_| &self.identity.workspace)
     }
 
-    /// What scenarios see of the request.
     pub(super) fn view(&self) -> RequestView<'_> {
         let Identity { workspace, key, .. } = &self.identity;
         RequestView {
@@ -196,7 +182,6 @@ impl Admitted {
         }
     }
 
-    /// The journal's record of the request and its answer.
     pub(super) fn record(
         &mut self,
         transcript: Transcript,
@@ -234,11 +219,8 @@ impl Admitted {
     }
 }
 
-/// The scenario rule that applies to a request.
 pub(super) struct AppliedRule {
-    /// What the journal records of it.
     pub(super) scripted: Scripted,
-    /// The parts of the rule's answer that could not be produced.
     pub(super) warnings: Vec<String>,
     /// Set where a story continues by the status of the answer.
     pub(super) story: Option<Story>,
@@ -247,7 +229,6 @@ pub(super) struct AppliedRule {
 }
 
 impl AppliedRule {
-    /// Warns of the parts that templates of the rule name and the request does not have.
     pub(super) fn warn_of_gaps(&mut self, gaps: &[Gap]) {
         let (scenario, rule) = (&self.scripted.scenario, &self.scripted.rule);
         let by = format!("scenario `{scenario}`, {rule},");
@@ -277,21 +258,15 @@ impl Drop for Story {
     }
 }
 
-/// The sender of a request with a valid key.
 pub(super) struct Sender {
-    /// The workspace of the key.
     pub(super) workspace: Arc<Workspace>,
     /// The key, where the workspace is not named after it.
     pub(super) group_key: Option<Arc<str>>,
-    /// When the access token expires, if one came in place of the key.
     pub(super) expires: Option<Instant>,
 }
 
-/// A key that was valid, and names its workspace.
 struct Known {
-    /// The configuration under which it is valid.
     config: Weak<EffectiveConfig>,
-    /// The value of its header.
     authorization: Box<[u8]>,
     workspace: Weak<Workspace>,
 }
@@ -300,7 +275,6 @@ thread_local! {
     static LAST: RefCell<Option<Known>> = const { RefCell::new(None) };
 }
 
-/// The sender of a request, whose workspace is opened.
 pub(super) fn sender(registry: &Registry, request: &Request) -> Result<Sender, KeyRefusal> {
     let Request { head, config, now, .. } = request;
     let profile = &*config.profile;
@@ -330,7 +304,6 @@ fn open(registry: &Registry, config: &EffectiveConfig, key: &str, now: Now, expi
 }
 
 impl Known {
-    /// The workspace, if the headers carry this key, the configuration is the same and the workspace is still in use.
     fn workspace(&self, headers: &HeaderMap, config: &Arc<EffectiveConfig>, now: Now) -> Option<Arc<Workspace>> {
         let mut values = values_of(headers, &AUTHORIZATION);
         let is_same = values.next().is_some_and(|value| value.as_bytes() == &*self.authorization)

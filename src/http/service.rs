@@ -26,20 +26,16 @@ use crate::http::request::{Admitted, Identity, Request, Sender, ValidKey, draw, 
 use crate::journal::{Arrival, Entry, Transcript, Wire};
 use crate::scenario::{Decision, Generation};
 
-/// The emulated API.
 #[derive(Debug)]
 pub struct Api {
     pub(crate) engine: Arc<Engine>,
     pub(crate) bodies: Arc<BodyReader>,
-    /// Most bytes of a request target.
     pub(crate) uri_bytes: usize,
 }
 
 /// What comes after admission.
 enum Next {
-    /// The answer is ready.
     Answer(Answer),
-    /// The body is to be read.
     Body(Operation, Incoming),
     /// A scenario rule is to be carried out, which may take a while.
     Rule(Operation, Decision),
@@ -144,7 +140,6 @@ impl Api {
         }
     }
 
-    /// The route of a valid request. Records the operation and the configuration that the request is answered by.
     fn find_route(&self, request: &mut Request, generation: &Generation) -> Result<&'static Route, AdmissionError> {
         let Parts { method, uri, version, headers, .. } = &request.head;
         if let Err(problem) = check_host(method, uri, *version, headers) {
@@ -216,7 +211,6 @@ impl Api {
         }
     }
 
-    /// Adds the headers that every answer has, and appends the request to the journal. A panic is answered with a 500.
     fn finish(
         &self,
         admitted: &mut Admitted,
