@@ -29,6 +29,7 @@ const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
 /// The position of the remaining quota in the prepared headers; the id follows it, once or twice.
 const REMAINING_AT: usize = 3;
 
+/// The headers of the last ordinary answer that a thread gave.
 struct Prepared {
     config: Weak<EffectiveConfig>,
     generation: u64,
@@ -38,6 +39,7 @@ struct Prepared {
     lines: Vec<Vec<u8>>,
 }
 
+/// What the journal's lines for an answer's headers are made from.
 pub(super) enum LineSource {
     Prepared,
     Headers,

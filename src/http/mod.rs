@@ -96,9 +96,11 @@ pub async fn serve(
     let _ = tokio::time::timeout(grace + AFTER_GRACE, all_gone.recv()).await;
 }
 
+/// Connections that have sent no request yet, oldest first.
 #[derive(Default)]
 struct Silent {
     connections: VecDeque<Weak<Progress>>,
+    /// The length at which those that have ended or sent a request are taken out.
     full: usize,
 }
 

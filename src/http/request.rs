@@ -16,14 +16,14 @@ use crate::agenda::Task;
 use crate::clock::{Instant, Now};
 use crate::contract::header_name::values_of;
 use crate::contract::ids::IdKind;
-use crate::contract::keys::{KeyRefusal, authenticate, bearer_token, judge, workspace_of};
+use crate::contract::keys::{KeyRefusal, bearer_token, judge, workspace_of};
 use crate::contract::routes::Operation;
 use crate::journal::{Arrival, Reason, RequestRecord, Scripted, Transcript, Written};
 use crate::profile::Profile;
 use crate::rate_limit::Verdict;
 use crate::scenario::{Action, EffectiveConfig, Generation, RequestView, Rule};
 use crate::template::Gap;
-use crate::workspace::{Alias, Registry, State, Tokens, Workspace};
+use crate::workspace::{Registry, State, Tokens, Workspace};
 
 /// Chooses scenarios for one request: names joined by commas.
 const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
@@ -36,6 +36,7 @@ pub(super) struct Request {
     pub(super) config: Arc<EffectiveConfig>,
     pub(super) generation: u64,
     pub(super) operation: Option<Operation>,
+    /// The path is announced by the contract, and the profile serves such paths.
     pub(super) is_preview: bool,
 }
 
@@ -80,6 +81,7 @@ impl Request {
 
 pub(super) struct Identity {
     pub(super) id: String,
+    /// The seed for the variation of its answer, if the profile varies answers.
     pub(super) variety: Option<u64>,
     /// The workspace of its key, or the anonymous one, from which requests without a valid key draw random values.
     pub(super) workspace: Arc<Workspace>,
@@ -278,29 +280,25 @@ thread_local! {
 pub(super) fn sender(registry: &Registry, request: &Request) -> Result<Sender, KeyRefusal> {
     let Request { head, config, now, .. } = request;
     let profile = &*config.profile;
-    if profile.preview.enabled {
-        // An access token replaces a key; only the preview has such tokens.
-        let alias = bearer_token(&head.headers).ok().and_then(|token| registry.tokens().find(token));
-        if let Some(Alias { key, expires }) = alias {
-            judge(&key, profile.key_rules())?;
-            return Ok(open(registry, config, &key, *now, Some(expires)));
-        }
-    } else if let Some(workspace) = LAST.with_borrow(|last| last.as_ref()?.workspace(&head.headers, config, *now)) {
+    let has_tokens = profile.preview.enabled;
+    if !has_tokens
+        && let Some(workspace) = LAST.with_borrow(|last| last.as_ref()?.workspace(&head.headers, config, *now))
+    {
         return Ok(Sender { workspace, group_key: None, expires: None });
     }
-    let key = authenticate(&head.headers, profile.key_rules())?;
-    let sender = open(registry, config, key, *now, None);
-    if let Some(value) = values_of(&head.headers, &AUTHORIZATION).next().filter(|_| sender.group_key.is_none()) {
-        let (config, workspace) = (Arc::downgrade(config), Arc::downgrade(&sender.workspace));
-        LAST.set(Some(Known { config, authorization: value.as_bytes().into(), workspace }));
-    }
-    Ok(sender)
-}
-
-fn open(registry: &Registry, config: &EffectiveConfig, key: &str, now: Now, expires: Option<Instant>) -> Sender {
-    let workspace = registry.open(workspace_of(key, &config.profile.keys), now);
+    let token = bearer_token(&head.headers)?;
+    // An access token replaces a key; only the preview has such tokens.
+    let alias = has_tokens.then(|| registry.tokens().find(token)).flatten();
+    let key = alias.as_ref().map_or(token, |alias| &*alias.key);
+    judge(key, profile.key_rules())?;
+    let workspace = registry.open(workspace_of(key, &profile.keys), *now);
     let group_key = (workspace.name().as_ref() != key).then(|| Arc::from(key));
-    Sender { workspace, group_key, expires }
+    if !has_tokens && group_key.is_none() {
+        let (config, workspace) = (Arc::downgrade(config), Arc::downgrade(&workspace));
+        let authorization = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes().into()).unwrap_or_default();
+        LAST.set(Some(Known { config, authorization, workspace }));
+    }
+    Ok(Sender { workspace, group_key, expires: alias.map(|alias| alias.expires) })
 }
 
 impl Known {

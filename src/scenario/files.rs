@@ -4,7 +4,7 @@
 //! Knows texts and their paths; reading and watching folders is the work of `watch`.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::changes::{Reload, changes};

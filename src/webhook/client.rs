@@ -228,7 +228,11 @@ pub async fn send_once(
 /// How sending a request ended.
 enum Exchange {
     /// An answer came. `is_whole` unless its body was too long or broke off; the location is that of a redirect.
-    Answered { outcome: AttemptOutcome, is_whole: bool, location: Option<String> },
+    Answered {
+        outcome: AttemptOutcome,
+        is_whole: bool,
+        location: Option<String>,
+    },
     /// The connection was closed before the request was sent.
     Unsent(Box<(Request<Outgoing>, DialProblem)>),
     Broken(DialProblem),

@@ -40,6 +40,7 @@ pub struct Deliverer {
 
 pub(super) struct WorkerState {
     pub(super) workspace: Arc<Workspace>,
+    /// The workspace's share of the concurrent attempts and of the look-ups.
     pub(super) slots: Semaphore,
     pub(super) look_ups: Arc<Semaphore>,
 }

@@ -184,7 +184,8 @@ fn judge_v4(address: Ipv4Addr) -> Exposure {
 /// The IPv4 address that an IPv6 address leads to: mapped, compatible, translated, by NAT64 or by 6to4.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
-        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => None,
+        // `::` and `::1` are addresses of IPv6 alone.
+        [0, 0, 0, 0, 0, 0, 0, low] if low < 2 => None,
         [0, 0, 0, 0, 0, 0xffff | 0, high, low]
         | [0, 0, 0, 0, 0xffff, 0, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
@@ -195,7 +196,6 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
 
 fn judge_v6(address: Ipv6Addr) -> Exposure {
     match address.segments() {
-        [0, 0, 0, 0, 0, 0, 0, 1] => Exposure::Local,
         [0, 0, 0, 0, 0, 0, 0, 0] => Exposure::Never("the unspecified address"),
         [0x64, 0xff9b, 1, ..] => Exposure::Never("a local NAT64 address"),
         [0x2001, 0, ..] => Exposure::Never("a Teredo address"),
@@ -203,7 +203,7 @@ fn judge_v6(address: Ipv6Addr) -> Exposure {
         [0xfd00, 0x0ec2, ..] | [0xfd20, 0x00ce, ..] => Exposure::Never("a cloud metadata address"),
         [0xfe80..=0xfebf, ..] => Exposure::Never("a link-local address"),
         [0xff00..=0xffff, ..] => Exposure::Never("a multicast address"),
-        [0xfc00..=0xfdff, ..] => Exposure::Local,
+        [0, 0, 0, 0, 0, 0, 0, 1] | [0xfc00..=0xfdff, ..] => Exposure::Local,
         _ => Exposure::Public,
     }
 }
