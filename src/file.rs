@@ -115,13 +115,6 @@ pub fn create_folder(path: &Path, with_parents: bool) -> io::Result<()> {
     builder.recursive(with_parents).create(path)
 }
 
-/// Whether a link leads to a file outside of its folder. Such a file may be anything, so that nothing of it is shown.
-pub fn leads_out(path: &Path) -> bool {
-    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
-    let file = path.canonicalize().ok();
-    folder.zip(file).is_some_and(|(folder, file)| !file.starts_with(folder))
-}
-
 /// Properties that the system reports about a file, and that change when the file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {

@@ -308,7 +308,7 @@ mod tests {
     use tokio::sync::Notify;
 
     use super::*;
-    use crate::http::guard::caught;
+    use crate::http::handler::caught;
 
     #[tokio::test]
     async fn a_future_is_polled_only_when_it_was_woken_itself() {

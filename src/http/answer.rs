@@ -1,6 +1,10 @@
 //! Answers: the body type, how answers are put together, and those that any operation of the emulated API may give.
 
-use futures_util::stream::iter;
+use std::future::pending;
+use std::io;
+use std::time::Duration;
+
+use futures_util::stream::{iter, unfold};
 use hyper::body::Bytes;
 use hyper::header::{
     ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE,
@@ -9,22 +13,22 @@ use hyper::{Response, StatusCode};
 use rand::SeedableRng as _;
 use serde::Serialize;
 
-use crate::clock::Random;
+use crate::agenda::Slot;
+use crate::clock::{Clock, Random};
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::not_found::no_endpoint;
 use crate::contract::routes::Lookup;
 use crate::contract::variation::{BodyKind, vary};
 use crate::http::connection::ConnectionFault;
-use crate::http::fault::Pace;
 use crate::http::outgoing::Outgoing;
 use crate::http::request::Admitted;
 use crate::journal::Reason;
 use crate::rate_limit::Verdict;
+use crate::workspace::Workspace;
 
 /// JSON, as every body of the contract is.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// The challenge to a client that sent a key.
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
 /// Whether an answer with this status ends the connection: the rest of such a request may still be on its way, and will not be
@@ -55,7 +59,6 @@ pub(super) fn own_headers(status: StatusCode, content_type: HeaderValue, further
     headers
 }
 
-/// An answer with this body.
 pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Outgoing>) -> Response<Outgoing> {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
@@ -78,10 +81,8 @@ pub fn answer_in_pieces(status: StatusCode, content_type: HeaderValue, pieces: V
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) content_type: HeaderValue,
-    /// Its headers besides the content type.
     pub(super) headers: Further,
     pub(super) body: Bytes,
-    /// Why.
     pub(super) reason: Reason,
     /// What goes wrong while it is sent, if a scenario says so.
     pub(super) fault: Option<SendFault>,
@@ -89,19 +90,15 @@ pub(super) struct Answer {
 
 /// What goes wrong while an answer is sent.
 pub(super) enum SendFault {
-    /// Its body breaks off, stalls or drips.
     Paced(Pace),
-    /// The connection does something else in its place.
     Connection(ConnectionFault),
 }
 
 impl Answer {
-    /// A JSON answer.
     pub(super) fn json(status: StatusCode, body: Vec<u8>, reason: Reason) -> Self {
         Self::new(status, JSON, body.into(), reason)
     }
 
-    /// An answer with this body.
     pub(super) fn new(status: StatusCode, content_type: HeaderValue, body: Bytes, reason: Reason) -> Self {
         Self { status, content_type, headers: Further::new(), body, reason, fault: None }
     }
@@ -109,15 +106,10 @@ impl Answer {
 
 /// Why a request is answered without looking at its content.
 pub(super) enum AdmissionError {
-    /// Its head is malformed or too large.
     Invalid(ErrorKind, String),
-    /// 404 or 405.
     NotFound(Lookup),
-    /// It carries no valid key.
     Unauthorized(KeyRefusal),
-    /// The quota of its key is used up.
     RateLimited(Verdict),
-    /// The emulator panicked.
     Panicked(String),
 }
 
@@ -127,7 +119,6 @@ impl Admitted {
         self.answered_json(json_bytes(body), reason)
     }
 
-    /// The same for a body that is JSON already.
     pub(super) fn answered_json(&self, body: Vec<u8>, reason: Reason) -> Answer {
         Answer::json(StatusCode::OK, self.varied(body, BodyKind::Answer), reason)
     }
@@ -140,7 +131,6 @@ impl Admitted {
         }
     }
 
-    /// An error in the envelope.
     pub(super) fn error(&self, error: &Error, reason: Reason) -> Answer {
         let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = error.body(&self.profile().errors, &self.identity.id);
@@ -154,18 +144,15 @@ impl Admitted {
         answer
     }
 
-    /// An error of this kind with a message of its own.
     pub(super) fn refused(&self, kind: ErrorKind, text: &str) -> Answer {
         self.error(&Error::new(kind, text), Reason::Refused(kind, text.to_owned()))
     }
 
-    /// A 422 with every field at fault.
     pub(super) fn invalid(&self, error: Error) -> Answer {
         let answer = self.error(&error, Reason::Invalid(Vec::new()));
         Answer { reason: Reason::Invalid(error.problems), ..answer }
     }
 
-    /// The answer to a request that is not admitted.
     pub(super) fn denied(&self, error: AdmissionError) -> Answer {
         match error {
             AdmissionError::Invalid(kind, text) => self.refused(kind, &text),
@@ -192,7 +179,6 @@ impl Admitted {
         }
     }
 
-    /// 404 and 405.
     fn not_found(&self, lookup: Lookup) -> Answer {
         match lookup {
             Lookup::MethodNotAllowed(allow) => {
@@ -218,6 +204,80 @@ impl Admitted {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    Truncate(usize),
+    Stall(usize, Option<Duration>),
+    /// This many bytes at a time with this interval between them, until the body is complete.
+    Drip(usize, Duration),
+}
+
+pub(super) fn paced(body: Bytes, pace: Pace, workspace: &Workspace) -> Outgoing {
+    let (clock, slot) = (workspace.clock().clone(), workspace.agenda().slot());
+    let paced = PacedBody { rest: body, has_begun: false, pace, clock, slot };
+    Outgoing::stream(unfold(paced, PacedBody::next))
+}
+
+struct PacedBody {
+    rest: Bytes,
+    has_begun: bool,
+    pace: Pace,
+    clock: Clock,
+    /// When the present wait ends. The slot stays due until the next wait or the end of the body.
+    slot: Slot,
+}
+
+impl PacedBody {
+    /// The next piece with what follows it; `None` at the end.
+    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
+        let piece = match self.pace {
+            Pace::Truncate(most) | Pace::Stall(most, _) if !self.has_begun && most > 0 && !self.rest.is_empty() => {
+                Ok(self.take(most))
+            }
+            Pace::Truncate(_) => {
+                // Lets hyper flush what was sent so far.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                Err(self.broken_off())
+            }
+            Pace::Stall(_, pause) => {
+                match pause {
+                    Some(pause) => self.wait(pause).await,
+                    None => pending().await,
+                }
+                Err(self.broken_off())
+            }
+            Pace::Drip(..) if self.rest.is_empty() => return None,
+            Pace::Drip(size, interval) => {
+                if self.has_begun {
+                    self.wait(interval).await;
+                }
+                let part = self.take(size.max(1));
+                if self.rest.is_empty() {
+                    self.slot.set(None);
+                }
+                Ok(part)
+            }
+        };
+        Some((piece, self))
+    }
+
+    async fn wait(&mut self, pause: Duration) {
+        let until = self.clock.instant().plus(pause);
+        self.slot.set(Some(until));
+        self.clock.sleep_until(until).await;
+    }
+
+    fn take(&mut self, most: usize) -> Bytes {
+        self.has_begun = true;
+        self.rest.split_to(most.min(self.rest.len()))
+    }
+
+    fn broken_off(&mut self) -> io::Error {
+        self.slot.set(None);
+        io::Error::new(io::ErrorKind::ConnectionAborted, "a scenario broke this answer off")
+    }
+}
+
 /// A body as JSON. Written straight into bytes: `Value::to_string` takes three times the instructions.
 pub(super) fn json_bytes(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).expect("strings and JSON values always serialise")
@@ -228,7 +288,6 @@ pub fn number_value(number: u64) -> HeaderValue {
     HeaderValue::from_str(itoa::Buffer::new().format(number)).expect("digits are valid in a header")
 }
 
-/// An id in a header.
 pub fn id_value(id: String) -> HeaderValue {
     HeaderValue::try_from(id).expect("ids are letters, digits, `_` and `-`")
 }

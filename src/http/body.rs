@@ -17,31 +17,23 @@ use crate::memory::Pages;
 /// never end do not delay ordinary requests. The limit on connections bounds the sum of these.
 const FREE: usize = 16 * 1024;
 
-/// Largest body that is collected on the heap, in bytes.
 const ON_HEAP: usize = 512 * 1024;
 
-/// Why a body could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyProblem {
-    /// Larger than the limit.
     #[error("the body is larger than {0} bytes")]
     TooLarge(usize),
-    /// It did not arrive completely in time.
     #[error("the body did not arrive within {} s", .0.as_secs_f64())]
     TooSlow(Duration),
-    /// A malformed chunk, or an end before its length.
     #[error("the body is malformed: a bad chunk, or it ended early")]
     Malformed,
-    /// A transfer coding other than `chunked`.
     #[error("the only transfer coding accepted is chunked")]
     TransferCoding,
-    /// A content coding, such as `gzip`.
     #[error("the content coding `{0}` is not read; send the body as it is, without Content-Encoding")]
     ContentCoding(String),
 }
 
 impl BodyProblem {
-    /// The error of the answer.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::TooLarge(_) => ErrorKind::PayloadTooLarge,
@@ -68,7 +60,6 @@ impl BodyReader {
         Self { most: limits.body_bytes, timeout: limits.body_timeout, budget: Arc::new(Semaphore::new(in_all)) }
     }
 
-    /// Reads a body in any content coding. One that declares too great a length is refused unread.
     pub async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Bytes, BodyProblem> {
         self.read_up_to(self.most, headers, body).await
     }
@@ -144,7 +135,6 @@ impl BodyReader {
     }
 }
 
-/// A body with its permits of the budget.
 struct Counted {
     body: Bytes,
     _held: OwnedSemaphorePermit,

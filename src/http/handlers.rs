@@ -27,7 +27,6 @@ use crate::profile::Profile;
 use crate::workspace::{Listed, Registry};
 
 impl Api {
-    /// Performs an operation.
     pub(super) fn perform(&self, admitted: &Admitted, operation: Operation) -> Answer {
         match operation {
             Operation::SystemStatus => system_status(admitted),
@@ -181,7 +180,6 @@ fn refuse_token(admitted: &Admitted, problem: &OauthProblem) -> Answer {
     answer
 }
 
-/// The fields of a workflow in the body of a request.
 fn workflow_fields(admitted: &Admitted) -> Result<WorkflowFields, Error> {
     let profile = admitted.profile();
     check_content_type(&content_types(admitted), &profile.validation)?;
@@ -193,7 +191,6 @@ fn content_types(admitted: &Admitted) -> Vec<&[u8]> {
     admitted.request.head.headers.get_all(CONTENT_TYPE).iter().map(HeaderValue::as_bytes).collect()
 }
 
-/// What was done, or why it cannot be done.
 fn result<T: Serialize>(admitted: &Admitted, done: Result<T, Error>) -> Answer {
     match done {
         Ok(body) => admitted.answered(&body, Reason::Answered),
@@ -201,7 +198,6 @@ fn result<T: Serialize>(admitted: &Admitted, done: Result<T, Error>) -> Answer {
     }
 }
 
-/// The same for the thing that the path names, or a 404.
 fn found_or_missing<T: Serialize>(admitted: &Admitted, what: &str, found: Option<Result<T, Error>>) -> Answer {
     if let Some(found) = found {
         return result(admitted, found);

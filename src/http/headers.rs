@@ -5,23 +5,25 @@
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use jiff::fmt::rfc2822::DateTimePrinter;
 
+use crate::clock::Now;
 use crate::contract::header_name::HeaderNameText;
+use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::header_lines::push_headers;
-use crate::http::answer::{Further, JSON, ends_connection, number_value, own_headers};
-use crate::http::quota::push_quota_headers;
+use crate::http::answer::{Further, JSON, ends_connection, header_value, number_value, own_headers};
 use crate::http::request::Admitted;
+use crate::profile::Profile;
 use crate::rate_limit::Verdict;
 use crate::scenario::EffectiveConfig;
 
 /// The header that names the request in the journal; the same id as `request_id` in an error body.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-emulator-request-id");
-/// The header that names the generation of scenarios and profile that answered.
 pub const GENERATION: HeaderName = HeaderName::from_static("x-emulator-generation");
-/// Marks every answer of an announced endpoint.
 const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
 
 /// The position of the remaining quota in the prepared headers; the id follows it, once or twice.
@@ -39,14 +41,11 @@ struct Prepared {
 
 /// What the journal's lines for an answer's headers are made from.
 pub(super) enum LineSource {
-    /// The prepared ones, and the values that change.
     Prepared,
-    /// The headers themselves.
     Headers,
 }
 
 impl LineSource {
-    /// Writes the headers of the answer that this thread makes at present, a line each.
     pub(super) fn push(&self, bytes: &mut Vec<u8>, headers: &HeaderMap) {
         PREPARED.with_borrow(|prepared| match (self, prepared) {
             (Self::Prepared, Some(prepared)) => {
@@ -65,7 +64,6 @@ thread_local! {
     static PREPARED: RefCell<Option<Prepared>> = const { RefCell::new(None) };
 }
 
-/// All headers of the answer to a request with this id.
 pub(super) fn all_headers(
     admitted: &Admitted,
     id: &HeaderValue,
@@ -99,13 +97,11 @@ pub(super) fn all_headers(
     (headers, LineSource::Headers)
 }
 
-/// The prepared headers completed for this answer, if they match its configuration.
 fn prepared(admitted: &Admitted, verdict: &Verdict, id: &HeaderValue) -> Option<HeaderMap> {
     PREPARED
         .with_borrow(|prepared| Some(prepared.as_ref().filter(|it| it.matches(admitted, verdict))?.copy(verdict, id)))
 }
 
-/// The lines of these headers, cut at each value that changes.
 fn lines(headers: &HeaderMap) -> Vec<Vec<u8>> {
     let (mut lines, mut line) = (Vec::new(), Vec::new());
     for (place, (name, value)) in headers.iter().enumerate() {
@@ -122,7 +118,6 @@ fn lines(headers: &HeaderMap) -> Vec<Vec<u8>> {
 }
 
 impl Prepared {
-    /// The headers for answers under the same configuration, if the remaining quota and the ids come last.
     fn of(admitted: &Admitted, verdict: &Verdict, headers: &HeaderMap) -> Option<Self> {
         let (request, profile) = (&admitted.request, admitted.profile());
         let further = profile.ids.request_header.get();
@@ -156,5 +151,105 @@ impl Prepared {
         }
         changing.for_each(|value| *value = id.clone());
         headers
+    }
+}
+
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const IETF: HeaderName = HeaderName::from_static("ratelimit");
+const IETF_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+fn push_quota_headers(headers: &mut HeaderMap, verdict: &Verdict, profile: &Profile, now: Now) {
+    let rate_limit = &profile.rate_limit;
+    headers.insert(rate_limit.header_names.limit.name().clone(), number_value(verdict.limit.into()));
+    headers.insert(rate_limit.header_names.remaining.name().clone(), number_value(verdict.remaining.into()));
+    if !verdict.allowed {
+        push_retry_after(headers, verdict.wait, rate_limit.retry_after, now);
+    }
+    match rate_limit.reset {
+        ResetForm::Off => {}
+        ResetForm::Delta => drop(headers.insert(RESET, HeaderValue::from(whole_seconds(verdict.reset)))),
+        ResetForm::Epoch => drop(headers.insert(RESET, HeaderValue::from(epoch(now, verdict.reset)))),
+    }
+    if rate_limit.ietf {
+        let (limit, window) = (verdict.limit, whole_seconds(verdict.window));
+        headers.insert(IETF_POLICY, header_value(&format!("\"default\";q={limit};w={window}")));
+        let (left, reset) = (verdict.remaining, whole_seconds(verdict.reset));
+        headers.insert(IETF, header_value(&format!("\"default\";r={left};t={reset}")));
+    }
+}
+
+fn push_retry_after(headers: &mut HeaderMap, wait: Duration, form: RetryAfterForm, now: Now) {
+    match form {
+        RetryAfterForm::Off => {}
+        RetryAfterForm::Seconds => drop(headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)))),
+        RetryAfterForm::Date => {
+            let at = jiff::Timestamp::from_second(epoch(now, wait)).unwrap_or(now.wall);
+            if let Ok(date) = DateTimePrinter::new().timestamp_to_rfc9110_string(&at) {
+                headers.insert(RETRY_AFTER, header_value(&date));
+            }
+        }
+    }
+}
+
+/// Rounded up: a client that waits this long is let through.
+fn whole_seconds(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
+fn epoch(now: Now, after: Duration) -> i64 {
+    let at = now.wall.saturating_add(after).unwrap_or(now.wall);
+    at.as_second() + i64::from(at.subsec_nanosecond() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Instant;
+
+    /// The headers of one answer, sorted by name.
+    fn headers(allowed: bool, edit: impl FnOnce(&mut Profile)) -> Vec<String> {
+        let mut profile = Profile::default();
+        edit(&mut profile);
+        let [wait, reset, window] = [2_000, 3_001, 60_000].map(Duration::from_millis);
+        let verdict = Verdict { allowed, limit: 5, remaining: 4, wait, reset, window };
+        let wall = jiff::Timestamp::from_millisecond(1_769_851_800_500).expect("a time");
+        let mut headers = HeaderMap::new();
+        push_quota_headers(&mut headers, &verdict, &profile, Now { wall, instant: Instant::from_nanos(0) });
+        let mut lines: Vec<String> =
+            headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text"))).collect();
+        lines.sort();
+        lines
+    }
+
+    #[test]
+    fn the_published_headers_are_always_there_and_others_where_wanted() {
+        let published = ["x-ratelimit-limit: 5", "x-ratelimit-remaining: 4"];
+        assert_eq!(headers(true, |_| {}), published);
+        let with = |more: &[&'static str]| [more, &published[..]].concat();
+        let seconds = |profile: &mut Profile| profile.rate_limit.retry_after = RetryAfterForm::Seconds;
+        assert_eq!(headers(true, seconds), published, "no waiting where nothing is refused");
+        assert_eq!(headers(false, seconds), with(&["retry-after: 2"]));
+        // Rounded up: half a second past the full one, and two to wait.
+        let date = |profile: &mut Profile| profile.rate_limit.retry_after = RetryAfterForm::Date;
+        assert_eq!(headers(false, date), with(&["retry-after: Sat, 31 Jan 2026 09:30:03 GMT"]));
+        let ietf = |profile: &mut Profile| profile.rate_limit.ietf = true;
+        assert_eq!(
+            headers(true, ietf),
+            with(&["ratelimit-policy: \"default\";q=5;w=60", "ratelimit: \"default\";r=4;t=4"])
+        );
+    }
+
+    #[test]
+    fn the_reset_is_rounded_up_to_whole_seconds() {
+        for (form, expected) in [(ResetForm::Delta, "4"), (ResetForm::Epoch, "1769851804")] {
+            let found = headers(true, |profile| profile.rate_limit.reset = form);
+            assert_eq!(found[2], format!("x-ratelimit-reset: {expected}"), "{form:?}");
+        }
+        let now = |millis| Now {
+            wall: jiff::Timestamp::from_millisecond(millis).expect("a time"),
+            instant: Instant::from_nanos(0),
+        };
+        assert_eq!(whole_seconds(Duration::from_secs(3)), 3);
+        assert_eq!((epoch(now(5_000), Duration::from_secs(3)), epoch(now(5_001), Duration::from_secs(3))), (8, 9));
     }
 }

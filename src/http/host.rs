@@ -7,22 +7,16 @@ use hyper::{Method, Uri, Version};
 
 use crate::contract::header_name::values_of;
 
-/// Why a request is not valid for this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostProblem {
-    /// HTTP/1.1 without `Host`.
     #[error("the Host header is missing")]
     Missing,
-    /// More than one.
     #[error("there is more than one Host header")]
     Doubled,
-    /// Not a host with an optional port.
     #[error("the Host header is malformed")]
     Malformed,
-    /// The target and the header name different hosts.
     #[error("the request target is for another host than the Host header")]
     OtherHost,
-    /// `CONNECT`, `*`, or a target without a path.
     #[error("the request target must be a path")]
     NoPath,
 }

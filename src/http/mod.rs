@@ -1,26 +1,21 @@
 //! Layer 4, HTTP: the accept loop, connection settings and the graceful drain. Overview of the layer.
 //!
-//! Any [`Handler`] can be served. Reading order: `limits`, `connection` and `socket` (deadlines on the wire), `guard` (panics),
-//! `host` and `body` (what a proper request is), `request`, `sender`, `answer`, `headers`, `service` (one request
-//! of the emulated API end to end), `handlers` (one function per operation), `scripted` (scenario rules).
+//! Any [`Handler`] can be served. Reading order: `connection` (deadlines on the wire), `service` (one request of the emulated API end to
+//! end), `request`, `answer`, `handlers` (one function per operation), `scripted` (scenario rules).
 
 pub mod answer;
 pub mod body;
 pub mod connection;
-mod fault;
-pub mod guard;
 pub mod handler;
 mod handlers;
 pub mod headers;
 pub mod host;
 pub mod limits;
 pub mod outgoing;
-mod quota;
+mod progress;
 mod request;
 mod scripted;
-mod sender;
 pub mod service;
-pub mod socket;
 pub mod tls;
 
 use std::collections::VecDeque;
@@ -41,10 +36,9 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 pub(crate) use crate::http::connection::HALF_CLOSED;
-use crate::http::connection::{LINGER, Progress, TimedStream};
+use crate::http::connection::{LINGER, Progress, Socket, TimedStream};
 use crate::http::handler::{Answering, Handler, Sent};
 use crate::http::limits::Limits;
-use crate::http::socket::Socket;
 use crate::http::tls::ServerTls;
 use crate::tasks::{WhenWoken, spawn, stopped};
 
@@ -111,7 +105,6 @@ struct Silent {
 }
 
 impl Silent {
-    /// Adds a fresh connection of this peer, with its number.
     fn join(&mut self, peer: IpAddr, number: u64) -> Arc<Progress> {
         if self.connections.len() >= self.full {
             self.connections.retain(is_silent);
@@ -122,7 +115,6 @@ impl Silent {
         progress
     }
 
-    /// Ends the oldest, if there is one.
     fn give_up_oldest(&mut self) {
         while let Some(oldest) = self.connections.pop_front() {
             if let Some(progress) = oldest.upgrade().filter(|progress| progress.begun() == 0) {
@@ -176,7 +168,6 @@ async fn accept(
     }
 }
 
-/// One accepted connection.
 struct Connection {
     handler: Arc<dyn Handler>,
     progress: Arc<Progress>,
@@ -186,7 +177,6 @@ struct Connection {
 }
 
 impl Connection {
-    /// A peer that does not finish its handshake in time is a peer that does not send its header block.
     async fn run_tls(mut self, stream: TcpStream, tls: &ServerTls) {
         let handler = Arc::clone(&self.handler);
         let handshake = async {

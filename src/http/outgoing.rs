@@ -13,10 +13,8 @@ use hyper::body::{Body, Bytes, Frame, SizeHint};
 /// the buffer for as long as it lives.
 const PIECE: usize = 8 * 1024;
 
-/// The body of a message that is sent.
 #[derive(Default)]
 pub struct Outgoing {
-    /// What is at hand and not yet sent.
     rest: Bytes,
     /// What comes after it.
     stream: Option<Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>>,
@@ -28,7 +26,6 @@ impl Outgoing {
         Self { stream: Some(Box::pin(pieces)), ..Self::default() }
     }
 
-    /// Whether the body is still being made.
     pub fn is_stream(&self) -> bool {
         self.stream.is_some()
     }

@@ -3,48 +3,44 @@
 //! `service` admits requests; `answer` has the answers that any operation may give.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use hyper::header::HeaderName;
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use rand::Rng as _;
 
 use crate::agenda::Task;
-use crate::clock::Now;
+use crate::clock::{Instant, Now};
 use crate::contract::header_name::values_of;
 use crate::contract::ids::IdKind;
-use crate::contract::keys::{bearer_token, workspace_of};
+use crate::contract::keys::{KeyRefusal, bearer_token, judge, workspace_of};
 use crate::contract::routes::Operation;
 use crate::journal::{Arrival, Reason, RequestRecord, Scripted, Transcript, Written};
 use crate::profile::Profile;
 use crate::rate_limit::Verdict;
 use crate::scenario::{Action, EffectiveConfig, Generation, RequestView, Rule};
 use crate::template::Gap;
-use crate::workspace::{State, Tokens, Workspace};
+use crate::workspace::{Registry, State, Tokens, Workspace};
 
 /// Chooses scenarios for one request: names joined by commas.
 const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
 
 /// A request as it arrived, without its body.
 pub(super) struct Request {
-    /// Method, target, version and headers.
     pub(super) head: Parts,
     /// When it arrived; by the clock of its workspace once that is known.
     pub(super) now: Now,
-    /// The profile and scenarios that answer it.
     pub(super) config: Arc<EffectiveConfig>,
-    /// The number of the generation that the configuration was taken from.
     pub(super) generation: u64,
-    /// The operation that the method and path lead to.
     pub(super) operation: Option<Operation>,
     /// The path is announced by the contract, and the profile serves such paths.
     pub(super) is_preview: bool,
 }
 
 impl Request {
-    /// A request under the configuration of all keys.
     pub(super) fn new(head: Parts, now: Now, generation: &Generation) -> Self {
         let config = Arc::clone(generation.config_for(None));
         Self { head, now, config, generation: generation.number, operation: None, is_preview: false }
@@ -83,15 +79,12 @@ impl Request {
     }
 }
 
-/// What a request gets when it is admitted.
 pub(super) struct Identity {
-    /// Its id.
     pub(super) id: String,
     /// The seed for the variation of its answer, if the profile varies answers.
     pub(super) variety: Option<u64>,
     /// The workspace of its key, or the anonymous one, from which requests without a valid key draw random values.
     pub(super) workspace: Arc<Workspace>,
-    /// The valid key that it carries.
     pub(super) key: Option<ValidKey>,
 }
 
@@ -128,7 +121,6 @@ pub(super) struct Admitted {
     pub(super) identity: Identity,
     /// Empty until it is read.
     pub(super) body: Bytes,
-    /// The scenario rule that applies to it.
     pub(super) rule: Option<AppliedRule>,
 }
 
@@ -141,17 +133,14 @@ impl Admitted {
         &self.request.config.profile
     }
 
-    /// The workspace of its key, or the anonymous one.
     pub(super) fn workspace(&self) -> &Arc<Workspace> {
         &self.identity.workspace
     }
 
-    /// The workspace of its key, if it carries a valid one.
     pub(super) fn owner(&self) -> Option<&Arc<Workspace>> {
         self.identity.key.as_ref().map(|_| &self.identity.workspace)
     }
 
-    /// What scenarios see of the request.
     pub(super) fn view(&self) -> RequestView<'_> {
         let Identity { workspace, key, .. } = &self.identity;
         RequestView {
@@ -195,7 +184,6 @@ impl Admitted {
         }
     }
 
-    /// The journal's record of the request and its answer.
     pub(super) fn record(
         &mut self,
         transcript: Transcript,
@@ -233,11 +221,8 @@ impl Admitted {
     }
 }
 
-/// The scenario rule that applies to a request.
 pub(super) struct AppliedRule {
-    /// What the journal records of it.
     pub(super) scripted: Scripted,
-    /// The parts of the rule's answer that could not be produced.
     pub(super) warnings: Vec<String>,
     /// Set where a story continues by the status of the answer.
     pub(super) story: Option<Story>,
@@ -246,7 +231,6 @@ pub(super) struct AppliedRule {
 }
 
 impl AppliedRule {
-    /// Warns of the parts that templates of the rule name and the request does not have.
     pub(super) fn warn_of_gaps(&mut self, gaps: &[Gap]) {
         let (scenario, rule) = (&self.scripted.scenario, &self.scripted.rule);
         let by = format!("scenario `{scenario}`, {rule},");
@@ -273,5 +257,59 @@ impl Drop for Story {
             counters.begin(self.activation);
             self.rule.settle(&self.action, self.status, counters);
         }
+    }
+}
+
+pub(super) struct Sender {
+    pub(super) workspace: Arc<Workspace>,
+    /// The key, where the workspace is not named after it.
+    pub(super) group_key: Option<Arc<str>>,
+    pub(super) expires: Option<Instant>,
+}
+
+struct Known {
+    config: Weak<EffectiveConfig>,
+    authorization: Box<[u8]>,
+    workspace: Weak<Workspace>,
+}
+
+thread_local! {
+    static LAST: RefCell<Option<Known>> = const { RefCell::new(None) };
+}
+
+pub(super) fn sender(registry: &Registry, request: &Request) -> Result<Sender, KeyRefusal> {
+    let Request { head, config, now, .. } = request;
+    let profile = &*config.profile;
+    let has_tokens = profile.preview.enabled;
+    if !has_tokens
+        && let Some(workspace) = LAST.with_borrow(|last| last.as_ref()?.workspace(&head.headers, config, *now))
+    {
+        return Ok(Sender { workspace, group_key: None, expires: None });
+    }
+    let token = bearer_token(&head.headers)?;
+    // An access token replaces a key; only the preview has such tokens.
+    let alias = has_tokens.then(|| registry.tokens().find(token)).flatten();
+    let key = alias.as_ref().map_or(token, |alias| &*alias.key);
+    judge(key, profile.key_rules())?;
+    let workspace = registry.open(workspace_of(key, &profile.keys), *now);
+    let group_key = (workspace.name().as_ref() != key).then(|| Arc::from(key));
+    if !has_tokens && group_key.is_none() {
+        let (config, workspace) = (Arc::downgrade(config), Arc::downgrade(&workspace));
+        let authorization = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes().into()).unwrap_or_default();
+        LAST.set(Some(Known { config, authorization, workspace }));
+    }
+    Ok(Sender { workspace, group_key, expires: alias.map(|alias| alias.expires) })
+}
+
+impl Known {
+    fn workspace(&self, headers: &HeaderMap, config: &Arc<EffectiveConfig>, now: Now) -> Option<Arc<Workspace>> {
+        let mut values = values_of(headers, &AUTHORIZATION);
+        let is_same = values.next().is_some_and(|value| value.as_bytes() == &*self.authorization)
+            && values.next().is_none()
+            // An address is not used again as long as something points to it.
+            && std::ptr::eq(self.config.as_ptr(), Arc::as_ptr(config));
+        let workspace = self.workspace.upgrade().filter(|workspace| is_same && !workspace.has_left())?;
+        workspace.touch(now.instant);
+        Some(workspace)
     }
 }

@@ -12,9 +12,8 @@ use crate::clock::Instant;
 use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::contract::variation::BodyKind;
-use crate::http::answer::{Answer, JSON, SendFault};
+use crate::http::answer::{Answer, JSON, Pace, SendFault};
 use crate::http::connection::ConnectionFault;
-use crate::http::fault::Pace;
 use crate::http::request::{Admitted, AppliedRule, Story};
 use crate::http::service::Api;
 use crate::journal::{Reason, Scripted};
@@ -24,7 +23,6 @@ use crate::template::TemplateProblem;
 use crate::workspace::Workspace;
 
 impl Admitted {
-    /// The scenario rule that applies to the request. Without rules this costs nothing.
     pub(super) fn decide(&self) -> Option<Decision> {
         let config = &self.request.config;
         if config.rules.is_empty() {
@@ -40,13 +38,11 @@ impl Admitted {
 }
 
 impl Api {
-    /// Carries out a scenario rule that has nothing to wait for and nothing to render.
     pub(super) fn carry_out_now(&self, admitted: &mut Admitted, operation: Operation, decision: Decision) -> Answer {
         let action = note_rule(admitted, decision);
         self.act(admitted, operation, action)
     }
 
-    /// Carries out any scenario rule.
     pub(super) async fn carry_out(&self, admitted: &mut Admitted, operation: Operation, decision: Decision) -> Answer {
         let (delay, has_templates) = (decision.delay, decision.has_templates);
         let action = note_rule(admitted, decision);
@@ -180,7 +176,6 @@ fn scripted_reply(admitted: &mut Admitted, reply: &ScriptedReply) -> Answer {
     answer
 }
 
-/// The ordinary answer, its body changed if it is JSON.
 fn patched(mut answer: Answer, patch: &Patch) -> Answer {
     if let Some(body) = patch.applied(&answer.body) {
         answer.body = body.into();
@@ -206,7 +201,6 @@ fn enveloped(admitted: &Admitted, reply: &ScriptedReply, status: StatusCode) -> 
     Answer::json(status, admitted.varied(body, BodyKind::Error), Reason::Scripted)
 }
 
-/// The kind whose code goes with a status, for a reply that gives a message but no code.
 fn kind_of(status: StatusCode) -> ErrorKind {
     ErrorKind::ALL.into_iter().find(|kind| kind.status() == status.as_u16()).unwrap_or(ErrorKind::InternalError)
 }

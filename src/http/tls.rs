@@ -15,15 +15,8 @@ use crate::file::{self, FileProblem, LARGEST_PEM};
 /// Where the certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsSetting {
-    /// Generated at start, with its own authority.
     SelfSigned,
-    /// PEM files.
-    Files {
-        /// The certificate with its chain.
-        certificate: PathBuf,
-        /// Its private key.
-        key: PathBuf,
-    },
+    Files { certificate: PathBuf, key: PathBuf },
 }
 
 impl TlsSetting {
@@ -41,26 +34,12 @@ impl TlsSetting {
     }
 }
 
-/// A certificate that cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsProblem {
-    /// A file cannot be read.
     #[error("cannot read `{}`: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: FileProblem,
-    },
-    /// A file contains broken PEM.
+    Unreadable { path: PathBuf, source: FileProblem },
     #[error("cannot read `{}`: {source}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: rustls::pki_types::pem::Error,
-    },
-    /// The key was given in place of the certificate, and the certificate in place of the key.
+    Malformed { path: PathBuf, source: rustls::pki_types::pem::Error },
     #[error(
         "`{0}` has a private key and `{1}` a certificate; expected CERT:KEY, which is {1}:{0}",
         certificate.display(), key.display()
@@ -71,15 +50,12 @@ pub enum TlsProblem {
         /// The file given as its key.
         key: PathBuf,
     },
-    /// The certificate and the key do not match.
     #[error("the certificate and its key cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
-    /// No certificate could be generated.
     #[error("cannot make a certificate: {0}")]
     NotMade(#[from] rcgen::Error),
 }
 
-/// What a listener needs to speak TLS.
 #[derive(Clone)]
 pub struct ServerTls {
     acceptor: TlsAcceptor,
@@ -93,7 +69,6 @@ impl std::fmt::Debug for ServerTls {
 }
 
 impl ServerTls {
-    /// Reads a certificate, or generates one for `names`.
     pub fn new(setting: &TlsSetting, names: &[String]) -> Result<Self, TlsProblem> {
         match setting {
             TlsSetting::Files { certificate, key } => Self::from_files(certificate, key),
@@ -106,7 +81,6 @@ impl ServerTls {
         self.ca_pem.as_deref()
     }
 
-    /// Accepts handshakes.
     pub fn acceptor(&self) -> &TlsAcceptor {
         &self.acceptor
     }

@@ -4,12 +4,16 @@
 use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::{DEEPEST, MASK, Redactor, SECRET_FIELDS, is_secret_field};
 use crate::contract::keys::is_test_key;
 
 /// Shown in place of a body that may contain a secret anywhere.
 const WITHHELD: &str = "… (not shown: it cannot be read as JSON and may hold a secret)";
+
+/// Most characters of a body's first line.
+const LONGEST_LINE: usize = 120;
 
 impl Redactor<'_> {
     /// A body with credentials masked; the same bytes if it has none.
@@ -56,6 +60,22 @@ impl Redactor<'_> {
             return None;
         }
         if depth == DEEPEST { Some(MASK.to_owned()) } else { self.json(text, depth + 1) }
+    }
+
+    /// The first line of a body that has content; JSON over several lines is joined to one. `None` if the body is empty.
+    pub fn first_line(self, body: &[u8]) -> Option<String> {
+        let text = String::from_utf8_lossy(body);
+        let shown = if let Ok(mut value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(&text) {
+            self.value(&mut value);
+            value.to_string()
+        } else {
+            let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+            String::from_utf8_lossy(&self.body(line.as_bytes())).into_owned()
+        };
+        match shown.char_indices().nth(LONGEST_LINE) {
+            Some((at, _)) => Some(format!("{}…", &shown[..at])),
+            None => Some(shown),
+        }
     }
 
     /// A valid JSON text with credentials masked; `None` if it has none.
@@ -219,5 +239,23 @@ mod tests {
         let signed = [b"msg_1.17.".as_slice(), body].concat();
         assert_eq!(String::from_utf8_lossy(&redactor.signed(&signed, body)), "msg_1.17.{\"secret\":\"…\"}");
         assert_eq!(redactor.signed(b"17.", b""), b"17.");
+    }
+
+    #[test]
+    fn the_first_line_with_content_is_short_and_masked() {
+        for (body, expected) in [
+            ("", None),
+            (" \r\n\n", None),
+            ("one\ntwo", Some("one")),
+            ("\r\n  one \r\ntwo", Some("one")),
+            ("{\n  \"error\": \"bad\",\n  \"secret\": \"hidden\"\n}\n", Some(r#"{"error":"bad","secret":"…"}"#)),
+            ("refused sk_live_abcdefgh1234", Some("refused sk_live_…1234")),
+            (&"ä".repeat(500), Some(&*format!("{}…", "ä".repeat(120)))),
+        ] {
+            assert_eq!(Redactor::default().first_line(body.as_bytes()).as_deref(), expected, "{body:?}");
+        }
+        let broken = "{\"secret\":\"hidden\"} and\nmore";
+        assert!(!Redactor::default().first_line(broken.as_bytes()).expect("a line").contains("hidden"));
+        assert_eq!(Redactor::default().first_line(b"\xff\xfe").as_deref(), Some("\u{fffd}\u{fffd}"));
     }
 }

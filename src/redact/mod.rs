@@ -5,7 +5,6 @@
 //! passwords are masked. `body` reads JSON, `visible` escapes characters. Must not know what is shown, or where.
 
 mod body;
-mod line;
 mod visible;
 
 use std::borrow::Cow;

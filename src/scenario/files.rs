@@ -4,24 +4,20 @@
 //! Knows texts and their paths; reading and watching folders is the work of `watch`.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::changes::{Reload, changes};
 use super::content::{ByName, HeldBack};
 use super::library::{Generation, Library};
 use super::parse::{MOST_WEIGHT, parse_scenario};
+use super::watch::{FileTexts, leads_out};
 use super::{Scenario, ScenarioOrigin};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
-use crate::file::leads_out;
 
 /// Most problems kept of all files together; the first ones of each file come first.
 const MOST_PROBLEMS: usize = 10_000;
-
-/// Scenario files as they were read, in the order of their paths; for one that could not be read, why. It is a warning if the
-/// other files are accepted all the same.
-pub type FileTexts = Vec<(PathBuf, Result<String, Box<Diagnostic>>)>;
 
 /// The files as they are accepted: in their present version, in the last good one, or not at all.
 #[derive(Default)]

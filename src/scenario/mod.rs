@@ -44,7 +44,6 @@ pub use decide::RuleSet;
 pub(crate) use decide::RuleTrace;
 pub use effective_config::EffectiveConfig;
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
-pub use files::FileTexts;
 pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
 pub use library::{Generation, Library, generation_text};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
@@ -55,7 +54,7 @@ pub use reference::language_markdown;
 pub use render::{Inputs, Templated, request_facts};
 pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, Then};
 pub use schema::schema;
-pub use watch::{Folders, LARGEST_FILE, Watcher, read_directory, read_file};
+pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
 /// Limits, for the page `docs/limits.md`.
 pub(crate) mod limits {

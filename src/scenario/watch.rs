@@ -16,7 +16,6 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use super::files::FileTexts;
 use super::reports::{Next, Reports, Waited, is_hidden, is_scenario};
 use crate::clock::machine;
 use crate::diagnostic::Diagnostic;
@@ -38,6 +37,10 @@ const POLL: Duration = Duration::from_secs(1);
 const FAREWELL: Duration = Duration::from_millis(500);
 /// How often contents are compared where nothing reports that they are complete.
 const MOST_COMPARED: usize = 30;
+
+/// Scenario files as they were read, in the order of their paths; for one that could not be read, why. It is a warning if the
+/// other files are accepted all the same.
+pub type FileTexts = Vec<(PathBuf, Result<String, Box<Diagnostic>>)>;
 
 /// The folders that scenarios are read from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -159,6 +162,13 @@ fn is_mistaken(entry: &DirEntry, name: &Path) -> bool {
     let is_other = [".yaml", ".yml", ".json", ".toml"].iter().any(|ending| name.ends_with(ending));
     let is_folder = || entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink() && entry.path().is_dir());
     is_other && !name.ends_with("schema.json") || is_folder()
+}
+
+/// Whether a link leads to a file outside of its folder. Such a file may be anything, so that nothing of it is shown.
+pub(super) fn leads_out(path: &Path) -> bool {
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let file = path.canonicalize().ok();
+    folder.zip(file).is_some_and(|(folder, file)| !file.starts_with(folder))
 }
 
 /// Why an entry of a folder is not read.

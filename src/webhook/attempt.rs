@@ -12,10 +12,8 @@ use crate::workspace::Job;
 use crate::workspace::Secret;
 use crate::workspace::SignedContent;
 
-/// Carries the delivery's id, for debugging on the receiver's side.
 const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
 
-/// The signed request of one attempt.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// Headers in sending order, without `host` and `content-length`.
@@ -24,11 +22,9 @@ pub struct Prepared {
     pub lines: HeaderLines,
     /// The body: the event's bytes, unless the delivery is forged.
     pub body: Bytes,
-    /// The exact bytes that the first scheme signed.
     pub signed: SignedContent,
 }
 
-/// Signs an attempt with every scheme of the profile. The error says what is wrong with the secret.
 pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> Result<Prepared, String> {
     let message =
         Message { id: &job.event.id, timestamp: at.as_second(), url: &job.delivery.url, body: &job.event.body };
@@ -63,7 +59,6 @@ pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) 
     Ok(Prepared { headers, lines, body, signed })
 }
 
-/// The keys that secrets stand for under a scheme. The error says what is wrong with the first invalid one.
 pub fn signing_keys(secrets: &[Secret], scheme: &Scheme, profile: &Profile) -> Result<Vec<SigningKey>, String> {
     let read = |secret: &Secret| secret.signing_key(scheme, profile.webhooks.secret_key);
     secrets.iter().map(read).collect::<Result<_, _>>().map_err(|problem| problem.to_string())
@@ -87,7 +82,6 @@ pub fn signature_time(clock: &Clock, now: Now, profile: &Profile) -> Timestamp {
     if signs_by_clock(clock, profile) { now.wall } else { machine::wall_time() }
 }
 
-/// Whether signatures carry the time of the workspace's clock instead of the machine's.
 pub fn signs_by_clock(clock: &Clock, profile: &Profile) -> bool {
     match profile.webhooks.timestamp {
         SignatureTime::Real => false,

@@ -23,31 +23,24 @@ use crate::webhook::egress::Target;
 use crate::webhook::link::{Link, Sender};
 use crate::workspace::{AttemptOutcome, FailureReason};
 
-/// At most this much of an answer's body is read.
 pub const ANSWER_LIMIT: usize = 16 * 1024;
-/// Most idle connections kept for one origin.
 pub const IDLE_PER_ORIGIN: usize = 64;
-/// Most idle connections kept in all.
 pub const MOST_KEPT: usize = 512;
 
-/// One request to a receiver.
 #[derive(Clone, Debug)]
 pub struct Post {
     /// Where it goes.
     pub target: Arc<Target>,
     /// Headers without `host` and `content-length`.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Bytes,
     /// Limit for the whole attempt, its look-up included.
     pub timeout: Duration,
-    /// How much of it the look-up took.
     pub looked_up: Duration,
     /// Limit for the connect, and again for the TLS handshake.
     pub connect_timeout: Duration,
     /// Where to connect to; `None` if [`Client::look_up`] found a kept connection.
     pub addresses: Option<Vec<SocketAddr>>,
-    /// Bounds the look-ups of the workspace that posts.
     pub look_ups: Arc<Semaphore>,
 }
 
@@ -55,19 +48,16 @@ pub struct Post {
 /// as long.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
-/// An idle connection.
 #[derive(Debug)]
 struct Kept {
     link: Box<Link>,
     was_swept: bool,
 }
 
-/// Idle connections by origin.
 #[derive(Debug, Default)]
 struct Idle {
     by_origin: HashMap<Arc<str>, Vec<Kept>>,
     count: usize,
-    /// Whether a task sweeps them.
     has_sweeper: bool,
 }
 
@@ -84,7 +74,6 @@ impl Idle {
     }
 }
 
-/// A client with a pool of connections.
 #[derive(Debug)]
 pub struct Client {
     reach: Reach,
@@ -94,7 +83,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that reaches what `reach` allows and keeps at most `most_kept` idle connections.
     pub fn new(reach: Reach, most_kept: usize) -> Arc<Self> {
         Arc::new(Self { reach, idle: Mutex::default(), most_kept, sweep_interval: SWEEP_INTERVAL })
     }
@@ -240,14 +228,16 @@ pub async fn send_once(
 /// How sending a request ended.
 enum Exchange {
     /// An answer came. `is_whole` unless its body was too long or broke off; the location is that of a redirect.
-    Answered { outcome: AttemptOutcome, is_whole: bool, location: Option<String> },
+    Answered {
+        outcome: AttemptOutcome,
+        is_whole: bool,
+        location: Option<String>,
+    },
     /// The connection was closed before the request was sent.
     Unsent(Box<(Request<Outgoing>, DialProblem)>),
-    /// No valid answer came.
     Broken(DialProblem),
 }
 
-/// Sends a request and reads its answer.
 async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Exchange {
     if let Err(error) = sender.ready().await {
         return Exchange::Unsent(Box::new((request, broken(&error))));

@@ -25,9 +25,7 @@ use crate::workspace::{
     AttemptOutcome, AttemptRecord, FailureReason, Job, Next, PlannedDelivery, SignedContent, Workspace,
 };
 
-/// Most concurrent attempts, over all workspaces.
 pub const CONCURRENT_ATTEMPTS: usize = 256;
-/// One workspace makes at most one in this many of them.
 const PART_OF_A_WORKSPACE: usize = 4;
 
 /// Everything that deliveries need: the engine, the egress rules, the HTTP client and the limits.
@@ -40,7 +38,6 @@ pub struct Deliverer {
     pub(super) slots_of_workspace: usize,
 }
 
-/// What the attempts of one workspace share.
 pub(super) struct WorkerState {
     pub(super) workspace: Arc<Workspace>,
     /// The workspace's share of the concurrent attempts and of the look-ups.
@@ -50,27 +47,31 @@ pub(super) struct WorkerState {
 
 /// Where an attempt goes, with what had to be looked up for it.
 enum Route {
-    /// The built-in receiver of this name.
     Sink(Arc<str>),
     /// A server. `addresses` is `None` if a kept connection may be used. `took` is how long the look-up took: by the machine's
     /// time, which counts towards the timeout, and by the workspace's clock.
-    Dial { target: Arc<Target>, addresses: Result<Option<Vec<SocketAddr>>, DialProblem>, took: (Duration, Duration) },
+    Dial {
+        target: Arc<Target>,
+        addresses: Result<Option<Vec<SocketAddr>>, DialProblem>,
+        took: (Duration, Duration),
+    },
 }
 
 impl Deliverer {
-    /// A deliverer for this engine that makes at most `attempts` attempts at a time.
     pub fn new(engine: Arc<Engine>, egress: Arc<Egress>, client: Arc<Client>, attempts: usize) -> Arc<Self> {
         let (slots, slots_of_workspace) = (Semaphore::new(attempts), (attempts / PART_OF_A_WORKSPACE).max(1));
         Arc::new(Self { engine, egress, client, slots, slots_of_workspace })
     }
 
-    /// Makes one attempt and reports how it ended.
-    pub(super) async fn make(&self, state: &WorkerState, job: Job) {
+    pub(super) async fn make(&self, state: &WorkerState, job: Job, destination: Option<Destination>) {
         if state.workspace.has_left() {
             return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, GONE);
         }
         let mut profile = self.profile_of(&state.workspace);
-        let route = self.route(state, &job.delivery, &profile).await;
+        let route = match destination {
+            Some(destination) => Some(self.route(state, destination, &profile).await),
+            None => None,
+        };
         let mut has_waited = matches!(&route, Some(Route::Dial { took: (look_up, _), .. }) if !look_up.is_zero());
         // Acquired after the look-up, so that one that hangs does not take a slot from other attempts.
         let _slots = match &route {
@@ -90,36 +91,32 @@ impl Deliverer {
         self.settle(state, &profile, record, began);
     }
 
-    /// Where an attempt goes; `None` if no request can be made for its URL. Looks up the name, limited by the attempt's timeout.
-    async fn route(&self, state: &WorkerState, delivery: &PlannedDelivery, profile: &Profile) -> Option<Route> {
-        match self.egress.destination(&profile.webhooks.forwards, &delivery.target, &delivery.url)? {
-            Destination::Sink(name) => Some(Route::Sink(name)),
-            Destination::Dial(target) => {
-                let limit = profile.webhooks.timeout.get();
-                let clock = state.workspace.clock();
-                let began = (machine::monotonic(), clock.instant());
-                let addresses = self.client.look_up(&target, &state.look_ups, limit).await;
-                let took = match addresses {
-                    Ok(None) => Default::default(),
-                    _ => (machine::monotonic().duration_since(began.0), clock.instant().since(began.1)),
-                };
-                Some(Route::Dial { target, addresses, took })
-            }
-        }
+    /// Looks the name of a server up, limited by the attempt's timeout.
+    async fn route(&self, state: &WorkerState, destination: Destination, profile: &Profile) -> Route {
+        let target = match destination {
+            Destination::Sink(name) => return Route::Sink(name),
+            Destination::Dial(target) => target,
+        };
+        let clock = state.workspace.clock();
+        let began = (machine::monotonic(), clock.instant());
+        let addresses = self.client.look_up(&target, &state.look_ups, profile.webhooks.timeout.get()).await;
+        let took = match addresses {
+            Ok(None) => Default::default(),
+            _ => (machine::monotonic().duration_since(began.0), clock.instant().since(began.1)),
+        };
+        Route::Dial { target, addresses, took }
     }
 
-    /// Whether an attempt goes to the built-in receiver and so needs no network.
-    pub(super) fn stays_inside(&self, workspace: &Workspace, job: &Job) -> bool {
-        let (delivery, profile) = (&job.delivery, self.profile_of(workspace));
-        let destination = self.egress.destination(&profile.webhooks.forwards, &delivery.target, &delivery.url);
-        matches!(destination, Some(Destination::Sink(_)))
+    /// Where an attempt goes under the settings in force; `None` if no request can be made for its URL.
+    pub(super) fn destination(&self, workspace: &Workspace, job: &Job) -> Option<Destination> {
+        let forwards = &self.profile_of(workspace).webhooks.forwards;
+        self.egress.destination(forwards, &job.delivery.target, &job.delivery.url)
     }
 
     pub(super) fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {
         self.engine.profile_for(Some(workspace.name()))
     }
 
-    /// Makes one attempt at the destination of its URL. Returns its record and when it began.
     async fn attempt(
         &self,
         job: Job,
@@ -190,7 +187,6 @@ impl Deliverer {
         (record, now.instant.minus(looked_up))
     }
 
-    /// Hands an attempt to the built-in receiver.
     fn receive(
         &self,
         name: &Arc<str>,
@@ -244,7 +240,6 @@ impl Deliverer {
         (outcome, dialled)
     }
 
-    /// Reports the outcome of an attempt to the queue, the store, the subscription and the journal.
     fn settle(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {
         let workspace = &state.workspace;
         let (delivery, event) = (Arc::clone(&record.delivery), Arc::clone(&record.event));

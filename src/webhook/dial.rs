@@ -21,12 +21,10 @@ use crate::webhook::tls::Trust;
 use crate::wording::any_of;
 use crate::workspace::FailureReason;
 
-/// Why a receiver could not be reached.
 #[derive(Clone, Debug)]
 pub struct DialProblem {
     /// The cause, as a stable word.
     pub reason: FailureReason,
-    /// The cause in the user's terms, with the flag that fixes it.
     pub detail: String,
 }
 
@@ -36,7 +34,6 @@ impl DialProblem {
     }
 }
 
-/// The addresses that the egress guard permits.
 pub(super) fn permitted(
     target: &Target,
     addresses: &[SocketAddr],
@@ -155,7 +152,6 @@ async fn handshake(
     }
 }
 
-/// The reason for which a handshake failed, with advice.
 fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
     let (reason, detail) = match tls {
@@ -209,14 +205,10 @@ fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) ->
     DialProblem::new(reason, detail)
 }
 
-/// Everything that attempts need to reach receivers.
 #[derive(Clone, Debug)]
 pub struct Reach {
-    /// The egress rules.
     pub egress: Arc<Egress>,
-    /// The trusted authorities.
     pub trust: Arc<Trust>,
-    /// The resolver of names.
     pub resolver: Arc<Resolver>,
 }
 

@@ -1,7 +1,8 @@
-//! Where an attempt goes: applies forwards, recognises the names of built-in receivers, and permits addresses.
+//! Where an attempt goes: applies forwards, recognises the names of built-in receivers, and permits addresses. The address that is
+//! dialled is judged: names are resolved first, and IPv6 addresses that embed an IPv4 address are judged by that.
 
 use std::collections::{BTreeSet, HashMap};
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use hyper::Uri;
@@ -10,24 +11,18 @@ use parking_lot::Mutex;
 use url::{Position, Url};
 
 use crate::profile::{Forward, Forwards};
-use crate::webhook::guard::{Exposure, judge};
 
-/// The suffix of host names of the built-in receiver.
 const SINK_SUFFIX: &str = ".sink.localhost";
 
 /// Where one attempt goes.
 #[derive(Clone, Debug)]
 pub enum Destination {
-    /// The built-in receiver of this name.
     Sink(Arc<str>),
-    /// A server.
     Dial(Arc<Target>),
 }
 
-/// A server's URL, with what a request to it needs.
 #[derive(Debug)]
 pub struct Target {
-    /// The URL.
     pub url: Url,
     /// The same URL as text.
     pub text: Arc<str>,
@@ -35,9 +30,7 @@ pub struct Target {
     pub origin: Arc<str>,
     /// Path and query, as the request line has them.
     pub uri: Uri,
-    /// The `Host` header.
     pub host: HeaderValue,
-    /// The URL whose forward led here.
     pub forwarded: Option<Arc<str>>,
 }
 
@@ -50,7 +43,6 @@ impl Target {
         Some(Self { url, text, origin, uri, host, forwarded: forwarded.map(Arc::from) })
     }
 
-    /// The name or address to connect to.
     pub fn host_text(&self) -> &str {
         self.url.host_str().unwrap_or_default()
     }
@@ -64,29 +56,24 @@ impl Target {
     }
 }
 
-/// Most URLs whose destination is remembered.
 pub const MOST_KNOWN: usize = 10_000;
 /// Most bytes of them. Each URL is kept as text, parsed, and as the parts of a request.
 pub const MOST_KNOWN_BYTES: usize = 8 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 struct Known {
-    /// With the forward that led to each.
     by_url: HashMap<Arc<str>, (Option<Forward>, Destination)>,
     bytes: usize,
 }
 
-/// The egress rules of one emulator.
 #[derive(Debug, Default)]
 pub struct Egress {
     allowed: BTreeSet<String>,
     allow_any: bool,
-    /// A cache of destinations by URL.
     known: Mutex<Known>,
 }
 
 impl Egress {
-    /// Rules from `--allow-egress` (host names, or `any`).
     pub fn new(allowed: &[String]) -> Self {
         let allow_any = allowed.iter().any(|host| host == "any");
         Self {
@@ -116,7 +103,6 @@ impl Egress {
         Some(found)
     }
 
-    /// The resolved addresses that may be dialled, or why none may.
     pub fn choose(&self, target: &Target, addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, String> {
         let host = target.host_text();
         let mut refusal = None;
@@ -153,6 +139,72 @@ fn find_destination(url: Url, from: Option<&str>) -> Option<Destination> {
     match sink {
         Some(name) => Some(Destination::Sink(Arc::from(name))),
         None => Some(Destination::Dial(Arc::new(Target::new(url, from)?))),
+    }
+}
+
+/// How far an address reaches, and so whether it may be dialled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exposure {
+    /// Loopback, private or shared: always allowed.
+    Local,
+    /// On the internet: allowed only by `--allow-egress`.
+    Public,
+    /// Never allowed, with the reason.
+    Never(&'static str),
+}
+
+/// Alibaba's is in the shared address space, Azure's and Oracle's look like public addresses.
+const METADATA: [Ipv4Addr; 4] = [
+    Ipv4Addr::new(169, 254, 169, 254),
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(168, 63, 129, 16),
+    Ipv4Addr::new(192, 0, 0, 192),
+];
+
+fn judge(address: IpAddr) -> Exposure {
+    match address {
+        IpAddr::V4(address) => judge_v4(address),
+        IpAddr::V6(address) => embedded(address).map_or_else(|| judge_v6(address), judge_v4),
+    }
+}
+
+fn judge_v4(address: Ipv4Addr) -> Exposure {
+    let [a, b, ..] = address.octets();
+    match (a, b) {
+        _ if METADATA.contains(&address) => Exposure::Never("a cloud metadata address"),
+        (0, _) => Exposure::Never("an address of \"this network\""),
+        (169, 254) => Exposure::Never("a link-local address"),
+        (224..=239, _) => Exposure::Never("a multicast address"),
+        (240..=255, _) => Exposure::Never("a reserved or broadcast address"),
+        (10 | 127, _) | (172, 16..=31) | (192, 168) | (100, 64..=127) => Exposure::Local,
+        _ => Exposure::Public,
+    }
+}
+
+/// The IPv4 address that an IPv6 address leads to: mapped, compatible, translated, by NAT64 or by 6to4.
+fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    match address.segments() {
+        // `::` and `::1` are addresses of IPv6 alone.
+        [0, 0, 0, 0, 0, 0, 0, low] if low < 2 => None,
+        [0, 0, 0, 0, 0, 0xffff | 0, high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))),
+        _ => None,
+    }
+}
+
+fn judge_v6(address: Ipv6Addr) -> Exposure {
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0] => Exposure::Never("the unspecified address"),
+        [0x64, 0xff9b, 1, ..] => Exposure::Never("a local NAT64 address"),
+        [0x2001, 0, ..] => Exposure::Never("a Teredo address"),
+        // Amazon's and Google's, among the private addresses.
+        [0xfd00, 0x0ec2, ..] | [0xfd20, 0x00ce, ..] => Exposure::Never("a cloud metadata address"),
+        [0xfe80..=0xfebf, ..] => Exposure::Never("a link-local address"),
+        [0xff00..=0xffff, ..] => Exposure::Never("a multicast address"),
+        [0, 0, 0, 0, 0, 0, 0, 1] | [0xfc00..=0xfdff, ..] => Exposure::Local,
+        _ => Exposure::Public,
     }
 }
 
@@ -214,6 +266,36 @@ mod tests {
             counts.push(egress.known.lock().by_url.len());
         }
         assert_eq!((counts[1], counts[MOST_KNOWN - 1], counts[MOST_KNOWN]), (2, MOST_KNOWN, 1));
+    }
+
+    #[test]
+    fn addresses_are_judged_by_where_they_lead() {
+        for (expected, addresses) in [
+            ("local", "127.0.0.1 127.255.255.255 10.1.2.3 172.16.0.1 172.31.255.255 192.168.1.1 100.64.0.1"),
+            ("local", "::1 fd12::1 fd00:ec1:ffff::1 fd00:ec3:: fd20:cf::254 ::ffff:127.0.0.1 2002:7f00:1::1"),
+            ("public", "172.32.0.1 100.128.0.1 8.8.8.8 168.63.129.17 192.0.0.191"),
+            ("public", "2606:4700::1111 ::ffff:8.8.8.8 64:ff9b::8.8.8.8"),
+            ("a cloud metadata address", "100.100.100.200 169.254.169.254 168.63.129.16 192.0.0.192"),
+            ("a cloud metadata address", "fd00:ec2::254 fd00:ec2:ffff::1 fd20:ce::254 fd20:ce:ffff::ffff"),
+            ("a cloud metadata address", "::ffff:168.63.129.16 ::192.0.0.192 ::ffff:0:168.63.129.16"),
+            ("a cloud metadata address", "64:ff9b::169.254.169.254 2002:a9fe:a9fe::1 2002:c000:c0::1"),
+            ("an address of \"this network\"", "0.0.0.0 0.1.2.3 ::ffff:0.0.0.0"),
+            ("a link-local address", "169.254.1.1 fe80::1 febf::1"),
+            ("a multicast address", "224.0.0.1 ff02::1"),
+            ("a reserved or broadcast address", "255.255.255.255"),
+            ("the unspecified address", "::"),
+            ("a local NAT64 address", "64:ff9b:1::1 64:ff9b:1::168.63.129.16"),
+            ("a Teredo address", "2001::1"),
+        ] {
+            for address in addresses.split(' ') {
+                let found = match judge(address.parse().expect("an address")) {
+                    Exposure::Local => "local",
+                    Exposure::Public => "public",
+                    Exposure::Never(what) => what,
+                };
+                assert_eq!(found, expected, "{address}");
+            }
+        }
     }
 
     #[test]

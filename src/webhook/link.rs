@@ -19,7 +19,6 @@ use tokio::runtime::Handle;
 use crate::http::outgoing::Outgoing;
 use crate::tasks::{boxed, spawn};
 
-/// What bytes are read from and written to, in the clear or over TLS.
 pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
@@ -29,7 +28,6 @@ pub type Sender = SendRequest<Outgoing>;
 
 type Connection = http1::Connection<TokioIo<Box<dyn ByteStream>>, Outgoing>;
 
-/// Speaks HTTP on a stream, whose connection has a task of its own.
 pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
     let (sender, connection) = handshake(stream).await?;
     // Ends when the sender is dropped or the peer closes.
@@ -45,7 +43,6 @@ async fn handshake(stream: Box<dyn ByteStream>) -> hyper::Result<(Sender, Connec
 /// again and again.
 const MOST_ROUNDS: usize = 8;
 
-/// A connection on which requests can be sent.
 pub struct Link {
     sender: Sender,
     /// `None` once it is closed.
@@ -61,7 +58,6 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    /// A connection over this stream.
     pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Self> {
         let (sender, connection) = handshake(stream).await?;
         let signal = Arc::new(Signal::default());
@@ -69,12 +65,10 @@ impl Link {
         Ok(Self { sender, connection: Some(connection), signal, waker })
     }
 
-    /// Whether another request can be sent.
     pub fn is_ready(&self) -> bool {
         self.sender.is_ready()
     }
 
-    /// Runs work that waits for nothing but this connection, and the connection with it.
     pub async fn run<T>(&mut self, work: impl AsyncFnOnce(&mut Sender) -> T) -> T {
         let Self { sender, connection, signal, waker } = self;
         let mut work = pin!(work(sender));
@@ -120,10 +114,8 @@ impl Drop for Link {
     }
 }
 
-/// Wakes the task that waits for a link, if one does.
 #[derive(Debug, Default)]
 struct Signal {
-    /// Whether it was woken since the last look.
     is_set: AtomicBool,
     task: AtomicWaker,
 }

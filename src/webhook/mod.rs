@@ -1,7 +1,7 @@
 //! Layer 4, webhooks: events become signed POSTs to registered HTTPS URLs.
 //!
 //! The workspace's queue decides what is due and what follows an outcome. Reading order: `attempt` (what is signed and sent);
-//! `egress` and `guard` (where it may go); `resolve`, `dial`, `tls`, `link` and `client` (names, connections, requests); `deliver` (one
+//! `egress` (where it may go); `resolve`, `dial`, `tls`, `link` and `client` (names, connections, requests); `deliver` (one
 //! attempt); `worker` (the tasks that make the attempts of each workspace).
 
 pub mod attempt;
@@ -9,7 +9,6 @@ pub mod client;
 pub mod deliver;
 pub mod dial;
 pub mod egress;
-pub mod guard;
 pub mod link;
 pub mod resolve;
 pub mod tls;

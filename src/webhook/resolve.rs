@@ -16,14 +16,11 @@ use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::tasks::spawn;
 
-/// Most look-ups at a time, over all emulators of the process.
 pub const CONCURRENT_LOOK_UPS: usize = 16;
 /// Most of them for one workspace: it takes four workspaces with names that hang to delay the look-ups of others.
 pub const LOOK_UPS_PER_WORKSPACE: usize = 4;
-/// How long a failed look-up is cached.
 pub const NEGATIVE_TTL: Duration = Duration::from_secs(1);
 
-/// Permits of the machine's resolver.
 static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(CONCURRENT_LOOK_UPS)));
 
 type Function = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
@@ -36,14 +33,12 @@ pub struct LookUp {
 }
 
 impl LookUp {
-    /// Uses this function instead of the machine's resolver.
     pub fn new(function: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
         Self { function: Arc::new(function), permits: Arc::new(Semaphore::new(CONCURRENT_LOOK_UPS)) }
     }
 }
 
 impl Default for LookUp {
-    /// The machine's resolver.
     fn default() -> Self {
         let function = |name: &str| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect());
         Self { function: Arc::new(function), permits: Arc::clone(&PERMITS) }
@@ -56,15 +51,11 @@ impl std::fmt::Debug for LookUp {
     }
 }
 
-/// The addresses of a name, or why there are none.
 type Found = Result<Arc<[IpAddr]>, NotFound>;
 
-/// Why a name has no addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotFound {
-    /// The resolver's message.
     pub text: Arc<str>,
-    /// Whether the cause is that no file descriptor is left.
     pub lacks_descriptors: bool,
 }
 
@@ -93,17 +84,14 @@ pub(super) fn lacks_descriptors(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|number| errors.contains(&number))
 }
 
-/// Looks names up.
 #[derive(Debug)]
 pub struct Resolver {
     look_up: LookUp,
-    /// Names that are being looked up, or whose look-up failed recently.
     names: Mutex<HashMap<Arc<str>, watch::Sender<Option<Found>>>>,
     negative_ttl: Duration,
 }
 
 impl Resolver {
-    /// A resolver that uses this function.
     pub fn new(look_up: LookUp) -> Self {
         Self { look_up, names: Mutex::default(), negative_ttl: NEGATIVE_TTL }
     }
@@ -115,7 +103,6 @@ impl Resolver {
         found.unwrap_or_else(|| Err("the look-up broke off".into()))
     }
 
-    /// Joins the running look-up of this name, or starts one.
     fn join(self: &Arc<Self>, name: &str, share: &Arc<Semaphore>) -> watch::Receiver<Option<Found>> {
         let mut names = self.names.lock();
         if let Some(outcome) = names.get(name) {
@@ -161,7 +148,6 @@ impl Resolver {
         self.names.lock().remove(&name);
     }
 
-    /// Completes once no attempt waits for this name, and forgets it.
     async fn abandoned(&self, name: &str, outcome: &watch::Sender<Option<Found>>) {
         loop {
             outcome.closed().await;

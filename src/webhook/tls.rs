@@ -14,49 +14,26 @@ use tokio::sync::watch;
 use crate::file::{self, FileProblem, LARGEST_PEM};
 use crate::tasks::spawn_beside;
 
-/// Which receivers' certificates are trusted.
 #[derive(Debug, Default)]
 pub struct Trust {
     extra: Vec<CertificateDer<'static>>,
     insecure: bool,
-    /// Built once, on a blocking thread.
     config: OnceLock<watch::Receiver<Option<Arc<ClientConfig>>>>,
 }
 
-/// A `--webhook-ca` file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustProblem {
-    /// The file cannot be read.
     #[error("cannot read the certificates in `{}`: {source}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: FileProblem,
-    },
-    /// The file contains broken PEM.
+    Unreadable { path: PathBuf, source: FileProblem },
     #[error("cannot read the certificates in `{}`: {source}", path.display())]
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: rustls::pki_types::pem::Error,
-    },
-    /// The file contains no certificate.
+    Malformed { path: PathBuf, source: rustls::pki_types::pem::Error },
     #[error("there is no certificate in `{}`; expected PEM with `-----BEGIN CERTIFICATE-----`", .0.display())]
     Empty(PathBuf),
-    /// A certificate cannot be used as an authority.
     #[error("a certificate in `{}` cannot be used as an authority: {source}", path.display())]
-    Unusable {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: rustls::Error,
-    },
+    Unusable { path: PathBuf, source: rustls::Error },
 }
 
 impl Trust {
-    /// Trusts the system's roots and the authorities in `files`, or any certificate if `insecure`.
     pub fn new(files: &[PathBuf], insecure: bool) -> Result<Self, TrustProblem> {
         let mut extra = Vec::new();
         for path in files {
@@ -65,12 +42,10 @@ impl Trust {
         Ok(Self { extra, insecure, config: OnceLock::new() })
     }
 
-    /// Whether there are authorities besides the system's.
     pub(super) fn has_authorities(&self) -> bool {
         !self.extra.is_empty()
     }
 
-    /// The client's configuration, built on first use.
     pub async fn config(&self) -> Arc<ClientConfig> {
         let made = self.config.get_or_init(|| {
             let (done, made) = watch::channel(None);

@@ -13,6 +13,7 @@ use crate::clock::Instant;
 use crate::engine::{GONE, events_made};
 use crate::tasks::{boxed, stopped};
 use crate::webhook::deliver::{Deliverer, WorkerState};
+use crate::webhook::egress::Destination;
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 use crate::workspace::{Job, Queue, Workspace};
 
@@ -105,11 +106,12 @@ impl Deliverer {
     ) -> bool {
         let mut made = false;
         for (job, task) in due {
-            if self.stays_inside(&state.workspace, &job) {
-                self.make(state, job).await;
+            let destination = self.destination(&state.workspace, &job);
+            if matches!(destination, Some(Destination::Sink(_))) {
+                self.make(state, job, destination).await;
                 made = true;
             } else {
-                attempts.spawn(Arc::clone(self).work(Arc::clone(state), job, task.outside()));
+                attempts.spawn(Arc::clone(self).work(Arc::clone(state), job, destination, task.outside()));
             }
         }
         if made {
@@ -121,11 +123,15 @@ impl Deliverer {
 
     /// Makes one attempt and then any further ones that are due, without waking the worker for each. The agenda counts them as one
     /// task.
-    async fn work(self: Arc<Self>, state: Arc<WorkerState>, first: Job, _task: Task) {
-        let mut next = Some(first);
-        while let Some(job) = next {
-            self.make(&state, job).await;
-            next = state.workspace.with_queue(|queue| queue.take_due(state.workspace.clock().instant()));
+    async fn work(self: Arc<Self>, state: Arc<WorkerState>, first: Job, to: Option<Destination>, _task: Task) {
+        let mut next = Some((first, to));
+        while let Some((job, to)) = next {
+            self.make(&state, job, to).await;
+            let job = state.workspace.with_queue(|queue| queue.take_due(state.workspace.clock().instant()));
+            next = job.map(|job| {
+                let to = self.destination(&state.workspace, &job);
+                (job, to)
+            });
         }
     }
 }

@@ -12,19 +12,16 @@ use tokio::sync::Notify;
 use crate::clock::Now;
 use crate::journal::{Arrival, RequestRecord};
 
-/// What a connection does in place of writing an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectionFault {
     /// Resets: the peer sees `ECONNRESET`.
     Reset,
     /// Closes in order, without a byte.
     Empty,
-    /// Writes these bytes, then closes.
     Garbage(Bytes),
 }
 
 impl ConnectionFault {
-    /// The name that scenarios, the journal and the log have for it.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Reset => "reset",
@@ -34,15 +31,12 @@ impl ConnectionFault {
     }
 }
 
-/// What a connection and the service on it share.
 #[derive(Debug, Default)]
 pub struct Progress {
     peer: Option<IpAddr>,
     number: u64,
     begun: AtomicU64,
-    /// The request whose head is read, or was read last.
     arriving: Mutex<Arriving>,
-    /// The journal's record of the last answer.
     record: Mutex<Weak<RequestRecord>>,
     has_body: AtomicBool,
     stopping: AtomicBool,
@@ -53,13 +47,10 @@ pub struct Progress {
     half_closed: Arc<AtomicBool>,
 }
 
-/// When a request came.
 #[derive(Debug, Default)]
 struct Arriving {
-    /// The number of the request, from 1.
     number: u64,
     first_byte: Option<Timestamp>,
-    /// When bytes of its head were last read.
     last_read: Option<Now>,
 }
 
@@ -86,7 +77,6 @@ impl Progress {
         arriving.last_read.filter(|_| arriving.number == self.begun())
     }
 
-    /// How the request that is being answered arrived.
     pub(crate) fn arrival(&self) -> Arrival {
         let sequence = self.begun();
         let arriving = self.arriving.lock();
@@ -94,12 +84,10 @@ impl Progress {
         Arrival { connection: self.number, sequence, first_byte }
     }
 
-    /// The answer is in the journal, and about to be written.
     pub(crate) fn recorded(&self, record: &Arc<RequestRecord>) {
         *self.record.lock() = Arc::downgrade(record);
     }
 
-    /// Bytes are about to be written. Between requests they are those of the last answer.
     pub(super) fn writing(&self, now: impl FnOnce() -> Timestamp) {
         if self.is_between_requests()
             && let Some(record) = self.record.lock().upgrade()
@@ -113,7 +101,6 @@ impl Progress {
         self.given_up.notify_one();
     }
 
-    /// Returns once the connection is to make room and no request has begun on it.
     pub async fn given_up(&self) {
         loop {
             self.given_up.notified().await;
@@ -123,7 +110,6 @@ impl Progress {
         }
     }
 
-    /// The peer has closed its sending side: it may still read, and most often it is gone.
     pub(super) fn half_close(&self) {
         self.half_closed.store(true, Ordering::Relaxed);
     }
@@ -133,7 +119,6 @@ impl Progress {
         &self.half_closed
     }
 
-    /// Who is connected.
     pub fn peer(&self) -> IpAddr {
         self.peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
     }
@@ -150,7 +135,6 @@ impl Progress {
         self.answered.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The connection is to do something else in place of writing the answer.
     pub fn break_off(&self, fault: ConnectionFault) {
         // A connection ends with its first fault.
         let _ = self.fault.set(fault);
@@ -161,17 +145,14 @@ impl Progress {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the peer may still be sending when the connection is shut down.
     pub(super) fn may_have_more(&self) -> bool {
         self.has_body() && !self.stopping.load(Ordering::Relaxed)
     }
 
-    /// What the connection is to do in place of writing the answer.
     pub(super) fn fault(&self) -> Option<&ConnectionFault> {
         self.fault.get()
     }
 
-    /// Whether the last request had a body.
     pub(super) fn has_body(&self) -> bool {
         self.has_body.load(Ordering::Relaxed)
     }

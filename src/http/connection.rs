@@ -13,26 +13,25 @@
 //!
 //! The timers are made only when a read or write has to wait, so a request that arrives whole costs nothing here.
 
-mod deadline;
-mod head;
-mod progress;
-
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::task::coop::has_budget_remaining;
+use tokio::time::{Sleep, sleep};
+use tokio_rustls::server::TlsStream;
 
-use crate::http::connection::deadline::{Deadline, Idle, timed_out};
-use crate::http::connection::head::{PartialHead, refuse_fragment, status_of_refusal};
-pub use crate::http::connection::progress::{ConnectionFault, Progress};
+use crate::clock::machine::monotonic;
 use crate::http::handler::{Handler, Sent};
 use crate::http::limits::Limits;
-use crate::http::socket::{Peer, Socket};
+pub use crate::http::progress::{ConnectionFault, Progress};
 
 /// Longest that a connection is kept open after its last answer for the peer to read it.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
@@ -42,10 +41,8 @@ pub(crate) const HALF_CLOSED: Duration = Duration::from_secs(10);
 /// The first bytes of a TLS record with a handshake: its type and the first byte of the version.
 const TLS_HANDSHAKE: &[u8] = &[22, 3];
 
-/// What may still be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Anything.
     Open,
     /// Nothing: a scenario ended the connection.
     BrokenOff,
@@ -57,7 +54,6 @@ fn broken_off() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "a scenario ended this connection")
 }
 
-/// A stream with deadlines.
 pub struct TimedStream {
     stream: Socket,
     progress: Arc<Progress>,
@@ -71,7 +67,6 @@ pub struct TimedStream {
     lines: usize,
     /// The first bytes of the connection are those of a TLS handshake on a port without TLS.
     began_tls: bool,
-    /// How much of the next block the last read has brought.
     left: PartialHead,
     write_deadline: Deadline,
     linger_deadline: Deadline,
@@ -79,13 +74,11 @@ pub struct TimedStream {
     unread_peer: Option<(Peer, Deadline)>,
     /// An answer of hyper's own was replaced: bytes that are not a request follow, or came already.
     refused: bool,
-    /// What is left to write of an answer that replaces hyper's.
     replacement: Option<Bytes>,
     phase: Phase,
 }
 
 impl TimedStream {
-    /// Wraps a fresh connection.
     pub fn new(stream: Socket, progress: Arc<Progress>, handler: Arc<dyn Handler>, limits: Limits) -> Self {
         Self {
             stream,
@@ -114,7 +107,6 @@ impl TimedStream {
         self.lines = usize::from(self.left == PartialHead::Lines);
     }
 
-    /// While a header block is incomplete, waits no longer than the deadline.
     fn poll_head_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.head_began_at != Some(self.progress.begun()) {
             self.head_deadline.end();
@@ -308,5 +300,251 @@ impl AsyncWrite for TimedStream {
             ready!(self.poll_linger(cx));
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+#[derive(Default)]
+struct Deadline(Option<Pin<Box<Sleep>>>);
+
+impl Deadline {
+    fn poll(&mut self, cx: &mut Context<'_>, timeout: Duration) -> Poll<()> {
+        self.0.get_or_insert_with(|| Box::pin(sleep(timeout))).as_mut().poll(cx)
+    }
+
+    /// Ends the wait; the next poll begins another.
+    fn end(&mut self) {
+        self.0 = None;
+    }
+}
+
+/// A timer for the wait between two requests, made once for a connection and reset only when it has expired: a request that
+/// comes in time costs one reading of the clock.
+#[derive(Default)]
+struct Idle(Option<Waiting>);
+
+struct Waiting {
+    sleep: Pin<Box<Sleep>>,
+    is_armed: bool,
+    /// When the wait began, after this many requests.
+    since: Instant,
+    begun: u64,
+}
+
+impl Idle {
+    fn check(&mut self, cx: &mut Context<'_>, timeout: Duration, begun: u64) -> io::Result<()> {
+        let waiting = self.0.get_or_insert_with(|| Waiting {
+            sleep: Box::pin(sleep(timeout)),
+            is_armed: false,
+            since: monotonic(),
+            begun,
+        });
+        if waiting.begun != begun {
+            (waiting.since, waiting.begun) = (monotonic(), begun);
+        }
+        // The task that the timer wakes stays the same, so it is polled again only once it has expired.
+        if waiting.is_armed && !waiting.sleep.is_elapsed() {
+            return Ok(());
+        }
+        loop {
+            // A task that has used up its budget is not registered with the timer, but polled again soon.
+            let is_registered = has_budget_remaining();
+            if waiting.sleep.as_mut().poll(cx).is_pending() {
+                waiting.is_armed = is_registered;
+                return Ok(());
+            }
+            match waiting.since.checked_add(timeout) {
+                Some(due) if due > monotonic() => waiting.sleep.as_mut().reset(due.into()),
+                _ => return Err(timed_out("no further request came in time")),
+            }
+        }
+    }
+}
+
+fn timed_out(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}
+
+/// What follows the last blank line of a read: a further header block, unless it is a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PartialHead {
+    Nothing,
+    PartOfALine,
+    Lines,
+}
+
+impl PartialHead {
+    fn after_blank_line(read: &[u8]) -> Self {
+        if read.ends_with(b"\n\r\n") || read.ends_with(b"\n\n") {
+            return Self::Nothing;
+        }
+        let blank = read.windows(3).rposition(|three| three == b"\n\r\n" || three.ends_with(b"\n\n"));
+        match blank {
+            Some(at) if !read[at + 3..].contains(&b'\n') => Self::PartOfALine,
+            None if !read.contains(&b'\n') => Self::PartOfALine,
+            _ => Self::Lines,
+        }
+    }
+}
+
+/// Makes a request line with a fragment invalid: hyper would drop `#` and what follows it, and answer for another target.
+fn refuse_fragment(read: &mut [u8]) {
+    let line = read.iter().position(|byte| *byte == b'\n').unwrap_or(read.len());
+    if let Some(mark) = read[..line].iter_mut().find(|byte| **byte == b'#') {
+        *mark = 0;
+    }
+}
+
+/// The status of an answer that hyper wrote by itself: no body and, unlike any that a handler gives, no content type.
+fn status_of_refusal(bytes: &[u8]) -> Option<StatusCode> {
+    let rest = bytes.strip_prefix(b"HTTP/1.1 4").or_else(|| bytes.strip_prefix(b"HTTP/1.0 4"))?;
+    let status = StatusCode::from_bytes(bytes.get(9..12)?).ok()?;
+    let has = |part: &[u8]| rest.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part));
+    let own = rest.ends_with(b"\r\n\r\n") && has(b"\r\ncontent-length: 0\r\n") && !has(b"\r\ncontent-type:");
+    own.then_some(status)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// It may send more; the task is woken when something changes.
+    Open,
+    /// It has sent more, which is not read yet; a change after that does not wake the task.
+    HasSent,
+    HalfClosed,
+    Gone,
+}
+
+/// A socket, or a TLS stream over one. One type, so that the code of a connection is compiled once.
+#[derive(Debug)]
+pub enum Socket {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Socket {
+    /// Whether a peer may close its sending side and still read. Over TLS, a peer that stops sending has closed the connection;
+    /// hyper keeps reading while it answers, and notices.
+    pub fn half_closes(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
+    pub fn reset_on_close(&self) {
+        let socket = match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => stream.get_ref().0,
+        };
+        // If this fails, the peer sees an orderly close, which cuts the answer off as well.
+        let _ = socket.set_zero_linger();
+    }
+
+    pub fn poll_peer(&self, cx: &mut Context<'_>) -> Peer {
+        let Self::Plain(socket) = self else { return Peer::Open };
+        match socket.poll_read_ready(cx) {
+            Poll::Pending => return Peer::Open,
+            Poll::Ready(Err(_)) => return Peer::Gone,
+            Poll::Ready(Ok(())) => {}
+        }
+        match socket.ready(Interest::READABLE | Interest::WRITABLE).now_or_never() {
+            // A reset closes both directions.
+            Some(Ok(ready)) if ready.is_write_closed() => Peer::Gone,
+            Some(Ok(ready)) if ready.is_read_closed() => Peer::HalfClosed,
+            Some(Err(_)) => Peer::Gone,
+            _ => Peer::HasSent,
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
+            Self::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_millis(40);
+
+    /// The wait begins anew with each request, whether or not the timer of the wait before has expired by then.
+    #[tokio::test]
+    async fn the_wait_counts_from_the_last_request() {
+        let (mut idle, started, mut begun) = (Idle::default(), monotonic(), 0);
+        let error = poll_fn(|cx| {
+            // A request a while after the first, and none after that.
+            if begun == 0 && started.elapsed() > TIMEOUT / 2 {
+                begun = 1;
+            }
+            match idle.check(cx, TIMEOUT, begun) {
+                Ok(()) if begun == 0 => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(error),
+            }
+        });
+        let error = error.await;
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(started.elapsed() >= TIMEOUT + TIMEOUT / 2, "after {:?}", started.elapsed());
+    }
+
+    #[test]
+    fn only_empty_answers_of_hyper_are_replaced() {
+        let status = |text: &str| status_of_refusal(text.as_bytes()).map(|status| status.as_u16());
+        assert_eq!(
+            status(
+                "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\ndate: x\r\n\r\n"
+            ),
+            Some(431)
+        );
+        assert_eq!(status("HTTP/1.0 400 Bad Request\r\ncontent-length: 0\r\n\r\n"), Some(400));
+        let scripted = "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 0\r\n\r\n";
+        assert_eq!(status(scripted), None);
+        assert_eq!(status("HTTP/1.1 400 Bad Request\r\ncontent-length: 20\r\n\r\n{}"), None);
+        assert_eq!(status("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"), None);
+        assert_eq!(status("HTTP/1.1 4"), None);
+    }
+
+    #[test]
+    fn what_follows_the_last_blank_line_is_seen() {
+        for (read, expected) in [
+            (&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], PartialHead::Nothing),
+            (b"GET / HTTP/1.1\nHost: a\n\n", PartialHead::Nothing),
+            (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /", PartialHead::PartOfALine),
+            (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHo", PartialHead::Lines),
+            (b"GET / HTTP/1.1\nHost: a\n\nGET /", PartialHead::PartOfALine),
+            (b"GET /", PartialHead::PartOfALine),
+            (b"GET / HTTP/1.1\r\nHo", PartialHead::Lines),
+        ] {
+            assert_eq!(PartialHead::after_blank_line(read), expected, "{}", read.escape_ascii());
+        }
     }
 }
