@@ -25,7 +25,7 @@ pub use forwards::{Forward, Forwards, MOST_FORWARDS};
 pub use knobs::{KNOBS, Knob};
 pub use layers::Layered;
 pub use ledger::{LedgerRow, ledger, ledger_markdown};
-pub use paths::{knob_path, setting_group};
+pub use paths::knob_path;
 pub(crate) use plain::{other_language, syntax_problem};
 pub use presets::{PRESETS, Preset};
 pub use problem::ProfileProblem;

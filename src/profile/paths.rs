@@ -90,7 +90,7 @@ pub(super) fn collect<'t, 'i>(
 }
 
 /// The group of settings that a name means, however its words are joined: `ratelimit` is `rate_limit`.
-pub fn setting_group(name: &str) -> Option<&'static str> {
+fn setting_group(name: &str) -> Option<&'static str> {
     let plain = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
     let groups = KNOBS.iter().filter_map(|knob| knob.path.split_once('.')).map(|(group, _)| group);
     groups.into_iter().find(|group| plain(group) == plain(name))

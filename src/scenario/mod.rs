@@ -23,7 +23,6 @@ mod merge;
 mod overrides;
 mod parse;
 mod progress;
-mod reference;
 mod render;
 mod reports;
 mod rule;
@@ -50,10 +49,9 @@ pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
 pub use overrides::{Restored, RestoredKey, RestoredWhole};
 pub use parse::{check_text, json_to_toml};
 pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story_progress};
-pub use reference::language_markdown;
 pub use render::{Inputs, Templated, request_facts};
 pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, Then};
-pub use schema::schema;
+pub use schema::{language_markdown, schema};
 pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
 /// Limits, for the page `docs/limits.md`.

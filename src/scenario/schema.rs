@@ -1,12 +1,16 @@
-//! The JSON Schema of the language, made from the table of keys, so that editors complete and check.
+//! The JSON Schema of the language, so that editors complete and check, and the page about it: both made from the tables of keys.
 //!
 //! What a schema cannot express (which keys exclude each other, what can never hold) the parser's diagnostics report.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value, json};
 
-use super::parse::words::{self, Key, Kind, Words};
+use super::parse::keys::{FILE, Key, Keys, Kind, TABLES};
+use crate::contract::error::ErrorKind;
 use crate::contract::routes::ROUTES;
 use crate::contract::types::EVENT_TYPES;
+use crate::diagnostic::codes_markdown;
 use crate::profile;
 
 /// The JSON Schema (draft 2020-12) of a scenario file.
@@ -15,7 +19,7 @@ pub fn schema() -> Value {
     whole.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
     whole.insert("title".to_owned(), "Scenario of wrs-emulator".into());
     whole.insert("description".to_owned(), "One story: what happens to requests, and which events are fired".into());
-    whole.extend(object(&words::FILE).as_object().cloned().unwrap_or_default());
+    whole.extend(object(&FILE).as_object().cloned().unwrap_or_default());
     let mut definitions = Map::from_iter([
         ("duration".to_owned(), duration()),
         ("event".to_owned(), json!({"type": "string", "examples": EVENT_TYPES})),
@@ -23,7 +27,7 @@ pub fn schema() -> Value {
         ("condition".to_owned(), condition()),
         ("profile".to_owned(), profile::schema()),
     ]);
-    let tables = words::ALL.iter().filter(|table| !["file", "delay"].contains(&table.definition));
+    let tables = TABLES.iter().filter(|table| !["file", "delay"].contains(&table.definition));
     definitions.extend(tables.map(|table| (table.definition.to_owned(), object(table))));
     definitions["matcher"]["minProperties"] = 1.into();
     whole.insert("$defs".to_owned(), definitions.into());
@@ -31,7 +35,7 @@ pub fn schema() -> Value {
 }
 
 /// A table with these keys and no others.
-fn object(words: &Words) -> Value {
+fn object(keys: &Keys) -> Value {
     let property = |key: &Key| {
         let mut shape = if key.name == "event" { reference("event") } else { shape(key.kind) };
         if let Value::Object(fields) = &mut shape {
@@ -39,10 +43,10 @@ fn object(words: &Words) -> Value {
         }
         (key.name.to_owned(), shape)
     };
-    let properties: Map<String, Value> = words.keys().map(property).collect();
+    let properties: Map<String, Value> = keys.keys().map(property).collect();
     let mut object = json!({"type": "object", "additionalProperties": false, "properties": properties});
-    if !words.required.is_empty() {
-        object["required"] = words.required.into();
+    if !keys.required.is_empty() {
+        object["required"] = keys.required.into();
     }
     object
 }
@@ -51,7 +55,7 @@ fn object(words: &Words) -> Value {
 fn shape(kind: Kind) -> Value {
     let by_name = |shape| json!({"type": "object", "additionalProperties": shape});
     match kind {
-        Kind::Text => json!({"type": "string"}),
+        Kind::Text | Kind::Name => json!({"type": "string"}),
         Kind::Integer(least, u64::MAX) => json!({"type": "integer", "minimum": least}),
         Kind::Integer(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
         Kind::Number => json!({"type": "number"}),
@@ -118,10 +122,36 @@ fn condition() -> Value {
     json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]})
 }
 
+/// The page `docs/scenario-language.md`.
+pub fn language_markdown() -> String {
+    let mut page = String::from(include_str!("reference.md"));
+    page.push_str("## Every key\n");
+    for table in TABLES {
+        let (place, example) = (table.place, table.example);
+        // Writing to a String cannot fail.
+        let _ = write!(page, "\n### In {place}\n\n```toml\n{example}```\n\n");
+        page.push_str("| key | value | meaning |\n| --- | --- | --- |\n");
+        for key in table.keys() {
+            let needed = if table.required.contains(&key.name) { " (required)" } else { "" };
+            let meaning = key.meaning.replace('|', "\\|");
+            let _ = writeln!(page, "| `{}`{needed} | {} | {meaning} |", key.name, key.kind.text());
+        }
+    }
+    page.push_str("\n## Operations\n\n| operation | request |\n| --- | --- |\n");
+    for route in ROUTES {
+        let _ = writeln!(page, "| `{}` | `{} {}` |", route.operation.name(), route.method, route.path);
+    }
+    page.push_str("\n## Errors\n\n| error | status |\n| --- | ---: |\n");
+    for error in ErrorKind::ALL {
+        let _ = writeln!(page, "| `{}` | {} |", error.name(), error.status());
+    }
+    page + &codes_markdown()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::{built_in, built_in_names};
+    use crate::scenario::{built_in, built_in_names, check_text};
 
     fn validator() -> jsonschema::Validator {
         jsonschema::validator_for(&schema()).expect("the schema is one")
@@ -133,12 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn shipped_scenarios_satisfy_the_schema() {
+    fn shipped_scenarios_and_examples_satisfy_the_schema() {
         let validator = validator();
-        for name in built_in_names() {
-            let text = built_in(name).expect("it is valid").text.clone();
+        let shipped = built_in_names().map(|name| built_in(name).expect("it is valid").text.to_string());
+        for text in shipped.chain(TABLES.iter().map(|table| table.example.to_owned())) {
+            let (_, problems) = check_text("example", &text);
+            assert!(problems.is_empty(), "{text}: {problems:?}");
             let errors: Vec<_> = validator.iter_errors(&json_of(&text)).map(|error| error.to_string()).collect();
-            assert!(errors.is_empty(), "{name}: {errors:?}");
+            assert!(errors.is_empty(), "{text}: {errors:?}");
         }
     }
 
@@ -171,10 +203,11 @@ mod tests {
         }
     }
 
-    /// Run with `UPDATE_EXPECTED=1` to write the file anew.
+    /// Run with `UPDATE_EXPECTED=1` to write the files anew.
     #[test]
-    fn the_file_beside_the_shipped_scenarios_is_this_schema() {
+    fn the_schema_and_the_page_are_in_step() {
         let made = serde_json::to_string_pretty(&schema()).expect("it serialises") + "\n";
         crate::committed::compare("scenarios/scenario.schema.json", &made);
+        crate::committed::compare("docs/scenario-language.md", &language_markdown());
     }
 }

@@ -1,17 +1,14 @@
 //! TOML text to a checked scenario: every problem of the text in one pass, each with its place, code and hint.
 //!
-//! Reads no files and no clock. Reading order: `words` (every key), `reader` (types and ranges), `advice` (hints), then one file for each part
-//! of the language.
+//! Reads no files and no clock. The tables of `keys` say what may be written; `reader` reads it, one file for each part of the
+//! language makes values of it, and `warnings` looks for what can never happen.
 
-mod actions;
-mod advice;
 mod conditions;
 mod emits;
-mod parts;
+pub(crate) mod keys;
 mod reader;
 mod rules;
-mod syntax;
-pub(crate) mod words;
+mod warnings;
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
@@ -22,17 +19,18 @@ use toml::de::{DeTable, DeValue};
 
 use super::{Overlay, Scenario, ScenarioOrigin};
 use crate::contract::routes::Operation;
-use crate::diagnostic::Diagnostic;
-use crate::profile::{Draft, Layered, Profile};
-use reader::{Problems, shown};
+use crate::diagnostic::{Diagnostic, Level};
+use crate::profile::{Draft, Layered, Profile, other_language, syntax_problem};
+use reader::{Problems, Table, shown};
 
-/// Most entries of a `[profile]`, all levels together; there are far fewer knobs.
-const MOST_KNOBS: usize = 2_000;
+/// Most entries of a `[profile]`, all levels together; there are far fewer settings.
+const MOST_SETTINGS: usize = 2_000;
 /// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
 /// hundred times as much as their text.
 pub(crate) const MOST_WEIGHT: usize = 64 * 1024 * 1024;
-/// Longest name of a scenario.
 const LONGEST_NAME: usize = 100;
+/// Most syntax errors reported: after the first few the TOML parser is guessing.
+const MOST_SYNTAX_ERRORS: usize = 10;
 
 /// Checks a text. The scenario is there if no problem is an error; warnings come either way.
 pub fn check_text(name: &str, text: &str) -> (Option<Scenario>, Vec<Diagnostic>) {
@@ -51,13 +49,12 @@ pub(super) fn parse_scenario(
     }
     let (document, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        return (None, syntax::problems_of(text, &errors));
+        return (None, syntax_problems(text, &errors));
     }
     let mut parser = Parser {
         problems: Problems::new(text),
         profile: Arc::clone(base.profile()),
         patterns: 0,
-        large_patterns: 0,
         pattern_bytes: 0,
         statuses: OnceCell::new(),
         scripted: BTreeSet::new(),
@@ -75,6 +72,51 @@ fn problem_of_name(name: &str) -> Option<Diagnostic> {
     let message = format!("`{}` cannot be the name of a scenario", shown(name));
     let hint = "a name has 1 to 100 of the characters A-Z a-z 0-9 - _ and dots; it is the file's name without .toml";
     Some(Diagnostic::of_file("scenario/bad-name", message, hint))
+}
+
+/// What is wrong with a text that is not TOML. After the first error in a line, and after a bracket that was left open, the others
+/// follow from it.
+fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
+    let at =
+        |span, message: String, hint: &str| Diagnostic::at(Level::Error, "scenario/syntax", text, span, message, hint);
+    if let Some(language) = other_language(text) {
+        let start = text.len() - text.trim_start().len();
+        let end = start + text[start..].find('\n').unwrap_or(text.len() - start);
+        let hint = "`wrs-emulator scenarios new NAME` writes one to begin with";
+        return vec![at(start..end, format!("this looks like {language}; scenarios are TOML"), hint)];
+    }
+    let is_curly = |c: &char| matches!(c, '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»');
+    let mut problems: Vec<(bool, Diagnostic)> = errors
+        .iter()
+        .map(|error| {
+            let (span, message) = syntax_problem(text, error);
+            let first = text.get(span.clone()).and_then(|text| text.chars().next());
+            if let Some(quote) = first.filter(is_curly) {
+                let hint = "write strings in straight quotes: \"…\" or '…'";
+                return (false, at(span, format!("`{quote}` is not a quote in TOML"), hint));
+            }
+            match message.split_once("string, expected ") {
+                Some((_, quote)) => {
+                    let message = format!("the string is not closed; expected {quote}");
+                    (false, at(span, message, "write the quote where the string ends"))
+                }
+                None => {
+                    let hint =
+                        "the file must be TOML: strings in quotes, arrays in [ ], tables in { } or under [names]";
+                    (true, at(span, message, hint))
+                }
+            }
+        })
+        .collect();
+    problems.sort_by_key(|(is_vague, problem)| (problem.line, *is_vague, problem.span.start));
+    problems.dedup_by_key(|(_, problem)| problem.line);
+    let lines: Vec<&str> = text.lines().collect();
+    let is_open = |problem: &Diagnostic| {
+        let line = lines.get(problem.line - 1).map_or("", |line| line.trim_start());
+        !line.starts_with('[') && line.contains(['{', '['])
+    };
+    let kept = problems.iter().position(|(_, problem)| is_open(problem)).map_or(problems.len(), |last| last + 1);
+    problems.into_iter().take(kept.min(MOST_SYNTAX_ERRORS)).map(|(_, problem)| problem).collect()
 }
 
 /// About how many bytes a table takes once read; measured on files that are dense with rules, conditions and bodies.
@@ -97,8 +139,7 @@ struct Parser<'t> {
     /// The profile in force while the scenario is active: decides which event types and URLs are accepted.
     profile: Arc<Profile>,
     patterns: usize,
-    large_patterns: usize,
-    /// About what they take once compiled.
+    /// About what the patterns take once compiled.
     pattern_bytes: usize,
     /// What each operation answers, once asked for.
     statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
@@ -132,16 +173,16 @@ impl Parser<'_> {
                 "a large body takes less as one string than as a table",
             );
         }
-        self.problems.check_keys(file, &words::FILE);
+        let file = &self.problems.open(file, &keys::FILE, 0..0);
         let name: Arc<str> = Arc::from(name);
-        let title = self.problems.filled_text(file, "title").unwrap_or(&name).to_owned();
+        let title = self.problems.text(file, "title").unwrap_or(&name).to_owned();
         let description = self.problems.text(file, "description").map(|text| text.trim().to_owned());
         let text: Arc<str> = Arc::from(text);
         let overlay = self.overlay(&name, base, file);
         let given = self.given(file);
         let rules = self.rules(file, &name);
         let emits = self.emits(file, &name);
-        let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !file.contains_key(*key));
+        let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !file.has(key));
         // A key that nobody knows is most likely the one that is missing.
         if is_empty && !self.problems.has_errors() {
             let message = "the scenario changes nothing";
@@ -153,13 +194,12 @@ impl Parser<'_> {
         Some(Scenario { name, title, description, text, origin, overlay, given, rules, emits, weight, index })
     }
 
-    fn overlay(&mut self, name: &str, base: &Layered, file: &DeTable<'_>) -> Option<Overlay> {
-        let value = file.get("profile")?;
-        let table = self.problems.any_table("profile", "a table of settings", value)?;
-        if count(table) > MOST_KNOBS {
-            let message = format!("`[profile]` has more than {MOST_KNOBS} entries");
+    fn overlay(&mut self, name: &str, base: &Layered, file: &Table<'_, '_>) -> Option<Overlay> {
+        let table = self.problems.fields(file, "profile", "a table of settings")?;
+        if count(table) > MOST_SETTINGS {
+            let message = format!("`[profile]` has more than {MOST_SETTINGS} entries");
             let hint = "set only what the story needs";
-            return self.problems.refuse("scenario/too-many", value.span(), message, hint);
+            return self.problems.refuse("scenario/too-many", file.span_of("profile"), message, hint);
         }
         let source = format!("scenario {name}");
         let mut draft = Draft::of(base);
@@ -187,23 +227,22 @@ fn count(table: &DeTable<'_>) -> usize {
 }
 
 /// Fingerprints of the rules or emissions of one scenario: the same as long as name and content are the same, whatever
-/// is around them. The second of two equal ones gets another.
-struct Prints {
+/// is around them, so that rules whose text did not change keep their counters. The second of two equal ones gets another.
+struct Fingerprints {
     prefix: Sha256,
     seen: HashMap<[u8; 32], u64>,
 }
 
-impl Prints {
-    fn new(scenario: &str, what: &str) -> Self {
+impl Fingerprints {
+    fn new(scenario: &str, kind: &str) -> Self {
         let mut prefix = Sha256::new();
-        for part in [what, scenario] {
-            prefix.update((part.len() as u64).to_be_bytes());
-            prefix.update(part.as_bytes());
+        for part in [kind, scenario] {
+            hash_text(&mut prefix, part);
         }
         Self { prefix, seen: HashMap::new() }
     }
 
-    fn print(&mut self, table: &DeTable<'_>) -> u64 {
+    fn of(&mut self, table: &DeTable<'_>) -> u64 {
         let mut hash = self.prefix.clone();
         hash_table(&mut hash, table);
         let content: [u8; 32] = hash.finalize().into();
@@ -263,7 +302,4 @@ pub fn json_to_toml(json: &str) -> Result<String, String> {
 }
 
 #[cfg(test)]
-mod advice_tests;
-#[cfg(test)]
-#[path = "parse_tests.rs"]
 mod tests;

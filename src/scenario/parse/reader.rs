@@ -1,6 +1,4 @@
-//! Reading typed values out of TOML with their places: every problem is recorded, and reading continues.
-//!
-//! Knows no rule of the language beyond types and ranges.
+//! Typed values out of TOML, read by the tables of keys: every problem is recorded with its place, and reading continues.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -9,14 +7,54 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::advice::{BOOLEAN, INTEGER, NUMBER, STRING, hint_for_key, meaning, nearest_hint, right_form};
-use super::words::{Kind, Words};
+use super::keys::{Keys, Kind};
+use crate::contract::nearest;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::duration::parse_duration;
 use crate::template::{MOST_TEMPLATES as MOST_IN_A_BODY, check_template, is_template, request_paths, try_template};
+use crate::wording::any_of;
 
 /// Most problems reported of one file; the rest would follow from the same mistake.
 const MOST: usize = 100;
+/// Most templates tried in one file, as trying takes time; the others show their problems when they are rendered.
+const MOST_TEMPLATES: usize = 1_000;
+
+pub(super) type Place<'v, 'i> = &'v Spanned<DeValue<'i>>;
+
+/// A table of the file with the keys that it may have.
+pub(super) struct Table<'v, 'i> {
+    pub(super) fields: &'v DeTable<'i>,
+    pub(super) keys: &'static Keys,
+    pub(super) span: Range<usize>,
+}
+
+impl<'v, 'i> Table<'v, 'i> {
+    pub(super) fn get(&self, key: &str) -> Option<Place<'v, 'i>> {
+        self.fields.get(key)
+    }
+
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.fields.contains_key(key)
+    }
+
+    /// The place of a value; the table's own if there is none.
+    pub(super) fn span_of(&self, key: &str) -> Range<usize> {
+        self.get(key).map_or_else(|| self.span.clone(), Spanned::span)
+    }
+
+    pub(super) fn key_span(&self, key: &str) -> Option<Range<usize>> {
+        self.fields.get_key_value(key).map(|(key, _)| key.span())
+    }
+
+    /// An unknown key was reported already, and is most likely the one that is missing.
+    pub(super) fn has_unknown_key(&self) -> bool {
+        !self.fields.keys().all(|key| self.keys.has(key.get_ref()))
+    }
+
+    fn meaning(&self, key: &str) -> String {
+        self.keys.find(key).map_or(String::new(), |found| format!("`{key}`: {}", found.meaning))
+    }
+}
 
 /// What was found in one text so far.
 pub(super) struct Problems<'t> {
@@ -27,11 +65,6 @@ pub(super) struct Problems<'t> {
     /// The paths into the request that templates name, each with its place; kept until they are taken.
     request_paths: Vec<(Range<usize>, Vec<String>)>,
 }
-
-/// Most templates tried in one file, as trying takes time; the others show their problems when they are rendered.
-const MOST_TEMPLATES: usize = 1_000;
-
-pub(super) type Place<'t, 'i> = &'t Spanned<DeValue<'i>>;
 
 impl<'t> Problems<'t> {
     pub(super) fn new(text: &'t str) -> Self {
@@ -50,7 +83,7 @@ impl<'t> Problems<'t> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.note(Level::Error, code, span, message.into(), hint.into());
+        self.report(Level::Error, code, span, message.into(), hint.into());
     }
 
     /// An error in place of a value.
@@ -72,11 +105,11 @@ impl<'t> Problems<'t> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        self.note(Level::Warning, code, span, message.into(), hint.into());
+        self.report(Level::Warning, code, span, message.into(), hint.into());
     }
 
-    fn note(&mut self, severity: Level, code: &'static str, span: Range<usize>, message: String, hint: String) {
-        if self.is_full() {
+    fn report(&mut self, severity: Level, code: &'static str, span: Range<usize>, message: String, hint: String) {
+        if self.found.len() >= MOST {
             // A warning must not push an error out: only whether there is an error decides whether the file is taken.
             let warning = self.found.iter().rposition(|known| !known.is_error());
             self.unreported += 1;
@@ -84,10 +117,6 @@ impl<'t> Problems<'t> {
             self.found.remove(at);
         }
         self.found.push(Diagnostic::at(severity, code, self.text, span, message, hint));
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.found.len() >= MOST
     }
 
     pub(super) fn has_errors(&self) -> bool {
@@ -104,7 +133,7 @@ impl<'t> Problems<'t> {
         self.found
     }
 
-    pub(super) fn wrong_type(&mut self, key: &str, expected: &str, found: Place<'_, '_>) {
+    pub(super) fn wrong_type(&mut self, key: &str, expected: &str, found: Place<'_, '_>, hint: String) {
         let kind = match found.get_ref() {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "an integer",
@@ -115,105 +144,117 @@ impl<'t> Problems<'t> {
             DeValue::Table(_) => "a table",
         };
         let message = format!("expected {expected} for `{}`, found {kind}", shown(key));
-        let hint = right_form(key, expected, found.get_ref()).unwrap_or_else(|| meaning(key));
+        let is_bare = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite) || matches!(text, "true" | "false");
+        let hint = match (expected, found.get_ref()) {
+            ("a string", DeValue::Integer(number)) => format!("write it in quotes: {key} = \"{number}\""),
+            ("a string", DeValue::Float(number)) => format!("write it in quotes: {key} = \"{number}\""),
+            ("a string", DeValue::Boolean(flag)) => format!("write it in quotes: {key} = \"{flag}\""),
+            ("an integer" | "a number" | "a boolean", DeValue::String(text)) if is_bare(text) => {
+                format!("write it without quotes: {key} = {text}")
+            }
+            _ => hint,
+        };
         self.error("scenario/wrong-type", found.span(), message, hint);
     }
 
-    /// Reports every key that does not belong in the table.
-    pub(super) fn check_keys(&mut self, table: &DeTable<'_>, words: &Words) {
-        for key in table.keys() {
-            let name = key.get_ref().as_ref();
-            if words.has(name) {
-                continue;
-            }
-            let hint = if self.is_full() { String::new() } else { hint_for_key(name, words) };
-            self.error(
-                "scenario/unknown-key",
-                key.span(),
-                format!("unknown key `{}` in {}", shown(name), words.place),
-                hint,
-            );
-        }
-    }
-
-    pub(super) fn table<'v, 'i>(&mut self, key: &str, value: Place<'v, 'i>, words: &Words) -> Option<&'v DeTable<'i>> {
-        let table = self.any_table(key, "a table", value)?;
-        self.check_keys(table, words);
-        Some(table)
-    }
-
-    /// A table with any keys; `expected` says of what.
-    pub(super) fn any_table<'v, 'i>(
+    /// Reports every key that does not belong in a table, and every one that it lacks.
+    pub(super) fn open<'v, 'i>(
         &mut self,
-        key: &str,
-        expected: &str,
-        value: Place<'v, 'i>,
-    ) -> Option<&'v DeTable<'i>> {
-        let table = value.get_ref().as_table();
-        if table.is_none() {
-            self.wrong_type(key, expected, value);
+        fields: &'v DeTable<'i>,
+        keys: &'static Keys,
+        span: Range<usize>,
+    ) -> Table<'v, 'i> {
+        for key in fields.keys().filter(|key| !keys.has(key.get_ref())) {
+            // Looking for the nearest name takes time, and a file may have thousands of wrong keys.
+            let is_shown = self.found.len() < MOST;
+            let hint = if is_shown { key_hint(key.get_ref(), keys) } else { String::new() };
+            let message = format!("unknown key `{}` in {}", shown(key.get_ref()), keys.place);
+            self.error("scenario/unknown-key", key.span(), message, hint);
+        }
+        let table = Table { fields, keys, span };
+        for key in keys.required.iter().filter(|key| !table.has(key)) {
+            let message = format!("{} needs `{key}`", keys.place);
+            self.error("scenario/missing-key", table.span.clone(), message, table.meaning(key));
         }
         table
     }
 
-    /// The tables of a list: `[[key]]`, or a list of inline tables.
-    pub(super) fn tables<'v, 'i>(
+    /// The table at a key, with the keys that the kind of the key gives it.
+    pub(super) fn table<'v, 'i>(&mut self, table: &Table<'v, 'i>, key: &str) -> Option<Table<'v, 'i>> {
+        let (value, keys) = (table.get(key)?, table.keys.inner(key)?);
+        let fields = self.fields(table, key, "a table")?;
+        Some(self.open(fields, keys, value.span()))
+    }
+
+    /// A table with any keys; `expected` says of what.
+    pub(super) fn fields<'v, 'i>(
         &mut self,
+        table: &Table<'v, 'i>,
         key: &str,
-        value: Place<'v, 'i>,
-        words: &Words,
-    ) -> Vec<(Range<usize>, &'v DeTable<'i>)> {
-        let DeValue::Array(entries) = value.get_ref() else {
-            let hint = format!("write `[[{key}]]` with double brackets: there may be several");
-            match value.get_ref() {
-                DeValue::Table(_) => self.error(
-                    "scenario/wrong-type",
-                    value.span(),
-                    format!("expected an array of tables for `{key}`, found one table"),
-                    hint,
-                ),
-                _ => self.wrong_type(key, "an array of tables", value),
+        expected: &str,
+    ) -> Option<&'v DeTable<'i>> {
+        let value = table.get(key)?;
+        let fields = value.get_ref().as_table();
+        if fields.is_none() {
+            self.wrong_type(key, expected, value, table.meaning(key));
+        }
+        fields
+    }
+
+    /// The tables of a list: `[[key]]`, or a list of inline tables.
+    pub(super) fn tables<'v, 'i>(&mut self, table: &Table<'v, 'i>, key: &str) -> Vec<Table<'v, 'i>> {
+        let (Some(value), Some(keys)) = (table.get(key), table.keys.inner(key)) else { return Vec::new() };
+        let Some(entries) = value.get_ref().as_array() else {
+            if value.get_ref().is_table() && keys.place.contains("[[") {
+                let message = format!("expected an array of tables for `{key}`, found one table");
+                let hint = format!("write {}, with double brackets: there may be several", keys.place);
+                self.error("scenario/wrong-type", value.span(), message, hint);
+            } else {
+                self.wrong_type(key, "an array of tables", value, table.meaning(key));
             }
             return Vec::new();
         };
-        entries.iter().filter_map(|entry| Some((entry.span(), self.table(key, entry, words)?))).collect()
-    }
-
-    pub(super) fn text<'v>(&mut self, table: &'v DeTable<'_>, key: &str) -> Option<&'v str> {
-        let value = table.get(key)?;
-        let text = value.get_ref().as_str();
-        if text.is_none() {
-            self.wrong_type(key, STRING, value);
+        let mut tables = Vec::new();
+        for entry in entries {
+            match entry.get_ref().as_table() {
+                Some(fields) => tables.push(self.open(fields, keys, entry.span())),
+                None => self.wrong_type(key, "a table", entry, table.meaning(key)),
+            }
         }
-        text
+        tables
     }
 
-    /// A text that must not be empty.
-    pub(super) fn filled_text<'v>(&mut self, table: &'v DeTable<'_>, key: &str) -> Option<&'v str> {
-        let text = self.text(table, key)?;
-        if text.trim().is_empty() {
-            let span = table.get(key).map_or(0..0, Spanned::span);
-            return self.refuse(
-                "scenario/bad-value",
-                span,
-                format!("`{key}` must not be empty"),
-                "leave it out, or write a string",
-            );
+    /// The value of a key, or each entry if it is an array.
+    pub(super) fn one_or_more<'v, 'i>(table: &Table<'v, 'i>, key: &str) -> Vec<Place<'v, 'i>> {
+        let Some(value) = table.get(key) else { return Vec::new() };
+        value.get_ref().as_array().map_or_else(|| vec![value], |entries| entries.iter().collect())
+    }
+
+    pub(super) fn text<'v>(&mut self, table: &Table<'v, '_>, key: &str) -> Option<&'v str> {
+        let value = table.get(key)?;
+        let Some(text) = value.get_ref().as_str() else {
+            let is_free = matches!(table.keys.kind(key), Some(Kind::Text | Kind::Name | Kind::TextOr(_)));
+            self.wrong_type(key, if is_free { "a string" } else { "a name" }, value, table.meaning(key));
+            return None;
+        };
+        // Every string that names or labels something must have content.
+        if text.trim().is_empty() && !matches!(table.keys.kind(key), Some(Kind::Text)) {
+            let hint = "leave it out, or write a string";
+            return self.refuse("scenario/bad-value", value.span(), format!("`{key}` must not be empty"), hint);
         }
         Some(text)
     }
 
-    /// An integer, within the bounds that the table of keys gives it.
-    pub(super) fn number(&mut self, table: &DeTable<'_>, words: &Words, key: &str) -> Option<u64> {
-        let Some(Kind::Integer(least, most)) = words.kind(key) else { return None };
-        self.number_within(table, key, least, most)
+    /// An integer, within the bounds that its kind gives.
+    pub(super) fn integer(&mut self, table: &Table<'_, '_>, key: &str) -> Option<u64> {
+        let Some(Kind::Integer(least, most)) = table.keys.kind(key) else { return None };
+        self.integer_within(table, key, least, most)
     }
 
-    /// An integer from `least` to `most`.
-    pub(super) fn number_within(&mut self, table: &DeTable<'_>, key: &str, least: u64, most: u64) -> Option<u64> {
+    pub(super) fn integer_within(&mut self, table: &Table<'_, '_>, key: &str, least: u64, most: u64) -> Option<u64> {
         let value = table.get(key)?;
         let DeValue::Integer(number) = value.get_ref() else {
-            self.wrong_type(key, INTEGER, value);
+            self.wrong_type(key, "an integer", value, table.meaning(key));
             return None;
         };
         let read = i128::from_str_radix(number.as_str(), number.radix()).ok().and_then(|number| number.try_into().ok());
@@ -223,25 +264,27 @@ impl<'t> Problems<'t> {
                 u64::MAX => format!("`{key}` must be at least {least}, found {number}"),
                 most => format!("`{key}` must be from {least} to {most}, found {number}"),
             };
-            self.error("scenario/bad-value", value.span(), message, meaning(key));
+            self.error("scenario/bad-value", value.span(), message, table.meaning(key));
         }
         read
     }
 
-    pub(super) fn flag(&mut self, table: &DeTable<'_>, key: &str) -> Option<bool> {
+    /// The `status` of a reply, `next` or `on`.
+    pub(super) fn status(&mut self, table: &Table<'_, '_>) -> Option<u16> {
+        self.integer(table, "status").and_then(|status| u16::try_from(status).ok())
+    }
+
+    pub(super) fn flag(&mut self, table: &Table<'_, '_>, key: &str) -> Option<bool> {
         let value = table.get(key)?;
         let flag = value.get_ref().as_bool();
         if flag.is_none() {
-            self.wrong_type(key, BOOLEAN, value);
+            self.wrong_type(key, "a boolean", value, table.meaning(key));
         }
         flag
     }
 
-    pub(super) fn duration(&mut self, table: &DeTable<'_>, key: &str) -> Option<Duration> {
-        self.duration_of(key, table.get(key)?)
-    }
-
-    pub(super) fn duration_of(&mut self, key: &str, value: Place<'_, '_>) -> Option<Duration> {
+    pub(super) fn duration(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Duration> {
+        let value = table.get(key)?;
         let (problem, hint) = match value.get_ref() {
             DeValue::String(text) => match parse_duration(text) {
                 Ok(duration) => return Some(duration),
@@ -252,7 +295,7 @@ impl<'t> Problems<'t> {
                 format!("say the unit: \"{number}s\" or \"{number}ms\""),
             ),
             _ => {
-                self.wrong_type(key, "a duration such as \"250ms\" or \"30s\"", value);
+                self.wrong_type(key, "a duration such as \"250ms\" or \"30s\"", value, table.meaning(key));
                 return None;
             }
         };
@@ -260,12 +303,13 @@ impl<'t> Problems<'t> {
     }
 
     /// A finite number, with or without a fraction.
-    pub(super) fn float_of(&mut self, key: &str, value: Place<'_, '_>) -> Option<f64> {
+    pub(super) fn number(&mut self, table: &Table<'_, '_>, key: &str) -> Option<f64> {
+        let value = table.get(key)?;
         let number = match value.get_ref() {
             DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
             DeValue::Float(number) => number.as_str().parse().ok(),
             _ => {
-                self.wrong_type(key, NUMBER, value);
+                self.wrong_type(key, "a number", value, table.meaning(key));
                 return None;
             }
         };
@@ -274,6 +318,18 @@ impl<'t> Problems<'t> {
             self.error("scenario/bad-value", value.span(), format!("`{key}` must be a finite decimal number"), "");
         }
         number
+    }
+
+    /// A text that must be one of those that its kind lists.
+    pub(super) fn choice<'v>(&mut self, table: &Table<'v, '_>, key: &str) -> Option<&'v str> {
+        let Some(Kind::OneOf(choices) | Kind::NameOr(choices, _)) = table.keys.kind(key) else { return None };
+        let text = self.text(table, key)?;
+        let choices = choices();
+        if choices.contains(&text) {
+            return Some(text);
+        }
+        let message = format!("unknown value \"{}\" for `{key}`", shown(text));
+        self.refuse("scenario/bad-value", table.span_of(key), message, nearest_hint(text, &choices))
     }
 
     /// Any value as JSON. Dates become texts; what JSON has no number for is a problem.
@@ -310,23 +366,32 @@ impl<'t> Problems<'t> {
         fields.into_iter().collect()
     }
 
-    /// The same for the texts of one body, which are rendered together.
-    pub(super) fn check_body<'v>(&mut self, values: impl IntoIterator<Item = Place<'v, 'v>>) {
+    /// A table of fields that may have templates: `patch` or `data`.
+    pub(super) fn json_fields(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Map<String, Value>> {
+        self.check_templates(table, &[key]);
+        let fields = self.fields(table, key, "a table of fields")?;
+        self.json_map(fields)
+    }
+
+    /// Reports what is wrong with the templates of one body, which are rendered together.
+    pub(super) fn check_templates(&mut self, table: &Table<'_, '_>, keys: &[&str]) {
         let before = self.templates;
-        let mut first = None;
-        for value in values {
-            first.get_or_insert(value.span());
-            self.check_templates(value);
+        for value in keys.iter().filter_map(|key| table.get(key)) {
+            self.check_templates_of(value);
         }
         let count = self.templates - before;
-        if let Some(span) = first.filter(|_| count > MOST_IN_A_BODY) {
+        if let Some(first) = keys.iter().find_map(|key| table.get(key)).filter(|_| count > MOST_IN_A_BODY) {
             let message = format!("a body has at most {MOST_IN_A_BODY} templates, found {count}");
-            self.error("scenario/too-many", span, message, "put several values into one text, or write them out");
+            self.error(
+                "scenario/too-many",
+                first.span(),
+                message,
+                "put several values into one text, or write them out",
+            );
         }
     }
 
-    /// Reports every text below `value` whose template cannot be read, or fails whatever the request is.
-    fn check_templates(&mut self, value: Place<'_, '_>) {
+    fn check_templates_of(&mut self, value: Place<'_, '_>) {
         match value.get_ref() {
             DeValue::String(text) if is_template(text) => {
                 self.templates += 1;
@@ -340,8 +405,8 @@ impl<'t> Problems<'t> {
                     self.request_paths.extend(request_paths(text).into_iter().map(|path| (value.span(), path)));
                 }
             }
-            DeValue::Array(values) => values.iter().for_each(|value| self.check_templates(value)),
-            DeValue::Table(table) => table.values().for_each(|value| self.check_templates(value)),
+            DeValue::Array(values) => values.iter().for_each(|value| self.check_templates_of(value)),
+            DeValue::Table(table) => table.values().for_each(|value| self.check_templates_of(value)),
             _ => {}
         }
     }
@@ -351,27 +416,29 @@ impl<'t> Problems<'t> {
         std::mem::take(&mut self.request_paths)
     }
 
-    /// A text that must be one of those that the table of keys lists.
-    pub(super) fn choice<'v>(&mut self, table: &'v DeTable<'_>, words: &Words, key: &str) -> Option<&'v str> {
-        let text = self.text(table, key)?;
-        let Some(Kind::OneOf(choices) | Kind::NameOr(choices, _)) = words.kind(key) else { return None };
-        let choices = choices();
-        if choices.contains(&text) {
-            return Some(text);
-        }
-        let span = table.get(key).map_or(0..0, Spanned::span);
-        let message = format!("unknown value \"{}\" for `{key}`", shown(text));
-        self.refuse("scenario/bad-value", span, message, nearest_hint(text, &choices))
-    }
-
     /// Of keys that exclude each other, reports each but the first that is there; returns the first.
-    pub(super) fn only_one(&mut self, table: &DeTable<'_>, keys: &[&'static str], why: &str) -> Option<&'static str> {
-        let mut there = keys.iter().filter_map(|key| Some((*key, table.get_key_value(*key)?.0.span())));
+    pub(super) fn only_one(&mut self, table: &Table<'_, '_>, keys: &[&'static str], why: &str) -> Option<&'static str> {
+        let mut there = keys.iter().filter_map(|key| Some((*key, table.key_span(key)?)));
         let (first, _) = there.next()?;
         for (other, span) in there {
             self.error("scenario/clash", span, format!("`{other}` excludes `{first}`: {why}"), "keep one of the two");
         }
         Some(first)
+    }
+}
+
+/// The table at one of the keys that has this key, or the nearest key.
+fn key_hint(key: &str, keys: &Keys) -> String {
+    let inner = keys.keys().filter_map(|own| keys.inner(own.name)).filter(|inner| inner.has(key));
+    let places: Vec<&str> = inner.map(|inner| inner.place).collect();
+    if places.is_empty() { nearest_hint(key, &keys.names()) } else { format!("`{key}` belongs in {}", any_of(&places)) }
+}
+
+/// "did you mean", or the whole list.
+pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
+    match nearest(typed, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known: {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
     }
 }
 

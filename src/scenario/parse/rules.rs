@@ -1,84 +1,75 @@
-//! `[[rule]]`: text to checked rules, and warnings about rules that can never apply.
+//! `[[rule]]`: when a rule applies and what it does, from text to checked rules.
 
-use std::collections::{HashMap, HashSet};
-use std::ops::Range;
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
+use hyper::header::{HeaderName, HeaderValue};
+use serde_json::Map;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::reader::shown;
-use super::words;
-use super::{Parser, Prints};
-use crate::contract::routes::Operation;
-use crate::scenario::action::Action;
-use crate::scenario::matcher::When;
-use crate::scenario::rule::{FIRST_STEP, NextStep, Rule, Sequence, Then};
+use super::keys::{self, FAULT};
+use super::reader::{Problems, Table, nearest_hint, shown};
+use super::{Fingerprints, Parser};
+use crate::contract::error::ErrorKind;
+use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
+use crate::scenario::rule::{NextStep, Rule, Sequence, Then};
 
-/// Rules with more conditions than this are compared by a few combinations of them only.
-const MOST_COMBINED: usize = 6;
+/// Headers that belong to the message's framing; a scripted value would break the connection, which is what faults are for.
+const FRAMING: [&str; 5] = ["content-length", "transfer-encoding", "connection", "upgrade", "trailer"];
+/// Headers with which the emulator names its own answers; a script must not forge them.
+const OWN_PREFIX: &str = "x-emulator-";
 
 impl Parser<'_> {
-    /// The rules of a file.
-    pub(super) fn rules(&mut self, file: &DeTable<'_>, scenario: &Arc<str>) -> Vec<Arc<Rule>> {
-        let Some(value) = file.get("rule") else { return Vec::new() };
-        let tables = self.problems.tables("rule", value, &words::RULE);
-        let mut prints = Prints::new(scenario, "rule");
+    pub(super) fn rules(&mut self, file: &Table<'_, '_>, scenario: &Arc<str>) -> Vec<Arc<Rule>> {
+        let tables = self.problems.tables(file, "rule");
+        let mut fingerprints = Fingerprints::new(scenario, "rule");
         let mut rules = Vec::new();
         // Lines are counted from rule to rule, not each time from the start, as a file may have thousands of rules.
         let (mut line, mut counted) = (1, 0);
-        for (at, (span, table)) in tables.iter().enumerate() {
-            line += self.problems.line_ends(counted..span.start);
-            counted = counted.max(span.start);
-            if let Some(rule) = self.rule(table, span.clone(), (at + 1, line), scenario, &mut prints) {
-                rules.push((span.clone(), *table, rule));
-            }
+        for (position, table) in (1..).zip(&tables) {
+            line += self.problems.line_ends(counted..table.span.start);
+            counted = counted.max(table.span.start);
+            let rule = self.rule(table, (position, line), scenario, &mut fingerprints);
+            rules.extend(rule.map(|rule| (table, rule)));
         }
-        self.check_names("rule", tables.iter().map(|(_, table)| *table));
+        self.check_names("rule", &tables);
         self.warn_of_unreachable_steps(&rules);
         self.warn_of_unreachable_rules(&rules);
-        for step in rules.iter().flat_map(|(_, _, rule)| rule.sequence.steps()) {
+        for step in rules.iter().flat_map(|(_, rule)| rule.sequence.steps()) {
             if let Action::Reply(reply) = &step.action {
                 self.scripted.insert(reply.status);
             }
         }
-        rules.into_iter().map(|(_, _, rule)| Arc::new(rule)).collect()
+        rules.into_iter().map(|(_, rule)| Arc::new(rule)).collect()
     }
 
     fn rule(
         &mut self,
-        table: &DeTable<'_>,
-        span: Range<usize>,
+        table: &Table<'_, '_>,
         (position, line): (usize, usize),
         scenario: &Arc<str>,
-        prints: &mut Prints,
+        fingerprints: &mut Fingerprints,
     ) -> Option<Rule> {
-        let name = self.problems.filled_text(table, "name");
-        let when = table.get("when").and_then(|when| self.problems.table("when", when, &words::WHEN));
-        let step = when.and_then(|when| self.step_name(when, "step"));
-        let when = when.map(|when| self.conditions(when)).unwrap_or_default();
-        let skip = self.problems.number(table, &words::RULE, "skip").unwrap_or(0);
-        let times = self.problems.number(table, &words::RULE, "times");
-        let every = self.problems.number(table, &words::RULE, "every").unwrap_or(1);
+        let name = self.problems.text(table, "name");
+        let when = self.problems.table(table, "when");
+        let step = when.as_ref().and_then(|when| self.problems.text(when, "step")).map(Arc::from);
+        let when = when.map(|when| self.conditions(&when)).unwrap_or_default();
+        let skip = self.problems.integer(table, "skip").unwrap_or(0);
+        let times = self.problems.integer(table, "times");
+        let every = self.problems.integer(table, "every").unwrap_or(1);
         let chance = self.chance(table);
         let (from, to) = (self.problems.duration(table, "from"), self.problems.duration(table, "to"));
-        if from.unwrap_or_default() >= to.unwrap_or(std::time::Duration::MAX) {
-            let span = table.get("to").map_or(0..0, Spanned::span);
-            let message = "this never holds: `to` is not later than `from`";
-            self.problems.warning("scenario/never-matches", span, message, "both count from activation");
-        }
         let next = self.next(table);
-        let sequence = self.rule_actions(table, span);
+        let sequence = self.sequence(table);
         self.warn_of_missing_parts(Some(&when));
-        let sequence = sequence?;
-        self.warn_of_status_never_answered(table, &when, next.as_ref(), &sequence);
-        self.warn_of_clashing_times(table, times, &sequence);
-        Some(Rule {
+        let rule = Rule {
             scenario: Arc::clone(scenario),
             label: name.map_or_else(|| format!("rule {position}").into(), Arc::from),
             line,
-            fingerprint: prints.print(table),
-            story: prints.story(),
+            fingerprint: fingerprints.of(table.fields),
+            story: fingerprints.story(),
             when,
             step,
             from,
@@ -88,80 +79,19 @@ impl Parser<'_> {
             every,
             chance,
             next,
-            sequence,
-        })
-    }
-
-    /// The `next` of a rule: a step, or a table with the status that the answer must have.
-    fn next(&mut self, table: &DeTable<'_>) -> Option<NextStep> {
-        let value = table.get("next")?;
-        let DeValue::Table(fields) = value.get_ref() else {
-            return self.step_name(table, "next").map(|step| NextStep { step, status: None });
+            sequence: sequence?,
         };
-        self.problems.check_keys(fields, &words::NEXT);
-        if !fields.contains_key("step") {
-            let hint = "for example next = { step = \"subscribed\", status = 200 }";
-            self.problems.error("scenario/missing-key", value.span(), "`next` needs a `step`", hint);
-        }
-        let status = self.status(fields, &words::NEXT);
-        Some(NextStep { step: self.step_name(fields, "step")?, status })
-    }
-
-    /// Warns of a story that waits for a status with which neither the operation nor the rule answers.
-    fn warn_of_status_never_answered(
-        &mut self,
-        table: &DeTable<'_>,
-        when: &When,
-        next: Option<&NextStep>,
-        sequence: &Sequence,
-    ) {
-        let Some(expected) = next.and_then(|next| next.status) else { return };
-        let ends = sequence.then() == Then::End;
-        let last = if ends { sequence.steps().len().saturating_sub(1) } else { 0 };
-        let can = |action: &Action| match action {
-            Action::Reply(reply) => reply.status == expected,
-            Action::Fault(_) => false,
-            Action::Pass | Action::Patch(_) => self.can_answer(&when.operations, expected),
-        };
-        if sequence.steps()[last..].iter().any(|step| can(&step.action)) {
-            return;
-        }
-        let place = table.get("next").and_then(|next| next.get_ref().as_table()?.get("status"));
-        let message = format!("the story never moves on: the last answer of this rule never has the status {expected}");
-        let hint = "name a status that the rule, or the operation, answers";
-        self.problems.warning("scenario/never-matches", place.map_or(0..0, Spanned::span), message, hint);
-    }
-
-    fn chance(&mut self, table: &DeTable<'_>) -> Option<f64> {
-        let value = table.get("chance")?;
-        let chance = self.problems.float_of("chance", value)?;
-        if chance > 0.0 && chance <= 1.0 {
-            return Some(chance);
-        }
-        let message = format!("`chance` must be greater than 0 and at most 1, found {chance}");
-        self.problems.refuse("scenario/bad-value", value.span(), message, "0.25 is one request in four")
-    }
-
-    fn warn_of_clashing_times(&mut self, table: &DeTable<'_>, times: Option<u64>, sequence: &Sequence) {
-        let (Some(times), true, Some(value)) = (times, sequence.is_spelled_out(), table.get("times")) else { return };
-        let length = sequence.length();
-        if times < length {
-            let message = format!("the rule applies {times} times, but its sequence takes {length} requests");
-            let hint = "the later steps are never played; drop `times`, or shorten the sequence";
-            self.problems.warning("scenario/clashing-times", value.span(), message, hint);
-        } else if times > length && sequence.then() == Then::End {
-            let message = format!("the sequence ends after {length} requests, so the rule never applies {times} times");
-            let hint = "add then = \"stay\" or then = \"repeat\", or drop `times`";
-            self.problems.warning("scenario/clashing-times", value.span(), message, hint);
-        }
+        self.warn_of_contradictory_counts(table, &rule);
+        self.warn_of_status_never_answered(table, &rule);
+        Some(rule)
     }
 
     /// Refuses names given twice: explanations could not distinguish the two.
-    pub(super) fn check_names<'t, 'i: 't>(&mut self, what: &str, tables: impl Iterator<Item = &'t DeTable<'i>>) {
+    pub(super) fn check_names(&mut self, what: &str, tables: &[Table<'_, '_>]) {
         let mut seen = HashSet::new();
-        for name in tables.filter_map(|table| table.get("name")) {
-            if let DeValue::String(text) = name.get_ref()
-                && !seen.insert(text.clone())
+        for name in tables.iter().filter_map(|table| table.get("name")) {
+            if let Some(text) = name.get_ref().as_str()
+                && !seen.insert(text)
             {
                 let message = format!("another {what} is named \"{}\" already", shown(text));
                 self.problems.error("scenario/duplicate-name", name.span(), message, "give each a name of its own");
@@ -169,72 +99,287 @@ impl Parser<'_> {
         }
     }
 
-    fn warn_of_unreachable_steps(&mut self, rules: &[(Range<usize>, &DeTable<'_>, Rule)]) {
-        let mut reached: HashSet<&str> =
-            rules.iter().filter_map(|(_, _, rule)| Some(&*rule.next.as_ref()?.step)).collect();
-        reached.insert(FIRST_STEP);
-        for (_, table, rule) in rules {
-            let Some(step) = rule.step.as_deref().filter(|step| !reached.contains(step)) else { continue };
-            let span =
-                table.get("when").and_then(|when| when.get_ref().as_table()?.get("step")).map_or(0..0, Spanned::span);
-            let message = format!("no rule leads to the step \"{}\"", shown(step));
-            let hint = match crate::contract::nearest(step, reached.iter().copied()) {
-                Some(near) => format!("did you mean \"{}\"?", shown(near)),
-                None => format!("add next = \"{}\" to a rule; the story begins at \"{FIRST_STEP}\"", shown(step)),
-            };
-            self.problems.warning("scenario/unreachable-step", span, message, hint);
+    fn chance(&mut self, table: &Table<'_, '_>) -> Option<f64> {
+        let chance = self.problems.number(table, "chance")?;
+        if chance > 0.0 && chance <= 1.0 {
+            return Some(chance);
         }
+        let message = format!("`chance` must be greater than 0 and at most 1, found {chance}");
+        self.problems.refuse("scenario/bad-value", table.span_of("chance"), message, "0.25 is one request in four")
     }
 
-    /// Warns of rules after one that decides everything they match: a blanket. Blankets are looked up by their set of
-    /// conditions, so that checking ten thousand rules takes no longer than reading them.
-    fn warn_of_unreachable_rules(&mut self, rules: &[(Range<usize>, &DeTable<'_>, Rule)]) {
-        let mut blankets: HashMap<String, Vec<(&[Operation], &Rule)>> = HashMap::new();
-        for (span, _, rule) in rules {
-            let mut conditions: Vec<String> = rule.when.conditions.iter().map(|known| format!("{known:?}")).collect();
-            conditions.sort_unstable();
-            conditions.dedup();
-            let steps = [None, rule.step.as_deref()];
-            let keys = combinations(&conditions);
-            let covering = keys
-                .iter()
-                .flat_map(|key| steps.iter().map(move |step| blanket_key(*step, key)))
-                .filter_map(|key| blankets.get(&key))
-                .flatten()
-                .find(|(operations, _)| covers(operations, &rule.when.operations));
-            if let Some((_, earlier)) = covering {
-                let message =
-                    format!("this rule never applies: \"{}\" decides all that it matches", shown(&earlier.label));
-                let hint = "move it up, or give the earlier rule `times`";
-                self.problems.warning("scenario/unreachable-rule", span.clone(), message, hint);
-            } else if rule.is_blanket() {
-                let all: Vec<&str> = conditions.iter().map(String::as_str).collect();
-                let key = blanket_key(rule.step.as_deref(), &all);
-                blankets.entry(key).or_default().push((&rule.when.operations, rule));
+    fn next(&mut self, table: &Table<'_, '_>) -> Option<NextStep> {
+        if !table.get("next")?.get_ref().is_table() {
+            return self.problems.text(table, "next").map(|step| NextStep { step: step.into(), status: None });
+        }
+        let next = self.problems.table(table, "next")?;
+        let status = self.problems.status(&next);
+        Some(NextStep { step: self.problems.text(&next, "step")?.into(), status })
+    }
+
+    fn sequence(&mut self, table: &Table<'_, '_>) -> Option<Sequence> {
+        let Some(value) = table.get("sequence") else {
+            if let Some(span) = table.key_span("then") {
+                let hint = "add `sequence`, or use `next` for a story's step";
+                self.problems.error("scenario/clash", span, "`then` needs a `sequence`", hint);
+            }
+            let (action, delay) = self.delayed_action(table)?;
+            if action.is_none() && !table.has("delay") && !table.has("next") {
+                let hint = "add reply, patch, remove, delay, fault, sequence, or pass = true";
+                let message = "the rule does not say what it does";
+                return self.problems.refuse("scenario/missing-key", table.span.clone(), message, hint);
+            }
+            return Some(Sequence::always(delay, action.unwrap_or(Action::Pass)));
+        };
+        let excluded = ["sequence", "reply", "patch", "remove", "fault", "pass", "delay"];
+        self.problems.only_one(table, &excluded, "each step of the sequence says what it does");
+        let then = match self.problems.choice(table, "then") {
+            Some("stay") => Then::Stay,
+            Some("repeat") => Then::Repeat,
+            _ => Then::End,
+        };
+        if value.get_ref().as_array().is_some_and(|steps| steps.is_empty()) {
+            let hint = "for example sequence = [{ error = \"rate_limit_exceeded\", times = 2 }, { pass = true }]";
+            self.problems.error("scenario/missing-key", value.span(), "`sequence` has no steps", hint);
+        }
+        let tables = self.problems.tables(table, "sequence");
+        let steps: Vec<_> = tables.iter().filter_map(|step| self.step(step)).collect();
+        (!steps.is_empty()).then(|| Sequence::of(steps, then))
+    }
+
+    fn step(&mut self, table: &Table<'_, '_>) -> Option<(u64, Option<Delay>, Action)> {
+        let times = self.problems.integer(table, "times").unwrap_or(1);
+        let written_out = keys::REPLY.keys().map(|key| key.name).find(|key| table.has(key));
+        let (action, delay) = match written_out {
+            Some(first) => {
+                let others = [first, "reply", "fault", "pass", "patch", "remove"];
+                self.problems.only_one(table, &others, "the step's answer is written out already");
+                let (reply, delay) = (self.reply(table), self.delay(table));
+                (Some(Action::Reply(Arc::new(reply?))), delay)
+            }
+            None => self.delayed_action(table)?,
+        };
+        if action.is_none() && !table.has("delay") {
+            let hint = "say { pass = true } for the ordinary answer";
+            let message = "the step does not say what happens";
+            return self.problems.refuse("scenario/missing-key", table.span.clone(), message, hint);
+        }
+        Some((times, delay, action.unwrap_or(Action::Pass)))
+    }
+
+    /// The action and the delay of a rule or step, if it has them; `None` if the action is wrong. Both are read before either is given
+    /// up, so that the problems of each are reported.
+    fn delayed_action(&mut self, table: &Table<'_, '_>) -> Option<(Option<Action>, Option<Delay>)> {
+        // `patch` and `remove` belong together; `remove` alone takes the place of `patch`.
+        let patch = if table.has("patch") { "patch" } else { "remove" };
+        let key = self.problems.only_one(table, &["reply", "fault", "pass", patch], "a request has one answer");
+        let action = key.and_then(|key| self.action(table, key));
+        let delay = self.delay(table);
+        let is_wrong = if key.is_some() { action.is_none() } else { table.has_unknown_key() };
+        (!is_wrong).then_some((action, delay))
+    }
+
+    fn action(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Action> {
+        Some(match key {
+            "reply" => {
+                let reply = self.problems.table(table, "reply")?;
+                Action::Reply(Arc::new(self.reply(&reply)?))
+            }
+            "fault" => Action::Fault(self.fault(table)?),
+            "pass" if self.problems.flag(table, "pass")? => Action::Pass,
+            "pass" => {
+                let hint = "leave `pass` out, or say `pass = true`";
+                return self.problems.refuse("scenario/bad-value", table.span_of(key), "`pass` can only be true", hint);
+            }
+            _ => Action::Patch(Arc::new(self.patch(table)?)),
+        })
+    }
+
+    fn reply(&mut self, table: &Table<'_, '_>) -> Option<ScriptedReply> {
+        let error = self.error_kind(table);
+        let status = self.problems.status(table);
+        let code = self.problems.text(table, "code").map(str::to_owned);
+        let message = self.problems.text(table, "message").map(str::to_owned);
+        self.problems.check_templates(table, &["message", "body"]);
+        let headers = self.headers(table);
+        let body = table.get("body").and_then(|body| {
+            for key in ["code", "message"] {
+                if let Some(span) = table.key_span(key) {
+                    let why = format!("`{key}` would not be seen: `body` takes the place of the error envelope");
+                    self.problems.error("scenario/clash", span, why, "write the whole answer in `body`, or drop it");
+                }
+            }
+            Some(match body.get_ref() {
+                DeValue::String(text) => ReplyBody::Text(text.to_string()),
+                _ => ReplyBody::json(self.problems.json(body)?),
+            })
+        });
+        let Some(status) = status.or_else(|| error.map(ErrorKind::status)) else {
+            if !table.has_unknown_key() && !table.has("status") && !table.has("error") {
+                let hint = "for example error = \"unauthorized\", or status = 422";
+                let message = "the reply needs an `error` or a `status`";
+                self.problems.error("scenario/missing-key", table.span.clone(), message, hint);
+            }
+            return None;
+        };
+        if let (Some(error), true, 200..400) = (error, table.has("status"), status) {
+            let name = error.name();
+            let message =
+                format!("the error `{name}` is sent with status {status}, which clients do not take for an error");
+            let hint = format!("leave `status` out to send {}, or leave `error` out", error.status());
+            self.problems.warning("scenario/error-status", table.span_of("status"), message, hint);
+        }
+        if matches!(status, 204 | 304) && ["body", "code", "message", "error"].iter().any(|key| table.has(key)) {
+            let message = format!("an answer with status {status} has no body");
+            let hint = "drop the body, or choose another status";
+            self.problems.error("scenario/clash", table.span_of("status"), message, hint);
+        }
+        Some(ScriptedReply { error, status, code, message, headers, body })
+    }
+
+    fn error_kind(&mut self, table: &Table<'_, '_>) -> Option<ErrorKind> {
+        let name = self.problems.text(table, "error")?;
+        let kind = ErrorKind::from_name(name);
+        if kind.is_none() {
+            let hint = nearest_hint(name, &ErrorKind::ALL.map(ErrorKind::name));
+            let message = format!("unknown error `{}`", shown(name));
+            self.problems.error("scenario/unknown-error", table.span_of("error"), message, hint);
+        }
+        kind
+    }
+
+    fn headers(&mut self, table: &Table<'_, '_>) -> Vec<(HeaderName, HeaderValue)> {
+        let fields = self.problems.fields(table, "headers", "a table of names and strings");
+        fields.into_iter().flatten().filter_map(|(name, value)| self.header(name, value)).collect()
+    }
+
+    fn header(
+        &mut self,
+        key: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Option<(HeaderName, HeaderValue)> {
+        let Ok(name) = HeaderName::from_bytes(key.get_ref().as_bytes()) else {
+            let message = format!("`{}` is not a valid header name", shown(key.get_ref()));
+            return self.problems.refuse("scenario/bad-value", key.span(), message, "for example Retry-After = \"5\"");
+        };
+        if FRAMING.contains(&name.as_str()) || name.as_str().starts_with(OWN_PREFIX) {
+            let message = format!("the header `{name}` cannot be scripted");
+            let hint = "to break the connection, use `fault`";
+            return self.problems.refuse("scenario/bad-value", key.span(), message, hint);
+        }
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Integer(number) => number.to_string(),
+            _ => {
+                self.problems.wrong_type(name.as_str(), "a string", value, String::new());
+                return None;
+            }
+        };
+        if text.contains("{{") || text.contains("{%") {
+            let message = "templates are not rendered in headers";
+            let hint = "use them in `body` or `message`";
+            return self.problems.refuse("scenario/bad-template", value.span(), message, hint);
+        }
+        let Ok(text) = HeaderValue::from_str(&text) else {
+            let message = format!("the value of the header `{name}` holds characters that no header may hold");
+            return self.problems.refuse("scenario/bad-value", value.span(), message, "use visible ASCII characters");
+        };
+        Some((name, text))
+    }
+
+    fn patch(&mut self, table: &Table<'_, '_>) -> Option<Patch> {
+        let merge = if table.has("patch") { self.problems.json_fields(table, "patch")? } else { Map::new() };
+        let mut remove = Vec::new();
+        for entry in Problems::one_or_more(table, "remove") {
+            match entry.get_ref().as_str() {
+                Some(pointer) if pointer.starts_with('/') => remove.push(pointer.to_owned()),
+                Some(pointer) => {
+                    let message = format!("expected a JSON pointer, found \"{}\"", shown(pointer));
+                    let right = shown(&pointer.replace('.', "/"));
+                    let hint = format!("write \"/{right}\": a pointer begins with a slash");
+                    self.problems.error("scenario/bad-pointer", entry.span(), message, hint);
+                }
+                None => self.problems.wrong_type("remove", "an array of JSON pointers", entry, String::new()),
             }
         }
+        if merge.is_empty() && remove.is_empty() && !self.problems.has_errors() {
+            let span = table.span_of(if table.has("patch") { "patch" } else { "remove" });
+            self.problems.warning("scenario/no-effect", span, "the patch changes nothing", "name a field to change");
+        }
+        Some(Patch { merge, remove })
     }
-}
 
-/// The sets of conditions under which to look up a blanket that covers a rule with these conditions.
-fn combinations(conditions: &[String]) -> Vec<Vec<&str>> {
-    if conditions.len() > MOST_COMBINED {
-        let singles = conditions.iter().map(|condition| vec![condition.as_str()]);
-        let all = conditions.iter().map(String::as_str).collect();
-        return singles.chain([Vec::new(), all]).collect();
-    }
-    (0..1_u32 << conditions.len())
-        .map(|mask| {
-            let chosen = conditions.iter().enumerate().filter(|(at, _)| mask & (1 << at) != 0);
-            chosen.map(|(_, condition)| condition.as_str()).collect()
+    /// The `delay` of a rule, step or emission.
+    pub(super) fn delay(&mut self, table: &Table<'_, '_>) -> Option<Delay> {
+        if !table.get("delay")?.get_ref().is_table() {
+            return self.problems.duration(table, "delay").map(Delay::Fixed);
+        }
+        let spread = self.problems.table(table, "delay")?;
+        let pairs = [("min", "max"), ("median", "p99")];
+        let Some((low, high)) = pairs.into_iter().find(|(low, high)| spread.has(low) && spread.has(high)) else {
+            let hint = "{ min = \"100ms\", max = \"2s\" } or { median = \"100ms\", p99 = \"2s\" }";
+            let message = "a spread delay needs `min` and `max`, or `median` and `p99`";
+            return self.problems.refuse("scenario/missing-key", spread.span, message, hint);
+        };
+        for other in ["min", "max", "median", "p99"].into_iter().filter(|key| *key != low && *key != high) {
+            if let Some(span) = spread.key_span(other) {
+                let message = format!("`{other}` excludes `{low}` and `{high}`");
+                self.problems.error("scenario/clash", span, message, "keep one pair");
+            }
+        }
+        let (shortest, longest) = (self.problems.duration(&spread, low), self.problems.duration(&spread, high));
+        let (shortest, longest) = (shortest?, longest?);
+        if shortest > longest {
+            let message = format!("`{low}` is longer than `{high}`");
+            self.problems.error("scenario/bad-value", spread.span, message, "swap the two");
+        }
+        Some(match low {
+            "min" => Delay::Range { min: shortest, max: longest },
+            _ => Delay::LogNormal { median: shortest, p99: longest },
         })
-        .collect()
-}
+    }
 
-fn blanket_key(step: Option<&str>, conditions: &[&str]) -> String {
-    format!("{step:?} {conditions:?}")
-}
-
-fn covers(earlier: &[Operation], later: &[Operation]) -> bool {
-    earlier.is_empty() || (!later.is_empty() && later.iter().all(|operation| earlier.contains(operation)))
+    fn fault(&mut self, table: &Table<'_, '_>) -> Option<Fault> {
+        let value = table.get("fault")?;
+        let none = DeTable::new();
+        let (kind, fault) = match value.get_ref() {
+            DeValue::Table(_) => {
+                let fault = self.problems.table(table, "fault")?;
+                (self.problems.text(&fault, "kind")?, fault)
+            }
+            DeValue::String(kind) => (kind.as_ref(), Table { fields: &none, keys: &FAULT, span: value.span() }),
+            _ => {
+                self.problems.wrong_type("fault", "a name, or a table with `kind`", value, String::new());
+                return None;
+            }
+        };
+        let takes: &[&str] = match kind {
+            "reset" | "empty" => &[],
+            "truncate" | "garbage" => &["bytes"],
+            "stall" => &["bytes", "duration"],
+            "drip" => &["bytes", "interval"],
+            _ => {
+                let (message, hint) = (format!("unknown fault `{}`", shown(kind)), nearest_hint(kind, &Fault::NAMES));
+                return self.problems.refuse("scenario/bad-value", fault.span_of("kind"), message, hint);
+            }
+        };
+        for key in ["bytes", "duration", "interval"].into_iter().filter(|key| !takes.contains(key)) {
+            if let Some(span) = fault.key_span(key) {
+                let message = format!("the fault `{kind}` takes no `{key}`");
+                self.problems.error("scenario/clash", span, message, "drop it");
+            }
+        }
+        let least = u64::from(matches!(kind, "garbage" | "drip"));
+        let bytes = self.problems.integer_within(&fault, "bytes", least, keys::MOST_BYTES);
+        let (duration, interval) =
+            (self.problems.duration(&fault, "duration"), self.problems.duration(&fault, "interval"));
+        Some(match kind {
+            "reset" => Fault::Reset,
+            "empty" => Fault::Empty,
+            "truncate" => Fault::Truncate { bytes },
+            "garbage" => Fault::Garbage { bytes: bytes.unwrap_or(64) },
+            "stall" => Fault::Stall { bytes: bytes.unwrap_or(0), duration },
+            _ => Fault::Drip { bytes: bytes.unwrap_or(1), interval: interval.unwrap_or(Duration::from_millis(100)) },
+        })
+    }
 }

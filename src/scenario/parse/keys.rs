@@ -1,11 +1,10 @@
-//! Every key of the language, with what its value looks like and what it means: the parser, its hints, the JSON Schema and the
-//! page about the language read these tables.
+//! Every key of the language, with what its value looks like and what it means: the reader, its hints, the JSON Schema and the
+//! page about the language use these tables.
 
 use crate::contract::error::ErrorKind;
 use crate::contract::signature::Tamper;
 use crate::scenario::action::Fault;
 
-/// One key: its name, what its value looks like, and what it means.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) name: &'static str,
@@ -17,6 +16,8 @@ pub(crate) struct Key {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     Text,
+    /// A text that must not be empty.
+    Name,
     /// An integer from the first to the second.
     Integer(u64, u64),
     Number,
@@ -49,14 +50,14 @@ pub(crate) enum Kind {
     AnyTable,
     AnyTables,
     Settings,
-    Table(&'static Words),
-    Tables(&'static Words),
+    Table(&'static Keys),
+    Tables(&'static Keys),
     /// The steps of a sequence, at least one.
     Steps,
     /// One of these names, or a table.
-    NameOr(Names, &'static Words),
+    NameOr(Names, &'static Keys),
     /// Any name, or a table.
-    TextOr(&'static Words),
+    TextOr(&'static Keys),
 }
 
 impl Kind {
@@ -64,7 +65,7 @@ impl Kind {
     pub(crate) fn text(self) -> String {
         let names = |names: Names| names().iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ");
         match self {
-            Self::Text => "string".to_owned(),
+            Self::Text | Self::Name => "string".to_owned(),
             Self::Integer(least, ANY) => format!("integer, at least {least}"),
             Self::Integer(least, most) => format!("integer, {least} to {most}"),
             Self::Number => "number".to_owned(),
@@ -100,7 +101,7 @@ pub(crate) type Names = fn() -> Vec<&'static str>;
 
 /// A kind of table: what it is called in messages, and its keys.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Words {
+pub(crate) struct Keys {
     /// The name of its definition in the schema.
     pub(crate) definition: &'static str,
     /// As in "unknown key in …".
@@ -114,19 +115,36 @@ pub(crate) struct Words {
     own: &'static [Key],
 }
 
-impl Words {
+impl Keys {
     /// Every key, the shared ones first.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
         self.shared.iter().chain(self.own)
     }
 
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.kind(name).is_some()
+    pub(crate) fn find(&self, name: &str) -> Option<&'static Key> {
+        self.keys().find(|key| key.name == name)
     }
 
-    /// What the value of a key looks like.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
     pub(crate) fn kind(&self, name: &str) -> Option<Kind> {
-        self.keys().find(|key| key.name == name).map(|key| key.kind)
+        self.find(name).map(|key| key.kind)
+    }
+
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.keys().map(|key| key.name).collect()
+    }
+
+    /// The keys of the table, or of the tables, at a key.
+    pub(crate) fn inner(&self, name: &str) -> Option<&'static Self> {
+        match self.kind(name)? {
+            Kind::Table(keys) | Kind::Tables(keys) | Kind::NameOr(_, keys) | Kind::TextOr(keys) => Some(keys),
+            Kind::Steps => Some(&STEP),
+            Kind::Delay => Some(&DELAY),
+            _ => None,
+        }
     }
 }
 
@@ -134,9 +152,9 @@ macro_rules! keys {
     ($($key:literal: $kind:expr, $meaning:literal;)+) => { &[$(Key { name: $key, kind: $kind, meaning: $meaning }),+] };
 }
 
-macro_rules! words {
+macro_rules! table {
     ($name:ident, $definition:literal, $place:literal, $shared:expr, $required:expr, $example:literal, { $($keys:tt)+ }) => {
-        pub(crate) const $name: Words = Words {
+        pub(crate) const $name: Keys = Keys {
             definition: $definition,
             place: $place,
             example: $example,
@@ -164,7 +182,7 @@ const REQUEST: &[Key] = keys! {
     "key": Kind::Condition, "the API key";
 };
 
-words!(FILE, "file", "a scenario", &[], [],
+table!(FILE, "file", "a scenario", &[], [],
     r#"title = "A full quota"
 profile.rate_limit.requests = 5
 
@@ -173,14 +191,14 @@ when = { operation = "system.status" }
 times = 1
 reply = { error = "rate_limit_exceeded" }
 "#, {
-    "title": Kind::Text, "one line that says what the story is";
+    "title": Kind::Name, "one line that says what the story is";
     "description": Kind::Text, "what happens and what a good client does, for people";
     "profile": Kind::Settings, "settings in force while the scenario is active; `wrs-emulator assumptions` lists them";
     "given": Kind::Table(&GIVEN), "state put in place at activation";
     "rule": Kind::Tables(&RULE), "what happens to a request; the first rule that applies decides";
     "emit": Kind::Tables(&EMIT), "an event that is fired";
 });
-words!(GIVEN, "given", "`given`", &[], [],
+table!(GIVEN, "given", "`given`", &[], [],
     r#"[[given.subscription]]
 url = "https://app.example.com/hooks"
 events = ["workflow.completed"]
@@ -192,7 +210,7 @@ name = "Ada"
     "workflow": Kind::Tables(&WORKFLOW), "a workflow that is there from the start (preview)";
     "user": Kind::AnyTables, "a user that is there from the start (preview); any fields";
 });
-words!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", &[], ["url", "events"],
+table!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", &[], ["url", "events"],
     r#"[[given.subscription]]
 url = "https://app.example.com/hooks"
 events = ["workflow.completed"]
@@ -200,21 +218,21 @@ secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 "#, {
     "url": Kind::Text, "where events go: an https URL";
     "events": Kind::Events, "the event types subscribed to";
-    "secret": Kind::Text, "the signing secret; generated if left out";
+    "secret": Kind::Name, "the signing secret; generated if left out";
     "description": Kind::Text, "a short label";
 });
-words!(WORKFLOW, "workflow", "a `[[given.workflow]]`", &[], [],
+table!(WORKFLOW, "workflow", "a `[[given.workflow]]`", &[], [],
     r#"[[given.workflow]]
 id = "wf_1"
 name = "Onboarding"
 status = "running"
 "#, {
-    "id": Kind::Text, "form wf_<id>; generated if left out";
-    "name": Kind::Text, "a label";
-    "reference": Kind::Text, "the reference it is about";
+    "id": Kind::Name, "form wf_<id>; generated if left out";
+    "name": Kind::Name, "a label";
+    "reference": Kind::Name, "the reference it is about";
     "status": Kind::OneOf(|| vec!["running", "completed", "cancelled"]), "running, completed or cancelled; running if left out";
 });
-words!(RULE, "rule", "a `[[rule]]`", &[], [],
+table!(RULE, "rule", "a `[[rule]]`", &[], [],
     r#"[[rule]]
 name = "every third status check is slow"
 when = { operation = "system.status" }
@@ -222,7 +240,7 @@ skip = 2
 every = 3
 delay = "2s"
 "#, {
-    "name": Kind::Text, "what listings and explanations call the rule";
+    "name": Kind::Name, "what listings and explanations call the rule";
     "when": Kind::Table(&WHEN), "what a request must look like; every request if left out";
     "skip": Kind::Integer(0, ANY), "matching requests let through first";
     "times": Kind::Integer(1, ANY), "how often the rule applies; without limit if left out";
@@ -240,14 +258,14 @@ delay = "2s"
     "sequence": Kind::Steps, "steps played one after the other, request by request";
     "then": Kind::OneOf(|| vec!["end", "stay", "repeat"]), "what follows the sequence: end (the default), stay at its last step, or repeat it";
 });
-words!(WHEN, "when", "`when`", REQUEST, [],
+table!(WHEN, "when", "`when`", REQUEST, [],
     r#"[[rule]]
 when = { operation = "events.subscribe", header.user-agent = { contains = "curl" }, body."/url" = { starts_with = "https://" } }
 reply = { error = "validation_error" }
 "#, {
-    "step": Kind::Text, "the step at which the story must be; it begins at \"start\"";
+    "step": Kind::Name, "the step at which the story must be; it begins at \"start\"";
 });
-words!(NEXT, "next", "`next`", &[], ["step"],
+table!(NEXT, "next", "`next`", &[], ["step"],
     r#"[[rule]]
 when = { operation = "events.subscribe", step = "start" }
 next = { step = "subscribed", status = 200 }
@@ -256,10 +274,10 @@ next = { step = "subscribed", status = 200 }
 when = { step = "subscribed" }
 reply = { error = "rate_limit_exceeded" }
 "#, {
-    "step": Kind::Text, "the step that the story moves to";
+    "step": Kind::Name, "the step that the story moves to";
     "status": Kind::Integer(200, 599), "the status that the answer must have; an ordinary answer with another one does not count towards `times`";
 });
-words!(MATCHER, "matcher", "a matcher", &[], [],
+table!(MATCHER, "matcher", "a matcher", &[], [],
     r#"[[rule]]
 when = { query.include_checks = { one_of = ["true", "1"] }, key = { not = { ends_with = "_admin" } } }
 fault = "reset"
@@ -275,19 +293,19 @@ fault = "reset"
     "lt": Kind::Number, "is a number less than this";
     "gt": Kind::Number, "is a number greater than this";
 });
-words!(REPLY, "reply", "`reply`", &[], [],
+table!(REPLY, "reply", "`reply`", &[], [],
     r#"[[rule]]
 when = { operation = "events.subscribe" }
 reply = { error = "validation_error", code = "url_taken", message = "{{ request.body.url }} is taken", headers = { retry-after = "5" } }
 "#, {
     "error": Kind::OneOf(|| ErrorKind::ALL.map(ErrorKind::name).to_vec()), "a contract error by its name, with the status, code and headers that belong to it";
     "status": Kind::Integer(200, 599), "the HTTP status, 200 to 599";
-    "code": Kind::Text, "`error.code` of the answer";
+    "code": Kind::Name, "`error.code` of the answer";
     "message": Kind::Text, "`error.message` of the answer; may use templates";
     "headers": Kind::Headers, "further headers, by name";
     "body": Kind::Any, "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates";
 });
-words!(STEP, "step", "a sequence step", REPLY.own, [],
+table!(STEP, "step", "a sequence step", REPLY.own, [],
     r#"[[rule]]
 when = { operation = "system.status" }
 sequence = [{ error = "rate_limit_exceeded", times = 2 }, { fault = "empty" }, { pass = true }]
@@ -301,7 +319,7 @@ then = "stay"
     "pass": Kind::True, "true: the ordinary answer";
     "times": Kind::Integer(1, ANY), "how many requests the step lasts; 1 if left out";
 });
-words!(DELAY, "delay", "`delay`", &[], [],
+table!(DELAY, "delay", "`delay`", &[], [],
     r#"[[rule]]
 when = { operation = "system.status" }
 delay = { median = "80ms", p99 = "2s" }
@@ -311,7 +329,7 @@ delay = { median = "80ms", p99 = "2s" }
     "median": Kind::Duration, "half of the delays are shorter";
     "p99": Kind::Duration, "99 in 100 of the delays are shorter";
 });
-words!(FAULT, "fault", "`fault`", &[], ["kind"],
+table!(FAULT, "fault", "`fault`", &[], ["kind"],
     r#"[[rule]]
 when = { operation = "system.status" }
 fault = { kind = "drip", bytes = 1, interval = "50ms" }
@@ -321,7 +339,7 @@ fault = { kind = "drip", bytes = 1, interval = "50ms" }
     "duration": Kind::Duration, "stall: how long the silence lasts; until the client leaves if left out";
     "interval": Kind::Duration, "drip: time from one piece to the next";
 });
-words!(EMIT, "emit", "an `[[emit]]`", &[], ["event", "on"],
+table!(EMIT, "emit", "an `[[emit]]`", &[], ["event", "on"],
     r#"[[emit]]
 name = "completed"
 event = "workflow.completed"
@@ -330,7 +348,7 @@ data = { workflow_id = "wf_42" }
 times = 3
 interval = "10s"
 "#, {
-    "name": Kind::Text, "what `trigger --emit NAME` and listings call it";
+    "name": Kind::Name, "what `trigger --emit NAME` and listings call it";
     "event": Kind::Text, "the event type";
     "on": Kind::NameOr(|| vec!["activation", "command"], &ON), "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request";
     "data": Kind::AnyTable, "the event's data; may use templates; if left out, the profile's data for the type";
@@ -339,7 +357,7 @@ interval = "10s"
     "interval": Kind::Duration, "from one event to the next";
     "delivery": Kind::Table(&DELIVERY), "what happens to the deliveries";
 });
-words!(ON, "on", "`on`", REQUEST, [],
+table!(ON, "on", "`on`", REQUEST, [],
     r#"[[emit]]
 event = "workflow.completed"
 on = { operation = "events.subscribe", status = 200 }
@@ -349,7 +367,7 @@ delay = "1s"
     "every": Kind::Duration, "again and again, from activation on";
     "after": Kind::Duration, "once, this long after activation";
 });
-words!(DELIVERY, "delivery", "`delivery`", &[], [],
+table!(DELIVERY, "delivery", "`delivery`", &[], [],
     r#"[[emit]]
 event = "workflow.completed"
 on = { every = "1m" }
@@ -365,6 +383,6 @@ fn fault_names() -> Vec<&'static str> {
     Fault::NAMES.to_vec()
 }
 
-/// Every kind of table, for hints about keys in the wrong one.
-pub(crate) const ALL: &[Words] =
+/// Every kind of table, in the order of the page about the language.
+pub(crate) const TABLES: &[Keys] =
     &[FILE, GIVEN, SUBSCRIPTION, WORKFLOW, RULE, WHEN, NEXT, MATCHER, REPLY, STEP, DELAY, FAULT, EMIT, ON, DELIVERY];

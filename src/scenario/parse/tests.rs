@@ -1,0 +1,192 @@
+//! Tests of the parser: what it accepts, fingerprints, and texts made to break it. Files under `tests/scenarios` have every diagnostic.
+
+use super::*;
+use crate::contract::signature::Tamper;
+use crate::diagnostic::render_all;
+use crate::scenario::{Action, Delay, Fault, Trigger};
+use std::time::Duration;
+
+fn valid(text: &str) -> Scenario {
+    let (scenario, problems) = check_text("test", text);
+    assert!(problems.is_empty(), "{text}\n{}", render_all(&problems, false));
+    scenario.expect("there is no problem")
+}
+
+#[test]
+fn the_whole_language_is_read() {
+    let scenario = valid(include_str!("whole.toml"));
+    assert_eq!((scenario.rules.len(), scenario.emits.len(), scenario.given.subscriptions.len()), (6, 2, 1));
+    let overlay = scenario.overlay.as_ref().expect("there are knobs");
+    let layered = Layered::default().with(|draft| overlay.add_to(draft)).expect("they fit");
+    assert_eq!((layered.profile().rate_limit.requests, layered.source("rate_limit.requests")), (3, "scenario test"));
+    assert!(matches!(scenario.rules[4].sequence.steps()[0].action, Action::Fault(Fault::Stall { bytes: 10, .. })));
+    assert!(matches!(scenario.rules[4].sequence.steps()[0].delay, Some(Delay::LogNormal { .. })));
+    assert_eq!(scenario.rules[1].label.as_ref(), "rule 2");
+    assert_eq!(scenario.emits[0].delivery.tamper, Some(Tamper::Signature));
+    assert!(matches!(scenario.emits[1].trigger, Trigger::Every(period) if period == Duration::from_secs(10)));
+}
+
+#[test]
+fn fingerprints_follow_the_content_of_each_rule() {
+    let rule = |times: u32| format!("[[rule]] # note\ntimes = {times}\npass = true\n");
+    let prints = |text: &str| {
+        let (scenario, _) = check_text("test", text);
+        scenario.expect("the text is valid").rules.iter().map(|rule| rule.fingerprint).collect::<Vec<_>>()
+    };
+    let before = prints(&format!("{}{}", rule(1), rule(2)));
+    let after = prints(&format!("title = 'x'\n{}\n\n{}", rule(3), rule(2).replace("# note", "")));
+    assert_ne!(before[0], after[0]);
+    assert_eq!(before[1], after[1]);
+    let equal = prints(&format!("{}{}", rule(1), rule(1)));
+    assert_eq!(equal[0], before[0]);
+    assert_ne!(equal[0], equal[1]);
+    let (other, _) = check_text("other", &rule(1));
+    assert_ne!(other.expect("the text is valid").rules[0].fingerprint, before[0]);
+}
+
+#[test]
+fn names_are_restricted() {
+    for name in ["", "a,b", "a b", "ä", "a/b", &"x".repeat(101)] {
+        let (scenario, problems) = check_text(name, "[profile]\n");
+        assert!(scenario.is_none() && problems[0].code == "scenario/bad-name", "{name}");
+    }
+    assert!(check_text("Rate-limit_2.v1", "[profile]\n").0.is_some());
+}
+
+#[test]
+fn json_becomes_toml() {
+    let toml = json_to_toml(r#"{"title": "x", "rule": [{"when": {"operation": "hello"}, "pass": true}]}"#);
+    assert_eq!(valid(&toml.expect("it is TOML")).rules.len(), 1);
+    assert!(json_to_toml("[]").is_err());
+    assert!(json_to_toml("{\"a\": null}").is_err());
+}
+
+mod mutations {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::scenario::{built_in, built_in_names};
+
+    /// Pieces that mutations put in: the language's own words, and what breaks readers.
+    const PIECES: &[&str] = &[
+        "[[rule]]\n",
+        "[[emit]]\n",
+        "[profile]\n",
+        "when = ",
+        "{ ",
+        " }",
+        "[",
+        "]",
+        "\"",
+        "'",
+        "=",
+        ".",
+        "\n",
+        "-1",
+        "1e999",
+        "nan",
+        "0x",
+        "9223372036854775808",
+        "\"{{\"",
+        "\u{0}",
+        "\u{feff}",
+        "ä",
+        "1979-05-27",
+        "not = { not = { ",
+        "matches = \"(a{999}){999}\"",
+        "step = \"x\"\n",
+        "sequence = [{}]\n",
+        "delay = {}\n",
+        "\"\"\"",
+    ];
+
+    fn sources() -> Vec<String> {
+        let whole = include_str!("whole.toml").to_owned();
+        built_in_names().map(|name| built_in(name).expect("it is valid").text.to_string()).chain([whole]).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(400))]
+
+        /// A mutated file is accepted or has errors, and every place reported lies in the text.
+        #[test]
+        fn mutated_files_are_accepted_or_reported(
+            source in prop::sample::select(sources()),
+            edits in prop::collection::vec((any::<prop::sample::Index>(), 0..40_usize, prop::option::of(prop::sample::select(PIECES))), 0..6),
+        ) {
+            let mut text = source;
+            for (at, cut, piece) in edits {
+                let mut characters: Vec<char> = text.chars().collect();
+                let start = at.index(characters.len() + 1);
+                let end = (start + cut).min(characters.len());
+                characters.splice(start..end, piece.unwrap_or_default().chars());
+                text = characters.into_iter().collect();
+            }
+            let (scenario, problems) = check_text("test", &text);
+            prop_assert_eq!(scenario.is_none(), problems.iter().any(Diagnostic::is_error));
+            for problem in &problems {
+                prop_assert!(text.get(problem.span.clone()).is_some(), "{:?}", problem);
+                prop_assert!(crate::diagnostic::CODES.iter().any(|(code, _)| *code == problem.code), "{}", problem.code);
+            }
+            prop_assert!(render_all(&problems, true).lines().count() >= problems.len());
+        }
+    }
+
+    /// Texts of about `size` bytes that are made to keep the parser busy.
+    fn hostile_texts(size: usize) -> Vec<String> {
+        let repeat = |piece: &str| piece.repeat(size / piece.len());
+        let numbered = |piece: &str| {
+            let most = size / (piece.len() + 5);
+            (0..most).map(|at| piece.replace('N', &at.to_string())).collect::<String>()
+        };
+        vec![
+            repeat("["),
+            repeat("a."),
+            repeat("\n"),
+            repeat("[[rule]]\n"),
+            repeat("[[rule]]\npass = true\n"),
+            numbered("keyN = 1\n"),
+            format!("[profile]\n{}", numbered("keyN = 1\n")),
+            format!("[profile.status.checks]\n{}", numbered("keyN = {}\n")),
+            numbered("[[rule]]\nwhen.key = 'N'\npass = true\n"),
+            numbered("[[rule]]\nwhen.step = 'N'\nnext = 'N'\npass = true\n"),
+            numbered(
+                "[[rule]]\nwhen = {query.a='N',query.b='N',query.c='N',query.d='N',query.e='N',query.f='N'}\npass = true\n",
+            ),
+            numbered("[[rule]]\nwhen.key.matches = '(a{50}){90}N'\npass = true\n"),
+            numbered("[[rule]]\nwhen.key.matches = 'N'\npass = true\n"),
+            numbered("[[rule]]\nreply.status = 200\nreply.body = '{{ N }}'\n"),
+            format!("[[rule]]\nsequence = [{}]\n", numbered("{status = 200},")),
+            format!("[[rule]]\npass = true\nwhen.key = {}", repeat("{not = ")),
+            format!("[profile]\n{} = 1\n", repeat("k")),
+            format!("[[emit]]\nevent = '{}'\non = '{0}'\n", repeat("e")),
+            format!("[[given.subscription]]\nurl = 'https://a'\nevents = [{}]\n", repeat("'e',")),
+            format!("[[rule]]\nreply.status = 200\nreply.body = {}", repeat("[")),
+        ]
+    }
+
+    /// The parser's processor time grows with the size of a file and not with its square: a file of the largest size costs at most
+    /// 40 times as much as one of a sixteenth, and a second for what the smaller one is too short to show.
+    #[test]
+    fn hostile_files_end_soon() {
+        const SIZE: usize = 1_000_000;
+        let cost = |text: &str| {
+            let start = processor_time();
+            let (scenario, problems) = check_text("test", text);
+            assert!(scenario.is_some() || !problems.is_empty());
+            processor_time().saturating_sub(start)
+        };
+        for (small, large) in hostile_texts(SIZE / 16).iter().zip(hostile_texts(SIZE)) {
+            let (small, large, start) = (cost(small), cost(&large), &large[..60]);
+            assert!(large < 40 * small + Duration::from_secs(1), "{small:?}, then {large:?} for {start}");
+        }
+    }
+
+    /// The processor time of this thread, which does not depend on the load of the machine.
+    fn processor_time() -> Duration {
+        let statistics =
+            std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux keeps it for each thread");
+        let nanoseconds = statistics.split(' ').next().and_then(|first| first.parse().ok());
+        Duration::from_nanos(nanoseconds.expect("the first number is nanoseconds"))
+    }
+}

@@ -1,0 +1,302 @@
+//! What can never hold, never apply or never have a value in a text that is otherwise valid.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use super::Parser;
+use super::reader::{Table, nearest_hint, shown};
+use crate::contract::keys::judge;
+use crate::contract::nearest;
+use crate::contract::openapi::{query_parameters, statuses};
+use crate::contract::routes::{Credential, Operation, ROUTES, Route};
+use crate::scenario::action::Action;
+use crate::scenario::matcher::{Condition, Found, Subject, Test, When};
+use crate::scenario::rule::{FIRST_STEP, Rule, Then};
+use crate::wording::any_of;
+
+/// Rules with more conditions than this are compared by a few combinations of them only.
+const MOST_COMBINED: usize = 6;
+/// What templates see of a request.
+const PARTS: [&str; 7] = ["method", "path", "operation", "query", "headers", "body", "key"];
+
+impl Parser<'_> {
+    fn warn_never(&mut self, span: Range<usize>, why: &str, hint: &str) {
+        self.problems.warning("scenario/never-matches", span, why, hint);
+    }
+
+    pub(super) fn warn_of_contradictory_counts(&mut self, table: &Table<'_, '_>, rule: &Rule) {
+        if rule.from.unwrap_or_default() >= rule.to.unwrap_or(std::time::Duration::MAX) {
+            let why = "this never holds: `to` is not later than `from`";
+            self.warn_never(table.span_of("to"), why, "both count from activation");
+        }
+        let (Some(times), true) = (rule.times, rule.sequence.is_spelled_out()) else { return };
+        let length = rule.sequence.length();
+        let (message, hint) = if times < length {
+            let message = format!("the rule applies {times} times, but its sequence takes {length} requests");
+            (message, "the later steps are never played; drop `times`, or shorten the sequence")
+        } else if times > length && rule.sequence.then() == Then::End {
+            let message = format!("the sequence ends after {length} requests, so the rule never applies {times} times");
+            (message, "add then = \"stay\" or then = \"repeat\", or drop `times`")
+        } else {
+            return;
+        };
+        self.problems.warning("scenario/clashing-times", table.span_of("times"), message, hint);
+    }
+
+    /// Warns of a story that waits for a status with which neither the operation nor the rule answers.
+    pub(super) fn warn_of_status_never_answered(&mut self, table: &Table<'_, '_>, rule: &Rule) {
+        let Some(expected) = rule.next.as_ref().and_then(|next| next.status) else { return };
+        let steps = rule.sequence.steps();
+        let last = if rule.sequence.then() == Then::End { steps.len().saturating_sub(1) } else { 0 };
+        let can = |action: &Action| match action {
+            Action::Reply(reply) => reply.status == expected,
+            Action::Fault(_) => false,
+            Action::Pass | Action::Patch(_) => self.can_answer(&rule.when.operations, expected),
+        };
+        if steps[last..].iter().any(|step| can(&step.action)) {
+            return;
+        }
+        let place = table.get("next").and_then(|next| next.get_ref().as_table()?.get("status"));
+        let why = format!("the story never moves on: the last answer of this rule never has the status {expected}");
+        let span = place.map_or(0..0, toml::Spanned::span);
+        self.warn_never(span, &why, "name a status that the rule, or the operation, answers");
+    }
+
+    /// Warns of an emission that waits for a status which no operation and no rule of the file answers.
+    pub(super) fn warn_of_answer_never_given(&mut self, on: &Table<'_, '_>, when: &When, status: Option<u16>) {
+        let never = |status: &u16| !self.scripted.contains(status) && !self.can_answer(&when.operations, *status);
+        let Some(status) = status.filter(never) else { return };
+        let who = match when.operations.as_slice() {
+            [] => "no operation ever answers".to_owned(),
+            [only] => format!("`{}` never answers", only.name()),
+            _ => "these operations never answer".to_owned(),
+        };
+        let why = format!("this never holds: {who} {status}, and no rule of this file does");
+        self.warn_never(on.span_of("status"), &why, "`wrs-emulator openapi` lists what each operation answers");
+    }
+
+    /// Whether one of these operations, of all if none is named, can answer with this status by itself.
+    fn can_answer(&self, operations: &[Operation], status: u16) -> bool {
+        let known = self.statuses.get_or_init(|| {
+            ROUTES.iter().map(|route| (route.operation, statuses(route, &self.profile.api_shape()).collect())).collect()
+        });
+        let mut meant = known.iter().filter(|(operation, _)| operations.is_empty() || operations.contains(operation));
+        meant.any(|(_, answered)| answered.contains(&status))
+    }
+
+    pub(super) fn warn_of_unreachable_steps(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
+        let mut reached: HashSet<&str> =
+            rules.iter().filter_map(|(_, rule)| Some(&*rule.next.as_ref()?.step)).collect();
+        reached.insert(FIRST_STEP);
+        for (table, rule) in rules {
+            let Some(step) = rule.step.as_deref().filter(|step| !reached.contains(step)) else { continue };
+            let place = table.get("when").and_then(|when| when.get_ref().as_table()?.get("step"));
+            let message = format!("no rule leads to the step \"{}\"", shown(step));
+            let hint = match nearest(step, reached.iter().copied()) {
+                Some(near) => format!("did you mean \"{}\"?", shown(near)),
+                None => format!("add next = \"{}\" to a rule; the story begins at \"{FIRST_STEP}\"", shown(step)),
+            };
+            let span = place.map_or(0..0, toml::Spanned::span);
+            self.problems.warning("scenario/unreachable-step", span, message, hint);
+        }
+    }
+
+    /// Warns of rules after one that decides everything they match: a blanket. Blankets are looked up by their set of
+    /// conditions, so that checking ten thousand rules takes no longer than reading them.
+    pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
+        let mut blankets: HashMap<String, Vec<&Rule>> = HashMap::new();
+        for (table, rule) in rules {
+            let mut conditions: Vec<String> = rule.when.conditions.iter().map(|known| format!("{known:?}")).collect();
+            conditions.sort_unstable();
+            conditions.dedup();
+            let steps = [None, rule.step.as_deref()];
+            let sets = combinations(&conditions);
+            let covering = sets
+                .iter()
+                .flat_map(|set| steps.iter().map(move |step| blanket_key(*step, set)))
+                .filter_map(|key| blankets.get(&key))
+                .flatten()
+                .find(|earlier| covers(&earlier.when.operations, &rule.when.operations));
+            if let Some(earlier) = covering {
+                let label = shown(&earlier.label);
+                let message = format!("this rule never applies: \"{label}\" decides all that it matches");
+                let hint = "move it up, or give the earlier rule `times`";
+                self.problems.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
+            } else if rule.is_blanket() {
+                let all: Vec<&str> = conditions.iter().map(String::as_str).collect();
+                blankets.entry(blanket_key(rule.step.as_deref(), &all)).or_default().push(rule);
+            }
+        }
+    }
+
+    /// Conditions on one subject that no value can meet.
+    pub(super) fn warn_of_contradiction(&mut self, subject: &Subject, tests: &[Test], span: Range<usize>) {
+        let mut never =
+            |why: &str, hint: &str| self.warn_never(span.clone(), &format!("this never holds: {why}"), hint);
+        let equals = tests.iter().find_map(|test| if let Test::Equals(literal) = test { Some(literal) } else { None });
+        if let Some(literal) = equals {
+            let found = match subject {
+                Subject::Body(_) => Found::Json(literal.json()),
+                _ => Found::Text(Cow::Borrowed(literal.text())),
+            };
+            if let Some(failed) = tests.iter().find(|test| !test.holds(&found)) {
+                return never(&format!("{literal} is not {failed}"), "drop one of the two");
+            }
+        }
+        let is_absent = tests.iter().any(|test| matches!(test, Test::Present(false)));
+        if is_absent && tests.iter().any(|test| !test.holds(&Found::Absent)) {
+            never("what is absent has no value", "drop `present = false`");
+        }
+        if tests.iter().any(|test| matches!(test, Test::OneOf(literals) if literals.is_empty())) {
+            never("`one_of` lists nothing", "list at least one value");
+        }
+        let low = tests.iter().find_map(|test| if let Test::Gt(bound) = test { Some(*bound) } else { None });
+        let high = tests.iter().find_map(|test| if let Test::Lt(bound) = test { Some(*bound) } else { None });
+        if let Some((low, high)) = low.zip(high).filter(|(low, high)| low >= high) {
+            never(&format!("no number is greater than {low} and less than {high}"), "swap `lt` and `gt`?");
+        }
+        if let (Subject::Key, Some(literal)) = (subject, equals)
+            && let Err(refusal) = judge(literal.text(), self.profile.key_rules())
+        {
+            let why = format!("this never holds: {refusal}");
+            self.warn_never(span, &why, "a request with such a key is answered with 401 before any rule is asked");
+        }
+    }
+
+    /// A method or path that no endpoint has, or none of the operations named.
+    pub(super) fn warn_of_foreign_route(&mut self, when: &When, table: &Table<'_, '_>) {
+        for condition in &when.conditions {
+            let (key, matches): (_, fn(&Condition, &Route) -> bool) = match condition.subject {
+                Subject::Path => ("path", |condition, route| may_have_path(condition, route.path)),
+                Subject::Method => ("method", |condition, route| {
+                    let method = route.method.as_str();
+                    holds(condition, method) || (method == "GET" && holds(condition, "HEAD"))
+                }),
+                _ => continue,
+            };
+            let named = &when.operations;
+            let routes = || ROUTES.iter().filter(|route| named.is_empty() || named.contains(&route.operation));
+            if routes().any(|route| matches(condition, route)) {
+                continue;
+            }
+            let (why, hint) = if named.is_empty() {
+                let near = condition.exact().and_then(|path| nearest(path, ROUTES.iter().map(|route| route.path)));
+                let meant = near.map_or(String::new(), |near| format!("did you mean \"{near}\"? "));
+                let hint = format!("{meant}such a request is answered before any rule is asked");
+                (format!("this never holds: no endpoint has this {key}"), hint)
+            } else {
+                let real: Vec<_> = routes().map(|route| format!("{} {}", route.method, route.path)).collect();
+                let why = format!("this never holds: the operation is {}", any_of(&real));
+                (why, format!("drop `{key}`: the operation says it already"))
+            };
+            self.warn_never(table.span_of(key), &why, &hint);
+        }
+    }
+
+    /// Warns of each part named by a template that is always missing from requests like these; `None` is an event, which has none.
+    pub(super) fn warn_of_missing_parts(&mut self, when: Option<&When>) {
+        for (span, path) in self.problems.take_request_paths() {
+            let found = match when {
+                None => Some((
+                    "an event's data has no request".to_owned(),
+                    "write the value, or a call such as {{ ulid() }}".to_owned(),
+                )),
+                Some(when) => self.missing_part(when, &path),
+            };
+            let Some((why, hint)) = found else { continue };
+            let message = format!("`request.{}` is always empty: {why}", shown(&path.join(".")));
+            self.problems.warning("scenario/missing-part", span, message, hint);
+        }
+    }
+
+    fn missing_part(&self, when: &When, path: &[String]) -> Option<(String, String)> {
+        const OTHERWISE: &str = "`| default(\"…\")` gives a value in its place";
+        let part = path.first()?.as_str();
+        let inner = path.get(1).map(String::as_str);
+        let named = &when.operations;
+        let routes = || ROUTES.iter().filter(|route| named.contains(&route.operation));
+        let none_has = |has: fn(&Route) -> bool| !named.is_empty() && !routes().any(has);
+        let names = named.iter().map(|operation| operation.name()).collect::<Vec<_>>().join(", ");
+        let (why, hint) = match (part, inner) {
+            ("method" | "path" | "operation" | "key", Some(_)) => (format!("`{part}` is a string"), OTHERWISE),
+            ("body", _) if none_has(Route::has_body) => (format!("`{names}` has no body"), OTHERWISE),
+            ("key", _) if none_has(|route| route.credential == Credential::Bearer) => {
+                (format!("`{names}` takes no key"), OTHERWISE)
+            }
+            ("headers", Some("authorization")) => {
+                ("credentials are never shown".to_owned(), "`request.key` gives the key")
+            }
+            ("query", Some(name)) if !named.is_empty() => {
+                let is_asked = when.conditions.iter().any(|known| known.subject == Subject::Query(name.into()));
+                let shape = self.profile.api_shape();
+                if is_asked || routes().any(|route| query_parameters(route, &shape).iter().any(|own| own == name)) {
+                    return None;
+                }
+                (format!("`{names}` has no such query parameter"), OTHERWISE)
+            }
+            (part, _) if !PARTS.contains(&part) => {
+                return Some(("a request has no such part".to_owned(), nearest_hint(part, &PARTS)));
+            }
+            _ => return None,
+        };
+        Some((why, hint.to_owned()))
+    }
+}
+
+/// The sets of conditions under which to look up a blanket that covers a rule with these conditions.
+fn combinations(conditions: &[String]) -> Vec<Vec<&str>> {
+    if conditions.len() > MOST_COMBINED {
+        let singles = conditions.iter().map(|condition| vec![condition.as_str()]);
+        let all = conditions.iter().map(String::as_str).collect();
+        return singles.chain([Vec::new(), all]).collect();
+    }
+    (0..1_u32 << conditions.len())
+        .map(|mask| {
+            let chosen = conditions.iter().enumerate().filter(|(at, _)| mask & (1 << at) != 0);
+            chosen.map(|(_, condition)| condition.as_str()).collect()
+        })
+        .collect()
+}
+
+fn blanket_key(step: Option<&str>, conditions: &[&str]) -> String {
+    format!("{step:?} {conditions:?}")
+}
+
+fn covers(earlier: &[Operation], later: &[Operation]) -> bool {
+    earlier.is_empty() || (!later.is_empty() && later.iter().all(|operation| earlier.contains(operation)))
+}
+
+/// Whether a request to this endpoint may meet a condition on the path. Where the path has a part that can be anything, what
+/// is uncertain counts as met.
+fn may_have_path(condition: &Condition, path: &str) -> bool {
+    let Some((fixed, _)) = path.split_once('{') else { return holds(condition, path) };
+    let overlaps = |start: &str| start.starts_with(fixed) || fixed.starts_with(start);
+    let is_one = |text: &str| {
+        let (known, sent) = (path.split('/'), text.split('/'));
+        known.clone().count() == sent.clone().count()
+            && known.zip(sent).all(|(known, sent)| known == sent || (known == "{id}" && !sent.is_empty()))
+    };
+    let literal =
+        |text: &str| text.find(|at: char| !at.is_ascii_alphanumeric() && !"/_-".contains(at)).unwrap_or(text.len());
+    condition.tests.iter().all(|test| match test {
+        Test::Equals(value) => is_one(value.text()),
+        Test::OneOf(values) => values.iter().any(|value| is_one(value.text())),
+        Test::StartsWith(start) => overlaps(start),
+        Test::Glob(glob, _) => overlaps(&glob[..literal(glob)]),
+        Test::Matches(pattern) if pattern.as_str().contains('|') => true,
+        Test::Matches(pattern) => pattern.as_str().strip_prefix('^').is_none_or(|rest| {
+            // A character that may be repeated or left out is not part of the fixed text.
+            let end = literal(rest);
+            let is_repeated = rest[end..].starts_with(['?', '*', '{']);
+            overlaps(&rest[..end - usize::from(is_repeated && end > 0)])
+        }),
+        Test::Present(expected) => *expected,
+        _ => true,
+    })
+}
+
+fn holds(condition: &Condition, text: &str) -> bool {
+    let found = Found::Text(Cow::Borrowed(text));
+    condition.tests.iter().all(|test| test.holds(&found))
+}
