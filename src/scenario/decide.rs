@@ -41,7 +41,6 @@ pub struct RuleSet {
     indexes: Vec<Arc<RuleIndex>>,
 }
 
-/// The rules of one scenario, in order.
 #[derive(Debug)]
 pub(super) struct RuleIndex {
     rules: Vec<Arc<Rule>>,
@@ -61,25 +60,16 @@ struct Bucket {
 }
 
 impl RuleSet {
-    /// The rules of scenarios, in the order given.
     pub(super) fn new<'i>(indexes: impl Iterator<Item = &'i Arc<RuleIndex>>) -> Self {
         Self { indexes: indexes.filter(|index| !index.rules.is_empty()).cloned().collect() }
     }
 
-    /// The rules.
     pub fn rules(&self) -> impl Iterator<Item = &Arc<Rule>> {
         self.indexes.iter().flat_map(|index| &index.rules)
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.indexes.is_empty()
-    }
-
-    /// The parts, one a scenario.
-    #[cfg(test)]
-    pub(super) fn indexes(&self) -> &[Arc<RuleIndex>] {
-        &self.indexes
     }
 
     /// The first rule that applies decides; `None` leaves the request to the ordinary answer. Counts in `counters`, and draws

@@ -18,18 +18,11 @@ use crate::rule_counters::RuleCounters;
 /// Everything in force for one key, or for one request that names its scenarios.
 #[derive(Clone, Debug)]
 pub struct EffectiveConfig {
-    /// The profile in its layers.
     pub layered: Layered,
-    /// The profile, typed.
     pub profile: Arc<Profile>,
-    /// The rules of the active scenarios, in order.
     pub rules: Arc<RuleSet>,
-    /// The emissions of the active scenarios, in order.
     pub emits: Arc<[Arc<Emit>]>,
-    /// The active scenarios, in order.
     pub active: Arc<[Arc<Scenario>]>,
-    /// The generation in which it was made. A later generation that changes nothing for the key keeps it.
-    pub generation: u64,
     /// When the scenarios were activated, by the emulator's clock; a reload does not change it.
     pub activated_at: Instant,
     /// Which activation this is: each has counters of its own ([`RuleCounters::begin`]), and `given` state is put in place once for
@@ -45,33 +38,30 @@ impl EffectiveConfig {
         base: &Layered,
         patch: Option<&KnobPatch>,
         active: Vec<Arc<Scenario>>,
-        generation: u64,
         activated_at: Instant,
         activation: u64,
     ) -> Result<Self, Vec<Diagnostic>> {
-        let mut draft = Draft::of(base);
-        if let Some(patch) = patch {
-            patch.add_to(&mut draft);
-        }
         let overlays = active.iter().filter_map(|scenario| Some((scenario, scenario.overlay.as_ref()?)));
-        overlays.clone().for_each(|(_, overlay)| overlay.add_to(&mut draft));
-        let layered = draft.finish().map_err(|problems| {
-            let placed = |problem: ProfileProblem| match overlays
-                .clone()
-                .find(|(_, overlay)| *overlay.source == *problem.source)
-            {
+        let placed =
+            |problem: ProfileProblem| match overlays.clone().find(|(_, overlay)| *overlay.source == *problem.source) {
                 Some((scenario, _)) => problem.in_text(&scenario.text).in_file(scenario.file_name()),
                 None => diagnostic(problem),
             };
-            problems.into_iter().map(placed).collect::<Vec<_>>()
-        })?;
+        let layered = if patch.is_none() && overlays.clone().next().is_none() {
+            base.clone()
+        } else {
+            let add = |draft: &mut Draft| {
+                patch.into_iter().for_each(|patch| patch.add_to(draft));
+                overlays.clone().for_each(|(_, overlay)| overlay.add_to(draft));
+            };
+            base.with(add).map_err(|problems| problems.into_iter().map(placed).collect::<Vec<_>>())?
+        };
         Ok(Self {
             profile: Arc::clone(layered.profile()),
             layered,
             rules: Arc::new(RuleSet::new(active.iter().map(|scenario| scenario.rule_index()))),
             emits: active.iter().flat_map(|scenario| scenario.emits.iter().cloned()).collect(),
             active: active.into(),
-            generation,
             activated_at,
             activation,
         })

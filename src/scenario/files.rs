@@ -1,5 +1,5 @@
 //! Scenario files taken one by one: a broken one holds back only itself, and one that was deleted stays active as long as a
-//! list names it.
+//! list names it. Reports what a reload changed.
 //!
 //! Knows texts and their paths; reading and watching folders is the work of `watch`.
 
@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::changes::{Reload, changes};
-use super::content::{ByName, HeldBack};
-use super::library::{Generation, Library};
+use super::library::{ByName, Generation, HeldBack, Library};
 use super::parse::{MOST_WEIGHT, parse_scenario};
 use super::watch::{FileTexts, leads_out};
 use super::{Scenario, ScenarioOrigin};
@@ -18,48 +16,118 @@ use crate::diagnostic::Diagnostic;
 
 /// Most problems kept of all files together; the first ones of each file come first.
 const MOST_PROBLEMS: usize = 10_000;
+/// Most files named as changed, and most changes named for each.
+const MOST_FILES_NAMED: usize = 5;
+const MOST_CHANGES: usize = 8;
+
+/// The result of reading the scenario files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reload {
+    /// The generation in force after it.
+    pub generation: u64,
+    pub is_new: bool,
+    /// What changed, a line for each file: its path, then its rules and emissions.
+    pub changes: Vec<String>,
+    /// What is wrong with the files now.
+    pub found: Vec<Diagnostic>,
+}
 
 /// The files as they are accepted: in their present version, in the last good one, or not at all.
-#[derive(Default)]
-struct Taken {
+struct AcceptedFiles<'g> {
+    before: &'g Generation,
+    listed: HashSet<Arc<str>>,
     files: ByName,
     held: BTreeMap<Arc<str>, HeldBack>,
     found: Vec<Diagnostic>,
 }
 
-impl Taken {
+impl<'g> AcceptedFiles<'g> {
+    fn new(before: &'g Generation, listed: HashSet<Arc<str>>, texts: FileTexts) -> Self {
+        let mut accepted = Self { before, listed, files: ByName::new(), held: BTreeMap::new(), found: Vec::new() };
+        let present: HashSet<String> = texts.iter().filter_map(|(path, text)| name_of(path, text.is_ok())).collect();
+        for (name, scenario) in &before.content().files {
+            if !present.contains(&**name) && accepted.listed.contains(name) {
+                accepted.files.insert(Arc::clone(name), Arc::clone(scenario));
+                accepted.held.insert(Arc::clone(name), HeldBack::Deleted);
+            }
+        }
+        let mut seen = BTreeMap::new();
+        for (path, text) in texts {
+            let shown = path.display().to_string();
+            let Some(name) = name_of(&path, text.is_ok()) else {
+                accepted.found.extend(text.err().map(|problem| problem.in_file(shown)));
+                continue;
+            };
+            if let Some(other) = seen.insert(name.clone(), shown.clone()) {
+                let message = format!("two files are named `{name}`; the other is {other}");
+                let hint = "rename one: a scenario is named by its file";
+                let problem = Diagnostic::of_file("scenario/duplicate-name", message, hint);
+                accepted.found.push(problem.in_file(shown));
+                continue;
+            }
+            let (scenario, found) = match text {
+                Ok(text) => parse_scenario(&name, &text, ScenarioOrigin::File(path.clone()), &before.base),
+                Err(problem) => (None, vec![*problem]),
+            };
+            let is_elsewhere = !found.is_empty() && leads_out(&path);
+            let found = found.into_iter().map(|problem| if is_elsewhere { problem.without_source() } else { problem });
+            accepted.add(&name, scenario, found.map(|problem| problem.in_file(shown.clone())).collect());
+        }
+        accepted
+    }
+
+    fn add(&mut self, name: &str, scenario: Option<Scenario>, mut found: Vec<Diagnostic>) {
+        let weight: usize = self.files.values().map(|scenario| scenario.weight).sum();
+        match scenario {
+            Some(scenario) if weight + scenario.weight > MOST_WEIGHT => {
+                let message = format!(
+                    "this file is not taken: together the files would take more than {MOST_WEIGHT} bytes once read"
+                );
+                let hint = "remove what is not needed";
+                let problem = Diagnostic::of_file("scenario/too-many", message, hint).as_warning();
+                let problem = problem.in_file(scenario.file_name());
+                // A scenario that no list names need not stay.
+                if self.listed.contains(name) {
+                    self.hold_back(name, &problem);
+                }
+                found.push(problem);
+            }
+            Some(scenario) => drop(self.files.insert(Arc::clone(&scenario.name), Arc::new(scenario))),
+            None => {
+                if let Some(problem) = found.iter().find(|problem| problem.is_error()) {
+                    self.hold_back(name, problem);
+                }
+            }
+        }
+        self.found.append(&mut found);
+    }
+
     /// Keeps the last good version of a scenario.
-    fn hold_back(&mut self, current: &Generation, name: &str, problem: Diagnostic) {
+    fn hold_back(&mut self, name: &str, problem: &Diagnostic) {
         let name: Arc<str> = Arc::from(name);
-        match current.content().files.get(&name) {
+        match self.before.content().files.get(&name) {
             Some(good) => drop(self.files.insert(Arc::clone(&name), Arc::clone(good))),
             None => drop(self.files.remove(&name)),
         }
-        self.held.insert(name, HeldBack::Broken(Arc::new(problem)));
+        self.held.insert(name, HeldBack::Broken(Arc::new(problem.clone())));
     }
 
     /// Holds back scenarios that are valid alone but clash with other active ones; returns whether that changes anything.
-    fn hold_back_clashing(
-        &mut self,
-        current: &Generation,
-        listed: &HashSet<Arc<str>>,
-        problems: &[Diagnostic],
-    ) -> bool {
-        let known = &current.content().files;
+    fn hold_back_clashing(&mut self, problems: &[Diagnostic]) -> bool {
+        let before = &self.before.content().files;
         let is_new = |scenario: &&Arc<Scenario>| {
-            let same = known.get(&scenario.name).is_some_and(|known| Arc::ptr_eq(known, scenario));
-            !same && listed.contains(&scenario.name)
+            let is_same = before.get(&scenario.name).is_some_and(|before| before.is_same_as(scenario));
+            !is_same && self.listed.contains(&scenario.name)
         };
+        let new: Vec<Arc<Scenario>> = self.files.values().filter(is_new).cloned().collect();
         let problem_of = |scenario: &Scenario| {
             problems.iter().find(|problem| problem.file.as_deref() == Some(scenario.file_name().as_str()))
         };
-        let new: Vec<Arc<Scenario>> = self.files.values().filter(is_new).cloned().collect();
-        let named = new.iter().any(|scenario| problem_of(scenario).is_some());
+        // A clash reported for an unchanged file may come from any of those that changed.
+        let is_named = new.iter().any(|scenario| problem_of(scenario).is_some());
         for scenario in &new {
-            // A clash reported for an unchanged file may come from any of those that changed.
-            let problem = problem_of(scenario).or_else(|| problems.first().filter(|_| !named));
-            if let Some(problem) = problem {
-                self.hold_back(current, &scenario.name, problem.clone());
+            if let Some(problem) = problem_of(scenario).or_else(|| problems.first().filter(|_| !is_named)) {
+                self.hold_back(&scenario.name, problem);
             }
         }
         !new.is_empty()
@@ -68,15 +136,14 @@ impl Taken {
 
 impl Library {
     /// Replaces the previous contents of all scenario files by these. A file with an error leaves its scenario at the last
-    /// good version; so does a deleted file, as long as a list names the scenario. Files that did not change keep everything,
-    /// and if none changed, the generation stays.
-    pub fn reload_files(&self, files: FileTexts, now: Instant) -> Reload {
+    /// good version; so does a deleted file, as long as a list names the scenario. If none changed, the generation stays.
+    pub fn reload_files(&self, texts: FileTexts, now: Instant) -> Reload {
         let changing = self.changing();
-        let current = self.load();
-        let listed = current.content().listed(&self.start.load());
-        let mut taken = self.read_files(files, &current, &listed);
+        let before = self.load();
+        let listed = before.content().listed(&self.start.load());
+        let mut accepted = AcceptedFiles::new(&before, listed, texts);
         let generation = loop {
-            let (files, held) = (taken.files.clone(), taken.held.clone());
+            let (files, held) = (accepted.files.clone(), accepted.held.clone());
             let swapped = self.change_while(&changing, now, |content, _| {
                 (content.files, content.held) = (files, held);
                 Ok(())
@@ -84,17 +151,17 @@ impl Library {
             match swapped {
                 Ok(number) => break number,
                 Err(problems) => {
-                    taken.found.extend(problems.iter().cloned());
-                    if !taken.hold_back_clashing(&current, &listed, &problems) {
-                        break current.number;
+                    accepted.found.extend(problems.iter().cloned());
+                    if !accepted.hold_back_clashing(&problems) {
+                        break before.number;
                     }
                 }
             }
         };
-        taken.found.truncate(MOST_PROBLEMS);
-        self.found.store(Arc::new(taken.found));
-        let changes = changes(&current.content().files, &self.load().content().files);
-        let is_new = generation > current.number;
+        accepted.found.truncate(MOST_PROBLEMS);
+        self.found.store(Arc::new(accepted.found));
+        let changes = changes(&before.content().files, &self.load().content().files);
+        let is_new = generation > before.number;
         drop(changing);
         Reload { generation, is_new, changes, found: self.diagnostics() }
     }
@@ -116,85 +183,6 @@ impl Library {
     pub fn is_as_saved(&self) -> bool {
         self.load().content().held.is_empty() && !self.found.load().iter().any(Diagnostic::is_error)
     }
-
-    fn read_files(&self, files: FileTexts, current: &Generation, listed: &HashSet<Arc<str>>) -> Taken {
-        let known = &current.content().files;
-        let mut taken = Taken::default();
-        let present: HashSet<String> = files.iter().filter_map(|(path, text)| name_of(path, text.is_ok())).collect();
-        for (name, scenario) in known {
-            if !present.contains(&**name) && listed.contains(name) {
-                taken.files.insert(Arc::clone(name), Arc::clone(scenario));
-                taken.held.insert(Arc::clone(name), HeldBack::Deleted);
-            }
-        }
-        let mut weight: usize = taken.files.values().map(|scenario| scenario.weight).sum();
-        // Warnings must be reported again, so only a file without any is taken over unread.
-        let before = self.found.load();
-        let reported: HashSet<&str> = before.iter().filter_map(|problem| problem.file.as_deref()).collect();
-        let (mut seen, mut full) = (BTreeMap::new(), None);
-        for (path, text) in files {
-            let shown = path.display().to_string();
-            let Some(name) = name_of(&path, text.is_ok()) else {
-                taken.found.extend(text.err().map(|problem| problem.in_file(shown)));
-                continue;
-            };
-            if let Some(other) = seen.insert(name.clone(), shown.clone()) {
-                let message = format!("two files are named `{name}`; the other is {other}");
-                let hint = "rename one: a scenario is named by its file";
-                taken.found.push(Diagnostic::of_file("scenario/duplicate-name", message, hint).in_file(shown));
-                continue;
-            }
-            if let Some(problem) = &full {
-                // A scenario that no list names need not stay.
-                if listed.contains(name.as_str()) {
-                    taken.hold_back(current, &name, Diagnostic::clone(problem).in_file(shown));
-                }
-                continue;
-            }
-            let same = |text: &str| {
-                known
-                    .get(name.as_str())
-                    .filter(|known| *known.text == *text && known.origin == ScenarioOrigin::File(path.clone()))
-            };
-            let mut found = Vec::new();
-            let scenario = match text {
-                Err(problem) => {
-                    found.push(*problem);
-                    None
-                }
-                Ok(text) => {
-                    let unread = same(&text).filter(|_| !reported.contains(shown.as_str())).cloned();
-                    unread.or_else(|| {
-                        let origin = ScenarioOrigin::File(path.clone());
-                        let (scenario, problems) = parse_scenario(&name, &text, origin, &current.base);
-                        found.extend(problems);
-                        scenario.map(|scenario| same(&text).cloned().unwrap_or_else(|| Arc::new(scenario)))
-                    })
-                }
-            };
-            let is_elsewhere = !found.is_empty() && leads_out(&path);
-            let found = found.into_iter().map(|problem| if is_elsewhere { problem.without_source() } else { problem });
-            let found: Vec<_> = found.map(|problem| problem.in_file(shown.clone())).collect();
-            if let Some(scenario) = scenario {
-                if weight + scenario.weight > MOST_WEIGHT {
-                    let problem = too_heavy();
-                    if listed.contains(name.as_str()) {
-                        taken.hold_back(current, &name, problem.clone().in_file(shown.clone()));
-                    }
-                    taken.found.push(problem.clone().in_file(shown));
-                    full = Some(problem);
-                    continue;
-                }
-                weight += scenario.weight;
-                taken.files.insert(Arc::clone(&scenario.name), scenario);
-            } else if let Some(problem) = found.iter().find(|problem| problem.is_error()) {
-                taken.hold_back(current, &name, problem.clone());
-                weight += known.get(name.as_str()).map_or(0, |good| good.weight);
-            }
-            taken.found.extend(found);
-        }
-        taken
-    }
 }
 
 /// The name of the scenario in a file; `None` for a problem of a folder.
@@ -204,8 +192,66 @@ fn name_of(path: &Path, was_read: bool) -> Option<String> {
     Some(stem.to_string_lossy().into_owned())
 }
 
-fn too_heavy() -> Diagnostic {
-    let message =
-        format!("this file is not taken: together the files would take more than {MOST_WEIGHT} bytes once read");
-    Diagnostic::of_file("scenario/too-many", message, "remove what is not needed").as_warning()
+/// What differs between the scenario files of two generations, a line for each file.
+fn changes(before: &ByName, after: &ByName) -> Vec<String> {
+    let of = |scenario: &Scenario, what: &str| format!("{}: {what}", scenario.file_name());
+    let known = after.values().filter_map(|new| match before.get(&new.name) {
+        Some(old) if old.is_same_as(new) => None,
+        Some(old) => Some(of(new, &first(changed_parts(old, new), MOST_CHANGES, "").join(", "))),
+        None => Some(of(new, "added")),
+    });
+    let gone = before.values().filter(|old| !after.contains_key(&old.name)).map(|old| of(old, "removed"));
+    first(known.chain(gone).collect(), MOST_FILES_NAMED, " files")
+}
+
+/// The first so many of these, and how many more there are.
+fn first(mut parts: Vec<String>, most: usize, what: &str) -> Vec<String> {
+    if parts.len() > most {
+        let more = parts.len() - most;
+        parts.truncate(most);
+        parts.push(format!("and {more} more{what}"));
+    }
+    parts
+}
+
+fn changed_parts(old: &Scenario, new: &Scenario) -> Vec<String> {
+    let (before, after) = (labelled(old), labelled(new));
+    let missing_in = |those: &[(String, u64)], these: &[(String, u64)]| -> Vec<String> {
+        let is_missing = |text: u64| !those.iter().any(|(_, other)| *other == text);
+        these.iter().filter(|(_, text)| is_missing(*text)).map(|(label, _)| label.clone()).collect()
+    };
+    let mut removed = missing_in(&after, &before);
+    let mut parts = Vec::new();
+    for label in missing_in(&before, &after) {
+        let place = removed.iter().position(|other| *other == label);
+        let what = if place.map(|place| removed.remove(place)).is_some() { "changed" } else { "added" };
+        parts.push(format!("{label} {what}"));
+    }
+    parts.extend(removed.into_iter().map(|label| format!("{label} removed")));
+    if old.given != new.given {
+        parts.push("given state changed".to_owned());
+    }
+    let same_profile = match (&old.overlay, &new.overlay) {
+        (Some(old), Some(new)) => old.settings.same_values(&new.settings),
+        (old, new) => old.is_none() && new.is_none(),
+    };
+    if !same_profile {
+        parts.push("[profile] changed".to_owned());
+    }
+    if parts.is_empty() {
+        let in_order = before.iter().map(|(_, text)| text).eq(after.iter().map(|(_, text)| text));
+        parts.push(if in_order { "no rule changed" } else { "the order of rules changed" }.to_owned());
+    }
+    parts
+}
+
+/// The rules and emissions of a scenario, each as it is named and with the fingerprint of its text.
+fn labelled(scenario: &Scenario) -> Vec<(String, u64)> {
+    let named = |kind: &str, short: &str, label: &str| match label.strip_prefix(short).map(str::parse::<usize>) {
+        Some(Ok(position)) => format!("{kind} {position}"),
+        _ => format!("{kind} `{}`", label.chars().take(80).collect::<String>()),
+    };
+    let rules = scenario.rules.iter().map(|rule| (named("rule", "rule ", &rule.label), rule.fingerprint));
+    let emits = scenario.emits.iter().map(|emit| (named("emission", "emit ", &emit.label), emit.fingerprint));
+    rules.chain(emits).collect()
 }

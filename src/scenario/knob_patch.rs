@@ -31,14 +31,12 @@ pub struct KnobPatch(Map<String, Value>);
 /// Every patch there is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnobPatches {
-    /// For all keys.
     pub global: Arc<KnobPatch>,
     /// For single keys, by the name of their workspace; lies over the one for all.
     pub keys: BTreeMap<Arc<str>, Arc<KnobPatch>>,
 }
 
 impl KnobPatch {
-    /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -48,7 +46,6 @@ impl KnobPatch {
         Value::Object(self.0.clone()).to_string()
     }
 
-    /// The changed knobs by dotted path.
     pub fn entries(&self) -> &Map<String, Value> {
         &self.0
     }
@@ -97,13 +94,14 @@ impl KnobPatch {
         Ok(patch)
     }
 
-    /// A profile with this patch on top.
     pub(super) fn over(&self, base: &Layered) -> Result<Layered, Vec<Diagnostic>> {
+        if self.is_empty() {
+            return Ok(base.clone());
+        }
         let made = base.with(|draft| self.add_to(draft));
         made.map_err(|problems| problems.into_iter().map(diagnostic).collect())
     }
 
-    /// Puts this patch on top of a profile in the making.
     pub(super) fn add_to(&self, draft: &mut Draft) {
         self.0.iter().for_each(|(path, value)| draft.value(path, value, PATCH_SOURCE));
     }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::clock::Instant;
-use crate::scenario::{Generation, Library, Restored, RestoredKey, RestoredWhole};
+use crate::scenario::{Generation, Library};
 
 const NOW: Instant = Instant::after_start(std::time::Duration::from_secs(1));
 
@@ -59,9 +59,6 @@ fn a_key_with_a_patch_follows_the_global_list_and_keeps_its_activation() {
     let (own, all) = (generation.config_for(Some("k")), generation.config_for(None));
     assert_eq!((own.activation, own.active.len(), own.activated_at), (all.activation, 1, all.activated_at));
     assert_eq!((own.profile.rate_limit.requests, own.profile.rate_limit.window.get().as_secs()), (2, 7));
-    let kept = Arc::clone(own);
-    patch(&library, Some("other"), json!({ "rate_limit.requests": 3 })).expect("valid");
-    assert!(Arc::ptr_eq(&kept, library.load().config_for(Some("k"))), "what does not change is kept");
 }
 
 #[test]
@@ -106,30 +103,6 @@ fn entries_are_set_and_taken_back_one_by_one() {
     patch(&library, None, json!({ "hello.body.b": 2 })).expect("valid");
     let hello = Value::from(library.load().config_for(None).profile.hello.body.clone());
     assert_eq!(hello, json!({ "a": 1, "b": 2 }), "an entry below a knob lies over the knob");
-}
-
-#[test]
-fn patches_are_saved_as_text_and_restored() {
-    let library = library();
-    patch(&library, None, json!({ "errors.codes": { "not_found": "gone" }, "rate_limit.window": "9s" }))
-        .expect("valid");
-    patch(&library, Some("k"), json!({ "rate_limit.requests": 1 })).expect("valid");
-    let saved = library.load().patches().clone();
-    let text = saved.keys["k"].text();
-    assert_eq!(text, r#"{"rate_limit.requests":1}"#);
-    let own = KnobPatch::from_text(&text).expect("its own text");
-    let global = KnobPatch::from_text(&saved.global.text()).expect("its own text");
-    library.forget_key("k", NOW);
-    assert_eq!(requests(&library.load(), Some("k")).0, 50);
-    library.restart(NOW).expect("valid");
-    assert_eq!(*library.load().patches(), KnobPatches::default());
-    let number = library.load().number;
-    let whole = RestoredWhole { knobs: global, ..RestoredWhole::default() };
-    let key = RestoredKey { name: Arc::from("k"), active: None, knobs: own };
-    library.restore(Restored { whole: Some(whole), keys: vec![key] }, NOW).expect("valid");
-    assert_eq!((library.load().patches().clone(), requests(&library.load(), Some("k")).0), (saved, 1));
-    assert_eq!(library.load().number, number + 1);
-    assert!(KnobPatch::from_text("[]").is_err() && KnobPatch::from_text(r#"{"nope":1}"#).is_err());
 }
 
 #[test]

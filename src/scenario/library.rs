@@ -3,25 +3,212 @@
 //! Readers take the present generation without a lock. Every change parses and builds everything first and swaps once; if
 //! anything is wrong, nothing changes. What a rule means is not known here; `files` handles files.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::content::{Activation, HeldBack, LibraryContent, MOST_ACTIVE, Start};
 use super::effective_config::EffectiveConfig;
-use super::kept_configs::{MOST_NAMED_TEXT, NamedConfigs, RetiredConfigs};
 use super::knob_patch::KnobPatches;
-use super::{Scenario, ScenarioOrigin, parse};
+use super::parse::{MOST_WEIGHT, parse_scenario};
+use super::{Scenario, ScenarioOrigin, built_in, built_in_names};
 use crate::clock::Instant;
+use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
 use crate::profile::Layered;
+
+/// Most keys with a list of their own.
+pub(crate) const MOST_KEYS: usize = 10_000;
+/// Most scenarios that may be active at a time.
+pub(crate) const MOST_ACTIVE: usize = 32;
+/// Most scenarios that are given as text, and most bytes of their texts.
+pub(crate) const MOST_INLINE: usize = 1_000;
+pub(crate) const MOST_INLINE_TEXT: usize = 16 * 1024 * 1024;
+/// Most combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
+pub(crate) const MOST_NAMED: usize = 64;
+pub(crate) const MOST_NAMED_TEXT: usize = 2 * 1024 * 1024;
+/// Most replaced generations kept, and about how many bytes their scenarios and configurations may take.
+pub(crate) const MOST_RETIRED: usize = 64;
+pub(crate) const MOST_RETIRED_BYTES: usize = 16 * 1024 * 1024;
+/// About what one configuration takes without its scenarios, most of it the profile.
+const CONFIG_BYTES: usize = 16 * 1024;
 
 /// A generation's number as people read it, with what it counts.
 pub fn generation_text(number: u64) -> String {
     format!("generation {number} of settings and scenarios")
+}
+
+/// Which scenarios are active, for all keys or for one.
+#[derive(Clone, Debug, Default)]
+pub struct Activation {
+    /// Names, in order.
+    pub names: Vec<Arc<str>>,
+    pub at: Instant,
+    /// Which activation this is; 0 before the first.
+    pub serial: u64,
+}
+
+/// Why a scenario is not as its file is saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeldBack {
+    /// The file has this problem, and maybe others; the last good version stays if there is one.
+    Broken(Arc<Diagnostic>),
+    /// The file was deleted; the last good version stays active as long as a list names it.
+    Deleted,
+}
+
+/// What a reset returns to. Scenarios from files are not part of it: they stay as their files are saved.
+#[derive(Debug, Default)]
+pub(super) struct Start {
+    inline: ByName,
+    active: Vec<Arc<str>>,
+}
+
+/// Scenarios by name.
+pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
+
+/// What a generation is made from: the scenarios there are, which are active, and the settings changed while running. A change is
+/// worked out on a copy of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LibraryContent {
+    pub(super) files: ByName,
+    /// Names of which the file is broken or gone.
+    pub(super) held: BTreeMap<Arc<str>, HeldBack>,
+    pub(super) inline: ByName,
+    pub(super) global: Activation,
+    pub(super) keys: BTreeMap<Arc<str>, Activation>,
+    pub(super) activations: u64,
+    pub(super) patches: KnobPatches,
+}
+
+impl LibraryContent {
+    fn find(&self, name: &str) -> Option<Arc<Scenario>> {
+        self.inline.get(name).or_else(|| self.files.get(name)).cloned().or_else(|| built_in(name))
+    }
+
+    /// Adds a scenario given as text, or replaces it, within what all of them may take.
+    pub(super) fn put_inline(&mut self, scenario: Scenario) -> Result<(), Vec<Diagnostic>> {
+        let name = Arc::clone(&scenario.name);
+        self.inline.insert(Arc::clone(&name), Arc::new(scenario));
+        let sum = |of: fn(&Scenario) -> usize| self.inline.values().map(|scenario| of(scenario)).sum::<usize>();
+        let sums = [
+            (self.inline.len(), MOST_INLINE, "in number"),
+            (sum(|scenario| scenario.text.len()), MOST_INLINE_TEXT, "bytes of text"),
+            (sum(|scenario| scenario.weight), MOST_WEIGHT, "bytes once read"),
+        ];
+        let Some((sum, most, what)) = sums.into_iter().find(|(sum, most, _)| sum > most) else { return Ok(()) };
+        let message = format!("with `{name}` the scenarios given as text would be {sum} {what}; the most is {most}");
+        Err(vec![Diagnostic::of_file("scenario/too-many", message, "remove some, or keep them as files in a folder")])
+    }
+
+    /// Begins a new activation of these scenarios: for one key, or for every key without a list of its own.
+    pub(super) fn activate<'n>(
+        &mut self,
+        key: Option<&str>,
+        names: impl Iterator<Item = &'n str>,
+        at: Instant,
+    ) -> Result<(), Vec<Diagnostic>> {
+        let active = self.resolve(names)?;
+        if key.is_some_and(|key| self.keys.len() >= MOST_KEYS && !self.keys.contains_key(key)) {
+            let message = format!("at most {MOST_KEYS} keys can have scenarios of their own");
+            let hint = "let keys follow the global list again";
+            return Err(vec![Diagnostic::of_file("scenario/too-many", message, hint)]);
+        }
+        self.activations += 1;
+        let names = active.iter().map(|scenario| Arc::clone(&scenario.name)).collect();
+        let activation = Activation { names, at, serial: self.activations };
+        match key {
+            Some(key) => drop(self.keys.insert(Arc::from(key), activation)),
+            None => self.global = activation,
+        }
+        Ok(())
+    }
+
+    /// The names of all scenarios and of files that are broken, sorted.
+    fn names(&self) -> Vec<Arc<str>> {
+        let own = self.inline.keys().chain(self.files.keys()).chain(self.held.keys());
+        let all: BTreeSet<Arc<str>> = own.cloned().chain(built_in_names().map(Arc::from)).collect();
+        all.into_iter().collect()
+    }
+
+    /// Every name that a list of active scenarios has, or that a reset goes back to.
+    pub(super) fn listed(&self, start: &Start) -> HashSet<Arc<str>> {
+        let lists = self.keys.values().chain([&self.global]).map(|activation| &activation.names);
+        lists.chain([&start.active]).flatten().cloned().collect()
+    }
+
+    /// The scenarios of these names, in order, each once. A shipped one does not stand in for a file that is broken.
+    fn resolve<'n>(
+        &self,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
+        resolve(names, |name| match (self.find(name), self.held.get(name)) {
+            (Some(found), held) if found.origin != ScenarioOrigin::BuiltIn || held.is_none() => Ok(found),
+            (_, Some(HeldBack::Broken(problem))) => Err(Box::new(Diagnostic::clone(problem))),
+            (Some(found), _) => Ok(found),
+            (None, _) => Err(Box::new(self.unknown(name))),
+        })
+    }
+
+    fn unknown(&self, name: &str) -> Diagnostic {
+        let names = self.names();
+        let hint = match nearest(name, names.iter().map(AsRef::as_ref)) {
+            Some(near) => format!("did you mean `{near}`? `wrs-emulator scenarios list` shows all"),
+            None => "`wrs-emulator scenarios list` shows all".to_owned(),
+        };
+        let name: String = name.chars().take(80).collect();
+        Diagnostic::of_file("scenario/unknown-scenario", format!("there is no scenario `{name}`"), hint)
+    }
+
+    /// Whether every answer is the same.
+    fn answers_as(&self, other: &Self) -> bool {
+        let same = |left: &ByName, right: &ByName| {
+            left.len() == right.len() && left.values().zip(right.values()).all(|(one, other)| one.is_same_as(other))
+        };
+        same(&self.files, &other.files)
+            && same(&self.inline, &other.inline)
+            && self.activations == other.activations
+            && self.keys.len() == other.keys.len()
+            && self.patches == other.patches
+    }
+
+    /// Drops the scenarios whose files are gone and that no list names any more.
+    fn drop_deleted(&mut self, start: &Start) {
+        let listed = self.listed(start);
+        let Self { held, files, .. } = self;
+        held.retain(|name, held| {
+            let stays = *held != HeldBack::Deleted || listed.contains(name);
+            if !stays {
+                files.remove(name);
+            }
+            stays
+        });
+    }
+}
+
+fn resolve<'n>(
+    names: impl Iterator<Item = &'n str>,
+    find: impl Fn(&str) -> Result<Arc<Scenario>, Box<Diagnostic>>,
+) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
+    let mut active: Vec<Arc<Scenario>> = Vec::new();
+    let mut problems = Vec::new();
+    for name in names {
+        match find(name) {
+            // A scenario named twice is active once.
+            Ok(scenario) if active.iter().any(|known| known.name == scenario.name) => {}
+            Ok(_) if active.len() == MOST_ACTIVE => {
+                let message = format!("at most {MOST_ACTIVE} scenarios can be active at a time");
+                return Err(vec![Diagnostic::of_file("scenario/too-many", message, "")]);
+            }
+            Ok(scenario) => active.push(scenario),
+            // The first few are enough.
+            Err(_) if problems.len() == MOST_ACTIVE => break,
+            Err(problem) => problems.push(*problem),
+        }
+    }
+    if problems.is_empty() { Ok(active) } else { Err(problems) }
 }
 
 /// One consistent state of scenarios, activations and profile.
@@ -29,18 +216,49 @@ pub fn generation_text(number: u64) -> String {
 pub struct Generation {
     /// Counts the swaps, from 1.
     pub number: u64,
-    /// The profile without any scenario, with the knobs that were changed for all keys.
+    /// The profile without any scenario, with the settings that were changed for all keys.
     pub base: Layered,
     made_at: Instant,
     content: LibraryContent,
     config: Arc<EffectiveConfig>,
     key_configs: HashMap<Arc<str>, Arc<EffectiveConfig>>,
-    named: Mutex<NamedConfigs>,
+    /// Configurations that requests have named: by their scenarios, and the settings of the key.
+    named: Mutex<HashMap<(String, String), Arc<EffectiveConfig>>>,
 }
 
 impl Generation {
-    /// What is in force for a key: its own list of scenarios if it has one, else the global one, over its own knobs. Cheap: it takes no lock
-    /// and copies nothing.
+    fn build(number: u64, base: Layered, made_at: Instant, content: LibraryContent) -> Result<Self, Vec<Diagnostic>> {
+        // Keys with the same list and the same settings share what is built for them.
+        let mut built: HashMap<(&[Arc<str>], String), EffectiveConfig> = HashMap::new();
+        let mut config = |key: Option<&Arc<str>>| -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
+            let patch = key.and_then(|key| content.patches.keys.get(key));
+            let activation = key.and_then(|key| content.keys.get(key)).unwrap_or(&content.global);
+            let kind = (activation.names.as_slice(), patch.map_or_else(String::new, |patch| patch.text()));
+            let shared = if let Some(shared) = built.get(&kind) {
+                shared.clone()
+            } else {
+                let names = activation.names.iter().map(AsRef::as_ref);
+                // A file that has become invalid since takes nothing from a list that is in force.
+                let active = resolve(names, |name| content.find(name).ok_or_else(|| content.unknown(name).into()));
+                let active = active.map_err(still_active)?;
+                let fresh = EffectiveConfig::build(&base, patch.map(Arc::as_ref), active, Instant::default(), 0)?;
+                built.insert(kind, fresh.clone());
+                fresh
+            };
+            Ok(Arc::new(EffectiveConfig { activated_at: activation.at, activation: activation.serial, ..shared }))
+        };
+        let global = config(None)?;
+        let keys: BTreeSet<&Arc<str>> = content.keys.keys().chain(content.patches.keys.keys()).collect();
+        let key_configs = keys
+            .into_iter()
+            .map(|key| Ok((Arc::clone(key), config(Some(key))?)))
+            .collect::<Result<_, Vec<Diagnostic>>>()?;
+        drop(built);
+        Ok(Self { number, base, made_at, content, config: global, key_configs, named: Mutex::default() })
+    }
+
+    /// What is in force for a key: its own list of scenarios if it has one, else the global one, over its own settings. Cheap: it
+    /// takes no lock and copies nothing.
     pub fn config_for(&self, key: Option<&str>) -> &Arc<EffectiveConfig> {
         match key {
             Some(key) if !self.key_configs.is_empty() => self.key_configs.get(key).unwrap_or(&self.config),
@@ -48,12 +266,12 @@ impl Generation {
         }
     }
 
-    /// Whether any key has a list or knobs of its own.
+    /// Whether any key has a list or settings of its own.
     pub fn has_key_configs(&self) -> bool {
         !self.key_configs.is_empty()
     }
 
-    /// What is in force for a request of a key that names its scenarios: these over the key's own knobs. Times count from
+    /// What is in force for a request of a key that names its scenarios: these over the key's own settings. Times count from
     /// this generation's beginning.
     pub fn config_named(&self, key: Option<&str>, names: &[&str]) -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
         let patch = key.and_then(|key| self.content.patches.keys.get(key));
@@ -63,10 +281,9 @@ impl Generation {
         if names.len() > MOST_ACTIVE {
             return Err(too_many(format!("a request may name at most {MOST_ACTIVE} scenarios, found {}", names.len())));
         }
-        // Keys with the same knobs share what is built for them.
         let combination = (names.join(","), patch.map_or_else(String::new, |patch| patch.text()));
         if let Some(config) = self.named.lock().get(&combination) {
-            return Ok(config);
+            return Ok(Arc::clone(config));
         }
         let active = self.content.resolve(names.iter().copied())?;
         let text: usize = active.iter().map(|scenario| scenario.text.len()).sum();
@@ -75,10 +292,15 @@ impl Generation {
                 "the scenarios that a request names may have at most {MOST_NAMED_TEXT} bytes together, found {text}"
             )));
         }
-        let config = EffectiveConfig::build(&self.base, patch.map(Arc::as_ref), active, self.number, self.made_at, 0)?;
+        let config = EffectiveConfig::build(&self.base, patch.map(Arc::as_ref), active, self.made_at, 0)?;
         let config = Arc::new(config);
-        let left = self.named.lock().keep(combination, Arc::clone(&config));
-        drop(left);
+        let mut named = self.named.lock();
+        // Whoever names so many combinations waits for each to be built again.
+        let old = if named.len() >= MOST_NAMED { std::mem::take(&mut *named) } else { HashMap::new() };
+        named.insert(combination, Arc::clone(&config));
+        drop(named);
+        // Freed without the lock.
+        drop(old);
         Ok(config)
     }
 
@@ -114,7 +336,7 @@ impl Generation {
         &self.content.keys
     }
 
-    /// The knobs changed while running.
+    /// The settings changed while running.
     pub fn patches(&self) -> &KnobPatches {
         &self.content.patches
     }
@@ -124,9 +346,14 @@ impl Generation {
         self.content.held.get(name)
     }
 
-    /// What the generation was made from.
     pub(super) fn content(&self) -> &LibraryContent {
         &self.content
+    }
+
+    /// About how many bytes it takes.
+    fn weight(&self) -> usize {
+        let scenarios = self.content.files.values().chain(self.content.inline.values());
+        scenarios.map(|scenario| scenario.weight).sum::<usize>() + (1 + self.key_configs.len()) * CONFIG_BYTES
     }
 }
 
@@ -138,9 +365,10 @@ pub struct Library {
     pub(super) unpatched: Layered,
     /// Held while a change is worked out, so that none is lost.
     changing: Mutex<()>,
-    /// What was found in the files at the last reading, whether or not they were taken.
+    /// What was found in the files at the last reading, whether or not they were accepted.
     pub(super) found: ArcSwap<Vec<Diagnostic>>,
-    pub(super) retired: RetiredConfigs,
+    /// Generations that were replaced, oldest first: requests that they answered can still be explained by them.
+    retired: Mutex<VecDeque<Arc<Generation>>>,
     /// What was there when the emulator had started.
     pub(super) start: ArcSwap<Start>,
 }
@@ -148,23 +376,13 @@ pub struct Library {
 impl Library {
     /// A library with the shipped scenarios, none active.
     pub fn new(base: Layered) -> Self {
-        let unpatched = base.clone();
-        let config = EffectiveConfig::build(&base, None, Vec::new(), 1, Instant::default(), 0);
-        let first = Generation {
-            number: 1,
-            base,
-            made_at: Instant::default(),
-            content: LibraryContent::default(),
-            config: Arc::new(config.expect("a valid profile with nothing on top is valid")),
-            key_configs: HashMap::new(),
-            named: Mutex::default(),
-        };
+        let first = Generation::build(1, base.clone(), Instant::default(), LibraryContent::default());
         Self {
-            current: ArcSwap::from_pointee(first),
-            unpatched,
+            current: ArcSwap::from_pointee(first.expect("a valid profile with nothing on top is valid")),
+            unpatched: base,
             changing: Mutex::default(),
             found: ArcSwap::default(),
-            retired: RetiredConfigs::default(),
+            retired: Mutex::default(),
             start: ArcSwap::default(),
         }
     }
@@ -182,7 +400,7 @@ impl Library {
     /// Adds a scenario from a text, or replaces it. The warnings come with the number of the new generation.
     pub fn put_inline(&self, name: &str, text: &str, now: Instant) -> Result<(u64, Vec<Diagnostic>), Vec<Diagnostic>> {
         let changing = self.changing.lock();
-        let (scenario, found) = parse::parse_scenario(name, text, ScenarioOrigin::Inline, &self.load().base);
+        let (scenario, found) = parse_scenario(name, text, ScenarioOrigin::Inline, &self.load().base);
         let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
         let Some(scenario) = scenario else { return Err(found) };
         let number = self.change_while(&changing, now, |content, _| content.put_inline(scenario))?;
@@ -213,6 +431,32 @@ impl Library {
         changed.unwrap_or_else(|_| self.load().number)
     }
 
+    /// Remembers the scenarios that are active and those given as text: what [`Self::restart`] goes back to.
+    pub fn mark_start(&self) {
+        let generation = self.load();
+        let LibraryContent { inline, global, .. } = &generation.content;
+        self.start.store(Arc::new(Start { inline: inline.clone(), active: global.names.clone() }));
+    }
+
+    /// Returns to the scenarios of the start: only those are active or given as text, and their rules start afresh.
+    pub fn restart(&self, now: Instant) -> Result<u64, Vec<Diagnostic>> {
+        let start = self.start.load_full();
+        self.change(now, |content, now| {
+            content.inline.clone_from(&start.inline);
+            content.keys.clear();
+            content.patches = KnobPatches::default();
+            content.activations += 1;
+            content.global = Activation { names: start.active.clone(), at: now, serial: content.activations };
+            Ok(())
+        })
+        .inspect(|_| self.forget_retired())
+    }
+
+    /// Drops the generations kept for explanations, as when the requests that they answered are forgotten.
+    pub(super) fn forget_retired(&self) {
+        self.retired.lock().clear();
+    }
+
     /// Works a change out and swaps once; a change that changes nothing makes no generation.
     pub(super) fn change(
         &self,
@@ -231,67 +475,22 @@ impl Library {
         let current = self.current.load_full();
         let mut content = current.content.clone();
         edit(&mut content, now)?;
-        content.forget_deleted(|content| content.listed(&self.start.load()));
-        if content.same_as(&current.content) && content.held == current.content.held {
+        content.drop_deleted(&self.start.load());
+        // That a file is held back changes no answer, so the number stays.
+        let is_same = content.answers_as(&current.content);
+        if is_same && content.held == current.content.held {
             return Ok(current.number);
         }
-        self.swap(&current, content, now)
-    }
-
-    fn swap(&self, current: &Generation, content: LibraryContent, now: Instant) -> Result<u64, Vec<Diagnostic>> {
-        // That a file is held back changes no answer.
-        let is_same = content.same_as(&current.content);
         let (number, made_at) = if is_same { (current.number, current.made_at) } else { (current.number + 1, now) };
-        let (patches, old_patches) = (&content.patches, &current.content.patches);
-        let base = if patches.global == old_patches.global {
-            current.base.clone()
-        } else {
-            patches.global.over(&self.unpatched)?
-        };
-        let same_base = Arc::ptr_eq(current.base.profile(), base.profile());
-        // Keys with the same list and the same knobs share what is built for them.
-        let mut built: HashMap<(Vec<Arc<str>>, String), EffectiveConfig> = HashMap::new();
-        let mut config = |key: Option<&Arc<str>>| -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
-            let own = |patches: &KnobPatches| key.and_then(|key| patches.keys.get(key)).cloned();
-            let (patch, old_patch) = (own(patches), own(old_patches));
-            let activation = key.and_then(|key| content.keys.get(key)).unwrap_or(&content.global);
-            let active = content.resolve_listed(activation).map_err(still_active)?;
-            let old = key.map_or(Some(&current.config), |key| current.key_configs.get(key));
-            let is_same = |old: &&Arc<EffectiveConfig>| {
-                same_base
-                    && patch == old_patch
-                    && old.active.len() == active.len()
-                    && old.active.iter().zip(&active).all(|(old, new)| Arc::ptr_eq(old, new))
-            };
-            let old = old.filter(is_same);
-            if let Some(old) = old.filter(|old| old.activation == activation.serial) {
-                return Ok(Arc::clone(old));
-            }
-            let kind = (activation.names.clone(), patch.as_ref().map_or_else(String::new, |patch| patch.text()));
-            let shared = if let Some(old) = old {
-                // Activated again: only times and counters differ.
-                EffectiveConfig { generation: number, ..EffectiveConfig::clone(old) }
-            } else if let Some(shared) = built.get(&kind) {
-                shared.clone()
-            } else {
-                let fresh = EffectiveConfig::build(&base, patch.as_deref(), active, number, Instant::default(), 0)?;
-                built.insert(kind, fresh.clone());
-                fresh
-            };
-            Ok(Arc::new(EffectiveConfig { activated_at: activation.at, activation: activation.serial, ..shared }))
-        };
-        let global = config(None)?;
-        let keys: BTreeSet<&Arc<str>> = content.keys.keys().chain(patches.keys.keys()).collect();
-        let key_configs = keys
-            .into_iter()
-            .map(|key| Ok((Arc::clone(key), config(Some(key))?)))
-            .collect::<Result<_, Vec<Diagnostic>>>()?;
-        let next = Generation { number, base, made_at, content, config: global, key_configs, named: Mutex::default() };
-        let in_force: HashSet<*const EffectiveConfig> =
-            next.key_configs.values().chain([&next.config]).map(Arc::as_ptr).collect();
+        let base = content.patches.global.over(&self.unpatched)?;
+        let next = Generation::build(number, base, made_at, content)?;
         self.current.store(Arc::new(next));
-        let old = current.key_configs.values().chain([&current.config]);
-        old.filter(|old| !in_force.contains(&Arc::as_ptr(old))).for_each(|old| self.retired.keep(Arc::clone(old)));
+        let mut retired = self.retired.lock();
+        retired.push_back(current);
+        while retired.len() > MOST_RETIRED || retired.iter().map(|old| old.weight()).sum::<usize>() > MOST_RETIRED_BYTES
+        {
+            retired.pop_front();
+        }
         Ok(number)
     }
 }

@@ -29,20 +29,12 @@ fn random() -> Random {
 }
 
 fn status(config: &EffectiveConfig, counters: &mut RuleCounters) -> Option<(u16, u64)> {
-    decided(config, counters, None)
-}
-
-fn status_for(config: &EffectiveConfig, query: &str) -> Option<u16> {
-    decided(config, &mut RuleCounters::default(), Some(query)).map(|(status, _)| status)
-}
-
-fn decided(config: &EffectiveConfig, counters: &mut RuleCounters, query: Option<&str>) -> Option<(u16, u64)> {
     let headers = HeaderMap::new();
     let view = RequestView {
         operation: Some(Operation::SystemStatus),
         method: &Method::GET,
         path: "/v1/system/status",
-        query,
+        query: None,
         headers: &headers,
         body: b"",
         key: Some("sk_test_a"),
@@ -133,19 +125,6 @@ fn a_deleted_file_stays_as_long_as_a_list_names_it() {
 }
 
 #[test]
-fn what_is_kept_of_deleted_files_counts_against_the_weight_of_all() {
-    let library = Library::new(Layered::default());
-    let dense = format!("[[rule]]\nreply = {{ status = 200, body = [{}] }}\n", "0,".repeat(250_000));
-    for (name, found) in [("a", vec![]), ("b", vec!["scenario/too-many", "scenario/active-missing"])] {
-        assert_eq!(replace(&library, vec![file(name, &dense)], NOW).1, found, "{name}");
-        if found.is_empty() {
-            library.activate(Some("k"), &[name], NOW).expect("known");
-        }
-    }
-    assert_eq!(["a", "b"].map(|name| library.load().find(name).is_some()), [true, false]);
-}
-
-#[test]
 fn a_scenario_that_clashes_with_others_is_held_back_alone() {
     let library = Library::new(Layered::default());
     let knobs = |lines: &str| format!("[profile]\n{lines}\n");
@@ -198,57 +177,9 @@ fn a_key_may_have_its_own_list() {
 }
 
 #[test]
-fn requests_may_name_scenarios() {
-    let library = Library::new(Layered::default());
-    let generation = library.load();
-    let config = generation.config_named(None, &["rate-limit-burst"]).expect("it is shipped");
-    assert_eq!(config.active[0].name.as_ref(), "rate-limit-burst");
-    let again = generation.config_named(None, &["rate-limit-burst"]).expect("it is shipped");
-    assert!(Arc::ptr_eq(&config, &again));
-    assert!(generation.config_named(None, &["nope"]).is_err());
-}
-
-/// A scenario of many rules.
-fn large(status: u16) -> String {
-    (0..500).map(|at| format!("[[rule]]\nwhen.query.a = '{at}'\nreply = {{ status = {status} }}\n")).collect()
-}
-
-#[test]
-fn combinations_share_the_rules_of_their_scenarios_and_leave_one_by_one() {
-    let library = Library::new(Layered::default());
-    let names: Vec<String> = (0..8).map(|at| format!("s{at}")).collect();
-    let texts = names
-        .iter()
-        .zip(201..)
-        .map(|(name, status)| file(name, &(large(status) + "[profile.rate_limit]\nrequests = 7\n")));
-    library.reload_files(texts.collect(), NOW);
-    let generation = library.load();
-    let combination = |bits: usize| -> Vec<&str> {
-        names.iter().enumerate().filter(|(at, _)| bits & (1 << at) != 0).map(|(_, name)| name.as_str()).collect()
-    };
-    let named = |bits: usize| generation.config_named(None, &combination(bits)).expect("they are there");
-    let used = named(0b1);
-    let alone: Vec<_> = (0..8).map(|at| named(1 << at)).collect();
-    for bits in 0..256_usize {
-        let config = named(bits);
-        let indexes = config.rules.indexes();
-        assert_eq!(indexes.len(), bits.count_ones() as usize);
-        // No rule was indexed for this combination: each index is the one that the scenario has.
-        let own = (0..8).filter(|at| bits & (1 << at) != 0).map(|at: usize| &alone[at].rules.indexes()[0]);
-        assert!(indexes.iter().zip(own).all(|(one, other)| Arc::ptr_eq(one, other)), "{bits:b}");
-        // What is in use stays in use, however many others come.
-        assert!(Arc::ptr_eq(&named(0b1), &used), "{bits:b}");
-    }
-    let orders = [&["s0", "s1"][..], &["s1", "s0"]]
-        .map(|names| status_for(&generation.config_named(None, names).expect("they are there"), "a=3"));
-    assert_eq!(orders, [Some(201), Some(202)]);
-    assert_eq!(named(0b11).profile.rate_limit.requests, 7);
-}
-
-#[test]
 fn what_a_request_may_name_is_bounded() {
     let library = Library::new(Layered::default());
-    let text = large(201) + &format!("# {}\n", "x".repeat(900_000));
+    let text = reply(201) + &format!("# {}\n", "x".repeat(900_000));
     let files = (0..3).map(|at| file(&format!("s{at}"), &text)).collect();
     library.reload_files(files, NOW);
     let generation = library.load();
@@ -279,20 +210,6 @@ fn inline_comes_before_files_before_shipped() {
     assert!(library.remove_inline("mine", NOW).is_err(), "it is active");
     assert!(library.put_inline("mine", "tmes = 1", NOW).is_err());
     assert!(library.remove_inline("nope", NOW).is_err());
-}
-
-#[test]
-fn knobs_of_scenarios_lie_over_the_base() {
-    let base = Layered::default().with_assignment("rate_limit.window=5s", "--set").expect("valid");
-    let library = Library::new(base);
-    library.put_inline("few", "[profile]\nrate_limit.requests = 3\n", NOW).expect("valid");
-    library.activate(Some("k"), &["few"], NOW).expect("known");
-    let generation = library.load();
-    let limits = |key| {
-        let limit = &generation.config_for(key).profile.rate_limit;
-        (limit.requests, limit.window.get().as_secs())
-    };
-    assert_eq!((limits(Some("k")), limits(None)), ((3, 5), (100, 5)));
 }
 
 /// Two files that always change together: whoever reads one generation sees both in the same version, however often the
@@ -333,27 +250,6 @@ fn readers_never_see_a_mixture() {
 }
 
 #[test]
-fn keys_with_different_scenarios_do_not_cross() {
-    let library = &Library::new(Layered::default());
-    for status in 200..400 {
-        library.put_inline(&format!("s{status}"), &reply(status), NOW).expect("valid");
-    }
-    std::thread::scope(|scope| {
-        for status in 200..400 {
-            scope.spawn(move || {
-                let (key, name) = (format!("key{status}"), format!("s{status}"));
-                library.activate(Some(&key), &[&name], NOW).expect("known");
-                let counters = &mut RuleCounters::default();
-                for turn in 1..=20 {
-                    assert_eq!(self::status(library.load().config_for(Some(&key)), counters), Some((status, turn)));
-                }
-            });
-        }
-    });
-    assert_eq!(library.load().active_by_key().len(), 200);
-}
-
-#[test]
 fn files_beyond_a_cap_hold_no_others_back() {
     let library = Library::new(Layered::default());
     let capped = vec![file("a", &reply(201)), unread("dir", Level::Warning, "file/too-many")];
@@ -367,5 +263,41 @@ fn files_beyond_a_cap_hold_no_others_back() {
     let found = library.diagnostics();
     assert_eq!((found.len(), found[0].code, found[0].file.as_deref()), (1, "scenario/too-many", Some("dir/c.toml")));
     let generation = library.load();
-    assert_eq!(["a", "b", "c", "d"].map(|name| generation.find(name).is_some()), [true, true, false, false]);
+    assert_eq!(["a", "b", "c", "d"].map(|name| generation.find(name).is_some()), [true, true, false, true]);
+}
+
+#[test]
+fn a_reload_says_what_changed() {
+    const RULE: &str = "[[rule]]\nname = 'a'\nreply = { status = 500 }\n";
+    const EMIT: &str = "[[emit]]\nevent = 'workflow.completed'\non = 'command'\n";
+    const NONE: &str = "title = 't'\n";
+    for (old, new, expected) in [
+        (RULE, &*RULE.replace("500", "501"), "rule `a` changed"),
+        (NONE, RULE, "rule `a` added"),
+        (RULE, NONE, "rule `a` removed"),
+        (NONE, EMIT, "emission 1 added"),
+        (RULE, &format!("# a note\n{RULE}"), "no rule changed"),
+        (&format!("{RULE}{EMIT}"), &format!("[[rule]]\npass = true\n{RULE}{EMIT}"), "rule 1 added"),
+        (
+            &format!("{RULE}[[rule]]\npass = true\n"),
+            &format!("[[rule]]\npass = true\n{RULE}"),
+            "the order of rules changed",
+        ),
+        ("profile.rate_limit.requests = 3\n", "profile.rate_limit.requests = 4\n", "[profile] changed"),
+        (NONE, "[[given.user]]\nid = 'u'\n", "given state changed"),
+    ] {
+        let library = Library::new(Layered::default());
+        assert_eq!(library.reload_files(vec![file("s", old)], NOW).changes, ["dir/s.toml: added"]);
+        let reload = library.reload_files(vec![file("s", new)], NOW);
+        assert_eq!(reload.changes, [format!("dir/s.toml: {expected}")], "{old}\n{new}");
+        assert_eq!(library.reload_files(vec![], NOW).changes, ["dir/s.toml: removed"]);
+    }
+    let library = Library::new(Layered::default());
+    let rules: String = (0..20).map(|n| format!("[[rule]]\nname = 'r{n}'\ntimes = 1\npass = true\n")).collect();
+    library.reload_files(vec![file("s", NONE)], NOW);
+    let changes = library.reload_files(vec![file("s", &rules)], NOW).changes;
+    assert!(changes[0].ends_with("rule `r7` added, and 12 more"), "{changes:?}");
+    let files = (0..20).map(|n| file(&format!("t{n}"), NONE)).collect();
+    let changes = library.reload_files(files, NOW).changes;
+    assert_eq!((changes.len(), changes[5].as_str()), (6, "and 16 more files"));
 }

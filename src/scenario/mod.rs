@@ -9,13 +9,10 @@
 
 mod action;
 mod built_in;
-mod changes;
-mod content;
 mod decide;
 mod effective_config;
 mod emit;
 mod files;
-mod kept_configs;
 mod knob_patch;
 mod library;
 mod matcher;
@@ -36,15 +33,14 @@ use serde_json::{Map, Value};
 
 pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
 pub use built_in::{STARTER_TEXT, built_in, built_in_names};
-pub use changes::Reload;
-pub use content::{Activation, HeldBack};
 use decide::RuleIndex;
 pub use decide::RuleSet;
 pub(crate) use decide::RuleTrace;
 pub use effective_config::EffectiveConfig;
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
+pub use files::Reload;
 pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
-pub use library::{Generation, Library, generation_text};
+pub use library::{Activation, Generation, HeldBack, Library, generation_text};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
 pub use overrides::{Restored, RestoredKey, RestoredWhole};
 pub use parse::{check_text, json_to_toml};
@@ -56,16 +52,14 @@ pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_directory, read_
 
 /// Limits, for the page `docs/limits.md`.
 pub(crate) mod limits {
-    pub(crate) use super::content::{
-        MOST_ACTIVE as ACTIVE, MOST_INLINE as INLINE, MOST_INLINE_TEXT as INLINE_BYTES, MOST_KEYS as SCENARIO_KEYS,
-    };
-    pub(crate) use super::kept_configs::{
-        MOST_NAMED as NAMED, MOST_NAMED_TEXT as NAMED_BYTES, MOST_RETIRED as RETIRED,
-        MOST_RETIRED_BYTES as RETIRED_BYTES,
-    };
     pub(crate) use super::knob_patch::{
         MOST_BYTES as SETTING_BYTES, MOST_BYTES_IN_ALL as SETTING_BYTES_IN_ALL, MOST_ENTRIES as SETTING_ENTRIES,
         MOST_KEYS as SETTING_KEYS,
+    };
+    pub(crate) use super::library::{
+        MOST_ACTIVE as ACTIVE, MOST_INLINE as INLINE, MOST_INLINE_TEXT as INLINE_BYTES, MOST_KEYS as SCENARIO_KEYS,
+        MOST_NAMED as NAMED, MOST_NAMED_TEXT as NAMED_BYTES, MOST_RETIRED as RETIRED,
+        MOST_RETIRED_BYTES as RETIRED_BYTES,
     };
     pub(crate) use super::parse::MOST_WEIGHT as WEIGHT;
     pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
@@ -76,26 +70,17 @@ use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::profile::{Draft, OverlaySettings, ProfileProblem};
 
-/// A checked scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The name: the file's name without `.toml`.
     pub name: Arc<str>,
-    /// One line; the name if the file has none.
     pub title: String,
-    /// What the story shows.
     pub description: Option<String>,
-    /// The text it was read from.
     pub text: Arc<str>,
-    /// Where the text comes from.
     pub origin: ScenarioOrigin,
-    /// Knobs in force while it is active.
     pub overlay: Option<Overlay>,
-    /// State put in place at activation.
     pub given: Given,
-    /// The rules in the order of the file.
     pub rules: Vec<Arc<Rule>>,
-    /// The events it fires.
     pub emits: Vec<Arc<Emit>>,
     /// About how many bytes of memory it takes, text included; an estimate on the high side.
     pub weight: usize,
@@ -103,14 +88,10 @@ pub struct Scenario {
     index: OnceLock<Arc<RuleIndex>>,
 }
 
-/// Where a scenario comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScenarioOrigin {
-    /// Shipped with the binary.
     BuiltIn,
-    /// A file.
     File(PathBuf),
-    /// The command line, the environment or the control API.
     Inline,
 }
 
@@ -122,18 +103,15 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Puts the scenario's knobs on top of a profile in the making.
     pub fn add_to(&self, draft: &mut Draft) {
         draft.settings(&self.settings, &self.source);
     }
 }
 
-/// State put in place when a scenario is activated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Given {
     /// Subscriptions, as a client would make them: URL and events were checked as for a client's request.
     pub subscriptions: Vec<SubscribeRequest>,
-    /// Workflows, for the preview.
     pub workflows: Vec<GivenWorkflow>,
     /// Users, for the preview: any fields, `id` among them if it was given.
     pub users: Vec<Map<String, Value>>,
@@ -146,13 +124,16 @@ pub struct GivenWorkflow {
     pub id: Option<String>,
     /// A label, and the reference it is about.
     pub fields: WorkflowFields,
-    /// Its status.
     pub status: WorkflowStatus,
 }
 
 impl Scenario {
     fn rule_index(&self) -> &Arc<RuleIndex> {
         self.index.get_or_init(|| Arc::new(RuleIndex::new(&self.rules)))
+    }
+
+    fn is_same_as(&self, other: &Self) -> bool {
+        self.name == other.name && self.text == other.text && self.origin == other.origin
     }
 
     /// The scenario as diagnostics name it: the file's path, or the name.
@@ -165,7 +146,6 @@ impl Scenario {
 }
 
 impl ProfileProblem {
-    /// The problem as a diagnostic of the text that it was found in.
     pub fn in_text(self, text: &str) -> Diagnostic {
         Diagnostic::at(Level::Error, self.code, text, self.span, self.message, self.hint)
     }

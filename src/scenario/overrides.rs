@@ -8,9 +8,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::ScenarioOrigin;
-use super::content::{Activation, LibraryContent, Start};
-use super::knob_patch::{KnobPatch, KnobPatches};
-use super::library::Library;
+use super::knob_patch::KnobPatch;
+use super::library::{Library, LibraryContent};
 use super::parse::parse_scenario;
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
@@ -26,27 +25,19 @@ pub struct Restored {
     pub keys: Vec<RestoredKey>,
 }
 
-/// What concerns one key.
 #[derive(Clone, Debug)]
 pub struct RestoredKey {
-    /// The name of its workspace.
     pub name: Arc<str>,
     /// Its own list of scenarios, if it has one, and how long that has been active.
     pub active: Option<(Vec<String>, Duration)>,
-    /// Knobs changed for it.
     pub knobs: KnobPatch,
 }
 
-/// What concerns all keys.
 #[derive(Clone, Debug, Default)]
 pub struct RestoredWhole {
-    /// Scenarios given as text, by name.
     pub inline: BTreeMap<String, String>,
-    /// The active ones, in order.
     pub active: Vec<String>,
-    /// How long they have been active.
     pub active_for: Duration,
-    /// Knobs changed for all keys.
     pub knobs: KnobPatch,
 }
 
@@ -80,28 +71,6 @@ impl Library {
         changed.unwrap_or_else(|_| self.load().number)
     }
 
-    /// Remembers the scenarios that are active and those given as text: what [`Self::restart`] goes back to.
-    pub fn mark_start(&self) {
-        let generation = self.load();
-        let content = generation.content();
-        self.start.store(Arc::new(Start { inline: content.inline.clone(), active: content.global.names.clone() }));
-    }
-
-    /// Returns to the scenarios of the start: only those are active or given as text, and their rules start afresh.
-    pub fn restart(&self, now: Instant) -> Result<u64, Vec<Diagnostic>> {
-        let start = self.start.load_full();
-        self.change(now, |content, now| {
-            content.inline.clone_from(&start.inline);
-            content.keys.clear();
-            content.patches = KnobPatches::default();
-            content.activations += 1;
-            content.global = Activation { names: start.active.clone(), at: now, serial: content.activations };
-            Ok(())
-        })
-        .inspect(|_| self.retired.clear())
-    }
-
-    /// The scenarios given as text, by name.
     pub fn inline_texts(&self) -> BTreeMap<String, String> {
         let generation = self.load();
         let inline = generation.content().inline.values();
@@ -148,7 +117,7 @@ impl Library {
         })
         .inspect(|_| {
             if is_whole {
-                self.retired.clear();
+                self.forget_retired();
             }
         })
     }
