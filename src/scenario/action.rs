@@ -11,23 +11,18 @@ use hyper::header::{HeaderName, HeaderValue};
 use rand::{Rng, RngExt};
 use serde_json::{Map, Value};
 
-use super::merge::merged;
 use crate::contract::error::ErrorKind;
 
-/// What a rule does with a request.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// The ordinary answer.
     Pass,
     /// A scripted answer in place of the ordinary one; the request changes nothing.
     Reply(Arc<ScriptedReply>),
     /// The ordinary answer, its JSON body changed.
     Patch(Arc<Patch>),
-    /// Something goes wrong on the connection.
     Fault(Fault),
 }
 
-/// A scripted answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptedReply {
     /// A contract error, with the headers that belong to it.
@@ -38,7 +33,6 @@ pub struct ScriptedReply {
     pub code: Option<String>,
     /// `error.message`; the error's own when absent. May hold templates.
     pub message: Option<String>,
-    /// Headers in addition to the ordinary ones.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// A body in place of the error envelope. May hold templates.
     pub body: Option<ReplyBody>,
@@ -51,7 +45,6 @@ impl ScriptedReply {
     }
 }
 
-/// The body of a scripted answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplyBody {
     /// Sent as JSON: the value, and the bytes that it is sent as.
@@ -61,14 +54,12 @@ pub enum ReplyBody {
 }
 
 impl ReplyBody {
-    /// A body of JSON.
     pub fn json(value: Value) -> Self {
         let bytes = serde_json::to_vec(&value).expect("JSON values always serialise");
         Self::Json(value, bytes.into())
     }
 }
 
-/// A change of the ordinary answer's JSON body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {
     /// A merge patch (RFC 7396), without the nulls that TOML cannot write. May hold templates.
@@ -80,15 +71,26 @@ pub struct Patch {
 impl Patch {
     /// The body with the changes; `None` if it is not JSON.
     pub fn applied(&self, body: &[u8]) -> Option<Vec<u8>> {
-        let merged = merged(body, &self.merge)?;
-        if self.remove.is_empty() {
-            return Some(merged);
-        }
-        let mut body = serde_json::from_slice(&merged).ok()?;
+        let mut body = serde_json::from_slice(body).ok()?;
+        merge(&mut body, &self.merge);
         for pointer in &self.remove {
             remove(&mut body, pointer);
         }
         serde_json::to_vec(&body).ok()
+    }
+}
+
+fn merge(target: &mut Value, patch: &Map<String, Value>) {
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(fields) = target else { return };
+    for (name, change) in patch {
+        match change {
+            Value::Null => drop(fields.shift_remove(name)),
+            Value::Object(inner) => merge(fields.entry(name.clone()).or_insert(Value::Null), inner),
+            other => drop(fields.insert(name.clone(), other.clone())),
+        }
     }
 }
 
@@ -106,10 +108,8 @@ fn remove(body: &mut Value, pointer: &str) {
     }
 }
 
-/// Something that goes wrong on the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The connection is reset before any answer.
     Reset,
     /// The connection is closed in order, without a byte.
     Empty,
@@ -118,9 +118,7 @@ pub enum Fault {
         /// Body bytes sent; half of the body when absent.
         bytes: Option<u64>,
     },
-    /// Random bytes in place of an answer.
     Garbage {
-        /// How many.
         bytes: u64,
     },
     /// The answer's head and the first bytes of its body, then silence, then the end.
@@ -130,20 +128,15 @@ pub enum Fault {
         /// How long the silence lasts; until the client leaves when absent.
         duration: Option<Duration>,
     },
-    /// The whole answer, its body a few bytes at a time.
     Drip {
-        /// Bytes at a time.
         bytes: u64,
-        /// Time between them.
         interval: Duration,
     },
 }
 
 impl Fault {
-    /// The names as scenarios write them.
     pub const NAMES: [&'static str; 6] = ["reset", "empty", "truncate", "garbage", "stall", "drip"];
 
-    /// The name as scenarios write it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reset => "reset",
@@ -156,23 +149,16 @@ impl Fault {
     }
 }
 
-/// How long an answer, or an event, is held back.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Delay {
-    /// Always the same.
     Fixed(Duration),
-    /// Evenly spread.
     Range {
-        /// The shortest.
         min: Duration,
-        /// The longest.
         max: Duration,
     },
     /// Log-normal, as response times are: half below the median, one in a hundred above `p99`.
     LogNormal {
-        /// Half of the draws are below.
         median: Duration,
-        /// 99 in 100 of the draws are below.
         p99: Duration,
     },
 }
@@ -200,7 +186,6 @@ impl Delay {
         }
     }
 
-    /// The longest delay that can be drawn.
     pub fn longest(&self) -> Duration {
         match *self {
             Self::Fixed(delay) => delay,
@@ -257,6 +242,7 @@ mod tests {
                 vec!["/ok", "/list/0"],
                 json!({"checks": {"database": {"status": "fail"}}, "list": [2]}),
             ),
+            (json!({"ok": null, "new": {"a": null, "b": 1}}), vec!["/checks", "/list"], json!({"new": {"b": 1}})),
             (
                 json!({"list": {"a": 1}}),
                 vec!["/checks/database", "/nowhere/x", "/list/9", "x"],

@@ -16,7 +16,6 @@ mod files;
 mod knob_patch;
 mod library;
 mod matcher;
-mod merge;
 mod overrides;
 mod parse;
 mod progress;
