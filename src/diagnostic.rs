@@ -15,7 +15,6 @@ const LONGEST_LINE: usize = 160;
 /// Longest message or hint, in characters: it may quote what the user wrote.
 const LONGEST_MESSAGE: usize = 600;
 
-/// The severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -25,10 +24,8 @@ pub enum Level {
     Error,
 }
 
-/// One thing wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
-    /// The severity.
     pub severity: Level,
     /// Stable code, one of [`CODES`].
     pub code: &'static str,
@@ -36,7 +33,6 @@ pub struct Diagnostic {
     pub message: String,
     /// The file as the user named it; `None` for text that came without one.
     pub file: Option<String>,
-    /// Byte range in the text.
     pub span: Range<usize>,
     /// Line of the span's start, from 1; 0 if the problem is the file as a whole.
     pub line: usize,
@@ -44,7 +40,6 @@ pub struct Diagnostic {
     pub column: usize,
     /// That line, shortened around the span if it is very long.
     pub source_line: String,
-    /// What to do; may be empty.
     pub hint: String,
     /// Where the span lies in `source_line`, in characters.
     #[serde(skip)]
@@ -101,14 +96,12 @@ impl Diagnostic {
         }
     }
 
-    /// The same problem as a warning.
     #[must_use]
     pub fn as_warning(mut self) -> Self {
         self.severity = Level::Warning;
         self
     }
 
-    /// The same problem with the name of its file.
     #[must_use]
     pub fn in_file(mut self, file: impl Into<String>) -> Self {
         self.file = Some(file.into());
@@ -191,7 +184,6 @@ fn shown(text: &str) -> String {
     visible(&Redactor::default().text(text).replace('\t', " ")).into_owned()
 }
 
-/// Cuts a message that quotes a very long text.
 fn shortened(text: String) -> String {
     match text.char_indices().nth(LONGEST_MESSAGE) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -221,7 +213,6 @@ pub fn codes_markdown() -> String {
     page
 }
 
-/// Every code with its meaning in one line.
 pub const CODES: &[(&str, &str)] = &[
     ("file/folder-gone", "the usual folder of scenario files no longer exists"),
     ("file/ignored", "an entry of a scenario folder is not read: a sub-folder, or a .yaml, .yml or .json file"),

@@ -11,7 +11,6 @@ use crate::snapshot::SavedTurn;
 /// Most activations whose counters are kept. A workspace needs one for each list of scenarios of its keys.
 pub const MOST_ACTIVATIONS: usize = 256;
 
-/// The counters of one rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCounter {
     /// Requests that its conditions matched.
@@ -54,7 +53,6 @@ impl RuleCounters {
         self.known.contains(&activation)
     }
 
-    /// The counters of a rule, zero at first.
     pub fn of(&mut self, rule: u64) -> &mut RuleCounter {
         self.by_rule.entry((self.activation, rule)).or_default()
     }
@@ -69,7 +67,6 @@ impl RuleCounters {
         self.steps.get(&(self.activation, story))
     }
 
-    /// Moves a story to a step.
     pub fn set_step(&mut self, story: u64, step: Arc<str>) {
         self.steps.insert((self.activation, story), step);
     }

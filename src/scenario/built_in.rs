@@ -46,12 +46,10 @@ static SHIPPED: [Shipped; 18] = shipped![
 /// What `scenarios new` writes.
 pub const STARTER_TEXT: &str = include_str!("starter.toml");
 
-/// The names of the shipped scenarios, sorted.
 pub fn built_in_names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|shipped| shipped.name)
 }
 
-/// A shipped scenario by its name.
 pub fn built_in(name: &str) -> Option<Arc<Scenario>> {
     let shipped = SHIPPED.iter().find(|shipped| shipped.name == name)?;
     let read = || {

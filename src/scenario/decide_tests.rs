@@ -101,21 +101,6 @@ fn counts_windows_and_stories() {
 }
 
 #[test]
-fn a_story_goes_on_when_its_rule_is_used_up() {
-    let (many, on) = ([""; 7], "[[rule]]\nwhen.step = 'down'\nreply = { status = 203 }\n");
-    let story = |rule: &str| format!("[[rule]]\nwhen.step = 'start'\n{rule}\nnext = 'down'\n{on}");
-    let at_once = story("reply = { status = 201 }");
-    check(&at_once, &many[..3], &["201", "203", "203"]);
-    let after_two = story("times = 2\nreply = { status = 201 }");
-    check(&after_two, &many[..4], &["201", "201", "203", "203"]);
-    let steps = "sequence = [{ reply = { status = 201 } }, { reply = { status = 202 }, times = 2 }]";
-    check(&story(steps), &many[..5], &["201", "202", "202", "203", "203"]);
-    // Counted from the first that was not let through.
-    let third = "[[rule]]\nskip = 1\nevery = 3\nreply = { status = 429 }\n";
-    check(third, &many, &["-", "-", "-", "429", "-", "-", "429"]);
-}
-
-#[test]
 fn chances_follow_the_seed() {
     let rules = rules("[[rule]]\nchance = 0.25\nfault = 'reset'\n");
     let play = |seed: u64| {

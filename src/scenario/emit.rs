@@ -16,20 +16,14 @@ use crate::contract::signature::Tamper;
 /// Most emissions reported as due at a time, so that a large step of the clock is handled in pieces.
 const MOST_AT_A_TIME: usize = 1_000;
 
-/// A checked `[[emit]]`.
 #[derive(Clone, Debug)]
 pub struct Emit {
-    /// The scenario's name.
     pub scenario: Arc<str>,
-    /// The emission's name, or its position as `emit 2`.
     pub label: Arc<str>,
     /// The name, if it has one: what `trigger --emit NAME` means.
     pub name: Option<Arc<str>>,
-    /// Names its counter, as for a rule.
     pub fingerprint: u64,
-    /// The event type.
     pub event: String,
-    /// What sets it off.
     pub trigger: Trigger,
     /// The event's `data`, with templates; the profile's for the type when absent.
     pub data: Option<Map<String, Value>>,
@@ -39,34 +33,24 @@ pub struct Emit {
     pub times: Option<u64>,
     /// From one event to the next, for one trigger.
     pub interval: Duration,
-    /// What happens to the deliveries.
     pub delivery: Delivery,
 }
 
-/// What sets an emission off.
 #[derive(Clone, Debug)]
 pub enum Trigger {
-    /// The scenario's activation.
     Activation,
-    /// Only a command.
     Command,
     /// An answer to a request that looks like this, with this status if one is given.
     Answer {
-        /// What the request must look like.
         when: When,
-        /// The answer's status.
         status: Option<u16>,
     },
-    /// Again and again after activation.
     Every(Duration),
-    /// Once, this long after activation.
     After(Duration),
 }
 
-/// What happens to the deliveries of an emission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// What is falsified.
     pub tamper: Option<Tamper>,
     /// Copies of each delivery in all, 1 to 100.
     pub duplicate: u32,
@@ -177,7 +161,6 @@ pub fn after_answer<'e>(
     emits.into_iter().filter(fires).cloned().collect()
 }
 
-/// The emission of this name, whatever its trigger.
 pub fn emit_named<'e>(emits: impl IntoIterator<Item = &'e Arc<Emit>>, name: &str) -> Option<Arc<Emit>> {
     emits.into_iter().find(|emit| emit.name.as_deref() == Some(name)).cloned()
 }

@@ -18,33 +18,23 @@ use crate::contract::routes::Operation;
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
 use crate::wording::any_of;
 
-/// What a scenario sees of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestView<'a> {
-    /// The operation that the route led to.
     pub operation: Option<Operation>,
-    /// The method.
     pub method: &'a Method,
-    /// The path as it was sent.
     pub path: &'a str,
     /// The query without its question mark.
     pub query: Option<&'a str>,
-    /// The headers.
     pub headers: &'a HeaderMap,
-    /// The body.
     pub body: &'a [u8],
     /// The API key, if it is valid.
     pub key: Option<&'a str>,
-    /// The profile's rules for keys, by which one is shown.
     pub keys: &'a Keys,
 }
 
-/// What a condition looks at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
-    /// The method, in capitals.
     Method,
-    /// The path, without the query.
     Path,
     /// A query parameter, decoded; the last of several.
     Query(Box<str>),
@@ -52,43 +42,29 @@ pub enum Subject {
     Header(HeaderName),
     /// The place in a JSON body that a pointer (RFC 6901) names.
     Body(Box<str>),
-    /// The API key.
     Key,
 }
 
-/// One place of the request with everything that must hold there.
 #[derive(Clone, Debug)]
 pub struct Condition {
-    /// What is looked at.
     pub subject: Subject,
-    /// What must hold, all of it.
     pub tests: Vec<Test>,
 }
 
-/// One test of a value.
 #[derive(Clone, Debug)]
 pub enum Test {
-    /// Is the value.
     Equals(Literal),
     /// Text: holds this part. A JSON list: has this entry. A JSON object: has this key.
     Contains(Literal),
-    /// Begins with this text.
     StartsWith(Box<str>),
-    /// Ends with this text.
     EndsWith(Box<str>),
-    /// Matches the regular expression, anywhere in the text.
     Matches(Regex),
     /// Matches the glob: `*` is any text without a slash, `**` any text, `?` one character.
     Glob(Box<str>, Regex),
-    /// Is one of the values.
     OneOf(Vec<Literal>),
-    /// Is there, or is not.
     Present(bool),
-    /// The tests do not all hold.
     Not(Vec<Test>),
-    /// Is a number less than this one.
     Lt(f64),
-    /// Is a number greater than this one.
     Gt(f64),
 }
 
@@ -100,7 +76,6 @@ pub struct Literal {
 }
 
 impl Literal {
-    /// A literal from its JSON value.
     pub fn new(json: Value) -> Self {
         let text = match &json {
             Value::String(text) => text.as_str().into(),
@@ -114,13 +89,11 @@ impl Literal {
         &self.text
     }
 
-    /// The value as JSON.
     pub fn json(&self) -> &Value {
         &self.json
     }
 }
 
-/// What a request has at a subject.
 #[derive(Clone, Debug)]
 pub(crate) enum Found<'a> {
     Absent,
@@ -140,7 +113,6 @@ impl<'a> Reading<'a> {
         Self { view, body: OnceCell::new(), query: OnceCell::new() }
     }
 
-    /// The body as JSON; `None` if it is not JSON.
     pub(crate) fn body(&self) -> Option<&Value> {
         self.body.get_or_init(|| serde_json::from_slice(self.view.body).ok()).as_ref()
     }
@@ -359,7 +331,6 @@ impl fmt::Display for Test {
 pub struct When {
     /// One of these operations; any request if empty.
     pub operations: Vec<Operation>,
-    /// All of these.
     pub conditions: Vec<Condition>,
 }
 
@@ -384,7 +355,6 @@ impl When {
     }
 }
 
-/// The regular expression that a glob means.
 pub(crate) fn glob_pattern(glob: &str) -> String {
     let mut pattern = String::from("^");
     let mut rest = glob;

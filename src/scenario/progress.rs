@@ -10,33 +10,26 @@ use super::Scenario;
 use super::rule::{FIRST_STEP, Rule};
 use crate::rule_counters::RuleCounters;
 
-/// The progress of a rule that applies a limited number of times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleProgress {
-    /// How often it has applied.
     pub applied: u64,
-    /// How often it applies in all.
     pub turns: u64,
 }
 
 impl RuleProgress {
-    /// How often it would still apply.
     pub fn left(self) -> u64 {
         self.turns.saturating_sub(self.applied)
     }
 }
 
-/// The progress of a story that has an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoryProgress {
-    /// The present step.
     pub step: Arc<str>,
     /// The steps from which no rule leads on.
     pub ends: Vec<Arc<str>>,
 }
 
 impl StoryProgress {
-    /// Whether the end is reached.
     pub fn is_over(&self) -> bool {
         self.ends.contains(&self.step)
     }

@@ -52,7 +52,6 @@ pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
 }
 
 impl Action {
-    /// Whether anything in it has to be rendered.
     pub(super) fn has_templates(&self) -> bool {
         let mut found = false;
         let mut see = |_: &str| found = true;
@@ -69,9 +68,7 @@ impl Action {
 /// other requests on the thread.
 const LARGE: usize = 8 * 1024;
 
-/// An action with templates in it.
 pub trait Templated: Sized {
-    /// Shows every template.
     fn each_template(&self, see: &mut impl FnMut(&str));
 
     /// The action with its templates rendered, and what gave an empty string in place of a value.
@@ -194,7 +191,6 @@ mod tests {
             .map_or_else(|| Ok(action.clone()), |inputs| action.rendered(inputs).map(|(rendered, _)| rendered))
     }
 
-    /// Renders the reply of a rule; shows its message and body, or the problem.
     fn rendered(reply: &str) -> String {
         let (scenario, problems) = check_text("test", &format!("[[rule]]\nreply = {reply}\n"));
         let scenario = scenario.unwrap_or_else(|| panic!("{problems:?}"));

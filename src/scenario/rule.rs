@@ -19,51 +19,36 @@ use crate::wording::counted;
 /// The step at which every story begins.
 pub const FIRST_STEP: &str = "start";
 
-/// A checked rule.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The scenario's name.
     pub scenario: Arc<str>,
-    /// The rule's name, or its position as `rule 2`.
     pub label: Arc<str>,
-    /// Where it begins in the scenario's text; from 1.
     pub line: usize,
     /// Names the rule's counters: the same as long as the scenario's name and the rule's content are the same.
     pub fingerprint: u64,
-    /// Names the counter of the scenario's step.
     pub story: u64,
-    /// What a request must look like.
     pub when: When,
-    /// The step at which the story must be.
     pub step: Option<Arc<str>>,
-    /// Applies from this long after activation.
     pub from: Option<Duration>,
-    /// Applies until this long after activation.
     pub to: Option<Duration>,
-    /// Matching requests let through first.
     pub skip: u64,
     /// How often it applies; without end when absent.
     pub times: Option<u64>,
     /// Applies to each nth matching request after the skipped ones; 1 is each.
     pub every: u64,
-    /// The probability with which it applies; always when absent.
     pub chance: Option<f64>,
     /// Where the story continues once the rule is used up: after `times`, after its sequence, or else at once.
     pub next: Option<NextStep>,
-    /// What it does.
     pub sequence: Sequence,
 }
 
-/// Where a story continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextStep {
-    /// The step.
     pub step: Arc<str>,
     /// The status that the answer must have; any if absent.
     pub status: Option<u16>,
 }
 
-/// What a rule does, request after request. A plain rule is a sequence of one step that stays.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     steps: Vec<Step>,
@@ -71,16 +56,12 @@ pub struct Sequence {
     spelled_out: bool,
 }
 
-/// One step of a sequence.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// How many requests have been decided when the step is over, counted from the sequence's start.
     until: u64,
-    /// How long the answer is held back.
     pub delay: Option<Delay>,
-    /// What happens.
     pub action: Action,
-    /// The same in words.
     description: Arc<str>,
     has_templates: bool,
 }
@@ -92,19 +73,14 @@ impl Step {
     }
 }
 
-/// What follows the last step of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// The rule no longer applies.
     End,
-    /// The last step applies to every further request.
     Stay,
-    /// The sequence begins again.
     Repeat,
 }
 
 impl Sequence {
-    /// One action for every request.
     pub fn always(delay: Option<Delay>, action: Action) -> Self {
         Self { steps: vec![Step::new(1, delay, action)], then: Then::Stay, spelled_out: false }
     }
@@ -119,22 +95,18 @@ impl Sequence {
         Self { steps: steps.collect(), then, spelled_out: true }
     }
 
-    /// The steps.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// What follows the last step.
     pub fn then(&self) -> Then {
         self.then
     }
 
-    /// Requests that it takes to play every step once.
     pub fn length(&self) -> u64 {
         self.steps.last().map_or(0, |step| step.until)
     }
 
-    /// Whether the rule was written with `sequence`.
     pub fn is_spelled_out(&self) -> bool {
         self.spelled_out
     }
@@ -152,22 +124,15 @@ impl Sequence {
     }
 }
 
-/// The decision of a scenario on a request.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// The scenario's name.
     pub scenario: Arc<str>,
-    /// The rule's name, or its position as `rule 2`.
     pub rule: Arc<str>,
     /// How often the rule has applied, this time included.
     pub turn: u64,
-    /// How long the answer is held back.
     pub delay: Option<Duration>,
-    /// What happens.
     pub action: Action,
-    /// The same in words, without the delay.
     pub description: Arc<str>,
-    /// Whether the action has templates to be rendered.
     pub has_templates: bool,
     /// The rule, if its story depends on the answer: [`Rule::settle`] needs its status.
     pub unsettled: Option<Arc<Rule>>,
@@ -180,7 +145,6 @@ impl Decision {
     }
 }
 
-/// Why a rule did not apply.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Refusal {
     /// A condition on the request; the words are made on demand.
@@ -310,7 +274,6 @@ impl Rule {
         }
     }
 
-    /// Why the rule did not apply, in words.
     pub(crate) fn explain(
         &self,
         refusal: &Refusal,
