@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::record::{Aspect, Exchange, Features, Record};
+use super::record::{Aspect, Exchange, Features, Record, shape};
 
 /// Most characters of a text that are shown.
 const SHOWN: usize = 400;
@@ -111,9 +111,7 @@ fn difference_of(
         format!("{title} (number {count})")
     };
     let what = match (plain.get(at), changed.get(at)) {
-        (Some((_, one)), Some((_, other)))
-            if super::shape::shape(&one.title()) == super::shape::shape(&other.title()) =>
-        {
+        (Some((_, one)), Some((_, other))) if shape(&one.title()) == shape(&other.title()) => {
             format!("{} has another body", nth(changed))
         }
         (Some(_), Some(_)) => format!("{} came in place of {}", nth(changed), nth(plain)),
