@@ -124,8 +124,8 @@ fn responses(route: &Route, shape: &ApiShape<'_>) -> Value {
             "headers": response_headers(status, counted, route.stage, shape),
             "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{schema}") } } },
         });
-        if let Some(knob) = assumed {
-            response["x-assumed"] = knob.into();
+        if let Some(setting) = assumed {
+            response["x-assumed"] = setting.into();
         }
         responses.insert(status.to_string(), response);
     };

@@ -194,7 +194,7 @@ mod tests {
                 assert!((fields + 1..=fields + MOST_ADDED).contains(&object.len()), "{pointer} in {grown}");
             }
             let keys: Vec<&String> = grown.as_object().expect("an object").keys().take(4).collect();
-            assert_eq!(keys, ["id", "owner", "checks", "list"], "the order is another knob");
+            assert_eq!(keys, ["id", "owner", "checks", "list"], "the order is another setting");
         }
     }
 

@@ -1,12 +1,12 @@
-//! What a generation is made from: scenarios by name, the lists of active ones, patched knobs.
+//! What a generation is made from: scenarios by name, the lists of active ones, patched settings.
 //!
 //! A change is worked out on a copy of this; `library` builds the next generation from it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::knob_patch::KnobPatches;
 use super::parse::MOST_WEIGHT;
+use super::setting_patch::SettingPatches;
 use super::{Scenario, ScenarioOrigin, built_in, built_in_names};
 use crate::clock::Instant;
 use crate::contract::nearest;
@@ -51,7 +51,7 @@ pub(super) struct Start {
 /// Scenarios by name.
 pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
 
-/// What a generation is made from: the scenarios there are, which are active, and the knobs changed while running.
+/// What a generation is made from: the scenarios there are, which are active, and the settings changed while running.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LibraryContent {
     pub(super) files: ByName,
@@ -61,7 +61,7 @@ pub(super) struct LibraryContent {
     pub(super) global: Activation,
     pub(super) keys: BTreeMap<Arc<str>, Activation>,
     pub(super) activations: u64,
-    pub(super) patches: KnobPatches,
+    pub(super) patches: SettingPatches,
 }
 
 impl LibraryContent {

@@ -13,7 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::content::{Activation, HeldBack, LibraryContent, MOST_ACTIVE, Start};
 use super::effective_config::EffectiveConfig;
 use super::kept_configs::{MOST_NAMED_TEXT, NamedConfigs, RetiredConfigs};
-use super::knob_patch::KnobPatches;
+use super::setting_patch::SettingPatches;
 use super::{Scenario, ScenarioOrigin, parse};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
@@ -29,7 +29,7 @@ pub fn generation_text(number: u64) -> String {
 pub struct Generation {
     /// Counts the swaps, from 1.
     pub number: u64,
-    /// The profile without any scenario, with the knobs that were changed for all keys.
+    /// The profile without any scenario, with the settings that were changed for all keys.
     pub base: Layered,
     made_at: Instant,
     content: LibraryContent,
@@ -39,7 +39,7 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// What is in force for a key: its own list of scenarios if it has one, else the global one, over its own knobs. Cheap: it takes no lock
+    /// What is in force for a key: its own list of scenarios if it has one, else the global one, over its own settings. Cheap: it takes no lock
     /// and copies nothing.
     pub fn config_for(&self, key: Option<&str>) -> &Arc<EffectiveConfig> {
         match key {
@@ -48,12 +48,12 @@ impl Generation {
         }
     }
 
-    /// Whether any key has a list or knobs of its own.
+    /// Whether any key has a list or settings of its own.
     pub fn has_key_configs(&self) -> bool {
         !self.key_configs.is_empty()
     }
 
-    /// What is in force for a request of a key that names its scenarios: these over the key's own knobs. Times count from
+    /// What is in force for a request of a key that names its scenarios: these over the key's own settings. Times count from
     /// this generation's beginning.
     pub fn config_named(&self, key: Option<&str>, names: &[&str]) -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
         let patch = key.and_then(|key| self.content.patches.keys.get(key));
@@ -63,7 +63,7 @@ impl Generation {
         if names.len() > MOST_ACTIVE {
             return Err(too_many(format!("a request may name at most {MOST_ACTIVE} scenarios, found {}", names.len())));
         }
-        // Keys with the same knobs share what is built for them.
+        // Keys with the same settings share what is built for them.
         let combination = (names.join(","), patch.map_or_else(String::new, |patch| patch.text()));
         if let Some(config) = self.named.lock().get(&combination) {
             return Ok(config);
@@ -114,8 +114,8 @@ impl Generation {
         &self.content.keys
     }
 
-    /// The knobs changed while running.
-    pub fn patches(&self) -> &KnobPatches {
+    /// The settings changed while running.
+    pub fn patches(&self) -> &SettingPatches {
         &self.content.patches
     }
 
@@ -249,10 +249,10 @@ impl Library {
             patches.global.over(&self.unpatched)?
         };
         let same_base = Arc::ptr_eq(current.base.profile(), base.profile());
-        // Keys with the same list and the same knobs share what is built for them.
+        // Keys with the same list and the same settings share what is built for them.
         let mut built: HashMap<(Vec<Arc<str>>, String), EffectiveConfig> = HashMap::new();
         let mut config = |key: Option<&Arc<str>>| -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
-            let own = |patches: &KnobPatches| key.and_then(|key| patches.keys.get(key)).cloned();
+            let own = |patches: &SettingPatches| key.and_then(|key| patches.keys.get(key)).cloned();
             let (patch, old_patch) = (own(patches), own(old_patches));
             let activation = key.and_then(|key| content.keys.get(key)).unwrap_or(&content.global);
             let active = content.resolve_listed(activation).map_err(still_active)?;

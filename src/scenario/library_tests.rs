@@ -148,8 +148,8 @@ fn what_is_kept_of_deleted_files_counts_against_the_weight_of_all() {
 #[test]
 fn a_scenario_that_clashes_with_others_is_held_back_alone() {
     let library = Library::new(Layered::default());
-    let knobs = |lines: &str| format!("[profile]\n{lines}\n");
-    let header = |name: &str, value: &str| knobs(&format!("rate_limit.header_names.{name} = '{value}'"));
+    let settings = |lines: &str| format!("[profile]\n{lines}\n");
+    let header = |name: &str, value: &str| settings(&format!("rate_limit.header_names.{name} = '{value}'"));
     let (good, other) = (header("limit", "x-limit"), header("remaining", "x-b"));
     replace(&library, vec![file("a", &good), file("b", &other), file("c", &reply(201))], NOW);
     library.activate(None, &["a", "b"], NOW).expect("they fit");
@@ -282,7 +282,7 @@ fn inline_comes_before_files_before_shipped() {
 }
 
 #[test]
-fn knobs_of_scenarios_lie_over_the_base() {
+fn settings_of_scenarios_lie_over_the_base() {
     let base = Layered::default().with_assignment("rate_limit.window=5s", "--set").expect("valid");
     let library = Library::new(base);
     library.put_inline("few", "[profile]\nrate_limit.requests = 3\n", NOW).expect("valid");

@@ -3,7 +3,7 @@
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
 //! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active, as one generation: `content` is what it
-//! is made from, `files` adds files to it, `changes` is what a reload reports, `knob_patch` holds settings changed while running,
+//! is made from, `files` adds files to it, `changes` is what a reload reports, `setting_patch` holds settings changed while running,
 //! `overrides` what single keys have of their own), `progress` (how far rules and stories are), `watch` (files on disk) with
 //! `reports` (what the system says about them).
 
@@ -16,7 +16,6 @@ mod effective_config;
 mod emit;
 mod files;
 mod kept_configs;
-mod knob_patch;
 mod library;
 mod matcher;
 mod merge;
@@ -28,6 +27,7 @@ mod render;
 mod reports;
 mod rule;
 mod schema;
+mod setting_patch;
 mod watch;
 
 use std::path::PathBuf;
@@ -44,7 +44,6 @@ pub use decide::RuleSet;
 pub(crate) use decide::RuleTrace;
 pub use effective_config::EffectiveConfig;
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
-pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
 pub use library::{Generation, Library, generation_text};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
 pub use overrides::{Restored, RestoredKey, RestoredWhole};
@@ -54,6 +53,7 @@ pub use reference::language_markdown;
 pub use render::{Inputs, Templated, request_facts};
 pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, Then};
 pub use schema::schema;
+pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
 pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
 /// Limits, for the page `docs/limits.md`.
@@ -65,11 +65,11 @@ pub(crate) mod limits {
         MOST_NAMED as NAMED, MOST_NAMED_TEXT as NAMED_BYTES, MOST_RETIRED as RETIRED,
         MOST_RETIRED_BYTES as RETIRED_BYTES,
     };
-    pub(crate) use super::knob_patch::{
+    pub(crate) use super::parse::MOST_WEIGHT as WEIGHT;
+    pub(crate) use super::setting_patch::{
         MOST_BYTES as SETTING_BYTES, MOST_BYTES_IN_ALL as SETTING_BYTES_IN_ALL, MOST_ENTRIES as SETTING_ENTRIES,
         MOST_KEYS as SETTING_KEYS,
     };
-    pub(crate) use super::parse::MOST_WEIGHT as WEIGHT;
     pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
 }
 
@@ -91,7 +91,7 @@ pub struct Scenario {
     pub text: Arc<str>,
     /// Where the text comes from.
     pub origin: ScenarioOrigin,
-    /// Knobs in force while it is active.
+    /// Settings in force while it is active.
     pub overlay: Option<Overlay>,
     /// State put in place at activation.
     pub given: Given,
@@ -124,7 +124,7 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// Puts the scenario's knobs on top of a profile in the making.
+    /// Puts the scenario's settings on top of a profile in the making.
     pub fn add_to(&self, draft: &mut Draft) {
         draft.settings(&self.settings, &self.source);
     }

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 
 use super::ScenarioOrigin;
 use super::content::{Activation, LibraryContent, Start};
-use super::knob_patch::{KnobPatch, KnobPatches};
 use super::library::Library;
 use super::parse::parse_scenario;
+use super::setting_patch::{SettingPatch, SettingPatches};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::profile::Layered;
@@ -33,8 +33,8 @@ pub struct RestoredKey {
     pub name: Arc<str>,
     /// Its own list of scenarios, if it has one, and how long that has been active.
     pub active: Option<(Vec<String>, Duration)>,
-    /// Knobs changed for it.
-    pub knobs: KnobPatch,
+    /// Settings changed for it.
+    pub knobs: SettingPatch,
 }
 
 /// What concerns all keys.
@@ -46,13 +46,13 @@ pub struct RestoredWhole {
     pub active: Vec<String>,
     /// How long they have been active.
     pub active_for: Duration,
-    /// Knobs changed for all keys.
-    pub knobs: KnobPatch,
+    /// Settings changed for all keys.
+    pub knobs: SettingPatch,
 }
 
 impl Library {
-    /// Changes knobs for all keys, or for the workspace of one; `null` takes a change back. Refused whole, with every reason,
-    /// if a knob is unknown or a value wrong, also for a scenario that is active.
+    /// Changes settings for all keys, or for the workspace of one; `null` takes a change back. Refused whole, with every reason,
+    /// if a setting is unknown or a value wrong, also for a scenario that is active.
     pub fn patch_profile(
         &self,
         key: Option<&str>,
@@ -61,7 +61,7 @@ impl Library {
     ) -> Result<u64, Vec<Diagnostic>> {
         self.change(now, |content, _| {
             let known = key.map_or(Some(&content.patches.global), |key| content.patches.keys.get(key));
-            let patch = known.map_or_else(KnobPatch::default, |known| KnobPatch::clone(known)).with(changes)?;
+            let patch = known.map_or_else(SettingPatch::default, |known| SettingPatch::clone(known)).with(changes)?;
             content.patches.set(key, patch);
             if key.is_none() {
                 inline_still_valid(content, &self.unpatched)?;
@@ -70,7 +70,7 @@ impl Library {
         })
     }
 
-    /// Takes back what a key has of its own: its list of scenarios and its changed knobs.
+    /// Takes back what a key has of its own: its list of scenarios and its changed settings.
     pub fn forget_key(&self, key: &str, now: Instant) -> u64 {
         let changed = self.change(now, |content, _| {
             content.keys.remove(key);
@@ -93,7 +93,7 @@ impl Library {
         self.change(now, |content, now| {
             content.inline.clone_from(&start.inline);
             content.keys.clear();
-            content.patches = KnobPatches::default();
+            content.patches = SettingPatches::default();
             content.activations += 1;
             content.global = Activation { names: start.active.clone(), at: now, serial: content.activations };
             Ok(())

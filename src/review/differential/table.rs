@@ -153,7 +153,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::profile::{KNOBS, Layered};
+    use crate::profile::{Layered, SETTINGS};
 
     fn with(settings: &[&str]) -> Layered {
         settings.iter().fold(Layered::default(), |layered, setting| {
@@ -186,10 +186,10 @@ mod tests {
             .flat_map(UnpromisedChange::settings)
             .map(|setting| setting.split('=').next().expect("a path"))
             .map(|path| {
-                KNOBS.iter().find(|setting| path.starts_with(setting.path)).map_or(path, |setting| setting.path)
+                SETTINGS.iter().find(|setting| path.starts_with(setting.path)).map_or(path, |setting| setting.path)
             })
             .collect();
-        for setting in KNOBS.iter().filter(|setting| hostile.source(setting.path) == "preset hostile") {
+        for setting in SETTINGS.iter().filter(|setting| hostile.source(setting.path) == "preset hostile") {
             // Order by chance, and details of errors, which are one of the fields that nobody knows.
             let other = ["webhooks.scatter", "errors.details"].contains(&setting.path);
             assert!(covered.contains(setting.path) != other, "{}", setting.path);

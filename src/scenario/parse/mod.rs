@@ -26,8 +26,8 @@ use crate::diagnostic::Diagnostic;
 use crate::profile::{Draft, Layered, Profile};
 use reader::{Problems, shown};
 
-/// Most entries of a `[profile]`, all levels together; there are far fewer knobs.
-const MOST_KNOBS: usize = 2_000;
+/// Most entries of a `[profile]`, all levels together; there are far fewer settings.
+const MOST_SETTINGS: usize = 2_000;
 /// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
 /// hundred times as much as their text.
 pub(crate) const MOST_WEIGHT: usize = 64 * 1024 * 1024;
@@ -156,8 +156,8 @@ impl Parser<'_> {
     fn overlay(&mut self, name: &str, base: &Layered, file: &DeTable<'_>) -> Option<Overlay> {
         let value = file.get("profile")?;
         let table = self.problems.any_table("profile", "a table of settings", value)?;
-        if count(table) > MOST_KNOBS {
-            let message = format!("`[profile]` has more than {MOST_KNOBS} entries");
+        if count(table) > MOST_SETTINGS {
+            let message = format!("`[profile]` has more than {MOST_SETTINGS} entries");
             let hint = "set only what the story needs";
             return self.problems.refuse("scenario/too-many", value.span(), message, hint);
         }

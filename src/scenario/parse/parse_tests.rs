@@ -27,7 +27,7 @@ const STATUS: &str = "when = { operation = \"system.status\" }\n";
 fn the_whole_language_is_read() {
     let scenario = valid(include_str!("whole.toml"));
     assert_eq!((scenario.rules.len(), scenario.emits.len(), scenario.given.subscriptions.len()), (6, 2, 1));
-    let overlay = scenario.overlay.as_ref().expect("there are knobs");
+    let overlay = scenario.overlay.as_ref().expect("there are settings");
     let layered = Layered::default().with(|draft| overlay.add_to(draft)).expect("they fit");
     assert_eq!((layered.profile().rate_limit.requests, layered.source("rate_limit.requests")), (3, "scenario test"));
     assert!(matches!(scenario.rules[4].sequence.steps()[0].action, Action::Fault(Fault::Stall { bytes: 10, .. })));
