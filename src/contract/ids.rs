@@ -29,7 +29,6 @@ pub enum IdKind {
 }
 
 impl IdKind {
-    /// The prefix with its underscore.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Subscription => "sub_",

@@ -39,9 +39,7 @@ pub enum OauthErrorShape {
 /// Why no token was issued (RFC 6749 §5.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OauthProblem {
-    /// The RFC's code: `invalid_request`, `invalid_client` or `unsupported_grant_type`.
     pub code: &'static str,
-    /// What is wrong, for people.
     pub text: &'static str,
 }
 

@@ -13,7 +13,6 @@ use crate::contract::rules::Unknown;
 use crate::contract::webhook_url::LONGEST_URL;
 use crate::contract::{VERSION, openapi_preview};
 
-/// The document under these settings.
 pub fn document(shape: &ApiShape<'_>) -> Value {
     let mut paths = Map::new();
     for route in ROUTES.iter().filter(|route| route.stage == Stage::Open || shape.preview.enabled) {

@@ -110,7 +110,6 @@ fn label(fields: &Map<String, Value>, name: &str) -> Result<Option<Option<String
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub limit: usize,
-    /// Where the previous page ended.
     pub cursor: Option<String>,
 }
 

@@ -32,13 +32,11 @@ const TAKEN: [&str; 17] = [
 const MOST_COPIES: u32 = 100;
 /// The fields of a subscription that the contract publishes.
 const SUBSCRIPTION_FIELDS: [&str; 5] = ["id", "url", "events", "status", "created_at"];
-/// The fields of an error.
 const ERROR_FIELDS: [&str; 4] = ["code", "message", "request_id", "details"];
 
 /// What is wrong with a profile: a rule that it breaks.
 #[derive(Debug)]
 pub(super) struct Broken {
-    /// The settings that the rule is about.
     pub(super) settings: &'static [&'static str],
     /// In words; the setting is named by the caller.
     pub(super) message: String,
@@ -49,7 +47,6 @@ const REQUEST_HEADER: &str = "ids.request_header";
 const TEST_PREFIX: &str = "keys.test_prefix";
 const LIVE_PREFIX: &str = "keys.live_prefix";
 
-/// Everything that is wrong.
 pub(super) fn check(profile: &Profile) -> Vec<Broken> {
     let mut found = Vec::new();
     check_headers(profile, &mut found);

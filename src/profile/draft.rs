@@ -37,11 +37,9 @@ pub struct Draft {
     table: Table,
     sources: Sources,
     assignments: Vec<Assignment>,
-    /// What could not even be read.
     problems: Vec<ProfileProblem>,
 }
 
-/// One setting as it was merged.
 #[derive(Clone, Debug)]
 struct Assignment {
     setting: &'static Setting,
@@ -55,7 +53,6 @@ struct Assignment {
 }
 
 impl Draft {
-    /// This profile with nothing on top.
     pub fn of(base: &Layered) -> Self {
         let (table, sources) = (base.table().clone(), base.sources().clone());
         Self { base: base.clone(), table, sources, assignments: Vec::new(), problems: Vec::new() }
@@ -93,7 +90,6 @@ impl Draft {
         settings
     }
 
-    /// Adds settings that were read before.
     pub fn settings(&mut self, settings: &OverlaySettings, source: &str) {
         let source: Arc<str> = Arc::from(source);
         for (setting, value, span) in &settings.0 {
@@ -102,7 +98,6 @@ impl Draft {
         }
     }
 
-    /// Adds the settings of a preset.
     pub fn preset(&mut self, name: &str) {
         match Preset::find(name) {
             Ok(preset) => self.text(preset.text, &format!("preset {}", preset.name)),

@@ -91,7 +91,6 @@ fn a_schedule_without_a_preset_is_kept() {
     assert_eq!(set(&["webhooks.retry.jitter=0.1"]).0, "standard");
 }
 
-/// What comes of these assignments, together.
 fn together(assignments: &[&str]) -> Result<Layered, Vec<ProfileProblem>> {
     Layered::default().with(|draft| {
         for assignment in assignments {

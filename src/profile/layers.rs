@@ -55,12 +55,10 @@ impl Layered {
         Self { profile: Arc::new(profile), table: Arc::new(table), sources }
     }
 
-    /// The typed profile.
     pub fn profile(&self) -> &Arc<Profile> {
         &self.profile
     }
 
-    /// The raw values, whole.
     pub(crate) fn table(&self) -> &Table {
         &self.table
     }
@@ -78,13 +76,10 @@ impl Layered {
 /// A setting that could not be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileProblem {
-    /// Stable code: `profile/syntax`, `profile/unknown-knob` or `profile/bad-value`.
     pub code: &'static str,
     /// Byte range in the text that was read; empty at 0 for a single assignment.
     pub span: Range<usize>,
-    /// What is wrong, without a final period.
     pub message: String,
-    /// What to do.
     pub hint: String,
     /// Where the setting comes from, as listings name it.
     pub source: Arc<str>,

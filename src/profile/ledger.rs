@@ -10,20 +10,15 @@ use super::layers::Layered;
 use super::paths;
 use super::table::SETTINGS;
 
-/// One row of the ledger.
 #[derive(Clone, Debug, Serialize)]
 pub struct LedgerRow {
     #[serde(rename = "knob")]
     pub setting: &'static str,
-    /// What the contract says.
     pub contract: &'static str,
     /// What is assumed, in words.
     pub assumed: &'static str,
-    /// What may be set.
     pub values: String,
-    /// The built-in value.
     pub default: serde_json::Value,
-    /// The value in force.
     pub value: serde_json::Value,
     /// Where the value in force comes from: `default`, a preset, a file's name, `--set`, or a scenario.
     pub source: String,

@@ -28,7 +28,6 @@ pub(super) fn locate(path: &str) -> Result<(&'static Setting, Vec<String>), Prof
     }
 }
 
-/// Splits `a.b."c.d"` as TOML does.
 fn dotted(path: &str) -> Option<Vec<String>> {
     if path.is_empty() || path.contains(['\n', '\r', '#']) {
         return None;
@@ -119,7 +118,6 @@ fn unknown(path: &str) -> (String, String) {
     (format!("unknown setting `{}`", path.escape_debug()), hint)
 }
 
-/// The settings of a group.
 fn below(group: &str) -> impl Iterator<Item = &'static str> {
     SETTINGS
         .iter()
@@ -144,7 +142,6 @@ pub(super) fn put(table: &mut Table, setting: &Setting, value: Value, merge: boo
     }
 }
 
-/// The value at a dotted path.
 pub(super) fn value_at<'t>(table: &'t Table, path: &str) -> Option<&'t Value> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     match (table.get(first)?, rest) {
@@ -171,7 +168,6 @@ pub(super) fn leaf_paths(table: &Table, above: &str, leaves: &mut Vec<String>) {
     }
 }
 
-/// A parsed value without its spans.
 pub(super) fn without_spans(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::String(text.to_string()),

@@ -4,12 +4,9 @@
 use super::layers::ProfileProblem;
 use crate::contract::nearest;
 
-/// A profile with a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// What it is called, as in `--profile hostile`.
     pub name: &'static str,
-    /// The settings that it sets, as TOML.
     pub text: &'static str,
 }
 
@@ -21,7 +18,6 @@ pub const PRESETS: [Preset; 3] = [
 ];
 
 impl Preset {
-    /// The preset of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
     }
@@ -48,7 +44,6 @@ fn unknown(name: &str) -> ProfileProblem {
 mod tests {
     use crate::profile::{Layered, SETTINGS};
 
-    /// The settings that a preset sets.
     fn set_by(name: &str) -> Vec<&'static str> {
         let layered = Layered::default().with(|draft| draft.preset(name)).expect("the preset is valid");
         let source = format!("preset {name}");

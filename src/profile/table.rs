@@ -3,11 +3,9 @@
 /// One thing the contract leaves open and the value the emulator gives it.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Path in the profile, such as `rate_limit.window`.
     pub path: &'static str,
     /// What the contract says; "not shown" where it says nothing.
     pub contract: &'static str,
-    /// What the emulator assumes, in words.
     pub assumed: &'static str,
     /// What may be set, as it is typed in TOML; empty where the type shows it (`schema`).
     pub(super) values: &'static str,

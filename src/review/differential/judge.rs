@@ -10,7 +10,6 @@ const SHOWN: usize = 400;
 /// The first request that differs from the plain run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What is different, in words.
     pub what: String,
     /// The request of the plain run; `None` if the changed run has an additional one.
     pub plain: Option<String>,
@@ -18,10 +17,8 @@ pub struct Difference {
     pub changed: Option<String>,
 }
 
-/// Something changed that the client saw.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sight {
-    /// What it is, with its id.
     pub what: String,
     /// The answer or the event; of a long one the beginning.
     pub text: String,

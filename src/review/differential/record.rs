@@ -8,30 +8,24 @@ use serde_json::Value;
 
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// Oldest first.
     pub exchanges: Vec<Exchange>,
     /// Those that were attempted, in the order in which they were made.
     pub delivered: Vec<Delivered>,
-    /// Whether a clock was frozen.
     pub frozen: bool,
 }
 
-/// A request and its answer.
 #[derive(Clone, Debug, Default)]
 pub struct Exchange {
     pub id: String,
-    /// Whose: a key, or nobody's.
     pub key: Option<String>,
     pub method: String,
     pub target: String,
     pub body: String,
-    /// 0 for a broken connection.
     pub status: u16,
     pub headers: Vec<String>,
     pub answer: String,
 }
 
-/// A delivery that was attempted.
 #[derive(Clone, Debug, Default)]
 pub struct Delivered {
     pub id: String,
@@ -40,28 +34,19 @@ pub struct Delivered {
     pub subscription: String,
     /// When it was first attempted, in a form that sorts by time.
     pub first_at: String,
-    /// The event as it was sent.
     pub body: String,
 }
 
-/// Where a change shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aspect {
-    /// In `error.message`.
     Message,
-    /// In `error.code`.
     Code,
     /// In the names and order of the keys of objects.
     Keys,
-    /// In names of headers.
     Header,
-    /// In what follows the prefix of an id.
     Id,
-    /// In the fraction of a timestamp.
     Time,
-    /// In the status.
     Status,
-    /// In how often an event comes.
     Copies,
     /// In the order of events.
     Order,
@@ -71,7 +56,6 @@ pub enum Aspect {
 pub(super) type Features = BTreeSet<String>;
 
 impl Exchange {
-    /// The request in a few words.
     pub(super) fn title(&self) -> String {
         format!("{} {}", self.method, self.target)
     }
@@ -159,27 +143,21 @@ fn add_keys(value: &Value, found: &mut Features) {
     }
 }
 
-/// The prefixes of ids.
 const PREFIXES: [&str; 7] = ["sub_", "evt_", "req_", "wf_", "ref_", "usr_", "dlv_"];
 /// Words of at least this many characters with a digit in them count as random, and numbers of at least `LONG_NUMBER` as ports or
 /// times.
 const LONG_WORD: usize = 16;
 const LONG_NUMBER: usize = 4;
 
-/// A piece of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece<'t> {
-    /// An id: its prefix, and what follows.
     Id(&'static str, &'t str),
-    /// A timestamp.
     Time(&'t str),
     /// A word drawn by chance, or a large number.
     Drawn,
-    /// Anything else.
     Plain(&'t str),
 }
 
-/// A text in pieces.
 fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {

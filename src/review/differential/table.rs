@@ -7,11 +7,8 @@ use super::record::Aspect;
 /// One thing that the contract does not promise, changed.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct UnpromisedChange {
-    /// A stable name.
     pub name: &'static str,
-    /// What is different.
     pub changes: &'static str,
-    /// What the contract says about it.
     pub clause: &'static str,
     /// How to make a command that saw nothing of it exercise it.
     pub exercise: &'static str,
@@ -26,17 +23,13 @@ pub struct UnpromisedChange {
     pub parts: &'static [Part],
 }
 
-/// A part of a change.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Part {
-    /// Which part.
     pub name: &'static str,
-    /// The settings.
     pub settings: &'static [&'static str],
 }
 
 impl UnpromisedChange {
-    /// The settings of the whole change.
     pub fn settings(&self) -> Vec<&'static str> {
         let parts = || self.parts.iter().flat_map(|part| part.settings);
         if self.whole.is_empty() { parts().copied().collect() } else { self.whole.to_vec() }
