@@ -113,7 +113,9 @@ pub(super) enum Form {
     Tokens,
     /// `t=<timestamp>,v1=<signature>`, more `v1=` parts allowed.
     Parts,
-    One { prefix: Cow<'static, str> },
+    One {
+        prefix: Cow<'static, str>,
+    },
 }
 
 impl Scheme {
