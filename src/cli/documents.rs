@@ -68,7 +68,7 @@ pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
     }
     let mut rows = ledger(&load_profile(args.profile.profile.as_deref(), &args.profile.set)?);
     for row in &mut rows {
-        Redactor::default().setting(row.knob, &mut row.value);
+        Redactor::default().setting(row.setting, &mut row.value);
     }
     let ledger = List { data: rows };
     Ok(show_list(args.json, &ledger, || ledger.data.iter().map(paragraph).collect()))
@@ -79,7 +79,7 @@ fn paragraph(row: &LedgerRow) -> String {
     let from = if row.source == "default" { String::new() } else { format!("   (from {})", row.source) };
     format!(
         "{} = {}{from}\n    contract: {}\n    assumed:  {}\n    may be:   {}\n",
-        row.knob, row.value, row.contract, row.assumed, row.values
+        row.setting, row.value, row.contract, row.assumed, row.values
     )
 }
 

@@ -17,27 +17,18 @@ use crate::contract::variation::Variation;
 /// The settings that decide what a client may meet.
 #[derive(Clone, Copy, Debug)]
 pub struct ApiShape<'p> {
-    /// The error envelope.
     pub errors: &'p Errors,
-    /// How strictly requests are read.
     pub validation: &'p Validation,
-    /// The quota's headers.
     pub rate_limit: &'p RateLimit,
-    /// The form of ids.
     pub ids: &'p Ids,
     /// What a JSON body may be like beyond its published fields.
     pub variation: &'p Variation,
     /// Name of the response field with a generated secret.
     pub secret_field: &'p str,
-    /// The event types there are.
     pub events: &'p Events,
-    /// Whether `http` URLs may be subscribed.
     pub allow_http: bool,
-    /// The body of `GET /v1/hello`.
     pub hello: &'p Map<String, Value>,
-    /// The announced endpoints.
     pub preview: &'p Preview,
-    /// The token endpoint.
     pub oauth: &'p Oauth,
 }
 

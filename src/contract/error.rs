@@ -44,7 +44,6 @@ named! {
 }
 
 impl ErrorKind {
-    /// Status and message of the kind.
     const fn row(self) -> (u16, &'static str) {
         match self {
             Self::Unauthorized => (401, "the Bearer token is missing or invalid"),
@@ -92,7 +91,6 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// The `code` sent for `kind`.
     pub fn code(&self, kind: ErrorKind) -> &str {
         self.codes.get(&kind).map_or(kind.name(), String::as_str)
     }
@@ -136,7 +134,6 @@ impl From<MalformedStatus> for u16 {
     }
 }
 
-/// One field that failed validation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FieldProblem {
     /// The field: a body field, a query parameter, `body` or `Content-Type`; list entries as `events[1]`.
@@ -146,7 +143,6 @@ pub struct FieldProblem {
 }
 
 impl FieldProblem {
-    /// A problem of `field`.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { field: field.into(), reason: reason.into() }
     }
@@ -155,13 +151,10 @@ impl FieldProblem {
 /// An error as it is sent, before it has a request id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// What went wrong.
     pub kind: ErrorKind,
     /// The status; the kind's own unless a setting gives another.
     pub status: u16,
-    /// Text for people.
     pub message: String,
-    /// The fields at fault, for a 422.
     pub problems: Vec<FieldProblem>,
 }
 

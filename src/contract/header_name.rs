@@ -21,12 +21,10 @@ pub struct HeaderNameText {
 }
 
 impl HeaderNameText {
-    /// The name as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The name as hyper takes it.
     pub fn name(&self) -> &HeaderName {
         &self.name
     }

@@ -29,7 +29,6 @@ pub enum IdKind {
 }
 
 impl IdKind {
-    /// The prefix with its underscore.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::Subscription => "sub_",
@@ -69,6 +68,8 @@ pub enum IdStyle {
     Longest,
 }
 
+/// The characters of the style `ulid`.
+const CROCKFORD: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// The characters of the style `longest`.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
 
@@ -76,8 +77,8 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 pub fn make_id(kind: IdKind, style: IdStyle, unix_millis: u64, serial: u64, random: &mut impl Rng) -> String {
     // The exact capacity, so that the bytes can be taken over without a copy.
     let length = match style {
-        IdStyle::Ulid => ulid::ULID_LEN,
-        IdStyle::Uuid => uuid::fmt::Hyphenated::LENGTH,
+        IdStyle::Ulid => 26,
+        IdStyle::Uuid => 36,
         IdStyle::Counter => 8,
         IdStyle::Longest => 64,
     };
@@ -87,15 +88,26 @@ pub fn make_id(kind: IdKind, style: IdStyle, unix_millis: u64, serial: u64, rand
     let bits = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
     match style {
         IdStyle::Ulid => {
-            let mut buffer = [0; ulid::ULID_LEN];
-            let text = ulid::Ulid::from_parts(unix_millis, bits).array_to_str(&mut buffer);
-            text.make_ascii_lowercase();
-            id.push_str(text);
+            let ulid = u128::from(unix_millis) << 80 | bits & ((1 << 80) - 1);
+            id.extend(
+                (0..26)
+                    .rev()
+                    .map(|place| char::from(CROCKFORD[usize::from((ulid >> (5 * place)).to_le_bytes()[0] & 31)])),
+            );
         }
         IdStyle::Uuid => {
-            let uuid = uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid();
-            let mut buffer = uuid::Uuid::encode_buffer();
-            id.push_str(uuid.hyphenated().encode_lower(&mut buffer));
+            // Version 4 of RFC 9562: four bits of version and two of variant in place of random ones.
+            let bits = bits & !(0xf << 76 | 0b11 << 62) | 4 << 76 | 0b10 << 62;
+            let (high, low) = (bits >> 64, bits & u128::from(u64::MAX));
+            let _ = write!(
+                id,
+                "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+                high >> 32,
+                high >> 16 & 0xffff,
+                high & 0xffff,
+                low >> 48,
+                low & 0xffff_ffff_ffff
+            );
         }
         IdStyle::Longest => {
             let spread = Sha512::digest(bits.to_be_bytes());

@@ -51,47 +51,34 @@ pub enum KeyMode {
 /// What decides whether a key is valid.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRules<'p> {
-    /// Whose keys are valid.
     pub environment: Environment,
-    /// How they are judged.
     pub keys: &'p Keys,
 }
 
 named! {
-    /// Why a request's key was refused.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
     pub enum KeyRefusal {
-        /// No `Authorization` header.
         #[error("the Authorization header is missing; send `Authorization: Bearer <API_KEY>`")]
         Missing = "missing",
-        /// More than one `Authorization` header.
         #[error("there is more than one Authorization header")]
         Doubled = "doubled",
-        /// A scheme other than `Bearer`.
         #[error("the Authorization scheme is not Bearer")]
         OtherScheme = "other_scheme",
-        /// `Bearer` without a token.
         #[error("the Bearer token is empty")]
         Empty = "empty",
         /// Characters that no key has, or nothing after the prefix.
         #[error("the Bearer token is malformed: after its prefix come one or more of A-Z a-z 0-9 _ -")]
         Malformed = "malformed",
-        /// Longer than any key.
         #[error("the Bearer token is malformed: it is longer than 256 characters")]
         TooLong = "too_long",
-        /// A live key in the sandbox.
         #[error("the Bearer token is a live key, and the sandbox takes test keys")]
         LiveKey = "live_key",
-        /// A test key in production.
         #[error("the Bearer token is a test key, and production takes live keys")]
         TestKey = "test_key",
-        /// Neither prefix.
         #[error("the Bearer token does not have the prefix of an API key")]
         UnknownPrefix = "unknown_prefix",
-        /// Not among the listed keys.
         #[error("the Bearer token is not a known API key")]
         NotListed = "not_listed",
-        /// An access token whose time is over.
         #[error("the Bearer token has expired")]
         Expired = "expired",
     }

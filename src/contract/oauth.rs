@@ -3,7 +3,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::form_urlencoded;
@@ -37,43 +38,26 @@ pub enum OauthErrorShape {
 
 /// Why no token was issued (RFC 6749 §5.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OauthProblem {
-    /// 400 `invalid_request`: a parameter is missing, doubled or malformed.
-    Request(String),
-    /// 401 `invalid_client`: the client's secret is not a valid key.
-    Client(String),
-    /// 400 `unsupported_grant_type`.
-    GrantType,
+pub struct OauthProblem {
+    pub code: &'static str,
+    pub text: &'static str,
 }
 
 impl OauthProblem {
-    /// The RFC's code.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::Request(_) => "invalid_request",
-            Self::Client(_) => "invalid_client",
-            Self::GrantType => "unsupported_grant_type",
-        }
-    }
-
-    /// What is wrong, for people.
-    pub fn text(&self) -> &str {
-        match self {
-            Self::Request(text) | Self::Client(text) => text,
-            Self::GrantType => "grant_type: only client_credentials is supported",
-        }
+    const fn client(text: &'static str) -> Self {
+        Self { code: "invalid_client", text }
     }
 
     /// The problem as an error of the API: 401 for the client, 422 for the rest.
     pub fn error(&self) -> Error {
-        let kind = if matches!(self, Self::Client(_)) { ErrorKind::Unauthorized } else { ErrorKind::ValidationError };
-        Error::new(kind, self.text())
+        let is_client = self.code == "invalid_client";
+        Error::new(if is_client { ErrorKind::Unauthorized } else { ErrorKind::ValidationError }, self.text)
     }
 
     /// The status, and the body in the form of the RFC; `None` where the shape is the API's own envelope.
     pub fn body(&self, shape: OauthErrorShape) -> Option<(u16, Value)> {
-        let status = if matches!(self, Self::Client(_)) { 401 } else { 400 };
-        let body = json!({ "error": self.code(), "error_description": self.text() });
+        let status = if self.code == "invalid_client" { 401 } else { 400 };
+        let body = json!({ "error": self.code, "error_description": self.text });
         (shape == OauthErrorShape::Rfc6749).then_some((status, body))
     }
 }
@@ -85,35 +69,36 @@ pub fn parse_token_request(
     validation: &Validation,
     keys: KeyRules<'_>,
 ) -> Result<String, OauthProblem> {
-    let wrong = |text: &str| Err(OauthProblem::Request(text.to_owned()));
+    let wrong = |text| Err(OauthProblem { code: "invalid_request", text });
     if validation.content_type == ContentTypeRule::Require && !is_form(headers) {
         return wrong("Content-Type: must be application/x-www-form-urlencoded");
     }
     let (mut grant, mut secret) = (None, None);
     for (name, value) in form_urlencoded::parse(body) {
-        let place = match &*name {
-            "grant_type" => &mut grant,
-            "client_secret" => &mut secret,
-            _ => continue,
-        };
-        if place.replace(value.into_owned()).is_some() {
-            return wrong(if name == "grant_type" { "grant_type: sent twice" } else { "client_secret: sent twice" });
+        match &*name {
+            "grant_type" if grant.is_some() => return wrong("grant_type: sent twice"),
+            "client_secret" if secret.is_some() => return wrong("client_secret: sent twice"),
+            "grant_type" => grant = Some(value),
+            "client_secret" => secret = Some(value.into_owned()),
+            _ => {}
         }
     }
-    let basic = basic_secret(headers)?;
-    let key = match (secret, basic) {
+    let key = match (secret, basic_secret(headers)?) {
         (Some(_), Some(_)) => return wrong("client_secret: sent in the body and by HTTP Basic"),
-        (Some(key), None) | (None, Some(key)) => key,
-        (None, None) => return Err(OauthProblem::Client("client_secret: missing; send an API key".to_owned())),
+        (None, None) => return Err(OauthProblem::client("client_secret: missing; send an API key")),
+        (key, basic) => key.or(basic).unwrap_or_default(),
     };
     match grant.as_deref() {
         None => return wrong("grant_type: is required"),
         Some("client_credentials") => {}
-        Some(_) => return Err(OauthProblem::GrantType),
+        Some(_) => {
+            let text = "grant_type: only client_credentials is supported";
+            return Err(OauthProblem { code: "unsupported_grant_type", text });
+        }
     }
-    let fits = key.len() <= LONGEST_KEY && !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
-    if !fits || judge(&key, keys).is_err() {
-        return Err(OauthProblem::Client("client_secret: is not a valid API key".to_owned()));
+    let is_text = key.len() <= LONGEST_KEY && !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_text || judge(&key, keys).is_err() {
+        return Err(OauthProblem::client("client_secret: is not a valid API key"));
     }
     Ok(key)
 }
@@ -127,28 +112,23 @@ fn is_form(headers: &HeaderMap) -> bool {
 
 /// The password of HTTP Basic, form-decoded as the RFC requires (§2.3.1).
 fn basic_secret(headers: &HeaderMap) -> Result<Option<String>, OauthProblem> {
+    fn decoded(value: &HeaderValue) -> Option<String> {
+        let (scheme, text) = value.to_str().ok()?.split_once(' ')?;
+        let text = STANDARD.decode(text.trim()).ok().filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+        let secret = std::str::from_utf8(&text).ok()?.split_once(':')?.1.replace('+', " ");
+        Some(percent_decode_str(&secret).decode_utf8().ok()?.into_owned())
+    }
     let mut values = headers.get_all(AUTHORIZATION).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    let refused = || OauthProblem::Client("Authorization: must be one HTTP Basic header".to_owned());
-    if values.next().is_some() {
-        return Err(refused());
-    }
-    let (scheme, text) = value.to_str().ok().and_then(|text| text.split_once(' ')).ok_or_else(refused)?;
-    if !scheme.eq_ignore_ascii_case("basic") {
-        return Err(refused());
-    }
-    let decoded = STANDARD.decode(text.trim()).map_err(|_| refused())?;
-    let decoded = String::from_utf8(decoded).map_err(|_| refused())?;
-    let (_, secret) = decoded.split_once(':').ok_or_else(refused)?;
-    let unfolded = secret.replace('+', " ");
-    let unescaped = percent_encoding::percent_decode_str(&unfolded).decode_utf8().map_err(|_| refused())?;
-    Ok(Some(unescaped.into_owned()))
+    let secret = match (values.next(), values.next()) {
+        (None, _) => return Ok(None),
+        (Some(value), None) => decoded(value),
+        _ => None,
+    };
+    secret.map(Some).ok_or(OauthProblem::client("Authorization: must be one HTTP Basic header"))
 }
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::HeaderValue;
-
     use super::*;
     use crate::contract::section;
     use crate::contract::types::Environment;
@@ -161,7 +141,7 @@ mod tests {
             headers.insert(AUTHORIZATION, HeaderValue::from_str(&value).expect("a header value"));
         }
         let keys = KeyRules { environment: Environment::Sandbox, keys: &section("keys") };
-        parse_token_request(&headers, body.as_bytes(), &section("validation"), keys).map_err(|problem| problem.code())
+        parse_token_request(&headers, body.as_bytes(), &section("validation"), keys).map_err(|problem| problem.code)
     }
 
     #[test]

@@ -13,7 +13,6 @@ use crate::contract::rules::Unknown;
 use crate::contract::webhook_url::LONGEST_URL;
 use crate::contract::{VERSION, openapi_preview};
 
-/// The document under these settings.
 pub fn document(shape: &ApiShape<'_>) -> Value {
     let mut paths = Map::new();
     for route in ROUTES.iter().filter(|route| route.stage == Stage::Open || shape.preview.enabled) {
@@ -124,8 +123,8 @@ fn responses(route: &Route, shape: &ApiShape<'_>) -> Value {
             "headers": response_headers(status, counted, route.stage, shape),
             "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{schema}") } } },
         });
-        if let Some(knob) = assumed {
-            response["x-assumed"] = knob.into();
+        if let Some(setting) = assumed {
+            response["x-assumed"] = setting.into();
         }
         responses.insert(status.to_string(), response);
     };

@@ -22,47 +22,44 @@ pub(super) fn answer_schema(operation: Operation) -> &'static str {
 
 /// What an announced operation has beyond its answers.
 pub(super) fn describe(route: &Route, operation: &mut Value, shape: &ApiShape<'_>) {
+    let query = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema });
+    let body =
+        |kind: &str, schema: &str| json!({ kind: { "schema": { "$ref": format!("#/components/schemas/{schema}") } } });
     operation["x-assumed"] = "preview.enabled".into();
     let mut parameters = Vec::new();
     if route.path.contains("{id}") {
         parameters.push(json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }));
     }
     if matches!(route.operation, Operation::WorkflowsList | Operation::UsersList) {
-        let limit = json!({ "type": "integer", "minimum": 1, "maximum": shape.preview.page_limit, "default": shape.preview.page_size.min(shape.preview.page_limit) });
+        let (most, default) = (shape.preview.page_limit, shape.preview.page_size.min(shape.preview.page_limit));
+        let limit = json!({ "type": "integer", "minimum": 1, "maximum": most, "default": default });
         parameters.push(query("limit", "Most entries of the page.", limit));
         parameters.push(query("cursor", "The next_cursor of the previous page.", json!({ "type": "string" })));
     }
     if route.operation == Operation::WorkflowsList {
-        let statuses = WorkflowStatus::ALL.map(WorkflowStatus::name);
-        parameters.push(query(
-            "status",
-            "Only workflows with this status.",
-            json!({ "type": "string", "enum": statuses }),
-        ));
+        let statuses = json!({ "type": "string", "enum": WorkflowStatus::ALL.map(WorkflowStatus::name) });
         let instant = json!({ "type": "string", "format": "date-time" });
+        parameters.push(query("status", "Only workflows with this status.", statuses));
         parameters.push(query("created_after", "Only workflows created later.", instant.clone()));
         parameters.push(query("created_before", "Only workflows created earlier.", instant));
     }
     if !parameters.is_empty() {
         operation["parameters"] = parameters.into();
     }
-    if route.operation == Operation::OauthToken {
-        operation["requestBody"] = json!({
-            "required": true,
-            "description": "The client's secret is an API key, here or as the password of HTTP Basic.",
-            "content": { "application/x-www-form-urlencoded": { "schema": { "$ref": "#/components/schemas/TokenRequest" } } },
-        });
+    match route.operation {
+        Operation::OauthToken => {
+            operation["requestBody"] = json!({
+                "required": true,
+                "description": "The client's secret is an API key, here or as the password of HTTP Basic.",
+                "content": body("application/x-www-form-urlencoded", "TokenRequest"),
+            });
+        }
+        Operation::WorkflowsCreate | Operation::WorkflowsUpdate => {
+            operation["requestBody"] =
+                json!({ "required": true, "content": body("application/json", "WorkflowFields") });
+        }
+        _ => {}
     }
-    if matches!(route.operation, Operation::WorkflowsCreate | Operation::WorkflowsUpdate) {
-        operation["requestBody"] = json!({
-            "required": true,
-            "content": { "application/json": { "schema": { "$ref": "#/components/schemas/WorkflowFields" } } },
-        });
-    }
-}
-
-fn query(name: &str, description: &str, schema: Value) -> Value {
-    json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema })
 }
 
 /// Adds the schemas of the announced endpoints.

@@ -70,13 +70,10 @@ pub struct Workflow {
 /// The checked body of `POST /v1/workflows` or `PATCH /v1/workflows/{id}`: each field is absent, null or a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkflowFields {
-    /// A label.
     pub name: Option<Option<String>>,
-    /// The reference.
     pub reference: Option<Option<String>>,
 }
 
-/// Reads the body that creates or changes a workflow.
 pub fn parse_workflow(
     body: &[u8],
     validation: &Validation,
@@ -110,25 +107,17 @@ fn label(fields: &Map<String, Value>, name: &str) -> Result<Option<Option<String
     }
 }
 
-/// Which page of a list is requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Most entries.
     pub limit: usize,
-    /// Where the previous page ended.
     pub cursor: Option<String>,
 }
 
-/// The checked query of `GET /v1/workflows`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowQuery {
-    /// Which page.
     pub page: Page,
-    /// Only workflows with this status.
     pub status: Option<WorkflowStatus>,
-    /// Only workflows created later than this.
     pub created_after: Option<Timestamp>,
-    /// Only workflows created earlier than this.
     pub created_before: Option<Timestamp>,
 }
 
@@ -151,20 +140,17 @@ pub fn parse_workflow_query(
     query.finish(WorkflowQuery { page, status, created_after, created_before })
 }
 
-/// Reads the query of `GET /v1/users`.
 pub fn parse_user_query(query: Option<&str>, validation: &Validation, preview: &Preview) -> Result<Page, Error> {
     let mut query = Query::read(query, &["limit", "cursor"], validation);
     let page = query.page(preview);
     query.finish(page)
 }
 
-/// The error for an invalid cursor.
 pub fn bad_cursor(cursor: &str) -> Error {
     let reason = format!("must be the next_cursor of another page, found {}", quoted(cursor));
     Error::validation(vec![FieldProblem::new("cursor", reason)])
 }
 
-/// Query parameters on their way to a checked query.
 struct Query {
     values: Vec<(String, String)>,
     problems: Vec<FieldProblem>,
@@ -221,25 +207,18 @@ mod tests {
     }
 
     #[test]
-    fn bodies_tell_absent_from_null_and_report_every_field() {
-        let read = |body: &str| parse(body.as_bytes());
-        assert_eq!(read("{}"), Ok(WorkflowFields::default()));
+    fn every_wrong_field_and_parameter_is_reported() {
         let changed = WorkflowFields { name: Some(None), reference: Some(Some("r".to_owned())) };
-        assert_eq!(read(r#"{"name":null,"reference":"r","more":1}"#), Ok(changed));
-        let error = read(r#"{"name":3,"reference":""}"#).expect_err("both are wrong");
+        assert_eq!(parse(br#"{"name":null,"reference":"r","more":1}"#), Ok(changed));
+        let error = parse(br#"{"name":3,"reference":""}"#).expect_err("both are wrong");
         assert_eq!(error.message, "name: must be a string, found a number; reference: must not be empty");
-        assert!(read(&format!("{{\"name\":\"{}\"}}", "é".repeat(LONGEST_LABEL))).is_ok());
-        assert!(read(&format!("{{\"name\":\"{}\"}}", "é".repeat(LONGEST_LABEL + 1))).is_err());
-    }
-
-    #[test]
-    fn queries_are_checked_whole() {
-        let read = |query: &str| parse_query(query);
-        assert_eq!(read("").map(|query| query.page.limit), Ok(20));
-        assert_eq!(read("limit=x&limit=100&other=1").map(|query| query.page.limit), Ok(100));
-        let error = read("limit=0&status=done&created_after=today").expect_err("all three are wrong");
+        for (length, is_valid) in [(LONGEST_LABEL, true), (LONGEST_LABEL + 1, false)] {
+            assert_eq!(parse(format!("{{\"name\":\"{}\"}}", "é".repeat(length)).as_bytes()).is_ok(), is_valid);
+        }
+        assert_eq!(parse_query("limit=x&limit=100&other=1").map(|query| query.page.limit), Ok(100));
+        let error = parse_query("limit=0&status=done&created_after=today").expect_err("all three are wrong");
         assert_eq!(error.problems.len(), 3, "{}", error.message);
-        assert!(read("created_before=2026-01-31T09:30:00%2B01:00&status=running").is_ok());
+        assert!(parse_query("created_before=2026-01-31T09:30:00%2B01:00&status=running").is_ok());
     }
 
     proptest::proptest! {

@@ -9,66 +9,45 @@ use hyper::Method;
 use crate::contract::named::named;
 
 named! {
-    /// An operation of the contract.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Operation {
-        /// `GET /v1/system/status`
         SystemStatus = "system.status",
-        /// `POST /v1/events/subscribe`
         EventsSubscribe = "events.subscribe",
-        /// `GET /v1/hello`
         Hello = "hello",
-        /// `GET /v1/workflows`, announced.
         WorkflowsList = "workflows.list",
-        /// `POST /v1/workflows`, announced.
         WorkflowsCreate = "workflows.create",
-        /// `GET /v1/workflows/{id}`, announced.
         WorkflowsRead = "workflows.read",
-        /// `PATCH /v1/workflows/{id}`, announced.
         WorkflowsUpdate = "workflows.update",
-        /// `POST /v1/workflows/{id}/cancel`, announced.
         WorkflowsCancel = "workflows.cancel",
-        /// `GET /v1/users`, announced.
         UsersList = "users.list",
-        /// `GET /v1/users/{id}`, announced.
         UsersRead = "users.read",
-        /// `POST /v1/oauth/token`, announced.
         OauthToken = "oauth.token",
     }
 }
 
-/// What a caller must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
     /// An API key as a Bearer token; the operation is counted against the key's quota.
     Bearer,
-    /// Nothing.
     None,
 }
 
-/// Whether an endpoint is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Open, as the contract shows it.
     Open,
     /// Announced by the contract, its shape assumed; served in the preview alone.
     Announced,
 }
 
-/// One endpoint.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// The method; HEAD is answered wherever GET is.
     pub method: Method,
     /// The path; in an announced one `{id}` is any segment.
     pub path: &'static str,
-    /// What it does.
     pub operation: Operation,
-    /// What a caller must show.
     pub credential: Credential,
-    /// Whether it is open.
     pub stage: Stage,
-    /// One line for documents.
     pub summary: &'static str,
 }
 
@@ -150,9 +129,7 @@ pub const ROUTES: &[Route] = &[
 /// Something the contract announces without opening it.
 #[derive(Clone, Debug)]
 pub struct Announced {
-    /// The path; everything below it belongs to it.
     pub path: &'static str,
-    /// What the contract calls it.
     pub what: &'static str,
 }
 
@@ -166,13 +143,10 @@ pub const ANNOUNCED: &[Announced] = &[
 /// What a method and path lead to.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// An endpoint.
     Found(&'static Route),
     /// The path exists with other methods, given as an `Allow` value.
     MethodNotAllowed(String),
-    /// Announced, not open.
     Announced(&'static Announced),
-    /// Nothing.
     Unknown,
 }
 

@@ -45,7 +45,6 @@ pub enum ContentTypeRule {
     Ignore,
 }
 
-/// The checked query of `GET /v1/system/status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusQuery {
     /// Whether dependency details are requested; false when the parameter is absent.
@@ -110,13 +109,9 @@ fn is_json(value: &[u8]) -> bool {
 /// What decides whether a subscribe request is valid.
 #[derive(Clone, Debug)]
 pub struct SubscribeRules<'p> {
-    /// How strictly it is read.
     pub validation: &'p Validation,
-    /// Status of a body that is not JSON.
     pub malformed_json_status: MalformedStatus,
-    /// The event types there are.
     pub events: &'p Events,
-    /// Whether `http` URLs are valid.
     pub allow_http: bool,
     /// The schemes that sign with the secret.
     pub schemes: Vec<Scheme>,

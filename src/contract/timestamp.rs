@@ -50,9 +50,7 @@ impl Precision {
 /// An instant, and how it is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShownTime {
-    /// The instant.
     pub instant: Timestamp,
-    /// How much of it is shown.
     pub precision: Precision,
 }
 
@@ -79,7 +77,6 @@ pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
     text
 }
 
-/// Writes the text of an instant.
 pub fn push_timestamp(text: &mut String, instant: Timestamp, precision: Precision) {
     let (printer, digits) = match precision {
         Precision::Seconds => (&SECONDS, 0),

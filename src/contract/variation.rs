@@ -83,14 +83,11 @@ const NAMES: [&str; 12] = [
 /// Most fields added to one object.
 const MOST_ADDED: usize = 3;
 
-/// What a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyKind {
-    /// A resource, or a list of them.
     Answer,
     /// The error envelope, whose outermost object has one key and gains none (contract: Errors).
     Error,
-    /// An event.
     Event,
 }
 
@@ -194,7 +191,7 @@ mod tests {
                 assert!((fields + 1..=fields + MOST_ADDED).contains(&object.len()), "{pointer} in {grown}");
             }
             let keys: Vec<&String> = grown.as_object().expect("an object").keys().take(4).collect();
-            assert_eq!(keys, ["id", "owner", "checks", "list"], "the order is another knob");
+            assert_eq!(keys, ["id", "owner", "checks", "list"], "the order is another setting");
         }
     }
 

@@ -11,7 +11,7 @@ use super::{Control, ControlError, Reply};
 use crate::contract::openapi;
 use crate::profile::{LedgerRow, ledger};
 use crate::redact::Redactor;
-use crate::scenario::{KnobPatch, PATCH_SOURCE};
+use crate::scenario::{PATCH_SOURCE, SettingPatch};
 
 pub(super) fn assumptions(
     control: &Control,
@@ -23,7 +23,7 @@ pub(super) fn assumptions(
 /// The ledger under the settings of a key, or of every key without its own.
 pub(super) fn assumed(control: &Control, name: Option<&str>) -> List<Assumption> {
     let row = |row: LedgerRow| Assumption {
-        knob: row.knob.to_owned(),
+        knob: row.setting.to_owned(),
         contract: row.contract.to_owned(),
         assumed: row.assumed.to_owned(),
         values: row.values,
@@ -58,7 +58,7 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result
 pub(super) fn settings(control: &Control, name: Option<&str>) -> api::Profile {
     let settings = ledger(&control.config_for(name).layered);
     let setting =
-        |setting: LedgerRow| Setting { knob: setting.knob.to_owned(), value: setting.value, source: setting.source };
+        |setting: LedgerRow| Setting { knob: setting.setting.to_owned(), value: setting.value, source: setting.source };
     let patches = control.library.load().patches().clone();
     let own = name.and_then(|name| patches.keys.get(name).cloned()).unwrap_or_default();
     api::Profile {
@@ -83,12 +83,12 @@ pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Resu
     let generation = control.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
     let after = ledger(&control.config_for(name.as_deref()).layered);
     let patches = control.library.load().patches().clone();
-    let patch: Arc<KnobPatch> = match &name {
+    let patch: Arc<SettingPatch> = match &name {
         None => patches.global,
         Some(name) => patches.keys.get(name).cloned().unwrap_or_default(),
     };
     let name = name.as_deref();
-    let (changes, unchanged) = compared(&before, &after, &KnobPatch::paths(&settings), input.redactor());
+    let (changes, unchanged) = compared(&before, &after, &SettingPatch::paths(&settings), input.redactor());
     if !changes.is_empty() {
         let message = format!("settings changed for {}: {}", whose(input, name), changes.join(", "));
         control.note(name, message, false);
@@ -107,7 +107,7 @@ fn compared(
     let (mut changes, mut unchanged) = (Vec::new(), Vec::new());
     let is_below = |inner: &str, outer: &str| inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('.'));
     for (before, after) in before.iter().zip(after) {
-        let knob = after.knob;
+        let knob = after.setting;
         let is_named = paths.iter().any(|path| path == knob || is_below(path, knob));
         if !is_named && !paths.iter().any(|path| is_below(knob, path)) {
             continue;

@@ -17,7 +17,7 @@ use crate::contract::keys::workspace_of;
 use crate::contract::signature::Tamper;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{KnobPatch, Restored, RestoredKey, RestoredWhole};
+use crate::scenario::{Restored, RestoredKey, RestoredWhole, SettingPatch};
 use crate::snapshot::{
     FORMAT, GlobalState, Nanos, SavedClock, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot,
     SnapshotProblem, VERSION,
@@ -69,7 +69,7 @@ impl Engine {
         saved.scenarios.active = config.active.iter().map(|scenario| scenario.name.to_string()).collect();
         saved.scenarios.active_for = self.age(config.activated_at);
         saved.scenarios.own = generation.active_by_key().contains_key(name);
-        saved.knobs = raw(generation.patches().keys.get(name).map_or(&KnobPatch::default(), AsRef::as_ref));
+        saved.knobs = raw(generation.patches().keys.get(name).map_or(&SettingPatch::default(), AsRef::as_ref));
         let tokens = self.registry.tokens().of(|key| workspace_of(key, &config.profile.keys) == name.as_ref());
         let token = |(token, alias): (Arc<str>, Alias)| SavedToken {
             token: token.to_string(),
@@ -169,7 +169,7 @@ impl Engine {
 
     /// The scenarios and settings of the snapshot, for the library.
     fn restored(&self, snapshot: &Snapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
-        let knobs = |knobs: &RawValue| KnobPatch::from_text(knobs.get()).map_err(|found| refused_by(&found));
+        let knobs = |knobs: &RawValue| SettingPatch::from_text(knobs.get()).map_err(|found| refused_by(&found));
         let whole = snapshot.whole.as_ref().map(|whole| {
             let (inline, active) = (whole.scenarios.clone(), whole.active.clone());
             let active_for = Duration::from_nanos(whole.active_for).saturating_add(elapsed);
@@ -242,7 +242,7 @@ impl Engine {
 }
 
 /// The changed settings as a snapshot has them.
-fn raw(patch: &KnobPatch) -> Box<RawValue> {
+fn raw(patch: &SettingPatch) -> Box<RawValue> {
     to_raw_value(patch.entries()).expect("JSON always serialises")
 }
 

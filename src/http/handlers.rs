@@ -165,7 +165,7 @@ fn issue_token(admitted: &Admitted, registry: &Registry) -> Answer {
 
 fn refuse_token(admitted: &Admitted, problem: &OauthProblem) -> Answer {
     let error = problem.error();
-    let reason = Reason::Refused(error.kind, problem.text().to_owned());
+    let reason = Reason::Refused(error.kind, problem.text.to_owned());
     let mut answer = match problem.body(admitted.profile().oauth.error_shape) {
         Some((status, body)) => {
             let status = StatusCode::from_u16(status).expect("400 and 401 are statuses");

@@ -15,7 +15,7 @@ use crate::clock::Now;
 use crate::contract::header_name::HeaderNameText;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::header_lines::push_headers;
-use crate::http::answer::{Further, JSON, ends_connection, header_value, number_value, own_headers};
+use crate::http::answer::{Further, JSON, ends_connection, header_value, own_headers};
 use crate::http::request::Admitted;
 use crate::profile::Profile;
 use crate::rate_limit::Verdict;
@@ -80,7 +80,7 @@ pub(super) fn all_headers(
     }
     let profile = admitted.profile();
     let mut headers = own_headers(status, content_type, further);
-    headers.insert(GENERATION, number_value(request.generation));
+    headers.insert(GENERATION, HeaderValue::from(request.generation));
     if let Some(verdict) = admitted.identity.quota() {
         push_quota_headers(&mut headers, verdict, profile, request.now);
     }
@@ -147,7 +147,7 @@ impl Prepared {
         let mut headers = self.headers.clone();
         let mut changing = headers.values_mut().skip(REMAINING_AT);
         if let Some(remaining) = changing.next() {
-            *remaining = number_value(verdict.remaining.into());
+            *remaining = HeaderValue::from(verdict.remaining);
         }
         changing.for_each(|value| *value = id.clone());
         headers
@@ -160,8 +160,8 @@ const IETF_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 fn push_quota_headers(headers: &mut HeaderMap, verdict: &Verdict, profile: &Profile, now: Now) {
     let rate_limit = &profile.rate_limit;
-    headers.insert(rate_limit.header_names.limit.name().clone(), number_value(verdict.limit.into()));
-    headers.insert(rate_limit.header_names.remaining.name().clone(), number_value(verdict.remaining.into()));
+    headers.insert(rate_limit.header_names.limit.name().clone(), HeaderValue::from(verdict.limit));
+    headers.insert(rate_limit.header_names.remaining.name().clone(), HeaderValue::from(verdict.remaining));
     if !verdict.allowed {
         push_retry_after(headers, verdict.wait, rate_limit.retry_after, now);
     }

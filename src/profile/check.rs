@@ -32,15 +32,13 @@ const TAKEN: [&str; 17] = [
 const MOST_COPIES: u32 = 100;
 /// The fields of a subscription that the contract publishes.
 const SUBSCRIPTION_FIELDS: [&str; 5] = ["id", "url", "events", "status", "created_at"];
-/// The fields of an error.
 const ERROR_FIELDS: [&str; 4] = ["code", "message", "request_id", "details"];
 
 /// What is wrong with a profile: a rule that it breaks.
 #[derive(Debug)]
 pub(super) struct Broken {
-    /// The knobs that the rule is about.
-    pub(super) knobs: &'static [&'static str],
-    /// In words; the knob is named by the caller.
+    pub(super) settings: &'static [&'static str],
+    /// In words; the setting is named by the caller.
     pub(super) message: String,
 }
 
@@ -49,12 +47,11 @@ const REQUEST_HEADER: &str = "ids.request_header";
 const TEST_PREFIX: &str = "keys.test_prefix";
 const LIVE_PREFIX: &str = "keys.live_prefix";
 
-/// Everything that is wrong.
 pub(super) fn check(profile: &Profile) -> Vec<Broken> {
     let mut found = Vec::new();
     check_headers(profile, &mut found);
     check_keys(profile, &mut found);
-    let mut push = |knobs, message| found.push(Broken { knobs, message });
+    let mut push = |settings, message| found.push(Broken { settings, message });
     let secret_field = profile.subscriptions.secret_field.as_str();
     if secret_field.is_empty() || SUBSCRIPTION_FIELDS.contains(&secret_field) {
         let message = format!("\"{secret_field}\" cannot name the secret: it is empty or a field of the subscription");
@@ -75,8 +72,8 @@ pub(super) fn check(profile: &Profile) -> Vec<Broken> {
         (&["webhooks.timeout"], webhooks.timeout),
         (&["webhooks.connect_timeout"], webhooks.connect_timeout),
     ];
-    for (knobs, duration) in positive.into_iter().filter(|(_, duration)| duration.get().as_millis() == 0) {
-        push(knobs, format!("expected at least 1ms, found \"{duration}\""));
+    for (settings, duration) in positive.into_iter().filter(|(_, duration)| duration.get().as_millis() == 0) {
+        push(settings, format!("expected at least 1ms, found \"{duration}\""));
     }
     if webhooks.copies.get() > MOST_COPIES {
         push(&["webhooks.copies"], format!("expected at most {MOST_COPIES} copies, found {}", webhooks.copies));
@@ -96,7 +93,7 @@ pub(super) fn check(profile: &Profile) -> Vec<Broken> {
 }
 
 fn check_headers(profile: &Profile, found: &mut Vec<Broken>) {
-    let mut push = |knobs, message| found.push(Broken { knobs, message });
+    let mut push = |settings, message| found.push(Broken { settings, message });
     let taken = |name: &HeaderName| format!("`{name}` is a header that HTTP or the emulator itself sends");
     let names = &profile.rate_limit.header_names;
     let (limit, remaining) = (names.limit.name(), names.remaining.name());
@@ -121,13 +118,16 @@ fn is_taken(name: &HeaderName) -> bool {
 }
 
 fn check_keys(profile: &Profile, found: &mut Vec<Broken>) {
-    let mut push = |knobs, message| found.push(Broken { knobs, message });
+    let mut push = |settings, message| found.push(Broken { settings, message });
     let keys = &profile.keys;
     let prefixes: [(&'static [&'static str], &String); 2] =
         [(&[TEST_PREFIX], &keys.test_prefix), (&[LIVE_PREFIX], &keys.live_prefix)];
-    for (knobs, prefix) in prefixes {
+    for (settings, prefix) in prefixes {
         if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_graphic()) {
-            push(knobs, format!("\"{}\" is not a prefix: expected characters without spaces", prefix.escape_debug()));
+            push(
+                settings,
+                format!("\"{}\" is not a prefix: expected characters without spaces", prefix.escape_debug()),
+            );
         }
     }
     if keys.test_prefix == keys.live_prefix {

@@ -10,22 +10,21 @@ use toml::{Table, Value};
 
 use super::check::{Broken, check};
 use super::forwards::Forward;
-use super::knobs::Knob;
-use super::layers::{Layered, Sources, deserialize};
+use super::layers::{Layered, ProfileProblem, Sources, deserialize};
 use super::paths::{collect, locate, put, value_at, without_spans};
 use super::plain;
 use super::presets::Preset;
-use super::problem::ProfileProblem;
+use super::table::Setting;
 
 /// Settings of a text, read once; each with its place in the text.
 #[derive(Clone, Debug)]
-pub struct OverlaySettings(Vec<(&'static Knob, Value, Range<usize>)>);
+pub struct OverlaySettings(Vec<(&'static Setting, Value, Range<usize>)>);
 
 impl OverlaySettings {
-    /// Whether both set the same knobs to the same values, wherever in their texts.
+    /// Whether both set the same settings to the same values, wherever in their texts.
     pub fn same_values(&self, other: &Self) -> bool {
         let set = |settings: &Self| -> BTreeMap<&'static str, String> {
-            settings.0.iter().map(|(knob, value, _)| (knob.path, value.to_string())).collect()
+            settings.0.iter().map(|(setting, value, _)| (setting.path, value.to_string())).collect()
         };
         set(self) == set(other)
     }
@@ -37,17 +36,15 @@ pub struct Draft {
     base: Layered,
     table: Table,
     sources: Sources,
-    settings: Vec<Setting>,
-    /// What could not even be read.
+    assignments: Vec<Assignment>,
     problems: Vec<ProfileProblem>,
 }
 
-/// One setting as it was merged.
 #[derive(Clone, Debug)]
-struct Setting {
-    knob: &'static Knob,
+struct Assignment {
+    setting: &'static Setting,
     value: Value,
-    /// Whether a table is merged into the old one, if the knob allows it.
+    /// Whether a table is merged into the old one, if the setting allows it.
     merge: bool,
     source: Arc<str>,
     span: Range<usize>,
@@ -56,13 +53,12 @@ struct Setting {
 }
 
 impl Draft {
-    /// This profile with nothing on top.
     pub fn of(base: &Layered) -> Self {
         let (table, sources) = (base.table().clone(), base.sources().clone());
-        Self { base: base.clone(), table, sources, settings: Vec::new(), problems: Vec::new() }
+        Self { base: base.clone(), table, sources, assignments: Vec::new(), problems: Vec::new() }
     }
 
-    /// Adds the knobs of a TOML text; `source` names the text in listings.
+    /// Adds the settings of a TOML text; `source` names the text in listings.
     pub fn text(&mut self, text: &str, source: &str) {
         let (table, errors) = DeTable::parse_recoverable(text);
         if errors.is_empty() {
@@ -81,29 +77,27 @@ impl Draft {
         }
     }
 
-    /// Adds the knobs of a parsed table, as in a scenario's `[profile]`; returns those settings alone.
+    /// Adds the settings of a parsed table, as in a scenario's `[profile]`; returns those settings alone.
     pub fn table(&mut self, overlay: &DeTable<'_>, source: &str) -> OverlaySettings {
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         collect(overlay, "", &mut found, &mut problems);
         for problem in problems {
             self.refuse(problem, source, "");
         }
-        let alone = found.into_iter().map(|(knob, value)| (knob, without_spans(value.get_ref()), value.span()));
+        let alone = found.into_iter().map(|(setting, value)| (setting, without_spans(value.get_ref()), value.span()));
         let settings = OverlaySettings(alone.collect());
         self.settings(&settings, source);
         settings
     }
 
-    /// Adds settings that were read before.
     pub fn settings(&mut self, settings: &OverlaySettings, source: &str) {
         let source: Arc<str> = Arc::from(source);
-        for (knob, value, span) in &settings.0 {
+        for (setting, value, span) in &settings.0 {
             let (value, span, source) = (value.clone(), span.clone(), Arc::clone(&source));
-            self.add(Setting { knob, value, merge: true, source, span, written: String::new() });
+            self.add(Assignment { setting, value, merge: true, source, span, written: String::new() });
         }
     }
 
-    /// Adds the knobs of a preset.
     pub fn preset(&mut self, name: &str) {
         match Preset::find(name) {
             Ok(preset) => self.text(preset.text, &format!("preset {}", preset.name)),
@@ -111,51 +105,51 @@ impl Draft {
         }
     }
 
-    /// Adds one assignment `path=value`. The value is TOML; what is not TOML, or not valid for the knob, is a plain string.
-    pub fn assignment(&mut self, assignment: &str, source: &str) {
-        let Some((path, text)) = assignment.split_once('=') else {
-            let message = format!("expected `path=value`, found `{}`", assignment.escape_debug());
+    /// Adds one assignment `path=value`. The value is TOML; what is not TOML, or not valid for the setting, is a plain string.
+    pub fn assignment(&mut self, written: &str, source: &str) {
+        let Some((path, text)) = written.split_once('=') else {
+            let message = format!("expected `path=value`, found `{}`", written.escape_debug());
             let hint = "for example `--set rate_limit.requests=5`".to_owned();
-            return self.refuse(ProfileProblem::new("profile/syntax", 0..0, message, hint), source, assignment);
+            return self.refuse(ProfileProblem::new("profile/syntax", 0..0, message, hint), source, written);
         };
         let text = text.trim();
-        let (knob, below) = match locate(path.trim()) {
+        let (setting, below) = match locate(path.trim()) {
             Ok(found) => found,
-            Err(problem) => return self.refuse(problem, source, assignment),
+            Err(problem) => return self.refuse(problem, source, written),
         };
         let merge = below.is_empty();
-        let setting = |value: Value| Setting {
-            knob,
-            value: if merge { value } else { self.edited(knob, &below, value) },
+        let assignment = |value: Value| Assignment {
+            setting,
+            value: if merge { value } else { self.edited(setting, &below, value) },
             merge,
             source: Arc::from(source),
             span: 0..0,
-            written: assignment.to_owned(),
+            written: written.to_owned(),
         };
         let as_toml = toml::from_str::<Table>(&format!("value = {text}"))
             .ok()
             .filter(|table| table.len() == 1)
             .and_then(|mut table| table.remove("value"));
-        let as_string = setting(Value::String(text.to_owned()));
-        let setting = match as_toml.map(setting) {
+        let as_string = assignment(Value::String(text.to_owned()));
+        let assignment = match as_toml.map(assignment) {
             Some(typed) if self.problem_alone(&typed).is_none() || self.problem_alone(&as_string).is_some() => typed,
             _ => as_string,
         };
-        self.add(setting);
+        self.add(assignment);
     }
 
-    /// Adds one typed value; `path` is a knob, or a path below one that holds a table.
+    /// Adds one typed value; `path` is a setting, or a path below one that holds a table.
     pub fn value(&mut self, path: &str, value: &serde_json::Value, source: &str) {
-        let (knob, below) = match locate(path) {
+        let (setting, below) = match locate(path) {
             Ok(found) => found,
             Err(problem) => return self.refuse(problem, source, ""),
         };
         let Ok(value) = Value::try_from(value) else {
-            return self.refuse(bad_value(knob, "null has no place inside a value"), source, "");
+            return self.refuse(bad_value(setting, "null has no place inside a value"), source, "");
         };
         let merge = below.is_empty();
-        let value = if merge { value } else { self.edited(knob, &below, value) };
-        self.add(Setting { knob, value, merge, source: Arc::from(source), span: 0..0, written: String::new() });
+        let value = if merge { value } else { self.edited(setting, &below, value) };
+        self.add(Assignment { setting, value, merge, source: Arc::from(source), span: 0..0, written: String::new() });
     }
 
     /// Adds one more forward; `source` names where it comes from.
@@ -172,8 +166,8 @@ impl Draft {
 
     /// The same for settings that are later laid over another profile: only what would be wrong over any profile counts.
     pub fn finish_alone(self) -> Result<Layered, Vec<ProfileProblem>> {
-        let set: Vec<&str> = self.settings.iter().map(|setting| setting.knob.path).collect();
-        self.validated(|broken| broken.knobs.iter().all(|knob| set.contains(knob)))
+        let set: Vec<&str> = self.assignments.iter().map(|assignment| assignment.setting.path).collect();
+        self.validated(|broken| broken.settings.iter().all(|setting| set.contains(setting)))
     }
 
     fn validated(mut self, counts: impl Fn(&Broken) -> bool) -> Result<Layered, Vec<ProfileProblem>> {
@@ -203,56 +197,56 @@ impl Draft {
         const SCHEDULE: &str = "webhooks.retry.schedule";
         const PRESET: &str = "webhooks.retry.preset";
         if let (Some(source), None) = (self.sources.get(SCHEDULE).cloned(), self.sources.get(PRESET))
-            && let Ok((knob, _)) = locate(PRESET)
+            && let Ok((setting, _)) = locate(PRESET)
         {
-            put(&mut self.table, knob, Value::String("custom".to_owned()), false);
-            self.sources.insert(knob.path, source);
+            put(&mut self.table, setting, Value::String("custom".to_owned()), false);
+            self.sources.insert(setting.path, source);
         }
     }
 
     /// Takes out the settings whose values are of a wrong type by themselves, with a problem for each.
     fn drop_ill_typed(&mut self, message: &str) -> Vec<ProfileProblem> {
-        let settings = std::mem::take(&mut self.settings);
+        let assignments = std::mem::take(&mut self.assignments);
         let (mut good, mut problems) = (Vec::new(), Vec::new());
-        for setting in settings {
-            match self.problem_alone(&setting) {
-                None => good.push(setting),
-                Some(message) => problems.push(setting.problem(&message)),
+        for assignment in assignments {
+            match self.problem_alone(&assignment) {
+                None => good.push(assignment),
+                Some(message) => problems.push(assignment.problem(&message)),
             }
         }
         if problems.is_empty() {
-            // Only values of one knob can be valid alone but not together: the last one is refused.
-            problems.extend(good.pop().map(|setting| setting.problem(message)));
+            // Only values of one setting can be valid alone but not together: the last one is refused.
+            problems.extend(good.pop().map(|assignment| assignment.problem(message)));
         }
         (self.table, self.sources) = (self.base.table().clone(), self.base.sources().clone());
-        for setting in good {
-            self.add(setting);
+        for assignment in good {
+            self.add(assignment);
         }
         self.keep_schedule();
         problems
     }
 
     /// Why a setting's value is invalid by itself, whatever the other settings are.
-    fn problem_alone(&self, setting: &Setting) -> Option<String> {
+    fn problem_alone(&self, assignment: &Assignment) -> Option<String> {
         let mut table = self.base.table().clone();
-        put(&mut table, setting.knob, setting.value.clone(), setting.merge);
+        put(&mut table, assignment.setting, assignment.value.clone(), assignment.merge);
         deserialize(&table).err()
     }
 
     /// The problem, reported for the last of the settings that cause it.
     fn blame(&self, broken: &Broken) -> ProfileProblem {
-        let concerned = |setting: &&Setting| broken.knobs.contains(&setting.knob.path);
-        if let Some(setting) = self.settings.iter().rev().find(concerned) {
-            return setting.problem(&broken.message);
+        let concerned = |assignment: &&Assignment| broken.settings.contains(&assignment.setting.path);
+        if let Some(assignment) = self.assignments.iter().rev().find(concerned) {
+            return assignment.problem(&broken.message);
         }
-        let message = format!("`{}`: {}", broken.knobs.join("`, `"), broken.message);
+        let message = format!("`{}`: {}", broken.settings.join("`, `"), broken.message);
         ProfileProblem::new("profile/bad-value", 0..0, message, String::new())
     }
 
-    fn add(&mut self, setting: Setting) {
-        put(&mut self.table, setting.knob, setting.value.clone(), setting.merge);
-        self.sources.insert(setting.knob.path, Arc::clone(&setting.source));
-        self.settings.push(setting);
+    fn add(&mut self, assignment: Assignment) {
+        put(&mut self.table, assignment.setting, assignment.value.clone(), assignment.merge);
+        self.sources.insert(assignment.setting.path, Arc::clone(&assignment.source));
+        self.assignments.push(assignment);
     }
 
     fn refuse(&mut self, problem: ProfileProblem, source: &str, written: &str) {
@@ -260,9 +254,9 @@ impl Draft {
         self.problems.push(ProfileProblem { source, written, ..problem });
     }
 
-    /// The knob's present value with one entry below it changed.
-    fn edited(&self, knob: &Knob, below: &[String], value: Value) -> Value {
-        let mut whole = value_at(&self.table, knob.path).cloned().unwrap_or_else(|| Value::Table(Table::new()));
+    /// The setting's present value with one entry below it changed.
+    fn edited(&self, setting: &Setting, below: &[String], value: Value) -> Value {
+        let mut whole = value_at(&self.table, setting.path).cloned().unwrap_or_else(|| Value::Table(Table::new()));
         let mut place = &mut whole;
         for key in below {
             if !place.is_table() {
@@ -304,16 +298,16 @@ impl Layered {
     }
 }
 
-impl Setting {
+impl Assignment {
     fn problem(&self, message: &str) -> ProfileProblem {
         let (source, written) = (Arc::clone(&self.source), Box::from(self.written.as_str()));
-        ProfileProblem { span: self.span.clone(), source, written, ..bad_value(self.knob, message) }
+        ProfileProblem { span: self.span.clone(), source, written, ..bad_value(self.setting, message) }
     }
 }
 
-fn bad_value(knob: &Knob, message: &str) -> ProfileProblem {
-    let message = format!("`{}`: {}", knob.path, message.trim());
-    ProfileProblem::new("profile/bad-value", 0..0, message, format!("may be set to: {}", knob.values()))
+fn bad_value(setting: &Setting, message: &str) -> ProfileProblem {
+    let message = format!("`{}`: {}", setting.path, message.trim());
+    ProfileProblem::new("profile/bad-value", 0..0, message, format!("may be set to: {}", setting.values()))
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ fn the_built_in_profile_is_valid() {
 }
 
 #[test]
-fn an_assignment_changes_one_knob_and_its_source() {
-    for (assignment, knob, value) in [
+fn an_assignment_changes_one_setting_and_its_source() {
+    for (assignment, setting, value) in [
         ("rate_limit.requests=5", "rate_limit.requests", "5"),
         ("rate_limit.window = 30s", "rate_limit.window", "\"30s\""),
         ("environment=production", "environment", "\"production\""),
@@ -28,8 +28,8 @@ fn an_assignment_changes_one_knob_and_its_source() {
         ("webhooks.scheme=[\"standard\", \"github\"]", "webhooks.scheme", "github"),
     ] {
         let changed = set(assignment).unwrap_or_else(|problem| panic!("{assignment}: {problem:?}"));
-        assert_eq!(changed.source(knob), "--set", "{assignment}");
-        let shown = json_at(changed.table(), knob).to_string();
+        assert_eq!(changed.source(setting), "--set", "{assignment}");
+        let shown = json_at(changed.table(), setting).to_string();
         assert!(shown.contains(value), "{assignment}: {shown}");
     }
 }
@@ -62,7 +62,7 @@ fn a_wrong_name_or_value_says_what_would_be_right() {
 #[test]
 fn a_text_reports_every_problem_with_its_place() {
     let text = "environment = 'moon'\n[rate_limit]\nrequest = 5\nwindow = '30s'\n";
-    let problems = Layered::default().with(|draft| draft.text(text, "file")).expect_err("two knobs are wrong");
+    let problems = Layered::default().with(|draft| draft.text(text, "file")).expect_err("two settings are wrong");
     let places: Vec<_> = problems.iter().map(|problem| (problem.code, &text[problem.span.clone()])).collect();
     assert_eq!(places, [("profile/bad-value", "'moon'"), ("profile/unknown-knob", "request")]);
 }
@@ -91,7 +91,6 @@ fn a_schedule_without_a_preset_is_kept() {
     assert_eq!(set(&["webhooks.retry.jitter=0.1"]).0, "standard");
 }
 
-/// What comes of these assignments, together.
 fn together(assignments: &[&str]) -> Result<Layered, Vec<ProfileProblem>> {
     Layered::default().with(|draft| {
         for assignment in assignments {
@@ -137,8 +136,8 @@ fn each_problem_names_its_setting_and_source() {
     let mut found: Vec<(&str, &str, &str)> = problems
         .iter()
         .map(|problem| {
-            let knob = problem.message.split('`').nth(1).expect("a name");
-            (&*problem.source, knob, &*problem.written)
+            let setting = problem.message.split('`').nth(1).expect("a name");
+            (&*problem.source, setting, &*problem.written)
         })
         .collect();
     found.sort_unstable();

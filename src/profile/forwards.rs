@@ -47,7 +47,6 @@ impl Forward {
         self.from.as_str().trim_end_matches('/')
     }
 
-    /// Where it goes.
     pub fn to(&self) -> &str {
         self.to.as_str().trim_end_matches('/')
     }
@@ -81,7 +80,6 @@ impl Forward {
 pub struct Forwards(Vec<Forward>);
 
 impl Forwards {
-    /// The rules.
     pub fn iter(&self) -> impl Iterator<Item = &Forward> {
         self.0.iter()
     }

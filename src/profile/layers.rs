@@ -1,19 +1,25 @@
 //! A profile in its layers: built-in defaults, a user's file or preset, single assignments, a scenario's overlay. `draft` puts one
-//! together, `paths` knows where knobs are; this file has the result, with the origin of each knob.
+//! together, `paths` knows where settings are; this file has the result, with the origin of each setting.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use toml::{Table, Value};
 
-use super::defaults::DEFAULT_TABLE;
 use super::plain;
 use super::sections::Profile;
 
-/// Where the values of knobs come from, by their paths.
+/// The commented text of the built-in profile.
+pub const DEFAULT_TEXT: &str = include_str!("default.toml");
+
+pub(super) static DEFAULT_TABLE: LazyLock<Table> =
+    LazyLock::new(|| toml::from_str(DEFAULT_TEXT).expect("the built-in profile is valid TOML, which a test shows"));
+
+/// Where the values of settings come from, by their paths.
 pub(super) type Sources = BTreeMap<&'static str, Arc<str>>;
 
-/// A profile with the raw values and the origin of each knob.
+/// A profile with the raw values and the origin of each setting.
 #[derive(Clone, Debug)]
 pub struct Layered {
     profile: Arc<Profile>,
@@ -49,12 +55,10 @@ impl Layered {
         Self { profile: Arc::new(profile), table: Arc::new(table), sources }
     }
 
-    /// The typed profile.
     pub fn profile(&self) -> &Arc<Profile> {
         &self.profile
     }
 
-    /// The raw values, whole.
     pub(crate) fn table(&self) -> &Table {
         &self.table
     }
@@ -63,8 +67,28 @@ impl Layered {
         &self.sources
     }
 
-    /// Where the value of a knob comes from; `default` when no layer set it.
+    /// Where the value of a setting comes from; `default` when no layer set it.
     pub fn source(&self, path: &str) -> &str {
         self.sources.get(path).map_or("default", |source| source)
+    }
+}
+
+/// A setting that could not be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileProblem {
+    pub code: &'static str,
+    /// Byte range in the text that was read; empty at 0 for a single assignment.
+    pub span: Range<usize>,
+    pub message: String,
+    pub hint: String,
+    /// Where the setting comes from, as listings name it.
+    pub source: Arc<str>,
+    /// The assignment as it was written; empty if the setting came from elsewhere.
+    pub written: Box<str>,
+}
+
+impl ProfileProblem {
+    pub(super) fn new(code: &'static str, span: Range<usize>, message: String, hint: String) -> Self {
+        Self { code, span, message, hint, source: Arc::default(), written: Box::default() }
     }
 }

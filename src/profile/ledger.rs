@@ -1,4 +1,4 @@
-//! The ledger: for each knob what the contract says, what is assumed, and what is in force.
+//! The ledger: for each setting what the contract says, what is assumed, and what is in force.
 //!
 //! Values come from the profile in force, so the ledger cannot differ from what the emulator does.
 
@@ -6,42 +6,37 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::knobs::KNOBS;
 use super::layers::Layered;
 use super::paths;
+use super::table::SETTINGS;
 
-/// One row of the ledger.
 #[derive(Clone, Debug, Serialize)]
 pub struct LedgerRow {
-    /// The knob.
-    pub knob: &'static str,
-    /// What the contract says.
+    #[serde(rename = "knob")]
+    pub setting: &'static str,
     pub contract: &'static str,
     /// What is assumed, in words.
     pub assumed: &'static str,
-    /// What may be set.
     pub values: String,
-    /// The built-in value.
     pub default: serde_json::Value,
-    /// The value in force.
     pub value: serde_json::Value,
     /// Where the value in force comes from: `default`, a preset, a file's name, `--set`, or a scenario.
     pub source: String,
 }
 
-/// The ledger of a layered profile: one row per knob.
+/// The ledger of a layered profile: one row per setting.
 pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
     let default = Layered::default();
-    KNOBS
+    SETTINGS
         .iter()
-        .map(|knob| LedgerRow {
-            knob: knob.path,
-            contract: knob.contract,
-            assumed: knob.assumed,
-            values: knob.values(),
-            default: paths::json_at(default.table(), knob.path),
-            value: paths::json_at(layered.table(), knob.path),
-            source: layered.source(knob.path).to_owned(),
+        .map(|setting| LedgerRow {
+            setting: setting.path,
+            contract: setting.contract,
+            assumed: setting.assumed,
+            values: setting.values(),
+            default: paths::json_at(default.table(), setting.path),
+            value: paths::json_at(layered.table(), setting.path),
+            source: layered.source(setting.path).to_owned(),
         })
         .collect()
 }
@@ -58,7 +53,7 @@ pub fn ledger_markdown() -> String {
         let cells = [row.contract.to_owned(), row.assumed.to_owned(), format!("`{}`", row.default), row.values.clone()];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         // Writing to a String cannot fail.
-        let _ = writeln!(page, "| `{}` | {} |", row.knob, cells.join(" | "));
+        let _ = writeln!(page, "| `{}` | {} |", row.setting, cells.join(" | "));
     }
     page
 }
@@ -69,9 +64,9 @@ mod tests {
 
     /// Whoever had a value refused needs one to copy.
     #[test]
-    fn each_knob_shows_values_that_it_takes() {
-        for knob in KNOBS {
-            let values = knob.values();
+    fn each_setting_shows_values_that_it_takes() {
+        for setting in SETTINGS {
+            let values = setting.values();
             let example = match values.split_once("such as ") {
                 Some((_, rest)) => rest,
                 None => &values,
@@ -81,28 +76,30 @@ mod tests {
             let mut candidates = parts.flat_map(|part| [part.to_owned(), format!("{{ {part} }}")]);
             let taken = candidates.find(|value| {
                 toml::from_str::<toml::Table>(&format!("x = {value}")).is_ok()
-                    && Layered::default().with_assignment(&format!("{}={value}", knob.path), "test").is_ok()
+                    && Layered::default().with_assignment(&format!("{}={value}", setting.path), "test").is_ok()
             });
-            assert!(taken.is_some(), "`{}` shows no value that it takes: {}", knob.path, values);
+            assert!(taken.is_some(), "`{}` shows no value that it takes: {}", setting.path, values);
         }
     }
 
-    /// Every leaf of the default profile lies at or below exactly one knob, and every knob has a value.
+    /// Every leaf of the default profile lies at or below exactly one setting, and every setting has a value.
     #[test]
-    fn the_table_and_the_profile_name_the_same_knobs() {
+    fn the_table_and_the_profile_name_the_same_settings() {
         let default = Layered::default();
-        for knob in KNOBS {
+        for setting in SETTINGS {
             assert!(
-                !paths::json_at(default.table(), knob.path).is_null(),
+                !paths::json_at(default.table(), setting.path).is_null(),
                 "`{}` is in the ledger but not in the profile",
-                knob.path
+                setting.path
             );
         }
         let mut leaves = Vec::new();
         paths::leaf_paths(default.table(), "", &mut leaves);
         for leaf in leaves {
-            let owners =
-                KNOBS.iter().filter(|knob| leaf == knob.path || leaf.starts_with(&format!("{}.", knob.path))).count();
+            let owners = SETTINGS
+                .iter()
+                .filter(|setting| leaf == setting.path || leaf.starts_with(&format!("{}.", setting.path)))
+                .count();
             assert_eq!(owners, 1, "`{leaf}` belongs to {owners} rows of the ledger");
         }
     }

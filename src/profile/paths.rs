@@ -1,22 +1,21 @@
-//! Paths of knobs: which knob a dotted path leads to, what a parsed text sets, and the value at a path.
+//! Paths of settings: which setting a dotted path leads to, what a parsed text sets, and the value at a path.
 
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
-use super::defaults::DEFAULT_TABLE;
-use super::knobs::{KNOBS, Knob};
-use super::problem::ProfileProblem;
+use super::layers::{DEFAULT_TABLE, ProfileProblem};
+use super::table::{SETTINGS, Setting};
 
-/// A dotted path in its plain form, if it names a knob or something below one that holds a table.
-pub fn knob_path(path: &str) -> Result<String, ProfileProblem> {
-    let (knob, below) = locate(path)?;
+/// A dotted path in its plain form, if it names a setting or something below one that holds a table.
+pub fn setting_path(path: &str) -> Result<String, ProfileProblem> {
+    let (setting, below) = locate(path)?;
     let bare = |key: &str| !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
     let names = below.iter().map(|key| if bare(key) { key.clone() } else { Value::from(key.as_str()).to_string() });
-    Ok(std::iter::once(knob.path.to_owned()).chain(names).collect::<Vec<_>>().join("."))
+    Ok(std::iter::once(setting.path.to_owned()).chain(names).collect::<Vec<_>>().join("."))
 }
 
-/// The knob that a path leads to, and what of the path lies below it.
-pub(super) fn locate(path: &str) -> Result<(&'static Knob, Vec<String>), ProfileProblem> {
+/// The setting that a path leads to, and what of the path lies below it.
+pub(super) fn locate(path: &str) -> Result<(&'static Setting, Vec<String>), ProfileProblem> {
     let problem = |code, (message, hint): (String, String)| ProfileProblem::new(code, 0..0, message, hint);
     let Some(keys) = dotted(path) else {
         let message = format!("`{}` is not a path of names joined by dots", path.escape_debug());
@@ -24,12 +23,11 @@ pub(super) fn locate(path: &str) -> Result<(&'static Knob, Vec<String>), Profile
         return Err(problem("profile/syntax", (message, hint.to_owned())));
     };
     match owner(&keys) {
-        Some((knob, below)) => Ok((knob, below.to_vec())),
+        Some((setting, below)) => Ok((setting, below.to_vec())),
         None => Err(problem("profile/unknown-knob", unknown(path))),
     }
 }
 
-/// Splits `a.b."c.d"` as TOML does.
 fn dotted(path: &str) -> Option<Vec<String>> {
     if path.is_empty() || path.contains(['\n', '\r', '#']) {
         return None;
@@ -47,36 +45,36 @@ fn dotted(path: &str) -> Option<Vec<String>> {
     }
 }
 
-/// The knob that a path names or lies below, with the rest of the path.
-fn owner(keys: &[String]) -> Option<(&'static Knob, &[String])> {
+/// The setting that a path names or lies below, with the rest of the path.
+fn owner(keys: &[String]) -> Option<(&'static Setting, &[String])> {
     (1..=keys.len()).find_map(|length| {
         let path = keys[..length].join(".");
-        let knob = KNOBS.iter().find(|knob| knob.path == path)?;
-        // Only knobs that hold a table have anything below them.
-        let table = length == keys.len() || value_at(&DEFAULT_TABLE, knob.path).is_some_and(Value::is_table);
-        table.then_some((knob, &keys[length..]))
+        let setting = SETTINGS.iter().find(|setting| setting.path == path)?;
+        // Only settings that hold a table have anything below them.
+        let table = length == keys.len() || value_at(&DEFAULT_TABLE, setting.path).is_some_and(Value::is_table);
+        table.then_some((setting, &keys[length..]))
     })
 }
 
-/// Walks an overlay down to the knobs; whatever is neither a knob nor on the way to one is a problem.
+/// Walks an overlay down to the settings; whatever is neither a setting nor on the way to one is a problem.
 pub(super) fn collect<'t, 'i>(
     table: &'t DeTable<'i>,
     above: &str,
-    settings: &mut Vec<(&'static Knob, &'t Spanned<DeValue<'i>>)>,
+    settings: &mut Vec<(&'static Setting, &'t Spanned<DeValue<'i>>)>,
     problems: &mut Vec<ProfileProblem>,
 ) {
     for (key, value) in table {
         let path = if above.is_empty() { key.get_ref().to_string() } else { format!("{above}.{}", key.get_ref()) };
-        if let Some(knob) = KNOBS.iter().find(|knob| knob.path == path) {
-            settings.push((knob, value));
+        if let Some(setting) = SETTINGS.iter().find(|setting| setting.path == path) {
+            settings.push((setting, value));
             continue;
         }
-        let on_the_way = KNOBS.iter().any(|knob| knob.path.starts_with(&format!("{path}.")));
+        let on_the_way = SETTINGS.iter().any(|setting| setting.path.starts_with(&format!("{path}.")));
         match (on_the_way, value.get_ref()) {
             (true, DeValue::Table(inner)) => collect(inner, &path, settings, problems),
             (true, other) => {
-                let inside = KNOBS.iter().filter(|knob| knob.path.starts_with(&format!("{path}.")));
-                let names = inside.map(|knob| format!("`{}`", knob.path)).collect::<Vec<_>>().join(", ");
+                let inside = SETTINGS.iter().filter(|setting| setting.path.starts_with(&format!("{path}.")));
+                let names = inside.map(|setting| format!("`{}`", setting.path)).collect::<Vec<_>>().join(", ");
                 let message = format!("`{path}` is a table of settings, found {}", other.type_str());
                 let hint = format!("settings in it: {names}");
                 problems.push(ProfileProblem::new("profile/bad-value", value.span(), message, hint));
@@ -92,7 +90,7 @@ pub(super) fn collect<'t, 'i>(
 /// The group of settings that a name means, however its words are joined: `ratelimit` is `rate_limit`.
 fn setting_group(name: &str) -> Option<&'static str> {
     let plain = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
-    let groups = KNOBS.iter().filter_map(|knob| knob.path.split_once('.')).map(|(group, _)| group);
+    let groups = SETTINGS.iter().filter_map(|setting| setting.path.split_once('.')).map(|(group, _)| group);
     groups.into_iter().find(|group| plain(group) == plain(name))
 }
 
@@ -109,8 +107,9 @@ fn unknown(path: &str) -> (String, String) {
         let hint = "a profile begins with its settings: leave `[profile]` out, and write `[rate_limit]` for `[profile.rate_limit]`";
         return ("a profile has no table `profile`".to_owned(), hint.to_owned());
     }
-    let groups = KNOBS.iter().flat_map(|knob| knob.path.match_indices('.').map(|(end, _)| &knob.path[..end]));
-    let names = || groups.clone().chain(KNOBS.iter().map(|knob| knob.path));
+    let groups =
+        SETTINGS.iter().flat_map(|setting| setting.path.match_indices('.').map(|(end, _)| &setting.path[..end]));
+    let names = || groups.clone().chain(SETTINGS.iter().map(|setting| setting.path));
     let nearest = setting_group(path).or_else(|| crate::contract::nearest(path, names()));
     let hint = match nearest {
         Some(name) => format!("did you mean `{name}`? {ALL}"),
@@ -119,31 +118,30 @@ fn unknown(path: &str) -> (String, String) {
     (format!("unknown setting `{}`", path.escape_debug()), hint)
 }
 
-/// The knobs of a group.
 fn below(group: &str) -> impl Iterator<Item = &'static str> {
-    KNOBS
+    SETTINGS
         .iter()
-        .map(|knob| knob.path)
+        .map(|setting| setting.path)
         .filter(move |path| path.strip_prefix(group).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Puts a knob's value in its place; a table is merged into the old one if the knob merges and `merge` is set.
-pub(super) fn put(table: &mut Table, knob: &Knob, value: Value, merge: bool) {
-    let (last, parents) = knob.path.rsplit_once('.').map_or((knob.path, None), |(parents, last)| (last, Some(parents)));
+/// Puts a setting's value in its place; a table is merged into the old one if the setting merges and `merge` is set.
+pub(super) fn put(table: &mut Table, setting: &Setting, value: Value, merge: bool) {
+    let (last, parents) =
+        setting.path.rsplit_once('.').map_or((setting.path, None), |(parents, last)| (last, Some(parents)));
     let mut place = table;
     for key in parents.into_iter().flat_map(|parents| parents.split('.')) {
         let Some(Value::Table(inner)) = place.get_mut(key) else {
-            unreachable!("each knob has a place in the default profile, which a test shows")
+            unreachable!("each setting has a place in the default profile, which a test shows")
         };
         place = inner;
     }
     match (place.get_mut(last), value) {
-        (Some(Value::Table(old)), Value::Table(new)) if knob.merges && merge => old.extend(new),
+        (Some(Value::Table(old)), Value::Table(new)) if setting.merges && merge => old.extend(new),
         (_, value) => drop(place.insert(last.to_owned(), value)),
     }
 }
 
-/// The value at a dotted path.
 pub(super) fn value_at<'t>(table: &'t Table, path: &str) -> Option<&'t Value> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     match (table.get(first)?, rest) {
@@ -170,7 +168,6 @@ pub(super) fn leaf_paths(table: &Table, above: &str, leaves: &mut Vec<String>) {
     }
 }
 
-/// A parsed value without its spans.
 pub(super) fn without_spans(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::String(text.to_string()),

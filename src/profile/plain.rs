@@ -72,17 +72,17 @@ mod tests {
     use toml::de::DeTable;
 
     use super::*;
-    use crate::profile::{KNOBS, Layered};
+    use crate::profile::{Layered, SETTINGS};
 
     #[test]
-    fn no_wrong_value_of_any_knob_is_reported_in_the_words_of_rust() {
+    fn no_wrong_value_of_any_setting_is_reported_in_the_words_of_rust() {
         let mut refused = 0;
-        for knob in KNOBS {
+        for setting in SETTINGS {
             for value in ["-1", "1.5", "true", "[]", "[[1]]", "{}", "{ a = 1 }", "{ not_found = 1 }", "\"§ §\""] {
-                let assignment = format!("{}={value}", knob.path);
+                let assignment = format!("{}={value}", setting.path);
                 let Err(problem) = Layered::default().with_assignment(&assignment, "test") else { continue };
                 refused += 1;
-                let message = problem.message.split_once(": ").expect("the knob is named").1;
+                let message = problem.message.split_once(": ").expect("the setting is named").1;
                 for word in [
                     "u16", "u32", "u64", "i64", "f64", "struct", "sequence", " map", "invalid ", "enum", "nonzero",
                     "variant",

@@ -1,15 +1,12 @@
 //! Presets: named profiles that come with the program, each a text like a profile file (`friendly.toml`,
 //! `hostile.toml`). A client that works under all of them relies only on what the contract promises.
 
-use super::problem::ProfileProblem;
+use super::layers::ProfileProblem;
 use crate::contract::nearest;
 
-/// A profile with a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// What it is called, as in `--profile hostile`.
     pub name: &'static str,
-    /// The knobs that it sets, as TOML.
     pub text: &'static str,
 }
 
@@ -21,7 +18,6 @@ pub const PRESETS: [Preset; 3] = [
 ];
 
 impl Preset {
-    /// The preset of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
     }
@@ -46,13 +42,12 @@ fn unknown(name: &str) -> ProfileProblem {
 
 #[cfg(test)]
 mod tests {
-    use crate::profile::{KNOBS, Layered};
+    use crate::profile::{Layered, SETTINGS};
 
-    /// The knobs that a preset sets.
     fn set_by(name: &str) -> Vec<&'static str> {
         let layered = Layered::default().with(|draft| draft.preset(name)).expect("the preset is valid");
         let source = format!("preset {name}");
-        KNOBS.iter().map(|knob| knob.path).filter(|path| layered.source(path) == source).collect()
+        SETTINGS.iter().map(|setting| setting.path).filter(|path| layered.source(path) == source).collect()
     }
 
     #[test]
@@ -63,27 +58,27 @@ mod tests {
             ["errors.details", "rate_limit.retry_after", "rate_limit.reset", "ids.request_header"]
         );
         let hostile = set_by("hostile");
-        for knob in ["variation.unknown_fields", "variation.key_order", "webhooks.copies", "webhooks.scatter"] {
-            assert!(hostile.contains(&knob), "{knob} is not among {hostile:?}");
+        for setting in ["variation.unknown_fields", "variation.key_order", "webhooks.copies", "webhooks.scatter"] {
+            assert!(hostile.contains(&setting), "{setting} is not among {hostile:?}");
         }
         // Whatever is promised has no place in a preset: which keys are valid, the statuses, the names of headers.
-        for knob in ["environment", "keys.mode", "errors.malformed_json_status", "rate_limit.header_names"] {
-            assert!(!hostile.contains(&knob), "{knob}");
+        for setting in ["environment", "keys.mode", "errors.malformed_json_status", "rate_limit.header_names"] {
+            assert!(!hostile.contains(&setting), "{setting}");
         }
     }
 
     #[test]
     fn a_later_layer_wins_over_a_preset() {
         let layered = Layered::default().with(|draft| draft.preset("hostile")).expect("the preset is valid");
-        let layered = layered.with_assignment("webhooks.copies=1", "--set").expect("the knob is valid");
+        let layered = layered.with_assignment("webhooks.copies=1", "--set").expect("the setting is valid");
         assert_eq!((layered.profile().webhooks.copies.get(), layered.source("webhooks.copies")), (1, "--set"));
         assert!(layered.profile().variation.is_on());
     }
 
     #[test]
-    fn a_knob_that_stands_against_a_preset_is_told() {
+    fn a_setting_that_stands_against_a_preset_is_told() {
         let taken = "rate_limit.header_names.limit=X-Request-Id";
-        let layered = Layered::default().with_assignment(taken, "--set").expect("the knob is valid");
+        let layered = Layered::default().with_assignment(taken, "--set").expect("the setting is valid");
         let problems = layered.with(|draft| draft.preset("friendly")).expect_err("one header cannot carry both");
         let problem = &problems[0];
         assert!(problem.message.starts_with("`ids.request_header`:"), "{}", problem.message);

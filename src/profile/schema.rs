@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use super::knobs::{KNOBS, Knob};
+use super::table::{SETTINGS, Setting};
 
 /// A test makes the file from the types.
 static TYPES: LazyLock<Value> =
@@ -14,14 +14,14 @@ static TYPES: LazyLock<Value> =
 pub fn schema() -> Value {
     let mut root = TYPES.clone();
     let optional = |place: &mut Value| drop(place.as_object_mut().and_then(|table| table.remove("required")));
-    for knob in KNOBS {
+    for setting in SETTINGS {
         let mut place = &mut root;
-        for name in knob.path.split('.') {
+        for name in setting.path.split('.') {
             optional(place);
             place = &mut place["properties"][name];
         }
         optional(place);
-        place["description"] = format!("{}. May be set to: {}", knob.assumed, knob.values()).into();
+        place["description"] = format!("{}. May be set to: {}", setting.assumed, setting.values()).into();
     }
     root
 }
@@ -36,7 +36,7 @@ pub fn file_schema() -> Value {
     whole
 }
 
-impl Knob {
+impl Setting {
     /// What may be set, as it is typed in TOML.
     pub fn values(&self) -> String {
         if !self.values.is_empty() {

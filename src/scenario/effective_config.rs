@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::Scenario;
 use super::decide::RuleSet;
 use super::emit::{DueEmits, Emit, due_emits};
-use super::knob_patch::{KnobPatch, diagnostic};
 use super::matcher::RequestView;
 use super::rule::Decision;
+use super::setting_patch::{SettingPatch, diagnostic};
 use crate::clock::{Instant, Random};
 use crate::diagnostic::Diagnostic;
 use crate::profile::{Draft, Layered, Profile, ProfileProblem};
@@ -36,7 +36,7 @@ impl EffectiveConfig {
     /// is invalid alone may be valid with it.
     pub(crate) fn build(
         base: &Layered,
-        patch: Option<&KnobPatch>,
+        patch: Option<&SettingPatch>,
         active: Vec<Arc<Scenario>>,
         activated_at: Instant,
         activation: u64,

@@ -11,7 +11,7 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::effective_config::EffectiveConfig;
-use super::knob_patch::KnobPatches;
+use super::setting_patch::SettingPatches;
 use super::parse::{MOST_WEIGHT, parse_scenario};
 use super::{Scenario, ScenarioOrigin, built_in, built_in_names};
 use crate::clock::Instant;
@@ -80,7 +80,7 @@ pub(super) struct LibraryContent {
     pub(super) global: Activation,
     pub(super) keys: BTreeMap<Arc<str>, Activation>,
     pub(super) activations: u64,
-    pub(super) patches: KnobPatches,
+    pub(super) patches: SettingPatches,
 }
 
 impl LibraryContent {
@@ -337,7 +337,7 @@ impl Generation {
     }
 
     /// The settings changed while running.
-    pub fn patches(&self) -> &KnobPatches {
+    pub fn patches(&self) -> &SettingPatches {
         &self.content.patches
     }
 
@@ -444,7 +444,7 @@ impl Library {
         self.change(now, |content, now| {
             content.inline.clone_from(&start.inline);
             content.keys.clear();
-            content.patches = KnobPatches::default();
+            content.patches = SettingPatches::default();
             content.activations += 1;
             content.global = Activation { names: start.active.clone(), at: now, serial: content.activations };
             Ok(())

@@ -127,8 +127,8 @@ fn a_deleted_file_stays_as_long_as_a_list_names_it() {
 #[test]
 fn a_scenario_that_clashes_with_others_is_held_back_alone() {
     let library = Library::new(Layered::default());
-    let knobs = |lines: &str| format!("[profile]\n{lines}\n");
-    let header = |name: &str, value: &str| knobs(&format!("rate_limit.header_names.{name} = '{value}'"));
+    let settings = |lines: &str| format!("[profile]\n{lines}\n");
+    let header = |name: &str, value: &str| settings(&format!("rate_limit.header_names.{name} = '{value}'"));
     let (good, other) = (header("limit", "x-limit"), header("remaining", "x-b"));
     replace(&library, vec![file("a", &good), file("b", &other), file("c", &reply(201))], NOW);
     library.activate(None, &["a", "b"], NOW).expect("they fit");

@@ -3,7 +3,7 @@
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
 //! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active, as one generation: `content` is what it
-//! is made from, `files` adds files to it, `changes` is what a reload reports, `knob_patch` holds settings changed while running,
+//! is made from, `files` adds files to it, `changes` is what a reload reports, `setting_patch` holds settings changed while running,
 //! `overrides` what single keys have of their own), `progress` (how far rules and stories are), `watch` (files on disk) with
 //! `reports` (what the system says about them).
 
@@ -13,7 +13,6 @@ mod decide;
 mod effective_config;
 mod emit;
 mod files;
-mod knob_patch;
 mod library;
 mod matcher;
 mod overrides;
@@ -23,6 +22,7 @@ mod render;
 mod reports;
 mod rule;
 mod schema;
+mod setting_patch;
 mod watch;
 
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub(crate) use decide::RuleTrace;
 pub use effective_config::EffectiveConfig;
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;
-pub use knob_patch::{KnobPatch, KnobPatches, PATCH_SOURCE};
+pub use setting_patch::{SettingPatch, SettingPatches, PATCH_SOURCE};
 pub use library::{Activation, Generation, HeldBack, Library, generation_text};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
 pub use overrides::{Restored, RestoredKey, RestoredWhole};
@@ -51,7 +51,7 @@ pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_directory, read_
 
 /// Limits, for the page `docs/limits.md`.
 pub(crate) mod limits {
-    pub(crate) use super::knob_patch::{
+    pub(crate) use super::setting_patch::{
         MOST_BYTES as SETTING_BYTES, MOST_BYTES_IN_ALL as SETTING_BYTES_IN_ALL, MOST_ENTRIES as SETTING_ENTRIES,
         MOST_KEYS as SETTING_KEYS,
     };

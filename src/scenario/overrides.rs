@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::ScenarioOrigin;
-use super::knob_patch::KnobPatch;
 use super::library::{Library, LibraryContent};
 use super::parse::parse_scenario;
+use super::setting_patch::SettingPatch;
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::profile::Layered;
@@ -30,7 +30,7 @@ pub struct RestoredKey {
     pub name: Arc<str>,
     /// Its own list of scenarios, if it has one, and how long that has been active.
     pub active: Option<(Vec<String>, Duration)>,
-    pub knobs: KnobPatch,
+    pub knobs: SettingPatch,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -38,12 +38,12 @@ pub struct RestoredWhole {
     pub inline: BTreeMap<String, String>,
     pub active: Vec<String>,
     pub active_for: Duration,
-    pub knobs: KnobPatch,
+    pub knobs: SettingPatch,
 }
 
 impl Library {
-    /// Changes knobs for all keys, or for the workspace of one; `null` takes a change back. Refused whole, with every reason,
-    /// if a knob is unknown or a value wrong, also for a scenario that is active.
+    /// Changes settings for all keys, or for the workspace of one; `null` takes a change back. Refused whole, with every reason,
+    /// if a setting is unknown or a value wrong, also for a scenario that is active.
     pub fn patch_profile(
         &self,
         key: Option<&str>,
@@ -52,7 +52,7 @@ impl Library {
     ) -> Result<u64, Vec<Diagnostic>> {
         self.change(now, |content, _| {
             let known = key.map_or(Some(&content.patches.global), |key| content.patches.keys.get(key));
-            let patch = known.map_or_else(KnobPatch::default, |known| KnobPatch::clone(known)).with(changes)?;
+            let patch = known.map_or_else(SettingPatch::default, |known| SettingPatch::clone(known)).with(changes)?;
             content.patches.set(key, patch);
             if key.is_none() {
                 inline_still_valid(content, &self.unpatched)?;
@@ -61,7 +61,7 @@ impl Library {
         })
     }
 
-    /// Takes back what a key has of its own: its list of scenarios and its changed knobs.
+    /// Takes back what a key has of its own: its list of scenarios and its changed settings.
     pub fn forget_key(&self, key: &str, now: Instant) -> u64 {
         let changed = self.change(now, |content, _| {
             content.keys.remove(key);

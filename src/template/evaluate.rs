@@ -25,7 +25,6 @@ pub(super) struct Scope<'s> {
     pub(super) facts: &'s Map<String, Value>,
     pub(super) wall: Timestamp,
     pub(super) random: Random,
-    /// Bytes that may still be handled.
     pub(super) budget: usize,
     /// What gave an empty string.
     pub(super) gaps: Vec<Gap>,
@@ -34,13 +33,10 @@ pub(super) struct Scope<'s> {
 /// Why a part of a template gave an empty string in place of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gap {
-    /// There is nothing at this path.
     Missing(String),
-    /// What is there cannot be used.
     Failed {
         /// The path that the value comes from, if it comes from one.
         path: Option<String>,
-        /// Why.
         reason: String,
     },
 }
@@ -87,7 +83,6 @@ impl Term<'_> {
 }
 
 impl<'s> Scope<'s> {
-    /// The text of a whole template.
     pub(super) fn render(&mut self, pieces: &[Piece<'_>]) -> String {
         let mut text = String::new();
         for piece in pieces {
@@ -105,7 +100,6 @@ impl<'s> Scope<'s> {
         text
     }
 
-    /// Notes a gap, once.
     fn leave(&mut self, gap: Gap) {
         if self.gaps.len() < MOST_GAPS && !self.gaps.contains(&gap) {
             self.gaps.push(gap);

@@ -16,12 +16,9 @@ pub const LONGEST_SOURCE: usize = 4 * 1024;
 /// How deep calls may be nested in each other.
 pub const DEEPEST: usize = 64;
 
-/// A part of a template.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Piece<'t> {
-    /// Text as it is.
     Text(&'t str),
-    /// The expression between `{{` and `}}`.
     Value(Expression<'t>),
 }
 
@@ -54,7 +51,6 @@ impl Expression<'_> {
     }
 }
 
-/// Where a value comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Source<'t> {
     Literal(Value),
@@ -258,7 +254,6 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Letters, digits, `_` and `-`.
     fn word(&mut self) -> Option<&'t str> {
         let is_part = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
         let end = self.rest.find(|character| !is_part(character)).unwrap_or(self.rest.len());
@@ -292,7 +287,6 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Looks a function or filter up.
 fn named<T: Copy>(table: &[Named<T>], kind: &str, name: &str, arguments: usize) -> Result<T, String> {
     let Some((_, takes, meant)) = table.iter().find(|(known, ..)| *known == name) else {
         let known: Vec<&str> = table.iter().map(|(known, ..)| *known).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
-use wrs_emulator::profile::KNOBS;
+use wrs_emulator::profile::SETTINGS;
 use wrs_emulator::workspace::FireRequest;
 
 use crate::support::{
@@ -85,7 +85,7 @@ async fn each_knob_changes_what_it_says() {
 #[test]
 fn every_knob_has_a_row() {
     let turned: BTreeSet<&str> = ROWS.iter().map(|(knob, ..)| *knob).collect();
-    let known: BTreeSet<&str> = KNOBS.iter().map(|knob| knob.path).collect();
+    let known: BTreeSet<&str> = SETTINGS.iter().map(|knob| knob.path).collect();
     assert_eq!(turned, known);
 }
 

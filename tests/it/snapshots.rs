@@ -65,7 +65,7 @@ enum Step {
     Rotate(usize),
     Token(usize),
     OwnScenario(usize),
-    Knob(usize, u8),
+    Setting(usize, u8),
     Reset(usize),
     Set(u16),
 }
@@ -86,7 +86,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => key.clone().prop_map(Step::Rotate),
         1 => key.clone().prop_map(Step::Token),
         1 => key.clone().prop_map(Step::OwnScenario),
-        1 => (key.clone(), 3..9_u8).prop_map(|(key, requests)| Step::Knob(key, requests)),
+        1 => (key.clone(), 3..9_u8).prop_map(|(key, requests)| Step::Setting(key, requests)),
         1 => key.prop_map(Step::Reset),
         1 => any::<u16>().prop_map(Step::Set),
     ];
@@ -140,7 +140,7 @@ async fn act(emulator: &Emulator, step: &Step) -> String {
             let payload = json!({ "active": ["story", "quota-exhaustion"], "key": KEYS[*key] });
             control(emulator, "POST", "scenarios/active", &payload).await
         }
-        Step::Knob(key, requests) => {
+        Step::Setting(key, requests) => {
             let path = format!("profile?key={}", KEYS[*key]);
             control(emulator, "PATCH", &path, &json!({ "rate_limit.requests": requests })).await
         }

@@ -158,7 +158,6 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Makes all runs.
 async fn examine(args: &DifferentialArgs, runner: &Runner<'_>, seed: u64) -> Result<Report, Failure> {
     let began = machine::monotonic();
     let chosen = |change: &&UnpromisedChange| args.only.is_empty() || args.only.iter().any(|name| name == change.name);

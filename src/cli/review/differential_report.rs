@@ -8,29 +8,23 @@ use crate::duration::duration_text;
 use crate::review::differential::{Difference, Part, Sight, UnpromisedChange};
 use crate::wording::counted;
 
-/// The whole result.
 #[derive(Serialize)]
 pub(super) struct Report {
     /// The command, credentials masked.
     pub(super) command: Vec<String>,
-    /// The seed of every run.
     pub(super) seed: u64,
-    /// How often the command was run.
     pub(super) runs: usize,
     pub(super) took_ms: u64,
-    /// The run without a change.
     pub(super) plain: Plain,
     pub(super) passed: usize,
     pub(super) failed: usize,
     pub(super) unstable: usize,
     pub(super) not_exercised: usize,
-    /// Empty if the command fails without a change.
     pub(super) changes: Vec<Judged>,
     /// The folder with what each run printed and what happened in it, if it was kept.
     pub(super) folder: Option<String>,
 }
 
-/// The run without a change.
 #[derive(Serialize)]
 pub(super) struct Plain {
     pub(super) passed: bool,
@@ -41,13 +35,10 @@ pub(super) struct Plain {
     pub(super) printed: Vec<String>,
 }
 
-/// What a change did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Outcome {
-    /// The command passed, and saw the change.
     Passed,
-    /// The change makes the command fail, each time.
     Failed,
     /// The command fails now and then, whether with the change or without it.
     Unstable,
@@ -66,7 +57,6 @@ impl Outcome {
     }
 }
 
-/// A change and what it did.
 #[derive(Serialize)]
 pub(super) struct Judged {
     #[serde(flatten)]
@@ -84,17 +74,14 @@ pub(super) struct Judged {
     pub(super) seen: Option<Sight>,
     /// The last lines that the command printed, if it failed.
     pub(super) printed: Vec<String>,
-    /// The file with all that it printed.
     pub(super) output: Option<String>,
 }
 
-/// The table of changes.
 pub(super) fn listed(changes: &[UnpromisedChange]) -> String {
     let rows = changes.iter().map(|change| [change.name, change.changes, change.clause].map(str::to_owned));
     table(["name", "what is different", "clause that leaves it open"], rows)
 }
 
-/// The result for people.
 pub(super) fn text(report: &Report, colors: bool) -> String {
     let paint = |outcome: Outcome| match outcome {
         _ if !colors => ("", ""),
@@ -154,7 +141,6 @@ fn summary(report: &Report) -> String {
     )
 }
 
-/// What is known of a failure.
 fn particulars(judged: &Judged) -> Vec<String> {
     let mut found = vec![format!("change    {}", judged.change.changes), format!("clause    {}", judged.change.clause)];
     let smallest = match &judged.smallest[..] {
@@ -175,7 +161,6 @@ fn particulars(judged: &Judged) -> Vec<String> {
     found
 }
 
-/// The result as test cases.
 pub(super) fn suite(report: &Report) -> Suite {
     let failed =
         |kind: &str, message: String, lines: Vec<String>| TestResult::Failed { kind: kind.to_owned(), message, lines };

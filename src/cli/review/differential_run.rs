@@ -31,7 +31,6 @@ const STEP: Duration = Duration::from_millis(50);
 const TAIL_LINES: usize = 15;
 const TAIL_BYTES: u64 = 4096;
 
-/// What every run has in common.
 pub(super) struct Runner<'a> {
     pub(super) command: &'a [OsString],
     pub(super) settings: Settings,
@@ -40,18 +39,14 @@ pub(super) struct Runner<'a> {
     pub(super) raised: Raised,
     /// The limit of a run, once it is known from the plain run.
     pub(super) limit: OnceLock<Duration>,
-    /// Runs so far.
     pub(super) count: AtomicUsize,
 }
 
-/// How a run ended.
 pub(super) struct Ran {
     pub(super) record: Record,
     pub(super) passed: bool,
-    /// In words.
     pub(super) ending: String,
     pub(super) took: Duration,
-    /// The file with all that the command printed.
     pub(super) output: PathBuf,
 }
 
@@ -160,7 +155,6 @@ fn record(run: &Run) -> serde_json::Result<Record> {
     Ok(record)
 }
 
-/// The last lines of a file.
 pub(super) fn tail(path: &Path) -> Vec<String> {
     // It was written a moment ago; if somebody has removed it since, there is nothing to show.
     let bytes = file::read_end(path, TAIL_BYTES).unwrap_or_default();

@@ -175,7 +175,6 @@ fn failure(url: &str, problem: DialProblem) -> Failure {
     Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {}", problem.detail))
 }
 
-/// The table of cases.
 fn listed(cases: &[Case]) -> String {
     let rows = cases.iter().map(|case| [case.name, case.expects.name(), case.sends].map(str::to_owned));
     table(["case", "expected", "sent"], rows)
@@ -245,7 +244,6 @@ fn particulars(probed: &ProbedCase) -> Vec<String> {
     lines
 }
 
-/// An outcome, padded, in its color.
 fn painted(outcome: Outcome, width: usize, colors: bool) -> String {
     let padded = format!("{:width$}", outcome.name());
     let color = match outcome {
@@ -257,7 +255,6 @@ fn painted(outcome: Outcome, width: usize, colors: bool) -> String {
     format!("\u{1b}[{color}m{padded}\u{1b}[0m")
 }
 
-/// The results as test cases.
 fn suite(report: &ProbeReport) -> Suite {
     let case = |probed: &ProbedCase| TestCase {
         name: probed.name.to_owned(),

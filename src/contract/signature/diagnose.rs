@@ -10,17 +10,14 @@ use super::{CustomScheme, KeyReading, Rejection, Scheme, SchemeName, SigningKey,
 /// A delivery as it was received, and what it is to be verified with.
 #[derive(Clone, Copy)]
 pub struct Evidence<'a> {
-    /// The scheme it should be signed by.
     pub scheme: &'a Scheme,
     /// The custom scheme at hand, tried as well as the named ones.
     pub custom: &'a CustomScheme,
     /// The texts of the secrets, newest first.
     pub secrets: &'a [String],
-    /// How they should be read.
     pub reading: KeyReading,
     /// Looks a header up by its lower-case name.
     pub header: &'a dyn Fn(&str) -> Option<String>,
-    /// The URL the delivery was addressed to.
     pub url: &'a str,
     /// The bytes received.
     pub body: &'a [u8],

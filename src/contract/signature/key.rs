@@ -50,16 +50,12 @@ impl fmt::Display for KeyReading {
 pub enum SecretProblem {
     /// No key bytes are left: the text is empty, or nothing follows `whsec_`.
     #[error("expected a signing secret, found {found}")]
-    Empty {
-        /// What was found in its place.
-        found: &'static str,
-    },
+    Empty { found: &'static str },
     /// The reading asks for base64 and the text is not.
     #[error("expected {part} to be base64 (`A-Z a-z 0-9 + /`, padded with `=`), found {found}")]
     NotBase64 {
         /// Which part of the text was read as base64.
         part: &'static str,
-        /// What is wrong with it.
         found: String,
     },
 }
@@ -105,7 +101,6 @@ impl SigningKey {
         Ok(Self(Arc::new(Key { bytes, keyed: OnceLock::new() })))
     }
 
-    /// The HMAC of `content`.
     pub(super) fn mac(&self, hash: Hash, content: &[u8]) -> Vec<u8> {
         let Key { bytes, keyed } = &*self.0;
         let keyed = keyed.get_or_init(|| Keyed::new(hash, bytes));

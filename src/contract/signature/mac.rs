@@ -42,7 +42,6 @@ pub(super) enum Keyed {
 }
 
 impl Keyed {
-    /// Prepares a key of any length.
     pub(super) fn new(hash: Hash, key: &[u8]) -> Self {
         fn keyed<M: KeyInit>(key: &[u8]) -> M {
             M::new_from_slice(key).expect("HMAC hashes or pads a key of any length")

@@ -100,7 +100,6 @@ pub struct Scheme {
     /// A header of its own for the timestamp; Stripe's is inside the signature header.
     pub(super) timestamp_header: Option<Cow<'static, str>>,
     pub(super) signature_header: Cow<'static, str>,
-    /// The template of the signed content.
     pub(super) content: Cow<'static, str>,
     pub(super) hash: Hash,
     pub(super) encoding: Encoding,
@@ -114,12 +113,12 @@ pub(super) enum Form {
     Tokens,
     /// `t=<timestamp>,v1=<signature>`, more `v1=` parts allowed.
     Parts,
-    /// One signature after a fixed prefix.
-    One { prefix: Cow<'static, str> },
+    One {
+        prefix: Cow<'static, str>,
+    },
 }
 
 impl Scheme {
-    /// The row of `standard`.
     pub(super) const STANDARD: Self = Self {
         name: SchemeName::Standard,
         key: KeyReading::Auto,
@@ -133,7 +132,6 @@ impl Scheme {
         form: Form::Tokens,
     };
 
-    /// The row of `svix`.
     pub(super) const SVIX: Self = Self {
         name: SchemeName::Svix,
         id_header: Some(Cow::Borrowed("svix-id")),
@@ -142,7 +140,6 @@ impl Scheme {
         ..Self::STANDARD
     };
 
-    /// The row of `stripe`.
     pub(super) const STRIPE: Self = Self {
         name: SchemeName::Stripe,
         key: KeyReading::Auto,
@@ -156,7 +153,6 @@ impl Scheme {
         form: Form::Parts,
     };
 
-    /// The row of `github`.
     pub(super) const GITHUB: Self = Self {
         name: SchemeName::Github,
         key: KeyReading::Auto,
@@ -171,7 +167,6 @@ impl Scheme {
         form: Form::One { prefix: Cow::Borrowed("sha256=") },
     };
 
-    /// The row of `slack`.
     pub(super) const SLACK: Self = Self {
         name: SchemeName::Slack,
         key: KeyReading::Auto,
@@ -185,7 +180,6 @@ impl Scheme {
         form: Form::One { prefix: Cow::Borrowed("v0=") },
     };
 
-    /// The row of `shopify`.
     pub(super) const SHOPIFY: Self = Self {
         name: SchemeName::Shopify,
         key: KeyReading::Auto,
@@ -227,7 +221,6 @@ impl Scheme {
         }
     }
 
-    /// The scheme's name.
     pub const fn name(&self) -> SchemeName {
         self.name
     }

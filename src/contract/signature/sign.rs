@@ -14,7 +14,6 @@ use super::template::{self, Values};
 /// control characters; the caller ensures that.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// The event's id, the same for every attempt.
     pub id: &'a str,
     /// Unix seconds of this attempt.
     pub timestamp: i64,

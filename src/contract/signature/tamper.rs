@@ -11,12 +11,9 @@ const OFF_SECONDS: i64 = 3600;
 const TOLERANCE_SECONDS: i64 = 300;
 
 named! {
-    /// What is falsified in a delivery.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Tamper {
-        /// The body is changed after it was signed.
         Body = "body",
-        /// The signature is changed.
         Signature = "signature",
         /// Another secret signs.
         Secret = "secret",
@@ -24,7 +21,6 @@ named! {
         Timestamp = "timestamp",
         /// The timestamp is an hour ahead, and the signature covers it.
         FutureTimestamp = "future_timestamp",
-        /// The signature headers are missing.
         Headers = "headers",
     }
 }

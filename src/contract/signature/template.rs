@@ -4,7 +4,6 @@
 use crate::contract::named::named;
 
 named! {
-    /// What one placeholder is replaced with.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) enum Field {
         Id = "id",
@@ -22,7 +21,6 @@ pub(super) enum ContentPiece<'a> {
     Invalid(&'a str),
 }
 
-/// What the placeholders are filled with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Values<'a> {
     pub(super) id: &'a str,

@@ -12,7 +12,6 @@ use super::scheme::{Form, Scheme, SchemeName};
 use super::sign::token;
 use super::template::{self, Values};
 
-/// What a verified delivery carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// The event's id, if the scheme has a header for it; `github` and `shopify` do not sign it.
@@ -24,7 +23,6 @@ pub struct Verified {
 /// Why a delivery was rejected; the text names what to look at.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// There is no key to verify with.
     #[error("no signing secret to verify with: give the receiver the subscription's secret")]
     NoKey,
     /// A header that the scheme needs is absent or empty.
@@ -35,11 +33,7 @@ pub enum Rejection {
     },
     /// The timestamp is not a plain number of seconds.
     #[error("expected the timestamp in whole Unix seconds, found `{}`", value.escape_debug())]
-    BadTimestamp {
-        /// What was found.
-        value: String,
-    },
-    /// The timestamp is too long ago.
+    BadTimestamp { value: String },
     #[error(
         "the timestamp is {seconds_old} s old and {tolerance} s are tolerated: \
          check the receiver's clock, or take it as a replay"
@@ -50,7 +44,6 @@ pub enum Rejection {
         /// Seconds tolerated.
         tolerance: i64,
     },
-    /// The timestamp is too far ahead.
     #[error(
         "the timestamp is {seconds_ahead} s ahead and {tolerance} s are tolerated: {}",
         ahead_hint(*seconds_ahead)
@@ -61,7 +54,6 @@ pub enum Rejection {
         /// Seconds tolerated.
         tolerance: i64,
     },
-    /// The signature header does not have the scheme's form.
     #[error(
         "the `{header}` header `{}` does not have the scheme's form: \
          check the scheme, and that all of the header is passed on", value.escape_debug()
@@ -69,10 +61,8 @@ pub enum Rejection {
     MalformedSignature {
         /// The header's name in lower case.
         header: String,
-        /// What was found.
         value: String,
     },
-    /// The signature is well-formed and wrong.
     #[error(
         "expected `{expected}`, found `{}`: check that the body is the raw bytes received, \
          that the secret is the subscription's, and how it is read (`webhooks.secret_key`)",

@@ -24,34 +24,34 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
     let Ok(key) = SigningKey::read(secret, scheme, reading) else {
         return Vec::new();
     };
-    let (reading, knob) = scheme.reading(reading);
+    let (reading, setting) = scheme.reading(reading);
     let mut warnings = Vec::new();
-    warnings.extend(length_warning(key.as_bytes().len(), scheme, reading, knob));
+    warnings.extend(length_warning(key.as_bytes().len(), scheme, reading, setting));
     if secret.trim() != secret {
         warnings.push(format!(
             "the secret starts or ends with white space, which many receivers trim; \
-             read by `{knob} = \"{reading}\"` it counts",
+             read by `{setting} = \"{reading}\"` it counts",
         ));
     }
     warnings.extend(match scheme.name {
-        SchemeName::Custom => custom_warning(secret, &key, reading, knob),
-        _ if reads_base64(scheme) => base64_warning(secret, &key, scheme, reading, knob),
-        _ => whole_text_warning(secret, &key, scheme, reading, knob),
+        SchemeName::Custom => custom_warning(secret, &key, reading, setting),
+        _ if reads_base64(scheme) => base64_warning(secret, &key, scheme, reading, setting),
+        _ => whole_text_warning(secret, &key, scheme, reading, setting),
     });
     warnings
 }
 
-fn length_warning(length: usize, scheme: &Scheme, reading: KeyReading, knob: &str) -> Option<String> {
+fn length_warning(length: usize, scheme: &Scheme, reading: KeyReading, setting: &str) -> Option<String> {
     if length < SHORT {
         let bytes = counted(length, "byte");
         Some(format!(
             "the secret makes a key of {bytes}, and fewer than {SHORT} can be guessed; \
-             it was read by `{knob} = \"{reading}\"`",
+             it was read by `{setting} = \"{reading}\"`",
         ))
     } else if reads_base64(scheme) && !STANDARD_LENGTHS.contains(&length) {
         Some(format!(
             "the secret makes a key of {length} bytes, and some {} libraries refuse all but {} to {}; \
-             it was read by `{knob} = \"{reading}\"`",
+             it was read by `{setting} = \"{reading}\"`",
             scheme.name(),
             STANDARD_LENGTHS.start(),
             STANDARD_LENGTHS.end(),
@@ -62,18 +62,24 @@ fn length_warning(length: usize, scheme: &Scheme, reading: KeyReading, knob: &st
 }
 
 /// For schemes whose libraries decode every secret, with or without `whsec_`.
-fn base64_warning(secret: &str, key: &SigningKey, scheme: &Scheme, reading: KeyReading, knob: &str) -> Option<String> {
+fn base64_warning(
+    secret: &str,
+    key: &SigningKey,
+    scheme: &Scheme,
+    reading: KeyReading,
+    setting: &str,
+) -> Option<String> {
     let name = scheme.name();
     match STANDARD.decode(secret.strip_prefix(PREFIX).unwrap_or(secret)) {
         Ok(bytes) if bytes == key.as_bytes() => None,
         Ok(_) => Some(format!(
             "{name} libraries decode this secret as base64, with or without `whsec_`; \
-             `{knob} = \"{reading}\"` takes its text, so set \"base64\" or hand the receiver \
+             `{setting} = \"{reading}\"` takes its text, so set \"base64\" or hand the receiver \
              the raw key",
         )),
         Err(_) => Some(format!(
             "{name} libraries expect base64, which this secret is not; \
-             `{knob} = \"{reading}\"` takes its text, so hand the receiver the raw key \
+             `{setting} = \"{reading}\"` takes its text, so hand the receiver the raw key \
              or use `whsec_` and base64",
         )),
     }
@@ -85,19 +91,19 @@ fn whole_text_warning(
     key: &SigningKey,
     scheme: &Scheme,
     reading: KeyReading,
-    knob: &str,
+    setting: &str,
 ) -> Option<String> {
     let name = scheme.name();
     if key.as_bytes() != secret.as_bytes() {
         Some(format!(
             "{name} libraries take the whole text of the secret as the key, and \
-             `{knob} = \"{reading}\"` makes another key of it",
+             `{setting} = \"{reading}\"` makes another key of it",
         ))
     } else if secret.starts_with(PREFIX) && scheme.name != SchemeName::Stripe {
         // Stripe's own secrets start with `whsec_` and all its libraries keep it.
         Some(format!(
             "`whsec_` marks a base64 secret, but {name} libraries take the whole text as the key, \
-             and so does `{knob} = \"{reading}\"`; a receiver that decodes it will not agree",
+             and so does `{setting} = \"{reading}\"`; a receiver that decodes it will not agree",
         ))
     } else {
         None
@@ -105,7 +111,7 @@ fn whole_text_warning(
 }
 
 /// For schemes whose receivers are unknown: only texts that can be read in two ways are reported.
-fn custom_warning(secret: &str, key: &SigningKey, reading: KeyReading, knob: &str) -> Option<String> {
+fn custom_warning(secret: &str, key: &SigningKey, reading: KeyReading, setting: &str) -> Option<String> {
     let taken = if matches!(reading, KeyReading::Base64) {
         "decodes it"
     } else if key.as_bytes() == secret.as_bytes() {
@@ -118,10 +124,10 @@ fn custom_warning(secret: &str, key: &SigningKey, reading: KeyReading, knob: &st
     if secret.starts_with(PREFIX) {
         Some(format!(
             "receivers read a secret that starts with `whsec_` in three ways; \
-             `{knob} = \"{reading}\"` {taken}",
+             `{setting} = \"{reading}\"` {taken}",
         ))
     } else if !hexadecimal && secret.len() >= SHORT && STANDARD.decode(secret).is_ok() {
-        Some(format!("the secret could be base64 or plain text; `{knob} = \"{reading}\"` {taken}"))
+        Some(format!("the secret could be base64 or plain text; `{setting} = \"{reading}\"` {taken}"))
     } else {
         None
     }
@@ -189,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_schemes_own_knob_is_named() {
+    fn a_custom_schemes_own_setting_is_named() {
         let scheme =
             Scheme::new(SchemeName::Custom, &CustomScheme { key: KeyReading::Utf8, ..CustomScheme::default() });
         let warnings = secret_warnings("short", &scheme, KeyReading::Auto);

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::record::{Aspect, Exchange, Features, Record};
+use super::record::{Aspect, Exchange, Features, Record, shape};
 
 /// Most characters of a text that are shown.
 const SHOWN: usize = 400;
@@ -10,7 +10,6 @@ const SHOWN: usize = 400;
 /// The first request that differs from the plain run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What is different, in words.
     pub what: String,
     /// The request of the plain run; `None` if the changed run has an additional one.
     pub plain: Option<String>,
@@ -18,10 +17,8 @@ pub struct Difference {
     pub changed: Option<String>,
 }
 
-/// Something changed that the client saw.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Sight {
-    /// What it is, with its id.
     pub what: String,
     /// The answer or the event; of a long one the beginning.
     pub text: String,
@@ -111,9 +108,7 @@ fn difference_of(
         format!("{title} (number {count})")
     };
     let what = match (plain.get(at), changed.get(at)) {
-        (Some((_, one)), Some((_, other)))
-            if super::shape::shape(&one.title()) == super::shape::shape(&other.title()) =>
-        {
+        (Some((_, one)), Some((_, other))) if shape(&one.title()) == shape(&other.title()) => {
             format!("{} has another body", nth(changed))
         }
         (Some(_), Some(_)) => format!("{} came in place of {}", nth(changed), nth(plain)),

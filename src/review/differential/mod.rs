@@ -1,11 +1,10 @@
 //! The differential run: a client's own test command under settings that differ in one thing that the contract does not promise.
 //!
-//! `table` has the changes as data, `record` what a client saw in a run, `judge` compares two runs, and `shape` is the text of a
-//! request or an answer without what differs from run to run. All pure; `cli/review` runs the command.
+//! `table` has the changes as data, `record` what a client saw in a run, `judge` compares two runs. All pure; `cli/review` runs
+//! the command.
 
 mod judge;
 mod record;
-mod shape;
 mod table;
 
 pub use judge::{Difference, Sight, compare, is_exercised};

@@ -20,11 +20,9 @@ pub(super) const MOST_VARIATIONS: usize = 24;
 /// What every delivery of a probe is signed with.
 #[derive(Clone, Debug)]
 pub struct ProbeSigning {
-    /// The scheme.
     pub scheme: Scheme,
     /// The texts of the secrets, newest first; at least one, each a key under the scheme.
     pub secrets: Vec<String>,
-    /// How they become keys.
     pub reading: KeyReading,
     /// The custom scheme of the settings, in use or not.
     pub custom: CustomScheme,
@@ -42,7 +40,6 @@ impl ProbeSigning {
 /// An event of a probe: its id, and the time at which it is sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Occasion<'a> {
-    /// What follows `evt_` in the event's id.
     pub(super) id: &'a str,
     /// What follows `wf_` in the id of the workflow that the event is about.
     pub(super) workflow: &'a str,
@@ -91,7 +88,6 @@ pub(super) fn make(sending: &Sending, signing: &ProbeSigning, occasion: Occasion
     }
 }
 
-/// Signs a body.
 fn delivery(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>, body: Vec<u8>) -> ProbeRequest {
     let id = occasion.event_id();
     let message = Message { id: &id, timestamp: occasion.now.as_second(), url: &signing.url, body: &body };

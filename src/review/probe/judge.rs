@@ -8,17 +8,18 @@ use super::table::{Case, Expectation};
 use crate::contract::named::named;
 use crate::workspace::FailureReason;
 
-/// What came back for one request.
 #[derive(Clone, Debug)]
 pub(super) enum Reply {
     Answered {
         status: u16,
         location: Option<String>,
-        /// The beginning of its body.
         text: String,
     },
     /// No connection, no answer in time, or a connection that broke.
-    Failed { reason: FailureReason, detail: String },
+    Failed {
+        reason: FailureReason,
+        detail: String,
+    },
     /// It was not sent, or not given the time that it may take; why.
     Unsent(String),
 }
@@ -48,23 +49,16 @@ impl fmt::Display for Reply {
 }
 
 named! {
-    /// How a case ended.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Outcome {
-        /// As expected.
         Pass = "pass",
-        /// It proves nothing, either way.
         Incomplete = "incomplete",
-        /// A forged delivery was accepted.
         AcceptedForged = "accepted-forged",
-        /// A genuine delivery was refused.
         RefusedValid = "refused-valid",
-        /// There was no answer in time.
         Slow = "slow",
         /// An answer of 5xx, or a connection that broke before there was an answer.
         Crashed = "crashed",
-        /// An answer of 3xx, which no sender follows.
         Redirected = "redirected",
         /// There was no connection, although the receiver had answered before.
         NoAnswer = "no-answer",

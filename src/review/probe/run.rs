@@ -40,7 +40,6 @@ const PAUSE: Duration = Duration::from_millis(125);
 /// Most bytes of a body that are shown.
 const MOST_SHOWN: usize = 1024;
 
-/// A probe of one receiver.
 #[derive(Debug)]
 pub struct Probe {
     pub target: Arc<Target>,
@@ -52,7 +51,6 @@ pub struct Probe {
     pub only: Vec<String>,
 }
 
-/// The results of all cases.
 #[derive(Debug, Serialize)]
 pub struct ProbeReport {
     pub url: String,
@@ -60,7 +58,6 @@ pub struct ProbeReport {
     pub dialled: String,
     pub scheme: &'static str,
     pub took_ms: u128,
-    /// The number of requests sent.
     pub requests: usize,
     pub passed: usize,
     pub failed: usize,
@@ -74,14 +71,12 @@ pub struct ProbeReport {
     pub not_applicable: Vec<&'static str>,
 }
 
-/// The result of one case.
 #[derive(Debug, Serialize)]
 pub struct ProbedCase {
     pub name: &'static str,
     pub outcome: Outcome,
     pub sent: &'static str,
     pub expected: Expectation,
-    /// What came back.
     pub observed: String,
     /// Why it ended so, if that is not obvious.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,12 +89,10 @@ pub struct ProbedCase {
     pub requests: Vec<SentRequest>,
 }
 
-/// One request of a case.
 #[derive(Debug, Serialize)]
 pub struct SentRequest {
     method: &'static str,
     headers: Map<String, Value>,
-    /// The beginning of its body.
     body: String,
     body_bytes: usize,
     observed: String,
@@ -141,7 +134,6 @@ impl Probe {
     }
 }
 
-/// A probe under way.
 struct Run<'a> {
     probe: &'a Probe,
     addresses: Vec<SocketAddr>,

@@ -15,16 +15,13 @@ pub struct Case {
     pub name: &'static str,
     pub sends: &'static str,
     pub expects: Expectation,
-    /// Where the contract or Standard Webhooks says so.
     pub clause: &'static str,
-    /// What to change in a receiver that fails.
     pub remedy: &'static str,
     #[serde(skip)]
     pub(super) requests: &'static [Sending],
 }
 
 named! {
-    /// What must come back.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
     pub enum Expectation {
         /// A genuine delivery.
@@ -45,7 +42,6 @@ named! {
     }
 }
 
-/// How one request is made.
 #[derive(Clone, Debug)]
 pub(super) struct Sending {
     pub(super) method: &'static str,
@@ -70,37 +66,28 @@ impl Sending {
     };
 }
 
-/// The event in the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
-    /// `workflow.completed` with the fields that the contract shows.
     Plain,
-    /// The same, created an hour ago.
     Older,
     /// The same with white space and another order of its keys.
     Spaced,
-    /// A type that the contract does not show.
     UnknownType,
     /// Fields that the contract does not show, in the envelope and in the data.
     UnknownFields,
     /// `reference.matched`, whose data the contract does not show, with 64 KiB of text.
     Large,
-    /// `reference.matched` with text outside ASCII.
     Unicode,
     /// `reference.matched` with empty data.
     EmptyData,
-    /// No body, and no signature either.
     None,
 }
 
 /// How a request is signed, and what is changed after that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signing {
-    /// As a delivery is.
     Genuine,
-    /// Forged as the emulator's own forged deliveries are.
     Tampered(Tamper),
-    /// Without the header of the signature.
     NoSignature,
     /// With an empty header of the signature.
     EmptySignature,
@@ -108,11 +95,8 @@ pub(super) enum Signing {
     OtherVersion,
     /// With a timestamp that is not a number, and a signature over it.
     TimestampText,
-    /// With another timestamp than was signed.
     TimestampChanged,
-    /// With another id than was signed.
     IdChanged,
-    /// Without the body that was signed.
     BodyDropped,
     /// By another secret as well, whose signature comes first.
     RotationFirst,

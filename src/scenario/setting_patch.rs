@@ -1,7 +1,7 @@
-//! Knobs changed while the emulator runs, for all keys or for one: a layer between the profile it was started with and the
+//! Settings changed while the emulator runs, for all keys or for one: a layer between the profile it was started with and the
 //! `[profile]` of the active scenarios.
 //!
-//! A patch is kept as it was requested, knob by knob, so that it can be undone, shown, saved and restored.
+//! A patch is kept as it was requested, setting by setting, so that it can be undone, shown, saved and restored.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::diagnostic::Diagnostic;
-use crate::profile::{Draft, KNOBS, Layered, ProfileProblem, knob_path};
+use crate::profile::{Draft, Layered, ProfileProblem, SETTINGS, setting_path};
 
-/// How listings name the origin of a patched knob.
+/// How listings name the origin of a patched setting.
 pub const PATCH_SOURCE: &str = "control API";
 /// Most keys with a patch of their own: each has a profile of its own in memory.
 pub(crate) const MOST_KEYS: usize = 1_000;
-/// Most knobs, or entries below knobs, in one patch.
+/// Most settings, or entries below settings, in one patch.
 pub(crate) const MOST_ENTRIES: usize = 256;
 /// Most bytes of a patch as text, and of all patches together: a profile made of them takes several times as much.
 pub(crate) const MOST_BYTES: usize = 64 * 1024;
@@ -24,19 +24,19 @@ pub(crate) const MOST_BYTES_IN_ALL: usize = 4 * 1024 * 1024;
 /// Most bytes of the text of a patch that may be indented, as in a snapshot.
 const MOST_INDENTED: usize = 4 * MOST_BYTES;
 
-/// Changed knobs: dotted paths to values, in the order in which they were set.
+/// Changed settings: dotted paths to values, in the order in which they were set.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct KnobPatch(Map<String, Value>);
+pub struct SettingPatch(Map<String, Value>);
 
 /// Every patch there is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct KnobPatches {
-    pub global: Arc<KnobPatch>,
+pub struct SettingPatches {
+    pub global: Arc<SettingPatch>,
     /// For single keys, by the name of their workspace; lies over the one for all.
-    pub keys: BTreeMap<Arc<str>, Arc<KnobPatch>>,
+    pub keys: BTreeMap<Arc<str>, Arc<SettingPatch>>,
 }
 
-impl KnobPatch {
+impl SettingPatch {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -61,7 +61,7 @@ impl KnobPatch {
         Self::default().with(&changes)
     }
 
-    /// The dotted paths of the knobs, or groups of them, that a call names.
+    /// The dotted paths of the settings, or groups of them, that a call names.
     pub fn paths(patch: &Map<String, Value>) -> Vec<String> {
         let mut found = Vec::new();
         collect(patch, "", &mut found, &mut Vec::new());
@@ -107,7 +107,7 @@ impl KnobPatch {
     }
 }
 
-impl KnobPatches {
+impl SettingPatches {
     /// Refuses more patches than may be kept.
     pub(super) fn check_size(&self) -> Result<(), Vec<Diagnostic>> {
         let bytes: usize = self.keys.values().chain([&self.global]).map(|patch| patch.text().len()).sum();
@@ -121,7 +121,7 @@ impl KnobPatches {
         Err(vec![Diagnostic::of_file("profile/bad-value", message, "take the patches of other keys back")])
     }
 
-    pub(super) fn set(&mut self, key: Option<&str>, patch: KnobPatch) {
+    pub(super) fn set(&mut self, key: Option<&str>, patch: SettingPatch) {
         match key {
             None => self.global = Arc::new(patch),
             Some(key) if patch.is_empty() => drop(self.keys.remove(key)),
@@ -135,7 +135,7 @@ fn too_many() -> Vec<Diagnostic> {
     vec![Diagnostic::of_file("profile/bad-value", message, "take some back with null")]
 }
 
-/// Walks changes down to the settings. Entries of knobs that are merged entry by entry are kept one by one, so that each can be
+/// Walks changes down to the settings. Entries of settings that are merged entry by entry are kept one by one, so that each can be
 /// undone alone.
 fn collect(
     changes: &Map<String, Value>,
@@ -150,16 +150,16 @@ fn collect(
         }
         let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
         let below = format!("{path}.");
-        let knob = KNOBS.iter().find(|knob| knob.path == path);
-        let on_the_way = KNOBS.iter().any(|knob| knob.path.starts_with(&below));
+        let setting = SETTINGS.iter().find(|setting| setting.path == path);
+        let on_the_way = SETTINGS.iter().any(|setting| setting.path.starts_with(&below));
         match value {
-            Value::Object(entries) if knob.is_some_and(|knob| knob.merges) => {
+            Value::Object(entries) if setting.is_some_and(|setting| setting.merges) => {
                 for (entry, value) in entries {
                     push(format!("{path}.{}", quoted(entry)), value, found, problems);
                 }
             }
-            Value::Object(entries) if knob.is_none() && on_the_way => collect(entries, &path, found, problems),
-            // A whole group of knobs is undone.
+            Value::Object(entries) if setting.is_none() && on_the_way => collect(entries, &path, found, problems),
+            // A whole group of settings is undone.
             Value::Null if on_the_way => found.push((path, Value::Null)),
             _ => push(path, value, found, problems),
         }
@@ -167,7 +167,7 @@ fn collect(
 }
 
 fn push(path: String, value: &Value, found: &mut Vec<(String, Value)>, problems: &mut Vec<ProfileProblem>) {
-    match knob_path(&path) {
+    match setting_path(&path) {
         Ok(path) => found.push((path, value.clone())),
         Err(problem) => problems.push(problem),
     }
@@ -184,5 +184,5 @@ pub(super) fn diagnostic(problem: ProfileProblem) -> Diagnostic {
 }
 
 #[cfg(test)]
-#[path = "knob_patch_tests.rs"]
+#[path = "setting_patch_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! Knobs changed while running: order of layers, taking back, refusals, saving and restoring.
+//! Settings changed while running: order of layers, taking back, refusals, saving and restoring.
 
 use serde_json::json;
 
@@ -40,13 +40,13 @@ fn the_layers_lie_in_their_order() {
         assert_eq!(named.profile.rate_limit.requests, expected, "{key:?}: the patch for all, then that of the key");
     }
     let over = generation.config_named(Some("k"), &["few"]).expect("it is there");
-    assert_eq!(over.profile.rate_limit.requests, 3, "a scenario's settings lie over the key's own knobs");
+    assert_eq!(over.profile.rate_limit.requests, 3, "a scenario's settings lie over the key's own settings");
     library.activate(None, &[], NOW).expect("known");
     patch(&library, Some("k"), json!({ "rate_limit": null })).expect("a group is taken back");
     assert_eq!(requests(&library.load(), Some("k")).0, 40);
     patch(&library, None, json!({ "rate_limit": { "requests": null } })).expect("valid");
     assert_eq!(requests(&library.load(), None), (50, "--set".to_owned()));
-    assert_eq!(library.load().patches().clone(), KnobPatches::default());
+    assert_eq!(library.load().patches().clone(), SettingPatches::default());
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn wrong_patches_change_nothing_and_say_why() {
     let before = library.load().number;
     let clash = patch(&library, None, json!({ "rate_limit.header_names.remaining": "X-A" }));
     assert!(clash.is_err(), "a value that is valid alone may clash with an active scenario");
-    assert_eq!((library.load().number, library.load().patches().clone()), (before, KnobPatches::default()));
+    assert_eq!((library.load().number, library.load().patches().clone()), (before, SettingPatches::default()));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn entries_are_set_and_taken_back_one_by_one() {
     patch(&library, None, json!({ "hello.body": { "a": 1 } })).expect("valid");
     patch(&library, None, json!({ "hello.body.b": 2 })).expect("valid");
     let hello = Value::from(library.load().config_for(None).profile.hello.body.clone());
-    assert_eq!(hello, json!({ "a": 1, "b": 2 }), "an entry below a knob lies over the knob");
+    assert_eq!(hello, json!({ "a": 1, "b": 2 }), "an entry below a setting lies over the setting");
 }
 
 #[test]
