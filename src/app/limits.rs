@@ -104,6 +104,7 @@ pub fn limits_markdown() -> String {
         mcp_answer = bytes(cli::mcp_limits::ANSWER),
         mcp_text = bytes(cli::mcp_limits::TEXT),
         mcp_wait = time(cli::mcp_limits::LONGEST_WAIT),
+        run_records = count(control::RUN_RECORDS),
         run_bytes = bytes(control::RUN_BYTES),
         reserve = count(descriptors::RESERVE),
     )

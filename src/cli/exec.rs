@@ -48,7 +48,7 @@ Exit status: the command's, or 128 and its number for a signal; 1 if it succeede
     "exec --fail-on unmatched,undelivered,forged -- pytest -q",
     "exec --scenario rate-limit-burst --fail-on unfinished -- ./client-test",
     "exec --verdict-format junit --verdict-file verdict.xml -- make check",
-    "exec --report report.html --fail-on findings --accept accepted.toml -- npm test",
+    "exec --report report.html --fail-on findings --accept accepted.txt -- npm test",
     "exec -- sh -c 'curl -s $WRS_BASE_URL/v1/hello'",
 ]) + EXIT_STATUS)]
 pub(super) struct ExecArgs {

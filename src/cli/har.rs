@@ -8,6 +8,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::run_file::DOCUMENT_BOUND;
 use crate::control::api::{
     Attempt, Bytes, Connection, DeliveryWhole, Explanation, Headers, Outcome, Request, RequestWhole, Run,
     RunExplanation,
@@ -52,8 +53,7 @@ pub(super) fn archive(
     // Times have one form, which sorts as text. At the same time, requests come before what followed from them.
     entries.sort_by(|a, b| a.started_date_time.cmp(&b.started_date_time));
     let omitted = run.omitted.requests + run.omitted.deliveries;
-    let comment =
-        (omitted > 0).then(|| format!("without {}, as a document has at most 8 MiB", counted(omitted, "older record")));
+    let comment = (omitted > 0).then(|| format!("without {}, as {DOCUMENT_BOUND}", counted(omitted, "older record")));
     let creator = Creator { name: "wrs-emulator", version: &run.emulator.version };
     let json = serde_json::to_string(&Har { log: Log { version: "1.2", creator, entries, comment } })? + "\n";
     Ok(Archive { json, requests, attempts })

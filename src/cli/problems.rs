@@ -11,10 +11,10 @@ use super::client::{Call, SHORT};
 use super::failure::Failure;
 use super::junit::{Suite, TestCase, TestResult};
 use super::output::cell;
-use super::review::accepted::Accepted;
-use super::review::report::{FailOn, Review};
+use super::review::accepted::{Accepted, Review};
 use super::target::Target;
 use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Verification, name_of};
+use crate::review::findings::Severity;
 use crate::wording::counted;
 
 /// Kinds of problems.
@@ -124,7 +124,7 @@ impl Verdict {
         let mut verdict = Self::new(call.send()?.body, fail_on);
         if fail_on.contains(&Kind::Findings) {
             let findings = Call::<api::ShowFindings>::to(target).key(key).send()?.body;
-            verdict.review = Some(Review::new(findings, FailOn::Medium, false, accepted));
+            verdict.review = Some(Review::new(findings, Some(Severity::Medium), false, accepted));
         }
         Ok(verdict)
     }

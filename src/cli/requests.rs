@@ -15,7 +15,7 @@ use super::help::examples;
 use super::output::{cell, compact, optional, print, print_as_is, table, warnings};
 use super::records::{ListArgs, Records, WaitArgs};
 use super::run::LIMIT;
-use super::run_file::{RunFile, read, unreadable};
+use super::run_file::{DOCUMENT_BOUND, RunFile, read, unreadable};
 use super::target::Target;
 use super::value;
 use crate::control::api::{self, Attempt, Bytes, DeliveryWhole, KeyState, Request, Run, Time};
@@ -169,7 +169,7 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
     if run.omitted.requests > 0 {
         let older = counted(run.omitted.requests, "older request");
-        note(&format!("{older} left out, as a run document has at most 8 MiB; `--key` leaves more room for one key"));
+        note(&format!("{older} left out, as {DOCUMENT_BOUND}; `--key` leaves more room for one key"));
     }
     Ok(ExitCode::SUCCESS)
 }

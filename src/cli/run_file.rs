@@ -9,8 +9,10 @@ use crate::control::api::{RUN_FORMAT, RUN_VERSION, Run, RunStart};
 use crate::file::{self, FileProblem};
 use crate::ui::{DATA_END, DATA_START, report};
 
-/// Most bytes of a file that is read: many times what is written.
+/// Most bytes of a file that is read: more than is written.
 const LARGEST: u64 = 64 * 1024 * 1024;
+/// Why older records are not in a document.
+pub(super) const DOCUMENT_BOUND: &str = "a document has at most 2,000 records, or 8 MiB, of each kind";
 
 /// A file that a run document will be written to.
 #[derive(Debug)]
@@ -81,9 +83,8 @@ pub(super) fn unreadable(run: &Run, error: &serde_json::Error) -> Failure {
 pub(super) fn read(path: &Path) -> Result<Run, Failure> {
     let refused = |cause: &str| Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display()));
     let bytes = file::read_input(path, LARGEST).map_err(|problem| match problem {
-        FileProblem::TooLarge(_) => refused(&problem.to_string()).with_hint(
-            "a file of `wrs-emulator run save` or `exec --report` has about 8 MiB at most; is it another file?",
-        ),
+        FileProblem::TooLarge(_) => refused(&problem.to_string())
+            .with_hint("files of `wrs-emulator run save` and `exec --report` are smaller; is it another file?"),
         problem => Failure { code: Code::Io, ..refused(&problem.to_string()) },
     })?;
     let text = String::from_utf8(bytes).map_err(|_| refused("it is not text").with_hint(SAVE))?;

@@ -60,7 +60,7 @@ pub(crate) mod limits {
     pub(crate) use super::events::{
         MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
     };
-    pub(crate) use super::run::MOST_BYTES as RUN_BYTES;
+    pub(crate) use super::run::{MOST_BYTES as RUN_BYTES, MOST_RECORDS as RUN_RECORDS};
     pub(crate) use super::snapshot::MOST_BYTES as SNAPSHOT_BYTES;
     pub(crate) use super::stream::{
         PIECE as PIECE_ENTRIES, PIECE_BYTES, TEXT_BYTES as SHARED_TEXT_BYTES, TEXTS as SHARED_TEXTS,

@@ -23,7 +23,7 @@ pub(super) fn progress(
     let (mut found, mut omitted) = (BTreeMap::<Arc<str>, Vec<Progress>>::new(), 0);
     for config in configs(generation, scope) {
         for player in players(control, scope, generation, &config) {
-            let planned = planned(&player, config.activation);
+            let planned = player.planned(config.activation);
             for scenario in config.active.iter() {
                 let shown = found.entry(Arc::clone(&scenario.name)).or_default();
                 if shown.len() < MOST_KEYS {
@@ -35,17 +35,6 @@ pub(super) fn progress(
         }
     }
     (found, omitted)
-}
-
-/// How many events of each emission are planned.
-fn planned(player: &Player, activation: u64) -> HashMap<u64, u64> {
-    let mut planned = HashMap::new();
-    if let Some(workspace) = &player.workspace {
-        for event in workspace.lock().timeline.planned(activation) {
-            *planned.entry(event.emit.fingerprint).or_default() += 1;
-        }
-    }
-    planned
 }
 
 fn of_player(scenario: &Scenario, player: &Player, planned: &HashMap<u64, u64>, redactor: Redactor<'_>) -> Progress {

@@ -3,6 +3,7 @@
 //!
 //! Each call computes it from the journal, the deliveries and the rule counters, and changes none of them.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,8 +27,7 @@ use crate::journal::{Entry, RequestRecord};
 use crate::redact::Redactor;
 use crate::rule_counters::RuleCounters;
 use crate::scenario::{
-    EffectiveConfig, Generation, Rule, RuleProgress, Scenario, StoryProgress, Trigger, counts_for, rule_progress,
-    story_progress,
+    EffectiveConfig, Generation, Rule, Scenario, Trigger, counts_for, rule_progress, story_progress,
 };
 use crate::wording::{any_of, counted};
 use crate::workspace::{AttemptOutcome, Forgery, Workspace};
@@ -224,9 +224,21 @@ impl Player {
         Self { workspace, keys, turns }
     }
 
-    fn meets(&self, rule: &Rule) -> bool {
+    /// Whether a rule counts for one of its keys.
+    fn reaches(&self, rule: &Rule) -> bool {
         let keys: Vec<Option<&str>> = self.keys.iter().map(Option::as_deref).collect();
         counts_for(rule, &keys, &self.turns)
+    }
+
+    /// How many events of each emission are planned, counted in one pass, as there may be 100,000 of a thousand emissions.
+    pub(super) fn planned(&self, activation: u64) -> HashMap<u64, u64> {
+        let mut planned = HashMap::new();
+        if let Some(workspace) = &self.workspace {
+            for event in workspace.lock().timeline.planned(activation) {
+                *planned.entry(event.emit.fingerprint).or_default() += 1;
+            }
+        }
+        planned
     }
 
     fn name(&self, redactor: Redactor<'_>) -> String {
@@ -299,11 +311,22 @@ fn entry_of(scenario: &Scenario, player: Option<&Player>, what: UnfinishedPart, 
     Unfinished { scenario: scenario.name.to_string(), what, workspace, message }
 }
 
+/// The counters of each player that a part of a scenario concerns, or fresh ones if it concerns none.
+fn counters<'p>(
+    players: &'p [Player],
+    concerns: impl Fn(&Player) -> bool,
+) -> Vec<(Option<&'p Player>, Cow<'p, RuleCounters>)> {
+    let found = players.iter().filter(|player| concerns(player));
+    let found: Vec<_> = found.map(|player| (Some(player), Cow::Borrowed(&player.turns))).collect();
+    if found.is_empty() { vec![(None, Cow::Owned(RuleCounters::default()))] } else { found }
+}
+
 fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
     for rule in &scenario.rules {
-        let what = format!("rule `{}` of scenario `{}`", rule.label, scenario.name);
-        let entry = |progress: RuleProgress, player: Option<&Player>| {
+        for (player, turns) in counters(players, |player| player.reaches(rule)) {
+            let Some(progress) = rule_progress(rule, &turns).filter(|progress| progress.left() > 0) else { continue };
             let (applied, turns, left) = (progress.applied, progress.turns, progress.left());
+            let what = format!("rule `{}` of scenario `{}`", rule.label, scenario.name);
             let message = match player {
                 Some(player) => {
                     format!("{what} applied {applied} of {turns} times for {}; {left} left", player.name(redactor))
@@ -311,21 +334,16 @@ fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
                 None => format!("{what} was never applied: no request reached it; all {turns} turns are left"),
             };
             let what = UnfinishedPart::Rule { rule: rule.label.to_string(), applied, turns, left };
-            entry_of(scenario, player, what, message)
-        };
-        let mut meeting = players.iter().filter(|player| player.meets(rule)).peekable();
-        if meeting.peek().is_none() {
-            entries.extend(rule_progress(rule, &RuleCounters::default()).map(|progress| entry(progress, None)));
-        }
-        for player in meeting {
-            let progress = rule_progress(rule, &player.turns).filter(|progress| progress.left() > 0);
-            entries.extend(progress.map(|progress| entry(progress, Some(player))));
+            entries.push(entry_of(scenario, player, what, message));
         }
     }
 }
 
 fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
-    let entry = |story: &StoryProgress, player: Option<&Player>| {
+    let leads = |player: &Player| scenario.rules.iter().any(|rule| rule.next.is_some() && player.reaches(rule));
+    for (player, turns) in counters(players, leads) {
+        let story = story_progress(scenario, &turns).filter(|story| player.is_none() || !story.is_over());
+        let Some(story) = story else { continue };
         let ends: Vec<String> = story.ends.iter().map(|end| format!("\"{end}\"")).collect();
         let who = player.map_or_else(|| "no key, as no request reached it".to_owned(), |player| player.name(redactor));
         let message = format!(
@@ -335,16 +353,7 @@ fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
             any_of(&ends)
         );
         let (step, ends) = (story.step.to_string(), story.ends.iter().map(ToString::to_string).collect());
-        entry_of(scenario, player, UnfinishedPart::Story { step, ends }, message)
-    };
-    let leading = |player: &&Player| scenario.rules.iter().any(|rule| rule.next.is_some() && player.meets(rule));
-    let mut meeting = players.iter().filter(leading).peekable();
-    if meeting.peek().is_none() {
-        entries.extend(story_progress(scenario, &RuleCounters::default()).map(|story| entry(&story, None)));
-    }
-    for player in meeting {
-        let story = story_progress(scenario, &player.turns).filter(|story| !story.is_over());
-        entries.extend(story.map(|story| entry(&story, Some(player))));
+        entries.push(entry_of(scenario, player, UnfinishedPart::Story { step, ends }, message));
     }
 }
 
@@ -357,12 +366,10 @@ fn push_planned(
     redactor: Redactor<'_>,
 ) {
     for player in players {
-        let Some(workspace) = &player.workspace else { continue };
-        // Counted in one pass, as there may be 100,000 planned events of a thousand emissions.
-        let mut plans: HashMap<u64, u64> = HashMap::new();
-        for planned in workspace.lock().timeline.planned(activation) {
-            *plans.entry(planned.emit.fingerprint).or_default() += 1;
+        if player.workspace.is_none() {
+            continue;
         }
+        let plans = player.planned(activation);
         for emit in &scenario.emits {
             let fired = player.turns.get(emit.fingerprint).applied;
             let timed = match (&emit.trigger, emit.times) {

@@ -144,85 +144,29 @@ fn codes_are_unique_and_texts_are_whole() {
     }
 }
 
-/// The table of docs/review.md, and the list of docs/findings.
-fn table() -> String {
+/// The page of findings.
+fn page() -> String {
     let row = |check: &Check| {
-        let (code, severity) = (check.code, check.severity.name());
-        format!("| [`{code}`](findings/{code}.md) | {severity} | {} |\n", check.title)
+        let Check { code, title, why, clause, confidence, remedy, exercise, .. } = check;
+        let cwe = check.cwe.map_or_else(String::new, |number| format!(", CWE-{number}"));
+        let severity = check.severity.name();
+        format!("| `{code}` | {severity}{cwe} | {title}. {why} | {clause} | {confidence} | {remedy} | {exercise} |\n")
     };
-    format!("\n| finding | severity | what is wrong |\n| --- | --- | --- |\n{}", checks().map(row).collect::<String>())
-}
-
-fn index() -> String {
-    let line = |check: &Check| format!("- [{}]({}.md)\n", check.title, check.code);
     format!(
-        "# Findings\n\nWhat [the review](../review.md) can find, a page each. They are made from the table in src/review/findings; \
-         `UPDATE_EXPECTED=1 cargo test findings`\nwrites them anew.\n\n{}",
-        checks().map(line).collect::<String>()
+        "# Findings\n\nWhat [the review](review.md) can find. Made from the table in src/review/findings; \
+         `UPDATE_EXPECTED=1 cargo test findings` writes it anew.\n\n\
+         | finding | severity | what is wrong | clause | confidence | what to do | to exercise it |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n{}",
+        checks().map(row).collect::<String>()
     )
 }
 
-/// The page of a finding.
-fn page(check: &Check) -> String {
-    let cwe = check.cwe.map_or_else(String::new, |number| format!(", CWE-{number}"));
-    let mut text = format!("# {}\n\n{}. {}\n\n", check.code, check.title, check.why);
-    text.push_str(&format!("- **Severity**: {}{cwe}\n- **Confidence**: {}\n", check.severity.name(), check.confidence));
-    text.push_str(&format!("- **Clause**: {}\n- **What to do**: {}\n", check.clause, check.remedy));
-    text.push_str(&format!("- **To exercise it**: {}\n", check.exercise));
-    match check.example {
-        Example::Requests { settings, found, sound } => {
-            let settings: Vec<String> = settings.iter().map(|setting| format!("--set {setting}")).collect();
-            let set = if settings.is_empty() { String::new() } else { format!(" with `{}`", settings.join(" ")) };
-            for (heading, requests) in [("With the finding", found), ("Without it", sound)] {
-                let times = if requests.len() > 1 {
-                    format!("{} requests in a row", requests.len())
-                } else {
-                    "A request".to_owned()
-                };
-                let last = requests[requests.len() - 1].trim_end();
-                let word = if requests.len() > 1 { ", the last of them" } else { "" };
-                text.push_str(&format!("\n## {heading}\n\n{times}{set}{word}:\n\n```http\n{last}\n```\n"));
-            }
-        }
-        Example::Deliveries { event, found, sound, .. } => {
-            let answers = |statuses: &[u16]| {
-                let answer = |status: &u16| if *status == 0 { "nothing".to_owned() } else { status.to_string() };
-                statuses.iter().map(answer).collect::<Vec<_>>().join(", then ")
-            };
-            text.push_str(&format!(
-                "\n## Example\n\n`POST /_emulator/events` with `{event}`.\n\n- With the finding the receiver answers {}.\n\
-                 - Without it the receiver answers {}.\n",
-                answers(found),
-                answers(sound)
-            ));
-        }
-    }
-    text.push_str("\n[All findings](README.md)\n");
-    text
-}
-
 #[test]
-fn the_pages_are_in_step_with_the_table() {
-    const MARK: &str = "writes it anew. -->\n";
-    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/docs");
-    let review = std::fs::read_to_string(format!("{docs}/review.md")).expect("the page");
-    let (written, _) = review.split_at(review.find(MARK).expect("the mark") + MARK.len());
-    let mut pages = vec![
-        (format!("{docs}/review.md"), format!("{written}{}", table())),
-        (format!("{docs}/findings/README.md"), index()),
-    ];
-    pages.extend(checks().map(|check| (format!("{docs}/findings/{}.md", check.code), page(check))));
+fn the_page_is_in_step_with_the_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/findings.md");
     if std::env::var_os("UPDATE_EXPECTED").is_some() {
-        let _ = std::fs::remove_dir_all(format!("{docs}/findings"));
-        std::fs::create_dir(format!("{docs}/findings")).expect("a folder");
-        for (path, text) in &pages {
-            std::fs::write(path, text).expect("it is written");
-        }
+        std::fs::write(path, page()).expect("it is written");
     }
-    for (path, text) in &pages {
-        let there = std::fs::read_to_string(path).unwrap_or_default();
-        assert_eq!(there, *text, "{path}: UPDATE_EXPECTED=1 writes it anew");
-    }
-    let there = std::fs::read_dir(format!("{docs}/findings")).expect("a folder").count();
-    assert_eq!(there, checks().count() + 1, "no page is left of a finding that is gone");
+    let there = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(there, page(), "{path}: UPDATE_EXPECTED=1 writes it anew");
 }

@@ -5,9 +5,7 @@ mod differential;
 mod differential_report;
 mod differential_run;
 mod findings;
-mod formats;
 mod probe;
-pub(super) mod report;
 
 use std::process::ExitCode;
 
@@ -21,7 +19,7 @@ use crate::control::api::Findings;
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples([
     "review findings",
-    "review findings --accept accepted.toml",
+    "review findings --accept accepted.txt",
     "review probe http://localhost:3000/hooks",
     "review differential -- npm test",
 ]))]
@@ -35,8 +33,8 @@ pub(super) enum ReviewCommand {
 }
 
 /// Findings as text, none of which is accepted or fails anything.
-pub(super) fn findings_text(findings: Findings) -> String {
-    formats::render(&report::Review::new(findings, report::FailOn::Never, false, None), formats::Format::Text, false)
+pub(super) fn findings_text(found: Findings) -> String {
+    findings::text(&accepted::Review::new(found, None, false, None), false)
 }
 
 pub(super) fn run(command: ReviewCommand) -> Result<ExitCode, Failure> {

@@ -28,12 +28,12 @@ endpoint! {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct RunQuery {
-    /// Most records of each kind, the newest; 0 shows the state alone. Absent, all that fit.
+    /// Most records of each kind, the newest; 0 shows the state alone. Absent, 2,000.
     #[cfg_attr(test, schemars(range(min = 0, max = 100_000), with = "Option<u32>"))]
     pub(crate) limit: Option<String>,
 }
 
-/// What happened so far and the present state. Credentials are masked; at most 8 MiB.
+/// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
 #[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Run {
@@ -245,7 +245,7 @@ pub(crate) struct EmissionProgress {
     pub(crate) planned: u64,
 }
 
-/// How much is not in the document: because of its size or the requested limit, or evicted before.
+/// How much is not in the document: because of its bounds or the requested limit, or evicted before.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Omitted {
@@ -258,11 +258,6 @@ pub(crate) struct Omitted {
     pub(crate) scenarios: usize,
     /// Keys in the `progress` of scenarios.
     pub(crate) progress: usize,
-    /// Entries of `verification`, whose `counts` has them all.
-    pub(crate) problems: usize,
-    /// Entries of `evidence` of findings, whose `count` has them all.
-    #[serde(default)]
-    pub(crate) evidence: usize,
     pub(crate) due: usize,
     /// Entries of the journal that were evicted, of all kinds and keys.
     pub(crate) evicted_entries: u64,
