@@ -150,7 +150,8 @@ impl Engine {
         let (mut pace, mut is_slowed) = (Pace { left: BURST, at: machine.instant() }, false);
         loop {
             let (engine, of) = (Arc::clone(&self), Arc::clone(&workspace));
-            let Some((next, timed)) = self.blocking.run(Lane::Answer, move || engine.fire_what_is_due(&of)).await else {
+            let Some((next, timed)) = self.blocking.run(Lane::Answer, move || engine.fire_what_is_due(&of)).await
+            else {
                 return;
             };
             let pause = pace.spend(timed, machine.instant());
@@ -177,7 +178,7 @@ impl Engine {
         }
     }
 
-    /// Fires some of the due events. Returns when to continue, and how many timed emissions were due; `None` ends the task.
+    /// Fires some of the due events. Returns when to continue, and how many were those of timed emissions; `None` ends the task.
     fn fire_what_is_due(&self, workspace: &Arc<Workspace>) -> Option<(Instant, usize)> {
         let (now, config) = (workspace.clock().now(), self.config_for(Some(workspace.name())));
         let mut state = workspace.lock();
@@ -187,10 +188,11 @@ impl Engine {
             workspace.agenda().fires_at(None);
             return state.timeline.end_look(None).map(|next| (next, 0));
         }
-        let (timed, count, dropped) = plan_timed(&mut state, &config, now.instant);
+        let (timed, dropped) = plan_timed(&mut state, &config, now.instant);
         let completed = state.take_completed(&config.profile, now);
         let happened: Vec<PlannedEvent> =
             std::iter::from_fn(|| state.timeline.take_due(now.instant)).take(MOST_AT_A_TIME).collect();
+        let count = happened.iter().filter(|planned| planned.emit.is_timed()).count();
         drop(state);
         self.too_many_planned(workspace, dropped);
         for request in completed {
@@ -248,9 +250,9 @@ impl Engine {
     }
 }
 
-/// Plans the timed emissions due by now. Returns when the next are due, and how many were planned and how many events dropped.
-fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Option<Instant>, usize, usize) {
-    let Some(began) = state.began(config.activation) else { return (None, 0, 0) };
+/// Plans the timed emissions due by now. Returns when the next are due, and how many events were dropped.
+fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Option<Instant>, usize) {
+    let Some(began) = state.began(config.activation) else { return (None, 0) };
     let (counters, _) = state.counters_and_random();
     counters.begin(config.activation);
     let found = config.due_emits(now.since(began), |fingerprint| counters.get(fingerprint).applied);
@@ -259,7 +261,7 @@ fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Opt
         state.counters_and_random().0.of(emit.fingerprint).applied += 1;
         dropped += state.plan(emit, config.activation, now);
     }
-    (found.next.map(|next| began.plus(next)), found.due.len(), dropped)
+    (found.next.map(|next| began.plus(next)), dropped)
 }
 
 /// Adds the scenarios' workflows and users, which only the preview serves.
