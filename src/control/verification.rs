@@ -312,10 +312,7 @@ fn entry_of(scenario: &Scenario, player: Option<&Player>, what: UnfinishedPart, 
 }
 
 /// The counters of each player that a part of a scenario concerns, or fresh ones if it concerns none.
-fn counters<'p>(
-    players: &'p [Player],
-    concerns: impl Fn(&Player) -> bool,
-) -> Vec<(Option<&'p Player>, Cow<'p, RuleCounters>)> {
+fn counters(players: &[Player], concerns: impl Fn(&Player) -> bool) -> Vec<(Option<&Player>, Cow<'_, RuleCounters>)> {
     let found = players.iter().filter(|player| concerns(player));
     let found: Vec<_> = found.map(|player| (Some(player), Cow::Borrowed(&player.turns))).collect();
     if found.is_empty() { vec![(None, Cow::Owned(RuleCounters::default()))] } else { found }

@@ -51,7 +51,9 @@ impl EffectiveConfig {
             base.clone()
         } else {
             let add = |draft: &mut Draft| {
-                patch.into_iter().for_each(|patch| patch.add_to(draft));
+                if let Some(patch) = patch {
+                    patch.add_to(draft);
+                }
                 overlays.clone().for_each(|(_, overlay)| overlay.add_to(draft));
             };
             base.with(add).map_err(|problems| problems.into_iter().map(placed).collect::<Vec<_>>())?

@@ -11,8 +11,8 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::effective_config::EffectiveConfig;
-use super::setting_patch::SettingPatches;
 use super::parse::{MOST_WEIGHT, parse_scenario};
+use super::setting_patch::SettingPatches;
 use super::{Scenario, ScenarioOrigin, built_in, built_in_names};
 use crate::clock::Instant;
 use crate::contract::nearest;
@@ -140,10 +140,7 @@ impl LibraryContent {
     }
 
     /// The scenarios of these names, in order, each once. A shipped one does not stand in for a file that is broken.
-    fn resolve<'n>(
-        &self,
-        names: impl Iterator<Item = &'n str>,
-    ) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
+    fn resolve<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
         resolve(names, |name| match (self.find(name), self.held.get(name)) {
             (Some(found), held) if found.origin != ScenarioOrigin::BuiltIn || held.is_none() => Ok(found),
             (_, Some(HeldBack::Broken(problem))) => Err(Box::new(Diagnostic::clone(problem))),

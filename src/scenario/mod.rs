@@ -38,7 +38,6 @@ pub(crate) use decide::RuleTrace;
 pub use effective_config::EffectiveConfig;
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;
-pub use setting_patch::{SettingPatch, SettingPatches, PATCH_SOURCE};
 pub use library::{Activation, Generation, HeldBack, Library, generation_text};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
 pub use overrides::{Restored, RestoredKey, RestoredWhole};
@@ -47,20 +46,21 @@ pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story
 pub use render::{Inputs, Templated, request_facts};
 pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, Then};
 pub use schema::{language_markdown, schema};
+pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
 pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
 /// Limits, for the page `docs/limits.md`.
 pub(crate) mod limits {
-    pub(crate) use super::setting_patch::{
-        MOST_BYTES as SETTING_BYTES, MOST_BYTES_IN_ALL as SETTING_BYTES_IN_ALL, MOST_ENTRIES as SETTING_ENTRIES,
-        MOST_KEYS as SETTING_KEYS,
-    };
     pub(crate) use super::library::{
         MOST_ACTIVE as ACTIVE, MOST_INLINE as INLINE, MOST_INLINE_TEXT as INLINE_BYTES, MOST_KEYS as SCENARIO_KEYS,
         MOST_NAMED as NAMED, MOST_NAMED_TEXT as NAMED_BYTES, MOST_RETIRED as RETIRED,
         MOST_RETIRED_BYTES as RETIRED_BYTES,
     };
     pub(crate) use super::parse::MOST_WEIGHT as WEIGHT;
+    pub(crate) use super::setting_patch::{
+        MOST_BYTES as SETTING_BYTES, MOST_BYTES_IN_ALL as SETTING_BYTES_IN_ALL, MOST_ENTRIES as SETTING_ENTRIES,
+        MOST_KEYS as SETTING_KEYS,
+    };
     pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
 }
 

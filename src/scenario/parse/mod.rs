@@ -95,17 +95,18 @@ fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
                 let hint = "write strings in straight quotes: \"…\" or '…'";
                 return (false, at(span, format!("`{quote}` is not a quote in TOML"), hint));
             }
-            match message.split_once("string, expected ") {
-                Some((_, quote)) => {
-                    let message = format!("the string is not closed; expected {quote}");
-                    (false, at(span, message, "write the quote where the string ends"))
-                }
-                None => {
-                    let hint =
-                        "the file must be TOML: strings in quotes, arrays in [ ], tables in { } or under [names]";
-                    (true, at(span, message, hint))
-                }
+            if let Some((_, quote)) = message.split_once("string, expected ") {
+                let message = format!("the string is not closed; expected {quote}");
+                return (false, at(span, message, "write the quote where the string ends"));
             }
+            (
+                true,
+                at(
+                    span,
+                    message,
+                    "the file must be TOML: strings in quotes, arrays in [ ], tables in { } or under [names]",
+                ),
+            )
         })
         .collect();
     problems.sort_by_key(|(is_vague, problem)| (problem.line, *is_vague, problem.span.start));
