@@ -16,7 +16,6 @@ use crate::cli::target::Target;
 use crate::control::api;
 use crate::file;
 
-/// Arguments of `review findings`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "review findings",

@@ -15,9 +15,7 @@ use clap::Subcommand;
 
 use super::failure::Failure;
 use super::help::examples;
-use crate::control::api::Findings;
 
-/// `review …`
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples([
     "review findings",
@@ -32,11 +30,6 @@ pub(super) enum ReviewCommand {
     Probe(Box<probe::ProbeArgs>),
     /// Run a test command under changes that the contract does not rule out, and name what makes it fail.
     Differential(Box<differential::DifferentialArgs>),
-}
-
-/// Findings as text, none of which is accepted or fails anything.
-pub(super) fn findings_text(findings: Findings) -> String {
-    formats::render(&report::Review::new(findings, report::FailOn::Never, false, None), formats::Format::Text, false)
 }
 
 pub(super) fn run(command: ReviewCommand) -> Result<ExitCode, Failure> {
