@@ -101,7 +101,6 @@ pub fn limits_markdown() -> String {
         verdict = count(control::VERDICT_ENTRIES),
         mcp_line = bytes(cli::mcp_limits::LONGEST_LINE),
         mcp_batch = count(cli::mcp_limits::MOST_BATCHED),
-        mcp_answer = bytes(cli::mcp_limits::ANSWER),
         mcp_text = bytes(cli::mcp_limits::TEXT),
         mcp_wait = time(cli::mcp_limits::LONGEST_WAIT),
         run_records = count(control::RUN_RECORDS),

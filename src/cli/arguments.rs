@@ -39,18 +39,6 @@ pub(super) struct OneArgs {
     pub(super) common: CallArgs,
 }
 
-impl OneArgs {
-    /// A call about this thing.
-    pub(super) fn call<E: Endpoint>(&self) -> Call<'_, E> {
-        self.common.call().id(&self.id)
-    }
-}
-
-/// Whether a flag was typed, rather than set by the environment.
-pub(super) fn is_typed(flag: &str) -> bool {
-    std::env::args().any(|word| word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('=')))
-}
-
 /// Creates the results file that a flag names, or empties it. Done before any work, so that an unwritable path fails at once
 /// and no older results remain.
 pub(super) fn created(flag: &str, path: &Path) -> Result<File, Failure> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::pki_types::ServerName;
@@ -21,9 +21,10 @@ use tokio_rustls::TlsConnector;
 use url::{Url, form_urlencoded};
 
 use super::failure::{Code, Failure};
-use super::output::{as_value, show, show_list};
+use super::output::{as_value, show};
 use super::target::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use crate::control::api::{self, Endpoint};
+use crate::control::render::Text as _;
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::tasks::block_on;
 use crate::webhook::link::{Sender, open};
@@ -84,8 +85,8 @@ impl<'a, E: Endpoint> Call<'a, E> {
     }
 
     /// The variable segment of the path.
-    pub(super) fn id(mut self, id: &'a str) -> Self {
-        self.outgoing.segment = id;
+    pub(super) fn id(mut self, id: &str) -> Self {
+        id.clone_into(&mut self.outgoing.segment);
         self
     }
 
@@ -119,14 +120,9 @@ impl<'a, E: Endpoint> Call<'a, E> {
         self
     }
 
-    /// Sends the call and prints the answer: its JSON as it came, or the text that `text` makes.
-    pub(super) fn show(self, text: impl FnOnce(&E::Answer) -> String) -> Result<ExitCode, Failure> {
-        Ok(self.send()?.print(text))
-    }
-
-    /// Like `show`, for an answer that is a listing.
-    pub(super) fn show_list(self, text: impl FnOnce(&E::Answer) -> String) -> Result<ExitCode, Failure> {
-        Ok(self.send()?.print_list(text))
+    /// Sends the call and prints the answer.
+    pub(super) fn show(self) -> Result<ExitCode, Failure> {
+        Ok(self.send()?.print())
     }
 
     /// The answer; a refused call is a failure.
@@ -151,33 +147,35 @@ fn unexpected_form(path: &str, error: &serde_json::Error) -> Failure {
 }
 
 /// A call without its types.
-struct Unsent<'a> {
+pub(super) struct Unsent<'a> {
     target: &'a Target,
     method: Method,
     path: &'static str,
-    segment: &'a str,
-    query: Vec<(String, String)>,
-    body: Vec<u8>,
+    pub(super) segment: String,
+    pub(super) query: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
     media: &'static str,
-    limit: Duration,
+    pub(super) limit: Duration,
+    /// Whether the answer is to be text instead of JSON.
+    pub(super) wants_text: bool,
 }
 
 impl<'a> Unsent<'a> {
-    fn to(target: &'a Target, method: Method, path: &'static str) -> Self {
-        let (query, body, media) = (Vec::new(), Vec::new(), "application/json");
-        Self { target, method, path, segment: "", query, body, media, limit: SHORT }
+    pub(super) fn to(target: &'a Target, method: Method, path: &'static str) -> Self {
+        let (segment, query, body, media) = (String::new(), Vec::new(), Vec::new(), "application/json");
+        Self { target, method, path, segment, query, body, media, limit: SHORT, wants_text: false }
     }
 
     /// The path below `/_emulator/`, with the query.
     fn path(&self) -> String {
-        let segment = utf8_percent_encode(self.segment, NON_ALPHANUMERIC).to_string();
+        let segment = utf8_percent_encode(&self.segment, NON_ALPHANUMERIC).to_string();
         let path = self.path.replace("{id}", &segment).replace("{name}", &segment);
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.query).finish();
         if query.is_empty() { path } else { format!("{path}?{query}") }
     }
 
-    /// The JSON of the answer, or the refusal.
-    fn exchanged(self) -> Result<Result<Bytes, Refusal>, Failure> {
+    /// The body of the answer, or the refusal.
+    pub(super) fn exchanged(self) -> Result<Result<Bytes, Refusal>, Failure> {
         let (url, target, limit) = (base(&self.target.url)?, self.target, self.limit);
         let exchange = async { tokio::time::timeout(limit, self.exchange(&url)).await };
         let result = block_on(&runtime(Builder::new_current_thread())?, exchange)
@@ -191,9 +189,15 @@ impl<'a> Unsent<'a> {
     }
 
     async fn exchange(self, url: &Url) -> Result<(u16, Bytes), Problem> {
+        let wants_text = self.wants_text;
         let response = self.open(url).await?;
         let status = response.status().as_u16();
+        let is_text =
+            response.headers().get(CONTENT_TYPE).is_some_and(|media| media.as_bytes().starts_with(b"text/plain"));
         let bytes = response.into_body().collect().await?.to_bytes();
+        if wants_text && is_text && (200..300).contains(&status) {
+            return Ok((status, bytes));
+        }
         if serde_json::from_slice::<IgnoredAny>(&bytes).is_err() {
             return Err(format!("status {status} with a body that is not JSON; is that a wrs-emulator?").into());
         }
@@ -206,6 +210,7 @@ impl<'a> Unsent<'a> {
     /// Sends the call, up to the head of the answer.
     async fn open(self, url: &Url) -> Result<Response<Incoming>, Problem> {
         let path = self.path();
+        let accepted = if self.wants_text { "text/plain" } else { "application/json" };
         let Self { target, method, body, media, .. } = self;
         let mut sender = connected(url, target).await?;
         // A reverse proxy may serve the emulator below a path.
@@ -214,6 +219,7 @@ impl<'a> Unsent<'a> {
             .method(method)
             .uri(uri)
             .header(HOST, &url[url::Position::BeforeHost..url::Position::AfterPort])
+            .header(ACCEPT, accepted)
             .header(CONTENT_TYPE, media);
         if let Some(token) = &target.control_token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -265,14 +271,9 @@ impl<E: Endpoint> Answer<E> {
         serde_json::from_slice(&self.bytes).unwrap_or_default()
     }
 
-    /// Prints the JSON as it came, or the text that `text` makes.
-    pub(super) fn print(&self, text: impl FnOnce(&E::Answer) -> String) -> ExitCode {
-        show(self.json, &self.json(), || text(&self.body))
-    }
-
-    /// Prints the records of a listing as they came, or the text that `text` makes.
-    pub(super) fn print_list(&self, text: impl FnOnce(&E::Answer) -> String) -> ExitCode {
-        show_list(self.json, &self.json(), || text(&self.body))
+    /// Prints the JSON as it came, or its text.
+    pub(super) fn print(&self) -> ExitCode {
+        show(self.json, &self.json(), || self.body.text())
     }
 }
 

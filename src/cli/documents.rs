@@ -1,9 +1,9 @@
-//! `assumptions`, `openapi`, `completions`: print documents generated from the profile or from the definition of the command line.
+//! `assumptions`, `openapi`, `profile schema`, `completions`: print documents generated from the profile or from the definition of the command line.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Command};
+use clap::{Args, Command, Subcommand};
 use clap_complete::Shell;
 
 use super::failure::Failure;
@@ -11,9 +11,10 @@ use super::help::examples;
 use super::output::{print, print_as_is, print_json, show_list};
 use super::profile_source::load_profile;
 use crate::contract::openapi::document;
-use crate::control::api::List;
+use crate::control::api::{Assumption, List};
 use crate::control::openapi_document;
-use crate::profile::{LedgerRow, ledger, ledger_markdown};
+use crate::control::render::Row as _;
+use crate::profile::{file_schema, ledger, ledger_markdown};
 use crate::redact::Redactor;
 
 /// The profile that a document is made for.
@@ -27,7 +28,6 @@ struct ProfileArgs {
     set: Vec<String>,
 }
 
-/// Arguments of `assumptions`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "assumptions",
@@ -46,7 +46,6 @@ pub(super) struct AssumptionsArgs {
     markdown: bool,
 }
 
-/// Arguments of `openapi`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "openapi > openapi.json",
@@ -66,21 +65,28 @@ pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
         print(&ledger_markdown());
         return Ok(ExitCode::SUCCESS);
     }
-    let mut rows = ledger(&load_profile(args.profile.profile.as_deref(), &args.profile.set)?);
+    let rows = ledger(&load_profile(args.profile.profile.as_deref(), &args.profile.set)?);
+    let mut rows: Vec<Assumption> = rows.into_iter().map(Assumption::from).collect();
     for row in &mut rows {
-        Redactor::default().setting(row.setting, &mut row.value);
+        Redactor::default().setting(&row.knob, &mut row.value);
     }
     let ledger = List { data: rows };
-    Ok(show_list(args.json, &ledger, || ledger.data.iter().map(paragraph).collect()))
+    Ok(show_list(args.json, &ledger, || Assumption::table(&ledger.data)))
 }
 
-/// A row of the ledger as text.
-fn paragraph(row: &LedgerRow) -> String {
-    let from = if row.source == "default" { String::new() } else { format!("   (from {})", row.source) };
-    format!(
-        "{} = {}{from}\n    contract: {}\n    assumed:  {}\n    may be:   {}\n",
-        row.setting, row.value, row.contract, row.assumed, row.values
-    )
+/// `profile …`, besides those in `calls`.
+#[derive(Debug, Subcommand)]
+#[command(after_help = examples(["profile set rate_limit.requests=5", "profile unset rate_limit.requests"]))]
+pub(super) enum ProfileCommand {
+    /// Print the JSON Schema of profile files, for editors.
+    #[command(display_order = 100, after_help = examples(["profile schema > profile.schema.json"]))]
+    Schema,
+}
+
+pub(super) fn profile(command: ProfileCommand) -> ExitCode {
+    let ProfileCommand::Schema = command;
+    print_json(&file_schema());
+    ExitCode::SUCCESS
 }
 
 pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
@@ -93,7 +99,6 @@ pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Arguments of `completions`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "completions bash > ~/.local/share/bash-completion/completions/wrs-emulator",

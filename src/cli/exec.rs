@@ -41,7 +41,6 @@ and WRS_EMULATOR_CA, a PEM file, with --tls self-signed.
 Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict found problems; \
 126 if it cannot be run, 127 if it is not there; 2 wrong usage.";
 
-/// Arguments of `exec`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "exec -- npm test",

@@ -10,19 +10,19 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::client::SHORT;
+use super::arguments::CallArgs;
+use super::client::{Answer, Call, SHORT};
 use super::failure::Failure;
 use super::help::examples;
-use super::output::{cell, show_list, whose};
-use super::profile::{SettingsArgs, patched, settings_of};
+use super::output::{cell, show, show_list};
 use super::target::Target;
-use crate::control::api::List;
+use crate::control::api::{self, List};
+use crate::control::render::of_key;
 use crate::profile::Forward;
 
 /// The setting that contains all forwards.
 const SETTING: &str = "webhooks.forwards";
 
-/// `forwards …`
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["forwards", "forwards add https://app.example.com=http://localhost:3000"]))]
 pub(super) enum ForwardsCommand {
@@ -40,7 +40,16 @@ pub(super) enum ForwardsCommand {
     Remove(RemoveArgs),
 }
 
-/// Arguments of `forwards add`.
+/// Arguments of each.
+#[derive(Debug, Args)]
+pub(super) struct SettingsArgs {
+    #[command(flatten)]
+    common: CallArgs,
+    /// Only for this key, or workspace `ws_…`; by default for all keys.
+    #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
+    key: Option<String>,
+}
+
 #[derive(Debug, Args)]
 pub(super) struct AddArgs {
     /// The subscribed URL and where to deliver instead: `https://app.example.com=http://localhost:3000`.
@@ -50,7 +59,6 @@ pub(super) struct AddArgs {
     settings: SettingsArgs,
 }
 
-/// Arguments of `forwards remove`.
 #[derive(Debug, Args)]
 pub(super) struct RemoveArgs {
     /// The subscribed URL, as listed.
@@ -93,8 +101,9 @@ fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
         _ => Failure::usage(problem),
     })?;
     let requested = rules.iter().map(|rule| (rule.from().to_owned(), rule.to().into())).collect();
-    Ok(patched(&args.settings, settings(requested))?.print(|patched| {
-        let whose = whose(patched.key.as_deref());
+    let answer = patched(&args.settings, settings(requested))?;
+    Ok(show(args.settings.common.json, &answer.json(), || {
+        let whose = of_key(answer.body.key.as_deref());
         rules.iter().map(|rule| format!("{} -> {}{whose}\n", rule.from(), rule.to())).collect()
     }))
 }
@@ -115,8 +124,8 @@ fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
     if !overrides.is_empty() {
         answer = patched(given, settings(overrides))?;
     }
-    Ok(answer.print(|patched| {
-        let whose = whose(patched.key.as_deref());
+    Ok(show(given.common.json, &answer.json(), || {
+        let whose = of_key(answer.body.key.as_deref());
         urls.iter().map(|url| format!("{url} is no longer forwarded{whose}\n")).collect()
     }))
 }
@@ -127,11 +136,15 @@ pub(super) fn in_force(
     key: Option<&str>,
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let profile = settings_of(target, key, limit)?;
+    let profile = Call::<api::ShowProfile>::to(target).key(key).limit(limit).send()?.body;
     let setting = profile.data.iter().find(|row| row.knob == SETTING);
     let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
     let rules = rules.filter_map(|(from, to)| Some((from.clone(), to.as_str()?.to_owned())));
     Ok(rules.filter(|(_, to)| !to.is_empty()).collect())
+}
+
+fn patched(args: &SettingsArgs, settings: Map<String, Value>) -> Result<Answer<api::PatchProfile>, Failure> {
+    args.common.call().key(args.key.as_deref()).body(&api::Patch(settings)).send()
 }
 
 /// Forwards as a patch of settings; null removes one.

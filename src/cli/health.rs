@@ -12,12 +12,10 @@ use super::help::examples;
 use super::verdict::wait;
 use crate::clock::machine;
 use crate::control::api;
-use crate::scenario::generation_text;
 
 /// How often an emulator that cannot be reached yet is called again.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Arguments of `health`.
 #[derive(Debug, Args)]
 #[command(after_help = examples(["health", "health --wait 10s", "health --url http://emulator:9770"]))]
 pub(super) struct HealthArgs {
@@ -36,8 +34,5 @@ pub(super) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
             answered => break answered?,
         }
     };
-    Ok(ready.print(|ready| {
-        let api::Ready { status, version, scenarios, generation } = ready;
-        format!("{status} (version {version}, {}, scenarios {scenarios})\n", generation_text(*generation))
-    }))
+    Ok(ready.print())
 }

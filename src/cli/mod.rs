@@ -4,13 +4,13 @@
 
 mod arguments;
 mod banner;
+mod call;
+mod calls;
 mod client;
-mod clock;
 mod command;
 mod deliveries;
 mod documents;
 mod exec;
-mod explain;
 mod failure;
 mod forwards;
 mod har;
@@ -24,11 +24,8 @@ mod mcp;
 mod output;
 mod parse;
 mod problems;
-mod profile;
 mod profile_source;
-mod records;
 mod requests;
-mod reset;
 mod review;
 mod run;
 mod run_file;
@@ -38,7 +35,6 @@ mod sign;
 mod signals;
 mod signing;
 mod snapshot;
-mod subscriptions;
 mod target;
 mod trigger;
 mod value;
@@ -47,7 +43,7 @@ mod verify;
 
 use std::process::ExitCode;
 
-use clap::{ArgAction, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use failure::report;
 use help::{LAST, examples};
@@ -92,6 +88,10 @@ struct Cli {
     command: Option<Command>,
 }
 
+/// The arguments, or the commands, are those of rows in `calls`.
+#[derive(Debug, Args)]
+struct InTable {}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve the emulated API (what happens without a command).
@@ -118,13 +118,13 @@ enum Command {
     #[command(subcommand)]
     Deliveries(deliveries::DeliveriesCommand),
     /// List, create and change subscriptions.
-    #[command(subcommand)]
-    Subscriptions(subscriptions::SubscriptionsCommand),
+    #[command(after_help = examples(["subscriptions", "subscriptions create https://app.example.com/hooks"]))]
+    Subscriptions(InTable),
     /// List, add and remove forwards of deliveries.
     #[command(subcommand)]
     Forwards(forwards::ForwardsCommand),
     /// Explain an answer, an event or a delivery.
-    Explain(explain::ExplainArgs),
+    Explain(InTable),
     /// Report problems: unmatched, undelivered, forged, unfinished.
     Verdict(verdict::VerdictArgs),
     /// Review an integration: its traffic, and how a receiver verifies.
@@ -136,8 +136,8 @@ enum Command {
     /// Check scenario files, and profiles with --profile.
     Check(scenarios::CheckArgs),
     /// Show, stop or move the emulator's clock.
-    #[command(subcommand)]
-    Clock(clock::ClockCommand),
+    #[command(after_help = examples(["clock", "clock freeze", "clock advance 60s"]))]
+    Clock(InTable),
     /// Save the state of a key, or all, and load it.
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotCommand),
@@ -145,10 +145,10 @@ enum Command {
     #[command(subcommand)]
     Run(run::RunCommand),
     /// Forget what a key did, or everything.
-    Reset(reset::ResetArgs),
+    Reset(InTable),
     /// Show and change settings while the emulator runs.
     #[command(subcommand)]
-    Profile(profile::ProfileCommand),
+    Profile(documents::ProfileCommand),
     /// List what the contract leaves open, and what is assumed.
     Assumptions(documents::AssumptionsArgs),
     /// Print the OpenAPI document of the emulated or the control API.
@@ -163,10 +163,13 @@ enum Command {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    let matches = match parse::parsed() {
+    let matches = match parse::parsed(Cli::command()) {
         Ok(matches) => matches,
         Err(code) => return code,
     };
+    if let Some((row, matches)) = calls::find(&matches) {
+        return call::run(row, matches).unwrap_or_else(|failure| report(&failure));
+    }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match cli.command {
         None => serve::run(cli.serve),
@@ -178,21 +181,20 @@ pub fn main() -> ExitCode {
         Some(Command::Verify(args)) => verify::run(&args),
         Some(Command::Requests(command)) => requests::run(command),
         Some(Command::Deliveries(command)) => deliveries::run(command),
-        Some(Command::Subscriptions(command)) => subscriptions::run(command),
         Some(Command::Forwards(command)) => forwards::run(command),
-        Some(Command::Explain(args)) => explain::run(args),
         Some(Command::Verdict(args)) => verdict::run(&args),
         Some(Command::Review(command)) => review::run(command),
         Some(Command::Scenarios(command)) => scenarios::run(command),
         Some(Command::Check(args)) => scenarios::check(&args),
-        Some(Command::Clock(command)) => clock::run(command),
         Some(Command::Snapshot(command)) => snapshot::run(command),
         Some(Command::Run(command)) => run::run(command),
-        Some(Command::Reset(args)) => reset::run(&args),
-        Some(Command::Profile(command)) => profile::run(command),
+        Some(Command::Profile(command)) => Ok(documents::profile(command)),
         Some(Command::Assumptions(args)) => documents::assumptions(args),
         Some(Command::Openapi(args)) => documents::openapi(&args),
-        Some(Command::Completions(args)) => Ok(documents::completions(&args, parse::definition())),
+        Some(Command::Completions(args)) => Ok(documents::completions(&args, parse::definition(Cli::command()))),
+        Some(Command::Subscriptions(_) | Command::Explain(_) | Command::Clock(_) | Command::Reset(_)) => {
+            unreachable!("their rows were found")
+        }
         Some(Command::Mcp(args)) => Ok(mcp::run(args)),
         Some(Command::Health(args)) => health::run(&args),
     };

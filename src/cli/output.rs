@@ -1,13 +1,13 @@
 //! Printing data: text or JSON on stdout. Errors of a closed stdout are ignored.
 
-use std::fmt::Display;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::redact::{visible, visible_json, visible_lines};
+pub(super) use crate::control::render::{cell, optional, table};
+use crate::redact::{visible_json, visible_lines};
 
 /// Prints lines of text, with terminal control characters escaped.
 pub(super) fn print(text: &str) {
@@ -108,39 +108,4 @@ impl Ready<'_> {
     pub(super) fn line(&self) -> String {
         format!("{}\n", compact(self))
     }
-}
-
-/// Rows in columns as wide as their widest cell; the last column is not padded.
-pub(super) fn table<const N: usize>(header: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let rows: Vec<[String; N]> = std::iter::once(header.map(str::to_owned)).chain(rows).collect();
-    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    let line = |row: &[String; N]| {
-        let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
-}
-
-/// A field of a record on one line: control bytes escaped.
-pub(super) fn cell(field: impl Display) -> String {
-    visible(&field.to_string()).into_owned()
-}
-
-/// Like [`cell`], with `-` for an absent field.
-pub(super) fn optional(field: Option<impl Display>) -> String {
-    field.map_or_else(|| "-".to_owned(), cell)
-}
-
-/// Names the key at the end of a sentence, and states if it comes from the environment; empty for all keys.
-pub(super) fn whose(key: Option<&str>) -> String {
-    let Some(key) = key else { return String::new() };
-    let from_environment = std::env::var("WRS_API_KEY").is_ok_and(|value| value == key);
-    let source = if from_environment { " (the key in WRS_API_KEY)" } else { "" };
-    format!(" for {key}{source}")
-}
-
-/// Warnings in a record, one a line.
-pub(super) fn warnings(warnings: &[String]) -> String {
-    warnings.iter().map(|warning| format!("warning: {}\n", cell(warning))).collect()
 }

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use clap::builder::BoolishValueParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory as _};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::Cli;
+use super::calls::with_rows;
 use super::failure::{Failure, note, report, set_json};
 
 /// What the names of most variables begin with.
@@ -27,22 +27,22 @@ const DEFAULTS: &[(&str, &str)] = &[
 ];
 
 /// The definition of the command line, with what the derives cannot express.
-pub(super) fn definition() -> Command {
-    with_variables(derived(), PREFIX, false)
+pub(super) fn definition(command: Command) -> Command {
+    with_variables(completed(command), PREFIX, false)
 }
 
-fn derived() -> Command {
+fn completed(command: Command) -> Command {
     // Several jobs on one machine may run `exec` at a time, so each takes a free port.
     let free_port = |listen: Arg| listen.default_value("127.0.0.1:0");
-    let command = Cli::command().mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
+    let command = with_rows(command).mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
     command.mut_subcommand("review", |review| {
         review.mut_subcommand("differential", |differential| {
+            let differential =
+                differential.mut_arg("listen", free_port).mut_arg("json", |json| json.hide_short_help(false));
             // Each run has a new emulator, which prints nothing.
             ["port_file", "state", "log", "quiet", "grace"]
                 .into_iter()
-                .fold(differential.mut_arg("listen", free_port), |command, flag| {
-                    command.mut_arg(flag, |flag| flag.hide(true))
-                })
+                .fold(differential, |command, flag| command.mut_arg(flag, |flag| flag.hide(true)))
         })
     })
 }
@@ -82,10 +82,10 @@ fn variable(before: &str, name: &str) -> String {
 }
 
 /// Parses the process's arguments; an error is reported.
-pub(super) fn parsed() -> Result<ArgMatches, ExitCode> {
+pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
     let arguments = expanded(std::env::args_os().collect());
     let is_brief = !arguments.iter().any(|argument| argument == "--help-all");
-    let mut command = with_variables(derived(), PREFIX, is_brief);
+    let mut command = with_variables(completed(command), PREFIX, is_brief);
     set_json(is_json_typed(&arguments));
     let matches = command.try_get_matches_from_mut(&arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::DisplayVersion => {
@@ -170,7 +170,13 @@ fn note_key_of_environment(command: &Command, matches: &ArgMatches) {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
+    use clap::CommandFactory as _;
+
     use super::*;
+
+    fn definition() -> Command {
+        super::definition(crate::cli::Cli::command())
+    }
 
     /// This command and every one below it, each by its words without the program's name.
     fn every_command(command: &Command) -> Vec<(String, &Command)> {
@@ -189,7 +195,7 @@ mod tests {
     /// The paragraph about keys in the program's help is true of every command that has `--key`.
     #[test]
     fn the_help_names_the_commands_without_a_key_of_their_own() {
-        let text = super::super::EXAMPLES;
+        let text = crate::cli::EXAMPLES;
         let paragraph = text.split("\n\n").find(|text| text.starts_with("Keys: ")).expect("a paragraph");
         let (of_variable, of_default) = paragraph.split_once("If neither").expect("two halves");
         for (path, command) in every_command(&definition()) {

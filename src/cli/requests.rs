@@ -1,50 +1,31 @@
-//! `requests list|show|wait|export`: requests and their answers.
+//! `requests export`: requests and their answers as an HTTP archive.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use serde::Serialize;
 
-use super::arguments::OneArgs;
 use super::client::Call;
 use super::failure::{Failure, note};
 use super::har::archive;
 use super::help::examples;
-use super::output::{cell, compact, optional, print, print_as_is, table, warnings};
-use super::records::{ListArgs, Records, WaitArgs};
+use super::output::{print, print_as_is};
 use super::run::LIMIT;
 use super::run_file::{DOCUMENT_BOUND, RunFile, read, unreadable};
 use super::target::Target;
 use super::value;
-use crate::control::api::{self, Attempt, Bytes, DeliveryWhole, KeyState, Request, Run, Time};
+use crate::control::api::{self, Attempt, DeliveryWhole, KeyState, Request, Run, Time};
 use crate::control::operation_named;
-use crate::redact::{Redactor, visible, visible_json};
+use crate::redact::{Redactor, visible_json};
 use crate::wording::counted;
 
-/// `requests …`
+/// `requests …`, besides those in `calls`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["requests --status 404", "requests show req_01k...", "requests export --har requests.har"]))]
 pub(super) enum RequestsCommand {
-    /// List requests, newest first.
-    #[command(after_help = examples([
-        "requests list --operation events.subscribe --status 422",
-        "requests list --key sk_test_mine --limit 100 --json",
-        "requests list --follow",
-    ]))]
-    List(ListArgs<Requests>),
-    /// Show one request and its answer in full.
-    #[command(after_help = examples(["requests show req_01k...", "requests show req_01k... --json"]))]
-    Show(OneArgs),
-    /// Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1.
-    #[command(after_help = examples([
-        "requests wait --operation events.subscribe --timeout 30s",
-        "requests wait --status 429 --count 3 --since now",
-    ]))]
-    Wait(WaitArgs<Requests>),
     /// Write requests and their answers to an HTTP archive (HAR 1.2), oldest first.
-    #[command(after_help = examples([
+    #[command(display_order = 100, after_help = examples([
         "requests export --har requests.har",
         "requests export --har failed.har --operation events.subscribe --status 422",
         "requests export --har - --key sk_test_mine --deliveries | jq '.log.entries[].request.url'",
@@ -53,7 +34,6 @@ pub(super) enum RequestsCommand {
     Export(ExportArgs),
 }
 
-/// Arguments of `requests export`.
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
     /// The file to write; `-` is stdout. It has no secrets and no live keys.
@@ -75,11 +55,10 @@ pub(super) struct ExportArgs {
 }
 
 /// Filters of requests.
-#[derive(Debug, Args, Serialize)]
+#[derive(Debug, Args)]
 pub(super) struct Requests {
     /// Only requests of this key, or workspace `ws_…`; by default all, also those without a key.
     #[arg(long, env = "WRS_API_KEY", default_value = "*", hide_env_values = true)]
-    #[serde(skip)]
     key: String,
     /// Only this operation, such as system.status.
     #[arg(long)]
@@ -98,36 +77,9 @@ pub(super) struct Requests {
     since: Option<String>,
 }
 
-impl Records for Requests {
-    type Row = api::Request;
-    type List = api::ListRequests;
-    type Wait = api::WaitRequests;
-    type Streamed = api::Request;
-    const NAME: &'static str = "requests";
-    const EVENT: &'static str = "request";
-    const FOLLOW: &'static str = "Print requests as they come, until interrupted";
-    const PAGED: &'static [&'static str] = &["operation", "status", "method", "path", "since", "cursor"];
-
-    fn key(&self) -> &str {
-        &self.key
-    }
-
-    fn table(rows: &[api::Request]) -> String {
-        table(["ID", "AT", "KEY", "STATUS", "METHOD", "PATH", "REASON"], rows.iter().map(columns))
-    }
-
-    fn line(streamed: &api::Request) -> String {
-        columns(streamed).join("  ")
-    }
-}
-
 pub(super) fn run(command: RequestsCommand) -> Result<ExitCode, Failure> {
-    match command {
-        RequestsCommand::List(args) => args.run(),
-        RequestsCommand::Show(args) => args.call::<api::ShowRequest>().show(whole),
-        RequestsCommand::Wait(args) => args.run(),
-        RequestsCommand::Export(args) => export(&args),
-    }
+    let RequestsCommand::Export(args) = command;
+    export(&args)
 }
 
 fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
@@ -142,7 +94,7 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let file = (args.har.as_os_str() != "-").then(|| RunFile::at("--har", &args.har)).transpose()?;
     let run = match &args.from {
         Some(path) => read(path)?,
-        None => Call::<api::ShowRun>::to(&args.target).key(filter.key()).limit(LIMIT).send()?.body,
+        None => Call::<api::ShowRun>::to(&args.target).key(&*filter.key).limit(LIMIT).send()?.body,
     };
     let (scope, mut left) = (Scope::of(args, &run)?, args.limit.unwrap_or(usize::MAX));
     let takes_request = |request: &Request| {
@@ -215,65 +167,5 @@ impl Requests {
             && status.is_none_or(|status| request.status == status)
             && method.as_ref().is_none_or(|method| request.method.eq_ignore_ascii_case(method))
             && path.as_ref().is_none_or(|path| request.path == *path)
-    }
-}
-
-/// A request as a row of the listing.
-fn columns(row: &api::Request) -> [String; 7] {
-    let key = optional(row.key.as_ref());
-    [cell(&row.id), cell(&row.at), key, status(row), cell(&row.method), cell(&row.path), cell(&row.reason)]
-}
-
-/// The status of the answer, or how the connection was broken instead.
-fn status(row: &api::Request) -> String {
-    row.broken.clone().unwrap_or_else(|| row.status.to_string())
-}
-
-/// A request and its answer, as on the wire.
-fn whole(request: &api::RequestWhole) -> String {
-    let (row, answer) = (&request.row, &request.answer);
-    let query = row.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
-    format!(
-        "{} {}{query}\n{}\n{}\n\n{}\n{}\n{}\n\nat {}, {} ms, key {}, reason {}\n{}{}wrs-emulator explain {} shows why\n",
-        cell(&row.method),
-        cell(&row.path),
-        headers(&request.headers),
-        text(&request.body),
-        status(row),
-        headers(&answer.headers),
-        text(&answer.body),
-        row.at,
-        row.latency_ms,
-        optional(row.key.as_ref()),
-        cell(&row.reason),
-        request.connection.as_ref().map(connection).unwrap_or_default(),
-        warnings(&request.warnings),
-        row.id
-    )
-}
-
-/// The connection, and when the bytes went over it.
-fn connection(connection: &api::Connection) -> String {
-    let begun = match &connection.first_byte_at {
-        Some(at) => format!("first byte at {at}"),
-        None => "sent together with the request before it".to_owned(),
-    };
-    let answered = connection
-        .answered_at
-        .as_ref()
-        .map_or_else(|| "answer not written".to_owned(), |at| format!("answered at {at}"));
-    format!("request {} on connection {}: {begun}, {answered}\n", connection.sequence, connection.number)
-}
-
-/// Headers as on the wire, one a line.
-pub(super) fn headers(headers: &api::Headers) -> String {
-    headers.iter().map(|(name, value)| format!("{}: {}\n", cell(name), cell(value))).collect()
-}
-
-/// A body: text with control characters other than line ends escaped, anything else as JSON.
-pub(super) fn text(body: &Bytes) -> String {
-    match body {
-        Bytes::Text(text) => text.split('\n').map(visible).collect::<Vec<_>>().join("\n"),
-        Bytes::Binary { .. } => compact(body),
     }
 }

@@ -31,7 +31,6 @@ pub(super) const LIMIT: Duration = Duration::from_mins(1);
 /// How long a running request may delay the end of `run view`.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// `run …`
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["run save run.json", "run save report.html", "run save run.har", "run view run.json"]))]
 pub(super) enum RunCommand {
@@ -55,7 +54,6 @@ pub(super) enum RunCommand {
     Schema,
 }
 
-/// Arguments of `run save`.
 #[derive(Debug, Args)]
 pub(super) struct SaveArgs {
     /// The file: a page if it ends in `.html`, an HTTP archive if in `.har`, else JSON; `-` is JSON on stdout. It has no secrets and no live keys.
@@ -68,7 +66,6 @@ pub(super) struct SaveArgs {
     key: String,
 }
 
-/// Arguments of `run view`.
 #[derive(Debug, Args)]
 pub(super) struct ViewArgs {
     /// A file of `run save` or `exec --report`, JSON or page; `-` is stdin.

@@ -1,4 +1,4 @@
-//! `scenarios list|show|use|off|new|reload|schema` and `check`.
+//! `scenarios new`, `scenarios schema` and `check`.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -7,81 +7,27 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::arguments::CallArgs;
 use super::failure::{Code, Failure, colored, warn};
 use super::help::{LAST, examples};
-use super::output::{cell, optional, print, print_json, show, table, whose};
+use super::output::{print, print_json, show};
 use super::profile_source::load_profile;
-use crate::control::api::{self, name_of};
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{STARTER_TEXT, built_in_names, check_text, generation_text, read_directory, read_file, schema};
+use crate::scenario::{STARTER_TEXT, built_in_names, check_text, read_directory, read_file, schema};
 use crate::wording::counted;
 
-/// `scenarios …`
+/// `scenarios …`, besides those in `calls`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["scenarios", "scenarios use rate-limit-burst"]))]
 pub(super) enum ScenariosCommand {
-    /// List all scenarios and which are active.
-    #[command(after_help = examples(["scenarios list", "scenarios list --json"]))]
-    List(CallArgs),
-    /// Show one scenario's text.
-    #[command(after_help = examples(["scenarios show rate-limit-burst > scenarios/mine.toml"]))]
-    Show(ShowArgs),
-    /// Make these scenarios the active ones, in order.
-    #[command(after_help = examples([
-        "scenarios use rate-limit-burst",
-        "scenarios use key-revoked-midway slow-responses --key sk_test_mine",
-    ]))]
-    Use(UseArgs),
-    /// Turn scenarios off.
-    #[command(after_help = examples(["scenarios off", "scenarios off --key sk_test_mine"]))]
-    Off(OffArgs),
     /// Write a new scenario file to start from.
-    #[command(after_help = examples(["scenarios new quota-runs-out", "scenarios new mine --folder tests/stories"]))]
+    #[command(display_order = 100, after_help = examples(["scenarios new quota-runs-out", "scenarios new mine --folder tests/stories"]))]
     New(NewArgs),
-    /// Read the scenario folders again now.
-    #[command(after_help = examples(["scenarios reload"]))]
-    Reload(CallArgs),
     /// Print the JSON Schema of scenario files, for editors.
-    #[command(after_help = examples(["scenarios schema > scenarios/scenario.schema.json"]))]
+    #[command(display_order = 100, after_help = examples(["scenarios schema > scenarios/scenario.schema.json"]))]
     Schema,
 }
 
-/// Arguments of `scenarios show`.
-#[derive(Debug, Args)]
-pub(super) struct ShowArgs {
-    /// The scenario's name.
-    #[arg(value_parser = name)]
-    name: String,
-    #[command(flatten)]
-    common: CallArgs,
-}
-
-/// Arguments of `scenarios use`.
-#[derive(Debug, Args)]
-pub(super) struct UseArgs {
-    /// Names, in order; the first rule that applies decides. Several may be joined by commas.
-    #[arg(required = true, value_delimiter = ',', value_parser = name)]
-    names: Vec<String>,
-    /// Only for this key, or workspace `ws_…`.
-    #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
-    key: Option<String>,
-    #[command(flatten)]
-    common: CallArgs,
-}
-
-/// Arguments of `scenarios off`.
-#[derive(Debug, Args)]
-pub(super) struct OffArgs {
-    /// Only for this key, or workspace `ws_…`.
-    #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
-    key: Option<String>,
-    #[command(flatten)]
-    common: CallArgs,
-}
-
-/// Arguments of `scenarios new`.
 #[derive(Debug, Args)]
 pub(super) struct NewArgs {
     /// The scenario's name: the file will be NAME.toml.
@@ -94,7 +40,6 @@ pub(super) struct NewArgs {
     json: bool,
 }
 
-/// Arguments of `check`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "check",
@@ -118,105 +63,12 @@ pub(super) struct CheckArgs {
 
 pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
     match command {
-        ScenariosCommand::List(args) => args.call::<api::ListScenarios>().show_list(listing),
-        ScenariosCommand::Show(ShowArgs { name, common }) => {
-            common.call::<api::ShowScenario>().id(&name).show(|scenario| scenario.text.clone())
-        }
-        ScenariosCommand::Use(UseArgs { names, key, common }) => {
-            let text = names.join(", ");
-            activate(names, key.as_deref(), &common, |whose| format!("active{whose}: {text}"))
-        }
-        ScenariosCommand::Off(OffArgs { key, common }) => {
-            activate(Vec::new(), key.as_deref(), &common, |whose| format!("no scenario is active{whose}"))
-        }
         ScenariosCommand::New(args) => new(&args),
-        ScenariosCommand::Reload(args) => {
-            let answer = args.call::<api::ReloadScenarios>().send()?;
-            warn_of(&answer.body.diagnostics);
-            Ok(answer.print(|api::Reloaded { generation, files, changes, .. }| {
-                let changes: String = changes.iter().map(|change| format!("{}\n", cell(change))).collect();
-                format!("{} read, {}\n{changes}", counted(*files, "file"), generation_text(*generation))
-            }))
-        }
         ScenariosCommand::Schema => {
             print_json(&schema());
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-/// Chooses the active scenarios and prints `text`, which gets the key as the end of its sentence.
-fn activate(
-    names: Vec<String>,
-    key: Option<&str>,
-    args: &CallArgs,
-    text: impl FnOnce(&str) -> String,
-) -> Result<ExitCode, Failure> {
-    let body = api::Activate { active: Some(names), ..Default::default() };
-    let answer = args.call::<api::ActivateScenarios>().key(key).body(&body).send()?;
-    warn_of(&answer.body.diagnostics);
-    // A list for all keys does not apply to keys with a list of their own.
-    let others = match answer.body.key {
-        None if !args.json => own_lists(&args.call::<api::ListScenarios>().send()?.body),
-        _ => String::new(),
-    };
-    Ok(answer.print(|api::Activated { generation, key, .. }| {
-        format!("{} ({})\n{others}", text(&whose(key.as_deref())), generation_text(*generation))
-    }))
-}
-
-/// The name of a scenario, from its name or its file: `scenarios/story.toml` is `story`.
-fn name(text: &str) -> Result<String, String> {
-    let file = Path::new(text).file_name().and_then(|name| name.to_str()).unwrap_or(text);
-    match file.strip_suffix(".toml").unwrap_or(text) {
-        "" => Err("expected the name of a scenario, found nothing".to_owned()),
-        name => Ok(name.to_owned()),
-    }
-}
-
-/// The keys with a list of their own, a line each.
-fn own_lists(found: &api::Scenarios) -> String {
-    let line = |own: &api::KeyList| match own.active.join(", ") {
-        none if none.is_empty() => format!("{} has a list of its own: none\n", cell(&own.key)),
-        names => format!("{} has a list of its own: {}\n", cell(&own.key), cell(&names)),
-    };
-    found.active_by_key.iter().map(line).collect()
-}
-
-/// Prints problems found in scenario files as warnings.
-fn warn_of(diagnostics: &[api::Diagnostic]) {
-    for problem in diagnostics {
-        warn(&format!("{}{}", place(problem), cell(&problem.message)));
-    }
-}
-
-/// The position of a problem in its file, ending with a colon.
-fn place(problem: &api::Diagnostic) -> String {
-    match (&problem.file, problem.line) {
-        (None, _) => String::new(),
-        (Some(file), 0) => format!("{}: ", cell(file)),
-        (Some(file), line) => format!("{}:{line}:{}: ", cell(file), problem.column),
-    }
-}
-
-/// All scenarios as a table, with what is wrong with their files.
-pub(super) fn listing(found: &api::Scenarios) -> String {
-    let rows = found.data.iter().map(|row| {
-        let active = if row.active { "*" } else { "" };
-        let held_back = match row.state {
-            api::ScenarioState::Ok => String::new(),
-            state => format!(" ({})", name_of(state)),
-        };
-        [active.to_owned(), cell(&row.name), optional(row.title.as_ref()), cell(&row.origin) + &held_back]
-    });
-    let mut text = table(["", "NAME", "TITLE", "ORIGIN"], rows);
-    text.push_str(&own_lists(found));
-    for problem in &found.diagnostics {
-        let (message, hint) = (cell(&problem.message), cell(&problem.hint));
-        let hint = if hint.is_empty() { hint } else { format!("  hint: {hint}\n") };
-        text.push_str(&format!("\n{}: {}{message}\n{hint}", problem.severity, place(problem)));
-    }
-    text
 }
 
 fn new(args: &NewArgs) -> Result<ExitCode, Failure> {

@@ -31,7 +31,6 @@ use crate::scenario::Folders;
 use crate::tasks::{beside, block_on};
 use crate::webhook::resolve::LookUp;
 
-/// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
     /// Where to serve; port 0 picks a free one.
@@ -129,8 +128,8 @@ pub(super) struct ServeArgs {
     /// The format of the log on stderr.
     #[arg(long, env, value_enum, default_value = "text")]
     log: LogFormat,
-    /// Print JSON; the same as --log json.
-    #[arg(long, env, global = true, display_order = LAST)]
+    /// Print JSON: data, errors and the log.
+    #[arg(long, env, global = true, display_order = LAST, hide_short_help = true)]
     pub(super) json: bool,
     /// No banner and no log.
     #[arg(long, env)]

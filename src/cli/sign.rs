@@ -15,7 +15,6 @@ use super::output::show;
 use super::signing::{Signing, SigningArgs, read_file, signed_url, unix_seconds};
 use crate::contract::signature::{Message, sign};
 
-/// Arguments of `sign`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "sign --secret whsec_... body.json",

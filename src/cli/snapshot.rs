@@ -11,10 +11,9 @@ use serde_json::{Map, Value};
 use super::arguments::CallArgs;
 use super::failure::{Code, Failure};
 use super::help::examples;
-use super::output::{cell, print_json, show};
+use super::output::{print_json, show};
 use crate::control::api;
 use crate::file::{self, write_whole};
-use crate::scenario::generation_text;
 use crate::wording::counted;
 
 /// How long the emulator may take.
@@ -22,7 +21,6 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// Most bytes of a file. More than the emulator accepts, as `snapshot save` writes indented JSON.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// `snapshot …`
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["snapshot save before.json", "snapshot load before.json"]))]
 pub(super) enum SnapshotCommand {
@@ -38,7 +36,6 @@ pub(super) enum SnapshotCommand {
     Load(LoadArgs),
 }
 
-/// Arguments of `snapshot save`.
 #[derive(Debug, Args)]
 pub(super) struct SaveArgs {
     /// The file, or `-` for stdout.
@@ -50,7 +47,6 @@ pub(super) struct SaveArgs {
     key: String,
 }
 
-/// Arguments of `snapshot load`.
 #[derive(Debug, Args)]
 pub(super) struct LoadArgs {
     /// The file, or `-` for stdin.
@@ -89,13 +85,7 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
 
 fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
     let call = args.common.call::<api::LoadSnapshot>().body(&read(&args.file)?).limit(LIMIT);
-    call.show(|api::Loaded { loaded, keys, generation, warnings }| {
-        let more = if *loaded > keys.len() { ", …" } else { "" };
-        let names = if keys.is_empty() { String::new() } else { format!(": {}{more}", keys.join(", ")) };
-        let loaded = counted(*loaded, "workspace");
-        let warnings: String = warnings.iter().map(|warning| format!("  but {}\n", cell(warning))).collect();
-        format!("{loaded} loaded{names} ({})\n{warnings}", generation_text(*generation))
-    })
+    call.show()
 }
 
 fn read(file: &Path) -> Result<api::Snapshot, Failure> {

@@ -1,6 +1,5 @@
 //! `trigger`: fires an event and prints what each receiver answered.
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,22 +7,16 @@ use clap::Args;
 use serde_json::{Map, Value};
 
 use super::arguments::CallArgs;
-use super::deliveries::{damaged, destination, dialled, said};
 use super::failure::Failure;
 use super::help::examples;
-use super::output::cell;
 use super::problems::Kind;
 use super::value;
 use crate::contract::signature::Tamper;
-use crate::control::api::{
-    self, DeliveryId, DeliveryShown, DeliveryStatus, DeliveryWith, DurationInput, Fired, FiredEvent, Forgery, Integer,
-    Outcome, name_of,
-};
+use crate::control::api::{self, DeliveryShown, DeliveryStatus, DurationInput, Forgery, Integer, Outcome};
 use crate::wording::counted;
 
 const EXPLAIN: &str = "`wrs-emulator explain ID` shows why, and what to try; `deliveries show ID` shows each attempt";
 
-/// Arguments of `trigger`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "trigger workflow.completed --wait",
@@ -81,7 +74,9 @@ pub(super) struct TriggerArgs {
 
 pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = &args.emit {
-        return set_off(&args, name);
+        // The scenario defines the event.
+        let body = api::Fire { emit: Some(name.clone()), ..Default::default() };
+        return args.common.call::<api::FireEvents>().key(&*args.key).body(&body).show();
     }
     let fire = fire(&args)?;
     let limit = crate::duration::parse_duration(&args.timeout)
@@ -95,16 +90,15 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
             _ => refusal.into_failure(),
         }
     })?;
-    answer.print(|fired| text(fired, args.drop));
+    answer.print();
     let deliveries: Vec<DeliveryShown> = answer.body.deliveries.unwrap_or_default();
-    let deliveries: Vec<Shown<'_>> = deliveries.iter().map(Shown::of).collect();
     if args.drop || !args.wait {
         return Ok(ExitCode::SUCCESS);
     }
     if args.tamper.is_some() {
         return forged(&deliveries);
     }
-    let missed = deliveries.iter().filter(|delivery| delivery.status != DeliveryStatus::Delivered).count();
+    let missed = deliveries.iter().filter(|delivery| delivery.status() != DeliveryStatus::Delivered).count();
     if missed > 0 {
         let (all, were) = (counted(deliveries.len(), "delivery"), were(missed));
         return Err(Failure::check_failed(format!("{missed} of {all} {were} not accepted")).with_hint(EXPLAIN));
@@ -140,44 +134,20 @@ fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
     })
 }
 
-/// The printed and judged fields of a delivery, from either form in the answer.
-struct Shown<'a> {
-    id: &'a DeliveryId,
-    url: &'a str,
-    dialled: Option<&'a str>,
-    status: DeliveryStatus,
-    last: Option<&'a Outcome>,
-    forgery: Option<Forgery>,
-}
-
-impl<'a> Shown<'a> {
-    fn of(delivery: &'a DeliveryShown) -> Self {
-        match delivery {
-            DeliveryShown::Whole(whole) => Self { dialled: dialled(whole), ..Self::of_any(whole) },
-            DeliveryShown::Row(row) => Self::of_any(row),
-        }
-    }
-
-    fn of_any<A>(delivery: &'a DeliveryWith<A>) -> Self {
-        let DeliveryWith { id, url, status, last, forgery, .. } = delivery;
-        Self { id, url, dialled: None, status: *status, last: last.as_ref(), forgery: *forgery }
-    }
-}
-
 fn were(count: usize) -> &'static str {
     if count == 1 { "was" } else { "were" }
 }
 
 /// Whether every forged delivery was refused, as it should be. One that its receiver cannot detect may be accepted.
-fn forged(deliveries: &[Shown<'_>]) -> Result<ExitCode, Failure> {
-    let count = |is_one: fn(&Shown<'_>) -> bool| deliveries.iter().filter(|delivery| is_one(delivery)).count();
-    let accepted = count(|delivery| delivery.forgery == Some(Forgery::Accepted));
+fn forged(deliveries: &[DeliveryShown]) -> Result<ExitCode, Failure> {
+    let count = |is_one: fn(&DeliveryShown) -> bool| deliveries.iter().filter(|delivery| is_one(delivery)).count();
+    let accepted = count(|delivery| delivery.forgery() == Some(Forgery::Accepted));
     if accepted > 0 {
         return Err(Failure::check_failed(Kind::Forged.sentence(accepted)));
     }
     let unjudged = count(|delivery| {
-        let is_refused = matches!(delivery.last, Some(Outcome::Answered { status: 400..=499, .. }));
-        delivery.status != DeliveryStatus::Delivered && !is_refused
+        let is_refused = matches!(delivery.last(), Some(Outcome::Answered { status: 400..=499, .. }));
+        delivery.status() != DeliveryStatus::Delivered && !is_refused
     });
     if unjudged > 0 {
         let forged = counted(unjudged, "forged delivery");
@@ -192,52 +162,4 @@ fn forged(deliveries: &[Shown<'_>]) -> Result<ExitCode, Failure> {
 fn key_from_environment(key: &str) -> Option<&'static str> {
     let set = std::env::var("WRS_API_KEY").is_ok_and(|value| value == key);
     set.then_some("the key is that of WRS_API_KEY; `--key KEY` names another")
-}
-
-/// Triggers a named emission; the scenario defines the event.
-fn set_off(args: &TriggerArgs, name: &str) -> Result<ExitCode, Failure> {
-    let body = api::Fire { emit: Some(name.to_owned()), ..Default::default() };
-    let call = args.common.call::<api::FireEvents>().key(&*args.key).body(&body);
-    call.show(|fired| {
-        let damage = fired.damage.as_ref().map_or_else(String::new, |damage| format!(": {damage}"));
-        format!("emission {name} set off{damage}\n")
-    })
-}
-
-/// The fired events, and their deliveries if the call waited.
-pub(super) fn text(fired: &Fired, drop: bool) -> String {
-    let mut text = String::new();
-    // For many events the answer has only their ids.
-    if let [FiredEvent::Id(first), .., FiredEvent::Id(last)] = fired.events.as_slice() {
-        let (count, damaged) = (counted(fired.events.len(), "event"), damaged(fired.damage.as_deref()));
-        text = format!("{count} fired, {} to {}{damaged}\n", first.id, last.id);
-    }
-    let whole = fired.events.iter().filter_map(|event| match event {
-        FiredEvent::Whole(event) => Some(event),
-        FiredEvent::Id(_) => None,
-    });
-    let events: Vec<&api::Event> = whole.collect();
-    for event in &events {
-        // One subscription may get several copies.
-        let subscriptions: BTreeSet<&str> = event.deliveries.iter().map(|to| &*to.subscription.0).collect();
-        let (kind, to) = (cell(&event.event_type), counted(subscriptions.len(), "subscription"));
-        text.push_str(&format!("{} {kind} fired at {to}{}\n", event.id, damaged(event.damage.as_deref())));
-    }
-    if drop {
-        let count = events.iter().map(|event| event.deliveries.len()).sum();
-        text.push_str(&format!("{} {} dropped, as asked for\n", counted(count, "delivery"), were(count)));
-    } else {
-        text.extend(fired.deliveries.iter().flatten().map(|delivery| line(&Shown::of(delivery))));
-    }
-    text
-}
-
-fn line(delivery: &Shown<'_>) -> String {
-    let Shown { id, url, dialled, status, last, forgery } = delivery;
-    let judged = match forgery {
-        Some(Forgery::Accepted) => "; accepted, but must be refused",
-        Some(Forgery::Refused) => "; refused, as it should be",
-        None => "",
-    };
-    format!("  {id} {} {}: {}{judged}\n", name_of(status), destination(url, *dialled), said(*last))
 }

@@ -33,7 +33,6 @@ pub(super) enum VerdictFormat {
     Markdown,
 }
 
-/// Arguments of `verdict`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "verdict",

@@ -14,7 +14,6 @@ use super::signing::{Signing, SigningArgs, read_file, signed_url, unix_seconds};
 use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::redact::visible;
 
-/// Arguments of `verify`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "verify --secret whsec_... --headers headers.txt body.json",

@@ -22,16 +22,7 @@ pub(super) fn assumptions(
 
 /// The ledger under the settings of a key, or of every key without its own.
 pub(super) fn assumed(control: &Control, name: Option<&str>) -> List<Assumption> {
-    let row = |row: LedgerRow| Assumption {
-        knob: row.setting.to_owned(),
-        contract: row.contract.to_owned(),
-        assumed: row.assumed.to_owned(),
-        values: row.values,
-        default: row.default,
-        value: row.value,
-        source: row.source,
-    };
-    List { data: ledger(&control.config_for(name).layered).into_iter().map(row).collect() }
+    List { data: ledger(&control.config_for(name).layered).into_iter().map(Assumption::from).collect() }
 }
 
 pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result<api::Profile, ControlError> {

@@ -4,7 +4,6 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
-use super::api::{Bytes, Headers, List, Page};
 use crate::redact::visible;
 
 /// An answer as lines for people: without colour, control characters escaped. By default its JSON, indented.
@@ -26,19 +25,6 @@ impl Text for serde_json::Map<String, serde_json::Value> {}
 /// A record that is listed in a table.
 pub(crate) trait Row: Serialize + Sized {
     fn table(rows: &[Self]) -> String;
-}
-
-impl<T: Row> Text for List<T> {
-    fn text(&self) -> String {
-        T::table(&self.data)
-    }
-}
-
-impl<T: Row> Text for Page<T> {
-    fn text(&self) -> String {
-        let more = self.next_cursor.as_ref().map(|cursor| format!("… more: --cursor {cursor}\n"));
-        T::table(&self.data) + &more.unwrap_or_default()
-    }
 }
 
 /// Rows in columns as wide as their widest cell; the last column is not padded.
@@ -76,17 +62,4 @@ pub(crate) fn of_key(key: Option<&str>) -> String {
 /// Warnings in a record, one a line.
 pub(crate) fn warnings(warnings: &[String]) -> String {
     warnings.iter().map(|warning| format!("warning: {}\n", cell(warning))).collect()
-}
-
-/// Headers as on the wire, one a line.
-pub(crate) fn headers(headers: &Headers) -> String {
-    headers.iter().map(|(name, value)| format!("{}: {}\n", cell(name), cell(value))).collect()
-}
-
-/// A body: text with control characters other than line ends escaped, anything else as base64 in JSON.
-pub(crate) fn body(body: &Bytes) -> String {
-    match body {
-        Bytes::Text(text) => text.split('\n').map(visible).collect::<Vec<_>>().join("\n"),
-        Bytes::Binary { base64 } => format!("{{\"base64\":\"{base64}\"}}"),
-    }
 }

@@ -29,7 +29,7 @@ fn state_is_saved_reset_and_loaded() {
     let file = folder.path().join("state.json").display().to_string();
     let call = |arguments: &[&str]| served.call(arguments);
     assert_eq!(said(&call(&["snapshot", "save", &file])), "1 workspace saved\n");
-    assert_eq!(said(&call(&["reset"])), "sk_test_local reset; `wrs-emulator reset --all` resets every key\n");
+    assert_eq!(said(&call(&["reset"])), "sk_test_local reset\n");
     assert_eq!(call(&["trigger", "workflow.completed"]).status.code(), Some(1), "the subscription is gone");
     assert!(said(&call(&["snapshot", "load", &file])).starts_with("1 workspace loaded: sk_test_"));
     said(&call(&["trigger", "workflow.completed", "--wait"]));
@@ -104,23 +104,19 @@ fn deliveries_are_listed_shown_repeated_and_waited_for() {
 }
 
 #[test]
-fn filters_that_match_nothing_say_which_values_there_are() {
+fn filters_that_match_nothing_say_so() {
     const REQUESTS: &str = "ID  AT  KEY  STATUS  METHOD  PATH  REASON\n";
     const DELIVERIES: &str = "ID  EVENT  TYPE  STATUS  ATTEMPTS  URL\n";
     let served = subscribed();
     let check = |arguments: &[&str], stdout: &str, stderr: &str| {
         Program::new(arguments).at(&served).stdout(stdout).stderr(stderr).run();
     };
-    check(&["deliveries", "--type", "workflow.complete"], DELIVERIES, "note: there are no deliveries yet\n");
+    check(&["deliveries", "--type", "workflow.complete"], DELIVERIES, "note: no deliveries match\n");
     check(&["deliveries"], DELIVERIES, "");
     said(&served.call(&["trigger", "workflow.completed", "--wait"]));
     request(&served.url, "GET /v1/hello HTTP/1.1", "");
-    let types = "note: no deliveries with --type workflow.complete; there are: workflow.completed\n";
-    check(&["deliveries", "--type", "workflow.complete"], DELIVERIES, types);
-    let paths = "note: no requests with --path /v1/helo; there are: /v1/events/subscribe, /v1/hello\n";
+    let paths = "note: no requests match\n";
     check(&["requests", "--path", "/v1/helo", "--status", "200"], REQUESTS, paths);
-    let both = "note: no requests match --method POST --path /v1/hello\n";
-    check(&["requests", "--path", "/v1/hello", "--method", "POST"], REQUESTS, both);
     let page = "{\"truncated\":false,\"shown\":0}\n";
     check(&["requests", "--path", "/v1/helo", "--json"], page, "");
 }

@@ -74,6 +74,7 @@ mod subscribe;
 mod subscriptions;
 mod support;
 mod templates;
+mod texts;
 mod tls_mixups;
 mod tools;
 mod verdict;

@@ -112,13 +112,10 @@ fn a_generation_is_explained_where_it_is_shown() {
 fn commands_name_the_key_that_they_meant() {
     let served = Served::start(&["--quiet", "--clock", "frozen", "--set", "keys.mode=any"]);
     let live = "sk_live_abcdefgh1234";
-    assert_eq!(said(&served, &["reset"]), "sk_test_local reset; `wrs-emulator reset --all` resets every key\n");
+    assert_eq!(said(&served, &["reset"]), "sk_test_local reset\n");
     assert_eq!(said(&served, &["reset", "--key", live]).split(' ').next(), Some("sk_live_…1234"));
     assert_eq!(served.json(&["reset", "--json"])["keys"], json!([KEY]));
-    assert!(
-        said(&served, &["reset", "--all"])
-            .ends_with(" workspaces reset, with scenarios, settings and clock as at the start\n")
-    );
+    assert!(said(&served, &["reset", "--all"]).ends_with(" workspaces reset\n"));
     for key in [KEY, live] {
         said(&served, &["subscriptions", "create", "https://app.sink.localhost/x", "--key", key]);
     }
@@ -227,13 +224,11 @@ fn a_list_for_all_keys_names_the_keys_that_have_their_own() {
     let served = Served::start(&["--quiet"]);
     said(&served, &["scenarios", "use", "always-429", "--key", "sk_test_own"]);
     said(&served, &["scenarios", "off", "--key", "sk_test_none"]);
-    for arguments in [&["scenarios", "off"][..], &["scenarios", "use", "always-401"], &["scenarios", "list"]] {
-        let said = said(&served, arguments);
-        assert!(said.contains("\nsk_test_own has a list of its own: always-429\n"), "{said}");
-        assert!(said.contains("\nsk_test_none has a list of its own: none\n"), "{said}");
-    }
+    let listed = said(&served, &["scenarios", "list"]);
+    assert!(listed.contains("\nsk_test_own has a list of its own: always-429\n"), "{listed}");
+    assert!(listed.contains("\nsk_test_none has a list of its own: none\n"), "{listed}");
     let whole = said(&served, &["reset", "--key", "*"]);
-    assert!(whole.ends_with(" reset, with scenarios, settings and clock as at the start\n"), "{whole}");
+    assert!(whole.ends_with(" reset\n"), "{whole}");
 }
 
 #[test]

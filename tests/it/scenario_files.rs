@@ -88,7 +88,7 @@ fn files_that_are_not_read_are_named_by_check_by_the_list_and_in_the_log() {
     write(folder.path(), "late.yaml", GOOD);
     let reloaded = served.call(&["scenarios", "reload"]);
     assert_eq!((code(&reloaded), text(&reloaded.stdout).starts_with("1 file read")), (Some(0), true), "{reloaded:?}");
-    assert!(text(&reloaded.stderr).contains("late.yaml"), "{reloaded:?}");
+    assert!(text(&reloaded.stdout).contains("late.yaml"), "{reloaded:?}");
     let (_, log) = served.stop();
     for name in IGNORED.into_iter().chain(["late.yaml"]) {
         let lines = lines_about(&log, name);
@@ -106,7 +106,7 @@ fn a_scenario_whose_file_is_broken_now_says_what_plays() {
     write(folder.path(), "never.toml", BROKEN);
     let used = served.call(&["scenarios", "use", "story"]);
     assert_eq!(code(&used), Some(0), "{used:?}");
-    let warning = text(&used.stderr);
+    let warning = text(&used.stdout);
     assert!(
         warning.contains("its last valid version stays active") && warning.contains("story.toml:2:10"),
         "{warning}"

@@ -1,5 +1,4 @@
-// The official client SDK from npm (@modelcontextprotocol/sdk) against `wrs-emulator mcp`: it validates every answer by the tool's
-// output schema. Usage: client.mjs EMULATOR_BINARY URL
+// The official client SDK from npm (@modelcontextprotocol/sdk) against `wrs-emulator mcp`. Usage: client.mjs EMULATOR_BINARY URL
 import assert from "node:assert/strict";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
@@ -12,7 +11,6 @@ const client = new Client({ name: "tests", version: "1" });
 await client.connect(new StdioClientTransport({ command: binary, args: ["mcp", "--url", url] }));
 assert.equal(client.getServerVersion().name, "wrs-emulator");
 assert.match(client.getInstructions(), /sk_test_agent_/);
-// Listing them also compiles each output schema.
 const { tools } = await client.listTools();
 assert.equal(tools.length, 12);
 assert.deepEqual(tools.filter((tool) => tool.annotations.destructiveHint).map((tool) => tool.name), ["advance_clock", "reset"]);
@@ -22,23 +20,23 @@ const call = async (name, given = {}) => {
   const answer = await client.callTool({ name, arguments: given });
   assert.ok(!answer.isError, `${name}: ${answer.content[0].text}`);
   called.add(name);
-  return answer.structuredContent;
+  return answer.content[0].text;
 };
-const { key } = await call("status");
+const key = (await call("status")).match(/your key: (\S+)/)[1];
 const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
 const send = async (path, body) => (await fetch(url + path, { headers, method: body ? "POST" : "GET", body })).status;
 assert.equal(await send("/v1/events/subscribe", '{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}'), 200);
 assert.equal(await send("/v1/helo"), 404);
-assert.equal((await call("find_requests", { key, status: 404 })).requests.data[0].path, "/v1/helo");
-assert.equal((await call("fire_event", { type: "workflow.completed" })).fired.deliveries[0].status, "delivered");
+assert.match(await call("find_requests", { key, status: 404 }), /\/v1\/helo/);
+assert.match(await call("fire_event", { type: "workflow.completed" }), / delivered /);
 await call("fire_event", { type: "workflow.completed", tamper: "body" });
-const [{ id }] = (await call("find_deliveries", { key })).deliveries.data;
-assert.equal((await call("explain", { id })).explanation.id, id);
-assert.notEqual((await call("check_scenario", { toml: "rule = 5" })).diagnostics.length, 0);
+const [id] = (await call("find_deliveries", { key })).match(/dlv_\w+/);
+assert.ok((await call("explain", { id })).startsWith(id));
+assert.match(await call("check_scenario", { toml: "rule = 5" }), /1 error/);
 await call("play_scenario", { active: ["rate-limit-burst"] });
 await call("explain");
 await call("advance_clock", { advance: "72h" });
-assert.ok((await call("verification")).problems.counts.unmatched >= 1);
+assert.match(await call("verification"), /✗ unmatched/);
 await call("review_findings", { key });
 await call("assumptions", { about: "rate_limit" });
 const refused = await client.callTool({ name: "reset", arguments: { key: "sk_test_local" } });
@@ -48,4 +46,4 @@ assert.deepEqual([...called].sort(), tools.map((tool) => tool.name).sort());
 await client.ping();
 await client.close();
 assert.deepEqual(warnings, []);
-console.log(`✓ npm @modelcontextprotocol/sdk: ${called.size} tools called, every answer valid by its schema`);
+console.log(`✓ npm @modelcontextprotocol/sdk: ${called.size} tools called`);

@@ -1,4 +1,4 @@
-"""The official client SDK from PyPI (`mcp`) against `wrs-emulator mcp`: it validates every answer by the tool's output schema.
+"""The official client SDK from PyPI (`mcp`) against `wrs-emulator mcp`: arguments are validated by the tools' schemas.
 
 Usage: client.py EMULATOR_BINARY URL
 """
@@ -33,40 +33,38 @@ async def main():
         assert session.protocol_version == "2025-06-18", session.protocol_version
         assert "sk_test_agent_" in hello.instructions
         tools = {tool.name: tool for tool in (await session.list_tools()).tools}
-        assert len(tools) == 12 and all(tool.output_schema and tool.annotations for tool in tools.values()), tools
+        assert len(tools) == 12 and all(tool.annotations for tool in tools.values()), tools
         for tool in tools.values():
             jsonschema.Draft202012Validator.check_schema(tool.input_schema)
-            jsonschema.Draft202012Validator.check_schema(tool.output_schema)
         called = set()
 
         async def call(name, **arguments):
             jsonschema.validate(arguments, tools[name].input_schema)
             answer = await session.call_tool(name, arguments)
             assert not answer.is_error, (name, answer.content[0].text)
-            jsonschema.validate(answer.structured_content, tools[name].output_schema)
             called.add(name)
-            return answer.structured_content
+            return answer.content[0].text
 
-        key = (await call("status"))["key"]
+        key = (await call("status")).split("your key: ")[1].split()[0]
         hook = b'{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}'
         assert send(key, "/v1/events/subscribe", hook) == 200
         assert send(key, "/v1/helo") == 404
-        assert (await call("find_requests", key=key, status=404))["requests"]["data"][0]["path"] == "/v1/helo"
-        assert (await call("fire_event", type="workflow.completed"))["fired"]["deliveries"][0]["status"] == "delivered"
+        assert "/v1/helo" in await call("find_requests", key=key, status=404)
+        assert " delivered " in await call("fire_event", type="workflow.completed")
         await call("fire_event", type="workflow.completed", tamper="signature", count=3)
         await call("fire_event", type="workflow.completed", count=200, wait="0s")
-        delivery = (await call("find_deliveries", key=key, limit=1))["deliveries"]["data"][0]["id"]
+        delivery = (await call("find_deliveries", key=key, limit=1)).splitlines()[1].split()[0]
         for thing in [delivery, None]:
             await call("explain", **({"id": thing} if thing else {}))
-        assert (await call("check_scenario", toml="rule = 5"))["diagnostics"]
-        assert (await call("play_scenario", toml=TOML, active=["slow-responses"]))["playing"]["key"] == key
+        assert "1 error" in await call("check_scenario", toml="rule = 5")
+        assert key in await call("play_scenario", toml=TOML, active=["slow-responses"])
         await call("play_scenario", toml=TOML)
         assert send(key, "/v1/system/status") == 429
         await call("explain")
         await call("advance_clock", advance="72h")
-        assert (await call("verification", wait="1s"))["problems"]["counts"]["unmatched"] >= 1
-        assert (await call("review_findings", key=key))["findings"]["judged_requests"] > 0
-        assert len((await call("assumptions", about="webhooks"))["assumptions"]["data"]) > 5
+        assert "✗ unmatched" in await call("verification", wait="1s")
+        assert "judged: " in await call("review_findings", key=key)
+        assert (await call("assumptions", about="webhooks")).count("contract:") > 5
         await call("assumptions")
         refused = await session.call_tool("reset", {"key": "sk_test_local"})
         assert refused.is_error and "was not made by this session" in refused.content[0].text
@@ -76,7 +74,7 @@ async def main():
     # A client of the newest revision of the protocol first asks for what is not there.
     async with Client(stdio_client(server)) as client:
         assert len((await client.list_tools()).tools) == 12 and client.protocol_version == "2025-06-18"
-    print(f"✓ PyPI mcp: {len(called)} tools called, every answer valid by its schema")
+    print(f"✓ PyPI mcp: {len(called)} tools called")
 
 
 asyncio.run(asyncio.wait_for(main(), 60))

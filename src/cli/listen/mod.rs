@@ -40,7 +40,6 @@ pub(crate) const MOST_CONNECTIONS: usize = 64;
 /// The grace period for requests in progress at the end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Arguments of `listen`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "listen --secret whsec_...",

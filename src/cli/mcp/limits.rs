@@ -1,5 +1,4 @@
 //! Limits of `mcp`, for the page `docs/limits.md`. Must not know what they are for.
 
-pub(crate) use super::protocol::{LONGEST_LINE, MOST_BATCHED};
+pub(crate) use super::protocol::{LONGEST_LINE, MOST_BATCHED, MOST_TEXT as TEXT};
 pub(crate) use super::session::LONGEST_WAIT;
-pub(crate) use super::shorten::{MOST_BYTES as ANSWER, MOST_TEXT as TEXT};

@@ -3,11 +3,9 @@
 //! One thread reads lines, one answers them in order; so a ping or a cancellation is handled while a tool waits. Nothing but messages
 //! of the protocol goes to stdout. `protocol` knows the messages, `tools` what each tool does.
 
-mod definition;
 pub(crate) mod limits;
 mod protocol;
 mod session;
-mod shorten;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -26,12 +24,10 @@ use self::session::Session;
 use super::failure::note;
 use super::help::examples;
 use super::target::Target;
-use crate::control::openapi_document;
 
 /// Lines that wait while a tool runs; further ones stay in the pipe.
 const MOST_WAITING: usize = 16;
 
-/// Arguments of `mcp`.
 #[derive(Debug, Args)]
 #[command(after_help = examples(["mcp", "mcp --url http://127.0.0.1:9771"]))]
 pub(super) struct McpArgs {
@@ -63,7 +59,7 @@ impl Pending {
 pub(super) fn run(args: McpArgs) -> ExitCode {
     let session = Session::new(args.target);
     note(&format!("tools for the emulator at {}, with the key {}", session.target.url, session.key));
-    let (server, pending) = (Server::new(session, openapi_document().into()), Pending::default());
+    let (server, pending) = (Server::new(session), Pending::default());
     let (lines, waiting) = sync_channel(MOST_WAITING);
     thread::scope(|scope| {
         scope.spawn(|| answer(&server, &pending, waiting));

@@ -5,10 +5,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::definition::{Definition, Outcome, Tool};
 use super::session::{Arguments, Session};
-use super::shorten::{short_text, shortened};
-use super::tools::TOOLS;
+use super::tools::{Definition, TOOLS, Tool, kind};
 use crate::cli::failure::Failure;
 use crate::contract::nearest;
 use crate::redact::Redactor;
@@ -21,6 +19,8 @@ const REVISIONS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
 pub(crate) const LONGEST_LINE: usize = 1024 * 1024;
 /// Most messages of a batch: their answers are one line, which is kept until the last of them is made.
 pub(crate) const MOST_BATCHED: usize = 16;
+/// Most bytes of an answer.
+pub(crate) const MOST_TEXT: usize = 32 * 1024;
 /// The bytes are not JSON.
 pub(super) const PARSE_ERROR: i32 = -32700;
 /// The JSON is not a request.
@@ -114,8 +114,6 @@ impl Message {
 /// What answers requests.
 pub(super) struct Server {
     session: Session,
-    /// The document of the control API.
-    document: Value,
 }
 
 #[derive(Serialize)]
@@ -149,8 +147,6 @@ struct Listing {
 #[serde(rename_all = "camelCase")]
 struct ToolResult {
     content: [Content; 1],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    structured_content: Option<Value>,
     is_error: bool,
 }
 
@@ -162,8 +158,8 @@ struct Content {
 }
 
 impl Server {
-    pub(super) fn new(session: Session, document: Value) -> Self {
-        Self { session, document }
+    pub(super) fn new(session: Session) -> Self {
+        Self { session }
     }
 
     /// Answers a request.
@@ -173,7 +169,7 @@ impl Server {
             "initialize" => Ok(value(&self.initialized(&params))),
             "ping" => Ok(Map::new().into()),
             "tools/list" => {
-                let tools = TOOLS.iter().map(|tool| tool.definition(&self.document)).collect();
+                let tools = TOOLS.iter().map(Tool::definition).collect();
                 Ok(value(&Listing { tools }))
             }
             "tools/call" => self.called(params).map(|result| value(&result)),
@@ -213,49 +209,46 @@ impl Server {
             let near = nearest(&called, names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
             return Err(RpcError::new(INVALID_PARAMS, format!("there is no tool `{}`{near}", shown(&called))));
         };
-        let answered = self.checked(tool, arguments);
-        let answered = answered.and_then(|arguments| (tool.run)(&self.session, arguments));
-        let result = |text, structured_content, is_error| ToolResult {
-            content: [Content { kind: "text", text }],
-            structured_content,
-            is_error,
-        };
-        Ok(match answered.and_then(|outcome| structured(tool, outcome)) {
-            Ok((text, structured)) => result(text, Some(structured), false),
+        let answered = self.checked(tool, arguments).and_then(|arguments| (tool.run)(&self.session, tool, arguments));
+        let (text, is_error) = match answered {
+            Ok(text) => (text, false),
             Err(Failure { message, hint, .. }) => {
                 let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-                let text = format!("error: {message}{hint}");
-                result(short_text(Redactor::default().text(&text).into_owned()), None, true)
+                (Redactor::default().text(&format!("error: {message}{hint}")).into_owned(), true)
             }
-        })
+        };
+        Ok(ToolResult { content: [Content { kind: "text", text: shortened(text) }], is_error })
     }
 
     /// The arguments that are given; refuses those that a tool does not take, or not of this type. Their values are checked by the
     /// emulator.
     fn checked(&self, tool: &Tool, mut arguments: Map<String, Value>) -> Result<Arguments, Failure> {
         arguments.retain(|_, value| !value.is_null());
-        let known = tool.arguments(&self.document);
+        let known: Vec<_> = tool.arguments().collect();
         for (name, value) in &arguments {
-            let Some(schema) = known.get(name) else {
-                let names: Vec<String> = known.keys().map(|name| format!("`{name}`")).collect();
+            let Some(argument) = known.iter().find(|argument| argument.name == name) else {
+                let names: Vec<String> = known.iter().map(|argument| format!("`{}`", argument.name)).collect();
                 let message = format!("{} takes no argument `{}`", tool.name, shown(name));
                 return Err(Failure::usage(message).with_hint(match names.as_slice() {
                     [] => "call it without arguments".to_owned(),
                     names => format!("it takes {}", any_of(names)),
                 }));
             };
-            let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
+            let kind = kind(argument.parser);
             let matches = match kind {
-                "string" => value.is_string(),
                 "integer" => value.is_number(),
                 "boolean" => value.is_boolean(),
                 "array" => value.is_array(),
                 "object" => value.is_object(),
-                _ => true,
+                _ => value.is_string(),
             };
             if !matches {
                 return Err(Failure::usage(format!("{name}: expected a value of type {kind}, found {value}")));
             }
+        }
+        let given = arguments.shift_remove("key").and_then(|key| key.as_str().map(str::to_owned));
+        if let Some(key) = self.session.key(given, tool.key)? {
+            arguments.insert("key".to_owned(), key.into());
         }
         match tool.required.iter().find(|name| !arguments.contains_key(**name)) {
             Some(missing) => Err(Failure::usage(format!("{} needs the argument `{missing}`", tool.name))),
@@ -264,19 +257,14 @@ impl Server {
     }
 }
 
-/// The text and the structured form of a tool's answer, both short enough.
-fn structured(tool: &Tool, outcome: Outcome) -> Result<(String, Value), Failure> {
-    let Outcome { key, parts, text } = outcome;
-    let parts: Map<String, Value> = tool.parts.iter().map(|(name, ..)| (*name).to_owned()).zip(parts).collect();
-    let (mut kept, shortened) = shortened(&parts.into()).ok_or_else(|| {
-        Failure::usage("the answer is too large, even when shortened")
-            .with_hint("ask for less: one key, one id, a limit")
-    })?;
-    if let Some(fields) = kept.as_object_mut() {
-        fields.insert("key".to_owned(), key.into());
-        fields.insert("shortened".to_owned(), shortened.into());
+/// A text of at most [`MOST_TEXT`] bytes.
+fn shortened(mut text: String) -> String {
+    if text.len() > MOST_TEXT {
+        let more = text.len() - MOST_TEXT;
+        text.truncate(text.floor_char_boundary(MOST_TEXT));
+        text.push_str(&format!("\n… {more} bytes more; ask for less: one key, one id, a limit"));
     }
-    Ok((short_text(text), kept))
+    text
 }
 
 /// The beginning of a name that a client sent.

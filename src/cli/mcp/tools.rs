@@ -1,339 +1,406 @@
-//! The tools, at most twelve: each a question or a step that an agent has, answered by calls of the control API.
+//! The tools: each a call of the control API whose text is passed on, or a few of them.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::definition::{Effect, Outcome, Tool};
-use super::session::{Arguments, Session};
-use crate::cli::client::{Answer, Call};
-use crate::cli::deliveries::Deliveries;
+use super::session::{Arguments, Key, Session};
+use crate::cli::call::{Argument, Call, Parser, field, query};
+use crate::cli::calls::row;
 use crate::cli::failure::Failure;
-use crate::cli::output::cell;
-use crate::cli::problems::Verdict;
-use crate::cli::records::Records;
-use crate::cli::requests::Requests;
-use crate::cli::{clock, explain, review, scenarios, trigger};
-use crate::control::api::{self, Endpoint, Page};
 use crate::redact::Redactor;
 use crate::scenario::check_text;
 use crate::wording::counted;
 
-const ANY_KEY: (&str, &str) = ("key", "Only what belongs to this API key; all keys if left out.");
-const ONE_KEY: (&str, &str) = ("key", "The API key to act on; the session's own if left out. Never all keys.");
+/// One tool.
+pub(super) struct Tool {
+    pub(super) name: &'static str,
+    title: &'static str,
+    /// In plain English, for a model.
+    description: &'static str,
+    effect: Effect,
+    /// The command whose call and arguments it has; empty for none.
+    command: &'static str,
+    /// Further arguments.
+    arguments: &'static [Argument],
+    pub(super) required: &'static [&'static str],
+    pub(super) key: Key,
+    pub(super) run: fn(&Session, &Tool, Arguments) -> Result<String, Failure>,
+}
+
+/// What a tool may change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Reads,
+    /// It adds something, or changes what can be changed back; a second call may change more.
+    Adds,
+    /// It changes what can be changed back; a second call changes nothing more.
+    Sets,
+    /// It cannot be undone.
+    Destroys,
+}
+
+const EVENT: &[Argument] = &[
+    field("type", "The event type, such as workflow.completed. Either this or `emit` is needed"),
+    field("emit", "The name of an emission of the active scenarios, in place of a type"),
+    field("data", "The whole data").parsed(Parser::Object),
+    field("set", "Single fields of the data, by dotted path").parsed(Parser::Object),
+    field("subscription", "Only this subscription, sub_…"),
+    field("count", "How many events").parsed(Parser::Number(1, 10_000)),
+    field("delay", "Delay of the first attempts by the emulator's clock, such as 5s"),
+    field("tamper", "Forge each delivery, which a receiver must refuse: body, signature, secret, timestamp, …"),
+    field("duplicate", "Copies of each delivery in all").parsed(Parser::Number(1, 100)),
+    field("shuffle", "Send the events in another order").switch(),
+    field("drop", "Deliver nothing, as if it were lost on the way").switch(),
+    query("wait", "How long to wait for the receivers' answers: 5s if left out, at most 50s"),
+];
+const STEP: &[Argument] = &[
+    field("advance", "How far, such as 60s, 1h30m or 72h"),
+    field("set", "The time to set, such as 2026-01-31T09:30:00Z"),
+    field("mode", "frozen stops the clock, real lets it run, follow ties it to the emulator's again"),
+    field("timeout", "How long to wait until everything due is done: 50s if left out, at most 50s"),
+];
 
 /// All tools, in the order in which they are listed.
 pub(super) const TOOLS: &[Tool] = &[
     Tool {
         name: "status",
         title: "Is the emulator running, and what does it play?",
-        description: "Start here. Reports whether the emulator is ready, its clock, every scenario with its title and whether it is \
-                      active, and in `key` the API key of this session, for programs under test.",
+        description: "Start here. Reports whether the emulator is ready, its clock, your own API key for programs under test, \
+                      and every scenario; active ones are marked `*`.",
         effect: Effect::Reads,
-        takes: &[],
-        fields: &[],
+        command: "",
+        arguments: &[],
         required: &[],
-        parts: &[("emulator", "GET health", ""), ("clock", "GET clock", ""), ("scenarios", "GET scenarios", "")],
+        key: Key::None,
         run: status,
     },
     Tool {
         name: "find_requests",
         title: "Which requests did the client make?",
-        description: "Lists requests to the emulated API, newest first, each with the status and the reason of its answer. \
-                      `explain` with the id of one shows it whole.",
+        description: "Lists requests to the emulated API, newest first, each with status and reason of its answer. `explain` shows more.",
         effect: Effect::Reads,
-        takes: &["GET requests"],
-        fields: &[ANY_KEY, ("method", "Such as GET."), ("path", "Such as /v1/hello, without a query.")],
+        command: "requests list",
+        arguments: &[],
         required: &[],
-        parts: &[("requests", "GET requests", "")],
-        run: listed::<Requests>,
+        key: Key::Any,
+        run: called,
     },
     Tool {
         name: "find_deliveries",
         title: "Which webhooks were delivered, and which were not?",
-        description: "Lists deliveries of webhooks, newest first, each with its status and the last answer of its receiver. \
-                      `explain` with the id of one shows each attempt.",
+        description: "Lists deliveries of webhooks, newest first, each with its status. `explain` with the id of one shows each attempt.",
         effect: Effect::Reads,
-        takes: &["GET deliveries"],
-        fields: &[
-            ANY_KEY,
-            ("event", "Only of the event with this id, evt_…."),
-            ("type", "Only of this event type, such as workflow.completed."),
-            ("subscription", "Only to the subscription with this id, sub_…."),
-        ],
+        command: "deliveries list",
+        arguments: &[],
         required: &[],
-        parts: &[("deliveries", "GET deliveries", "")],
-        run: listed::<Deliveries>,
+        key: Key::Any,
+        run: called,
     },
     Tool {
         name: "explain",
         title: "Why this answer, or this delivery?",
         description: "Explains why a request was answered as it was, where an event went and where not, or why a delivery failed \
-                      and what to try. Also shows the request, event or delivery whole.",
+                      and what to try; then shows the request or delivery whole.",
         effect: Effect::Reads,
-        takes: &["GET explain/{id}"],
-        fields: &[
-            (
-                "id",
-                "The id of a request (req_…), event (evt_…) or delivery (dlv_…); the newest request or delivery if left out.",
-            ),
-            ANY_KEY,
-        ],
+        command: "explain",
+        arguments: &[],
         required: &[],
-        parts: &[("explanation", "GET explain/{id}", "")],
+        key: Key::Any,
         run: explained,
     },
     Tool {
         name: "check_scenario",
         title: "Is this scenario valid?",
-        description: "Checks the TOML text of a scenario without playing it. Lists every problem with its place and a hint. \
-                      Needs no running emulator. `wrs-emulator scenarios schema` prints the JSON Schema of the language, `scenarios show NAME` an example.",
+        description: "Checks the TOML text of a scenario without playing it: every problem with its place and a hint. Needs no \
+                      running emulator. `wrs-emulator scenarios schema` prints the JSON Schema of the language.",
         effect: Effect::Reads,
-        takes: &[],
-        fields: &[("toml", "The text of the scenario, as in a scenario file.")],
+        command: "",
+        arguments: &[field("toml", "The text of the scenario, as in a scenario file")],
         required: &["toml"],
-        parts: &[("diagnostics", "POST scenarios/reload", "/properties/diagnostics")],
+        key: Key::None,
         run: checked,
     },
     Tool {
         name: "play_scenario",
         title: "Play scenarios for a key",
-        description: "Makes scenarios the active ones of one key, in order; they replace its former list, and start at once. An empty \
-                      list turns scenarios off. `status` lists their names; `toml` adds one of your own, in place of the one that \
-                      this session sent before.",
+        description: "Makes scenarios the active ones of one key, in order, in place of its former list. An empty list turns \
+                      scenarios off. `status` lists names; `toml` adds one of your own.",
         effect: Effect::Sets,
-        takes: &["POST scenarios/active"],
-        fields: &[
-            ("active", "Names of scenarios, in order; the first rule that applies decides."),
-            ("toml", "The text of a scenario of your own, which is played after those in `active`."),
-            ONE_KEY,
+        command: "",
+        arguments: &[
+            field("active", "Names of scenarios, in order; the first rule that applies decides").parsed(Parser::List),
+            field("toml", "The text of a scenario of your own, which is played after those in `active`"),
         ],
         required: &[],
-        parts: &[("playing", "POST scenarios/active", "")],
+        key: Key::One,
         run: played,
     },
     Tool {
         name: "fire_event",
         title: "Fire a webhook event",
-        description: "Fires an event at the matching subscriptions of one key and waits for what each receiver answered. `tamper` forges \
-                      the delivery, which a receiver must refuse. Events that no subscription matches are an error.",
+        description: "Fires an event at the matching subscriptions of one key and waits for what each receiver answered. Events \
+                      that no subscription matches are an error.",
         effect: Effect::Adds,
-        takes: &["POST events"],
-        fields: &[
-            ONE_KEY,
-            ("type", "The event type, such as workflow.completed. Either this or `emit` is needed."),
-            ("subscription", "Only this subscription, sub_…; every one that matches if left out."),
-            ("count", "How many events; 1 if left out."),
-            ("delay", "How long the first attempts are delayed by the emulator's clock, such as 5s."),
-            ("wait", "How long to wait for the receivers' answers: 5s if left out, at most 50s, 0s for not at all."),
-        ],
+        command: "",
+        arguments: EVENT,
         required: &[],
-        parts: &[("fired", "POST events", "")],
+        key: Key::One,
         run: fired,
     },
     Tool {
         name: "advance_clock",
         title: "Let time pass for a key",
-        description: "Moves the clock of one key forward: quota windows open, retries, delays and planned events happen in order, and the \
-                      call answers when all of that is done. Give exactly one of `advance`, `set` and `mode`.",
+        description: "Moves the clock of one key: quota windows open, retries, delays and planned events happen in order before \
+                      the call answers. Give exactly one of `advance`, `set` and `mode`.",
         effect: Effect::Destroys,
-        takes: &["POST clock"],
-        fields: &[
-            ONE_KEY,
-            ("advance", "How far, such as 60s, 1h30m or 72h."),
-            ("set", "The time to set, such as 2026-01-31T09:30:00Z."),
-            ("mode", "frozen stops the clock, real lets it run, follow ties it to the emulator's again."),
-            ("timeout", "How long to wait until everything due is done: 50s if left out, at most 50s."),
-        ],
+        command: "",
+        arguments: STEP,
         required: &[],
-        parts: &[("clock", "POST clock", "")],
+        key: Key::One,
         run: advanced,
     },
     Tool {
         name: "verification",
         title: "Did the run go well?",
-        description: "Lists the problems found so far: requests that matched no endpoint, webhooks that did not arrive, forged webhooks that \
-                      were accepted, scenarios that were not played to their end, and checks that had nothing to judge.",
+        description: "Lists the problems found so far: requests that matched no endpoint, webhooks that did not arrive, forged \
+                      webhooks that were accepted, unfinished scenarios, checks that had nothing to judge.",
         effect: Effect::Reads,
-        takes: &["GET verdict"],
-        fields: &[ANY_KEY, ("wait", "First wait for what is due within this time: 0s if left out, at most 50s.")],
+        command: "",
+        arguments: &[query("wait", "First wait for what is due within this time: 0s if left out, at most 50s")],
         required: &[],
-        parts: &[("problems", "GET verdict", "")],
+        key: Key::Any,
         run: verified,
     },
     Tool {
         name: "review_findings",
         title: "What is wrong with this integration?",
-        description: "Reviews the traffic so far for mistakes of the client and its receivers, such as ignored Retry-After or signatures \
-                      that are not verified. Each finding has evidence, a reason and a remedy; `not_exercised` says what is unproven.",
+        description: "Reviews the traffic so far for mistakes of the client and its receivers, such as ignored Retry-After or \
+                      signatures that are not verified, each with evidence, reason and remedy.",
         effect: Effect::Reads,
-        takes: &["GET findings"],
-        fields: &[ANY_KEY],
+        command: "",
+        arguments: &[],
         required: &[],
-        parts: &[("findings", "GET findings", "")],
-        run: reviewed,
+        key: Key::Any,
+        run: |session, _, arguments| session.text(Call("GET", "findings"), "", arguments),
     },
     Tool {
         name: "assumptions",
         title: "What is assumed where the contract is silent?",
-        description: "Lists what the API's contract leaves open, what the emulator assumes there, and the setting that changes it. \
-                      Code must not rely on an assumption.",
+        description: "Lists what the API's contract leaves open, what the emulator assumes there, and the setting that changes \
+                      it. Code must not rely on an assumption.",
         effect: Effect::Reads,
-        takes: &["GET assumptions"],
-        fields: &[
-            ("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry."),
-            ("key", "The settings in force for this API key; those of keys without their own if left out."),
-        ],
+        command: "",
+        arguments: &[query("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry")],
         required: &[],
-        parts: &[("assumptions", "GET assumptions", "")],
+        key: Key::Any,
         run: assumed,
     },
     Tool {
         name: "reset",
         title: "Forget what this session's key did",
-        description: "Restores a key of this session to the state before its first request: subscriptions, quota, clock, scenarios, journal. \
-                      Keys that the session did not make are refused.",
+        description: "Restores a key of this session to the state before its first request: subscriptions, quota, clock, \
+                      scenarios, journal. Keys that the session did not make are refused.",
         effect: Effect::Destroys,
-        takes: &["POST reset"],
-        fields: &[("key", "The session's key, or one that begins with it and `_`; the session's own if left out.")],
+        command: "",
+        arguments: &[],
         required: &[],
-        parts: &[("reset", "POST reset", "")],
+        key: Key::One,
         run: reset,
     },
 ];
 
-/// An answer as the only part.
-fn one<E: Endpoint>(key: String, answer: &Answer<E>, text: impl FnOnce(&E::Answer) -> String) -> Outcome {
-    Outcome { key, parts: vec![answer.json()], text: text(&answer.body) }
+/// A tool as the protocol lists it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Definition {
+    name: &'static str,
+    title: &'static str,
+    description: &'static str,
+    input_schema: Schema,
+    annotations: Annotations,
 }
 
-/// The key that a tool asks about; all keys if none is named.
-fn any_key(arguments: &mut Arguments) -> String {
-    arguments.text("key").unwrap_or_else(|| "*".to_owned())
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Schema {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    items: Option<Box<Schema>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    properties: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    required: &'static [&'static str],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_properties: Option<bool>,
 }
 
-fn status(session: &Session, _: Arguments) -> Result<Outcome, Failure> {
-    let health = session.call::<api::Health>().send()?;
-    let now = session.call::<api::ShowClock>().send()?;
-    let all = session.call::<api::ListScenarios>().send()?;
-    let api::Ready { version, generation, .. } = &health.body;
-    let text = format!(
-        "wrs-emulator {} at {} is ready, generation {generation} of settings and scenarios\nits clock: {}your key: {}\n{}",
-        cell(version),
-        Redactor::default().text(&session.target.url),
-        clock::line(&now.body),
-        session.key,
-        scenarios::listing(&all.body)
-    );
-    Ok(Outcome { key: session.key.clone(), parts: vec![health.json(), now.json(), all.json()], text })
+/// Hints about a tool's effects.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Annotations {
+    read_only_hint: bool,
+    destructive_hint: bool,
+    idempotent_hint: bool,
+    open_world_hint: bool,
 }
 
-fn listed<R: Records>(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failure> {
-    let key = any_key(&mut arguments);
-    let answer = session.call::<R::List>().key(&*key).query(&arguments.0).send()?;
-    Ok(one(key.clone(), &answer, |Page { data, next_cursor, .. }| match next_cursor {
-        _ if data.is_empty() => format!("no {} match\n", R::NAME),
-        Some(cursor) => format!("{}… more: cursor {cursor}\n", R::table(data)),
-        None => R::table(data),
-    }))
+impl Tool {
+    pub(super) fn definition(&self) -> Definition {
+        let effect = self.effect;
+        let property = |argument: Argument| {
+            let kind = kind(argument.parser);
+            let items = (kind == "array").then(|| Box::new(Schema { kind: "string", ..Schema::default() }));
+            let schema = Schema { kind, description: Some(argument.help), items, ..Schema::default() };
+            (argument.name.to_owned(), serde_json::to_value(schema).expect("texts always serialise"))
+        };
+        let input_schema = Schema {
+            kind: "object",
+            properties: Some(self.arguments().map(property).collect()),
+            required: self.required,
+            additional_properties: Some(false),
+            ..Schema::default()
+        };
+        let annotations = Annotations {
+            read_only_hint: effect == Effect::Reads,
+            destructive_hint: effect == Effect::Destroys,
+            idempotent_hint: matches!(effect, Effect::Reads | Effect::Sets),
+            open_world_hint: false,
+        };
+        Definition { name: self.name, title: self.title, description: self.description, input_schema, annotations }
+    }
+
+    /// The arguments that it takes.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = Argument> {
+        let of_command = row(self.command).map(|row| row.arguments).unwrap_or_default();
+        let key = match self.key {
+            Key::None => None,
+            Key::Any => Some(query("key", "Only what belongs to this API key; all keys if left out")),
+            Key::One => Some(query("key", "The API key to act on, never all; the session's own if left out")),
+        };
+        of_command.iter().chain(self.arguments).filter(|argument| argument.name != "key").copied().chain(key)
+    }
 }
 
-fn explained(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failure> {
-    let (id, key) = (arguments.text("id"), any_key(&mut arguments));
-    let call = session.call::<api::Explain>().id(id.as_deref().unwrap_or("latest"));
-    Ok(one(key.clone(), &call.key(&*key).send()?, explain::text))
+/// The type of an argument in JSON.
+pub(super) fn kind(parser: Parser) -> &'static str {
+    match parser {
+        Parser::Number(..) => "integer",
+        Parser::Switch => "boolean",
+        Parser::List | Parser::Scenarios => "array",
+        Parser::Object => "object",
+        _ => "string",
+    }
+}
+
+fn called(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String, Failure> {
+    let row = row(tool.command).expect("a test looks up the command of every tool");
+    session.text(row.call, "", arguments)
+}
+
+fn status(session: &Session, _: &Tool, _: Arguments) -> Result<String, Failure> {
+    let show = |path| session.text(Call("GET", path), "", Arguments::default());
+    let (health, clock, scenarios) = (show("health")?, show("clock")?, show("scenarios")?);
+    let url = Redactor::default().text(&session.target.url).into_owned();
+    Ok(format!("wrs-emulator at {url}: {health}its clock: {clock}your key: {}\n{scenarios}", session.key))
+}
+
+fn explained(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
+    let id = arguments.take("id").unwrap_or_else(|| "latest".to_owned());
+    let explanation = session.text(Call("GET", "explain/{id}"), &id, arguments.clone())?;
+    let id = explanation.split(':').next().unwrap_or_default();
+    let path = match id.split_once('_') {
+        Some(("req", _)) => "requests/{id}",
+        Some(("dlv", _)) => "deliveries/{id}",
+        _ => return Ok(explanation),
+    };
+    let whole = session.text(Call("GET", path), id, arguments)?;
+    Ok(format!("{explanation}\n{whole}"))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is a tool like the others")]
-fn checked(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failure> {
-    let text = arguments.text("toml").unwrap_or_default();
-    let (_, found) = check_text(&session.scenario, &text);
+fn checked(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
+    let (_, found) = check_text(&session.scenario, &arguments.take("toml").unwrap_or_default());
     let errors = found.iter().filter(|problem| problem.is_error()).count();
     let counts = format!("{}, {}\n", counted(errors, "error"), counted(found.len() - errors, "warning"));
-    let text = found.iter().map(|problem| format!("{}\n", problem.render(false))).chain([counts]).collect();
-    Ok(Outcome { key: session.key.clone(), parts: vec![Redactor::default().shown(&found)], text })
+    let text: String = found.iter().map(|problem| format!("{}\n", problem.render(false))).chain([counts]).collect();
+    Ok(Redactor::default().text(&text).into_owned())
 }
 
-fn played(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failure> {
-    let (key, toml) = (session.one_key(&mut arguments)?, arguments.text("toml"));
-    if let Some(toml) = toml {
-        let own = Value::from(&*session.scenario);
-        let active = arguments.0.entry("active").or_insert_with(|| Value::Array(Vec::new()));
-        if let Some(names) = active.as_array_mut().filter(|names| !names.contains(&own)) {
-            names.push(own);
-        }
-        let call = session.call::<api::PutScenario>().id(&session.scenario).toml(&toml);
-        call.send().map_err(|failure| {
+fn played(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
+    if let Some(toml) = arguments.take("toml") {
+        arguments.push("active", &session.scenario);
+        session.add_scenario(&toml).map_err(|failure| {
             if failure.is_unreachable() { failure } else { failure.with_hint("check_scenario lists every problem") }
         })?;
     } else if !arguments.0.contains_key("active") {
         // Without a list the key would follow that of all keys again.
         return Err(Failure::usage("expected `active`, a list of scenarios, or `toml`").with_hint("status lists them"));
     }
-    let answer = session.call::<api::ActivateScenarios>().key(&*key).body(&arguments.0).send()?;
-    Ok(one(key.clone(), &answer, |activated| match activated.active.as_deref() {
-        None | Some([]) => format!("no scenario is active for {key}\n"),
-        Some(names) => format!("active for {key}: {}\n", names.join(", ")),
-    }))
+    session.text(Call("POST", "scenarios/active"), "", arguments)
 }
 
-fn fired(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failure> {
-    let key = session.one_key(&mut arguments)?;
-    let wait = api::Wait { wait: Some(arguments.wait("wait", "5s")?) };
+fn fired(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
+    let wait = arguments.wait("wait", "5s")?;
     // Planned emissions have nothing to wait for yet.
-    let wait = if arguments.0.contains_key("emit") { api::Wait::default() } else { wait };
-    let drop = arguments.0.get("drop") == Some(&true.into());
-    let answer = session.call::<api::FireEvents>().key(&*key).query(&wait).body(&arguments.0).send()?;
-    Ok(one(key, &answer, |fired| match &fired.emit {
-        Some(name) => format!("emission {} set off\n", cell(name)),
-        None => trigger::text(fired, drop),
-    }))
+    if !arguments.0.contains_key("emit") {
+        arguments.0.insert("wait".to_owned(), wait.into());
+    }
+    session.text(Call("POST", "events"), "", arguments)
 }
 
-fn advanced(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failure> {
-    let key = session.one_key(&mut arguments)?;
-    let api::DurationInput(timeout) = arguments.wait("timeout", "50s")?;
+fn advanced(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
+    let timeout = arguments.wait("timeout", "50s")?;
     arguments.0.insert("timeout".to_owned(), timeout.into());
-    let answer = session.call::<api::MoveClock>().key(&*key).body(&arguments.0).send()?;
-    Ok(one(key, &answer, clock::line))
+    session.text(Call("POST", "clock"), "", arguments)
 }
 
-fn verified(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failure> {
-    let (key, wait) = (any_key(&mut arguments), arguments.wait("wait", "0s")?);
-    let answer = session.call::<api::Verify>().key(&*key).query(&api::Wait { wait: Some(wait) }).send()?;
-    Ok(one(key.clone(), &answer, |problems| Verdict::new(problems.clone(), &[]).text(false)))
+fn verified(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
+    let wait = arguments.wait("wait", "0s")?;
+    arguments.0.insert("wait".to_owned(), wait.into());
+    session.text(Call("GET", "verdict"), "", arguments)
 }
 
-fn reviewed(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failure> {
-    let key = any_key(&mut arguments);
-    let answer = session.call::<api::ShowFindings>().key(&*key).send()?;
-    Ok(one(key.clone(), &answer, |findings| review::findings_text(findings.clone())))
+fn assumed(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
+    let about = arguments.take("about").unwrap_or_default();
+    let all = session.text(Call("GET", "assumptions"), "", arguments)?;
+    // A row is a line `name = value` and indented lines.
+    let mut is_about = false;
+    let lines = all.lines().filter(|line| {
+        if !line.starts_with(' ') {
+            is_about = line.split(' ').next().is_some_and(|name| name.contains(&about));
+        }
+        is_about
+    });
+    let found: String = lines.map(|line| format!("{line}\n")).collect();
+    if found.is_empty() {
+        return Ok(format!("no setting's name contains `{}`\n", Redactor::default().text(&about)));
+    }
+    Ok(found)
 }
 
-fn assumed(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failure> {
-    let (about, key) = (arguments.text("about").unwrap_or_default(), any_key(&mut arguments));
-    // For `*`, the settings of keys without their own.
-    let call: Call<'_, api::Assumptions> = session.call().key(Some(&*key).filter(|key| *key != "*"));
-    let mut answer = call.send()?.body;
-    answer.data.retain(|row| row.knob.contains(&about));
-    let line = |row: &api::Assumption| {
-        format!("{} = {} (from {}): {}\n", cell(&row.knob), cell(&row.value), cell(&row.source), cell(&row.assumed))
-    };
-    let text = match answer.data.as_slice() {
-        [] => format!("no setting's name contains `{}`\n", cell(Redactor::default().text(&about))),
-        rows => rows.iter().map(line).collect(),
-    };
-    Ok(Outcome { key, parts: vec![plain(&answer)], text })
-}
-
-fn reset(session: &Session, mut arguments: Arguments) -> Result<Outcome, Failure> {
-    let key = session.one_key(&mut arguments)?;
-    session.check_own(&key)?;
-    let answer = session.call::<api::Reset>().key(&*key).send()?;
+fn reset(session: &Session, _: &Tool, arguments: Arguments) -> Result<String, Failure> {
+    session.check_own(arguments.0.get("key").and_then(Value::as_str).unwrap_or_default())?;
+    let text = session.text(Call("POST", "reset"), "", arguments)?;
     // So that nothing is left of the session; refused while another of its keys still plays the scenario.
-    let _ = session.call::<api::RemoveScenario>().id(&session.scenario).outcome();
-    Ok(one(key.clone(), &answer, |_| format!("{key} is as before its first request\n")))
+    session.remove_scenario();
+    Ok(text)
 }
 
-fn plain(answer: &impl Serialize) -> Value {
-    serde_json::to_value(answer).unwrap_or_else(|_| Map::new().into())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_has_the_arguments_of_its_command() {
+        for tool in TOOLS.iter().filter(|tool| !tool.command.is_empty()) {
+            assert!(
+                row(tool.command).is_some_and(|row| tool.arguments().count() >= row.arguments.len()),
+                "{}",
+                tool.name
+            );
+        }
+    }
 }

@@ -45,7 +45,6 @@ All runs have the same seed. What the command leaves running is ended with it.
 
 Exit status: 0 no change makes the command fail, 1 one does, or it fails without any; 2 wrong usage, or a command that cannot be run.";
 
-/// Arguments of `review differential`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "review differential -- npm test",

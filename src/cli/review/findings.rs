@@ -17,7 +17,6 @@ use crate::file;
 use crate::review::findings::{Check, Severity, checks};
 use crate::wording::counted;
 
-/// Arguments of `review findings`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "review findings",

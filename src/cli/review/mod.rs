@@ -13,9 +13,7 @@ use clap::Subcommand;
 
 use super::failure::Failure;
 use super::help::examples;
-use crate::control::api::Findings;
 
-/// `review …`
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples([
     "review findings",
@@ -30,11 +28,6 @@ pub(super) enum ReviewCommand {
     Probe(Box<probe::ProbeArgs>),
     /// Run a test command under changes that the contract does not rule out, and name what makes it fail.
     Differential(Box<differential::DifferentialArgs>),
-}
-
-/// Findings as text, none of which is accepted or fails anything.
-pub(super) fn findings_text(found: Findings) -> String {
-    findings::text(&accepted::Review::new(found, None, false, None), false)
 }
 
 pub(super) fn run(command: ReviewCommand) -> Result<ExitCode, Failure> {

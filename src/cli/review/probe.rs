@@ -35,7 +35,6 @@ use crate::workspace::FailureReason;
 /// How often the progress is reported.
 const PROGRESS: Duration = Duration::from_secs(2);
 
-/// Arguments of `review probe`.
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "review probe http://localhost:3000/hooks --secret whsec_...",

@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attempt, DeliveryId, EventId, Form, Nothing, SubscriptionId, Time, WorkspaceId, endpoint};
+use super::{
+    Attempt, DeliveryId, EventId, Form, Nothing, SubscriptionId, Time, WorkspaceId, damage_text, destination, endpoint,
+    outcome_text,
+};
+use crate::control::render::cell;
 
 /// The media type of the event stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
@@ -54,4 +58,14 @@ pub(crate) struct Missed {
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Restarted {
     pub(crate) message: String,
+}
+
+impl StreamedAttempt {
+    /// The attempt on one line.
+    pub(crate) fn line(&self) -> String {
+        let Self { attempt, delivery, event_type, .. } = self;
+        let Attempt { at, number, url, dialled, outcome, damage, .. } = attempt;
+        let (to, answer) = (destination(url, Some(dialled)), outcome_text(Some(outcome)));
+        format!("{at}  {delivery}  {}  {number}  {to}  {answer}{}", cell(event_type), damage_text(damage.as_deref()))
+    }
 }

@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 
 use super::{DurationInput, Empty, Form, KeyField, Nothing, Time, WorkspaceId, endpoint};
 pub(crate) use crate::clock::ClockMode;
-use crate::control::render::{Text, cell};
+use crate::control::render::{Text, cell, joined};
+use crate::scenario::generation_text;
 use crate::wording::counted;
 
 endpoint! {
@@ -137,4 +138,12 @@ impl Text for WasReset {
 
 impl Text for Snapshot {}
 
-impl Text for Loaded {}
+impl Text for Loaded {
+    fn text(&self) -> String {
+        let more = if self.loaded > self.keys.len() { ", …" } else { "" };
+        let names = if self.keys.is_empty() { String::new() } else { format!(": {}{more}", joined(&self.keys)) };
+        let (loaded, generation) = (counted(self.loaded, "workspace"), generation_text(self.generation));
+        let warnings: String = self.warnings.iter().map(|warning| format!("  but {}\n", cell(warning))).collect();
+        format!("{loaded} loaded{names} ({generation})\n{warnings}")
+    }
+}

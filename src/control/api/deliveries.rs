@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Bytes, DeliveryId, DurationInput, Empty, EventId, Form, Headers, Integer, KeyField, List, Millis, Nothing, Page,
-    SubscriptionId, Time, Wait, WorkspaceId, endpoint, name_of,
+    SubscriptionId, Time, Wait, WorkspaceId, body_text, endpoint, header_text, name_of,
 };
-use crate::control::render::{Row, Text, body, cell, headers, table};
+use crate::control::render::{Row, Text, cell, table};
 pub(crate) use crate::engine::deliveries::DeliveryStatus;
 use crate::redact::Redactor;
 pub(crate) use crate::workspace::Forgery;
@@ -210,11 +210,12 @@ impl Text for DeliveryWhole {
         for attempt in &self.attempts.0 {
             let Attempt { number, at, latency_ms, dialled, request, signed_content, .. } = attempt;
             text.push_str(&format!("\nattempt {number} at {at}, {latency_ms} ms, to {}\n\n", cell(dialled)));
-            let (headers, sent, signed) = (headers(&request.headers), body(&request.body), body(signed_content));
+            let (headers, sent, signed) =
+                (header_text(&request.headers), body_text(&request.body), body_text(signed_content));
             text.push_str(&format!("{headers}\n{sent}\n\nsigned: {signed}\n"));
             text.push_str(&match &attempt.outcome {
                 Outcome::Failed { failure, detail, .. } => format!("failed: {failure} ({})\n", cell(detail)),
-                Outcome::Answered { status, body: answer, .. } => format!("answered: {status} {}\n", body(answer)),
+                Outcome::Answered { status, body: answer, .. } => format!("answered: {status} {}\n", body_text(answer)),
             });
         }
         text

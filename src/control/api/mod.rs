@@ -39,7 +39,7 @@ pub(crate) use system::*;
 pub(crate) use text::*;
 pub(crate) use verification::*;
 
-use crate::control::render::Text;
+use crate::control::render::{Row, Text};
 
 /// One call: its method and path, and the types of its query, body and answer.
 pub(crate) trait Endpoint: 'static {
@@ -142,6 +142,19 @@ pub(crate) struct Page<T> {
     pub(crate) has_more: bool,
     /// The `cursor` of the next page.
     pub(crate) next_cursor: Option<String>,
+}
+
+impl<T: Row> Text for List<T> {
+    fn text(&self) -> String {
+        T::table(&self.data)
+    }
+}
+
+impl<T: Row> Text for Page<T> {
+    fn text(&self) -> String {
+        let more = self.next_cursor.as_ref().map(|cursor| format!("… more: --cursor {cursor}\n"));
+        T::table(&self.data) + &more.unwrap_or_default()
+    }
 }
 
 /// A type that the `OpenAPI` document describes. Only tests make the document, so in any other build every type is one.

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{Form, List, Nothing, endpoint};
 use crate::control::render::{Row, Text, cell, joined, of_key};
+use crate::profile::LedgerRow;
 use crate::scenario::generation_text;
 
 endpoint! {
@@ -85,6 +86,14 @@ pub(crate) struct Patched {
     pub(crate) changes: Vec<String>,
     /// What was named but did not change.
     pub(crate) unchanged: Vec<String>,
+}
+
+impl From<LedgerRow> for Assumption {
+    fn from(row: LedgerRow) -> Self {
+        let LedgerRow { setting, contract, assumed, values, default, value, source } = row;
+        let (knob, contract, assumed) = (setting.to_owned(), contract.to_owned(), assumed.to_owned());
+        Self { knob, contract, assumed, values, default, value, source }
+    }
 }
 
 impl Row for Assumption {

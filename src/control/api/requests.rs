@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Bytes, DurationInput, Empty, Form, Headers, Integer, KeyField, List, Millis, Nothing, Page, RequestId, Time,
-    WorkspaceId, endpoint,
+    WorkspaceId, body_text, endpoint, header_text,
 };
-use crate::control::render::{Row, Text, body, cell, headers, optional, table, warnings};
+use crate::control::render::{Row, Text, cell, optional, table, warnings};
 
 endpoint! {
     /// Requests, newest first.
@@ -188,10 +188,10 @@ impl Text for RequestWhole {
         format!(
             "{method} {path}{query}\n{}\n{}\n\n{status}\n{}\n{}\n\nat {at}, {} ms, key {key}, reason {reason}\n{}{}\
              wrs-emulator explain {id} shows why\n",
-            headers(&self.headers),
-            body(&self.body),
-            headers(&answer.headers),
-            body(&answer.body),
+            header_text(&self.headers),
+            body_text(&self.body),
+            header_text(&answer.headers),
+            body_text(&answer.body),
             row.latency_ms,
             self.connection.as_ref().map(Connection::line).unwrap_or_default(),
             warnings(&self.warnings),

@@ -11,6 +11,8 @@ use serde_json::{Number, Value};
 
 use crate::contract::timestamp::Precision;
 use crate::contract::timestamp::format_timestamp;
+use crate::control::render::cell;
+use crate::redact::visible;
 
 /// Declares string types, each with a keyword of its schema.
 macro_rules! texts {
@@ -110,6 +112,19 @@ pub(crate) fn name_of<T: Serialize>(value: T) -> String {
 
 /// Headers in the order in which they were sent: name and value.
 pub(crate) type Headers = Vec<(String, String)>;
+
+/// Headers as on the wire, one a line.
+pub(crate) fn header_text(headers: &Headers) -> String {
+    headers.iter().map(|(name, value)| format!("{}: {}\n", cell(name), cell(value))).collect()
+}
+
+/// A body: text with control characters other than line ends escaped, anything else as base64 in JSON.
+pub(crate) fn body_text(body: &Bytes) -> String {
+    match body {
+        Bytes::Text(text) => text.split('\n').map(visible).collect::<Vec<_>>().join("\n"),
+        Bytes::Binary { base64 } => format!("{{\"base64\":\"{base64}\"}}"),
+    }
+}
 
 /// A whole number in a body. JSON has one kind of number, so `5.0` is accepted as 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

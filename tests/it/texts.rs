@@ -1,0 +1,82 @@
+//! Answers of the control API as text: what `Accept: text/plain` gets is what the command line prints.
+
+use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::support::text;
+
+/// The head and the body of an answer.
+fn answer(served: &Served, line: &str, accept: &str) -> (String, String) {
+    let answer = request(&served.url, &format!("{line} HTTP/1.1\r\nAccept: {accept}"), "");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    (head.to_ascii_lowercase(), body.to_owned())
+}
+
+#[test]
+fn text_is_what_the_command_line_prints() {
+    let served = Served::start(&["--quiet", "--clock", "frozen"]);
+    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
+    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    assert_eq!(served.call(&["trigger", "workflow.completed", "--wait"]).status.code(), Some(0));
+    let first = |list: &str| served.json(&[list, "--json"])["data"][0]["id"].as_str().expect("an id").to_owned();
+    let (req, dlv, sub) = (first("requests"), first("deliveries"), first("subscriptions"));
+    for (path, command) in [
+        (format!("explain/{req}"), vec!["explain", &req]),
+        (format!("explain/{dlv}"), vec!["explain", &dlv]),
+        ("requests?key=*".to_owned(), vec!["requests"]),
+        (format!("requests/{req}"), vec!["requests", "show", &req]),
+        ("deliveries?key=*".to_owned(), vec!["deliveries"]),
+        (format!("deliveries/{dlv}"), vec!["deliveries", "show", &dlv]),
+        ("subscriptions?key=*".to_owned(), vec!["subscriptions"]),
+        (format!("subscriptions/{sub}"), vec!["subscriptions", "show", &sub]),
+        ("scenarios".to_owned(), vec!["scenarios"]),
+        ("scenarios/rate-limit-burst".to_owned(), vec!["scenarios", "show", "rate-limit-burst"]),
+        ("clock".to_owned(), vec!["clock"]),
+        ("profile?prefix=rate_limit".to_owned(), vec!["profile", "show", "rate_limit"]),
+        ("assumptions".to_owned(), vec!["assumptions"]),
+        ("health".to_owned(), vec!["health"]),
+    ] {
+        let (head, body) = answer(&served, &format!("GET /_emulator/{path}"), "text/plain");
+        assert!(head.starts_with("http/1.1 200 ") && head.contains("content-type: text/plain"), "{path}: {head}");
+        let printed = served.call(&command);
+        assert_eq!((printed.status.code(), text(&printed.stdout)), (Some(0), body), "{path}");
+    }
+    for path in ["verdict", "findings", "snapshot", "run", "sink/app"] {
+        let (head, body) = answer(&served, &format!("GET /_emulator/{path}"), "text/plain");
+        assert!(head.starts_with("http/1.1 200 ") && !body.is_empty(), "{path}: {head}");
+    }
+}
+
+#[test]
+fn json_is_the_default_and_errors_are_json() {
+    let served = Served::start(&["--quiet"]);
+    for (accept, is_text) in [
+        ("*/*", false),
+        ("application/json", false),
+        ("text/html, */*;q=0.8", false),
+        ("text/plain", true),
+        ("text/plain;q=0.9, */*;q=0.1", true),
+        ("application/json, text/plain", false),
+    ] {
+        let (head, body) = answer(&served, "GET /_emulator/clock", accept);
+        assert_eq!(head.contains("content-type: text/plain"), is_text, "{accept}: {head}");
+        assert_eq!(body.starts_with('{'), !is_text, "{accept}: {body}");
+    }
+    let (head, body) = answer(&served, "GET /_emulator/explain/req_nothing", "text/plain");
+    assert!(head.starts_with("http/1.1 404 ") && body.contains("\"code\":\"not_found\""), "{head}\n{body}");
+}
+
+/// What is masked in JSON is masked in the text.
+#[test]
+fn texts_have_no_live_keys() {
+    let served = Served::start(&["--quiet"]);
+    request(
+        &served.url,
+        "GET /v1/hello?token=sk_live_0123456789abcdef HTTP/1.1\r\nAuthorization: Bearer sk_live_0123456789abcdef",
+        "",
+    );
+    let (_, list) = answer(&served, "GET /_emulator/requests?key=*", "text/plain");
+    let id = list.split_whitespace().find(|word| word.starts_with("req_")).expect("an id");
+    for path in ["requests?key=*".to_owned(), format!("requests/{id}"), format!("explain/{id}")] {
+        let (_, body) = answer(&served, &format!("GET /_emulator/{path}"), "text/plain");
+        assert!(body.contains(id) && !body.contains("0123456789abcdef"), "{path}: {body}");
+    }
+}
