@@ -297,4 +297,5 @@ pub fn json_to_toml(json: &str) -> Result<String, String> {
 }
 
 #[cfg(test)]
+#[path = "parse_tests.rs"]
 mod tests;
