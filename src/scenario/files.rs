@@ -39,11 +39,14 @@ struct AcceptedFiles<'g> {
     files: ByName,
     held: BTreeMap<Arc<str>, HeldBack>,
     found: Vec<Diagnostic>,
+    /// The warning about the first file that is one too many; none after it is accepted.
+    full: Option<Diagnostic>,
 }
 
 impl<'g> AcceptedFiles<'g> {
     fn new(before: &'g Generation, listed: HashSet<Arc<str>>, texts: FileTexts) -> Self {
-        let mut accepted = Self { before, listed, files: ByName::new(), held: BTreeMap::new(), found: Vec::new() };
+        let mut accepted =
+            Self { before, listed, files: ByName::new(), held: BTreeMap::new(), found: Vec::new(), full: None };
         let present: HashSet<String> = texts.iter().filter_map(|(path, text)| name_of(path, text.is_ok())).collect();
         for (name, scenario) in &before.content().files {
             if !present.contains(&**name) && accepted.listed.contains(name) {
@@ -63,6 +66,10 @@ impl<'g> AcceptedFiles<'g> {
                 let hint = "rename one: a scenario is named by its file";
                 let problem = Diagnostic::of_file("scenario/duplicate-name", message, hint);
                 accepted.found.push(problem.in_file(shown));
+                continue;
+            }
+            if let Some(problem) = accepted.full.clone() {
+                accepted.hold_back_listed(&name, &problem.in_file(shown));
                 continue;
             }
             let (scenario, found) = match text {
@@ -86,10 +93,8 @@ impl<'g> AcceptedFiles<'g> {
                 let hint = "remove what is not needed";
                 let problem = Diagnostic::of_file("scenario/too-many", message, hint).as_warning();
                 let problem = problem.in_file(scenario.file_name());
-                // A scenario that no list names need not stay.
-                if self.listed.contains(name) {
-                    self.hold_back(name, &problem);
-                }
+                self.hold_back_listed(name, &problem);
+                self.full = Some(problem.clone());
                 found.push(problem);
             }
             Some(scenario) => drop(self.files.insert(Arc::clone(&scenario.name), Arc::new(scenario))),
@@ -100,6 +105,13 @@ impl<'g> AcceptedFiles<'g> {
             }
         }
         self.found.append(&mut found);
+    }
+
+    /// Keeps the last good version of a scenario for which there is no room; one that no list names need not stay.
+    fn hold_back_listed(&mut self, name: &str, problem: &Diagnostic) {
+        if self.listed.contains(name) {
+            self.hold_back(name, problem);
+        }
     }
 
     /// Keeps the last good version of a scenario.

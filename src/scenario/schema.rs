@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::parse::keys::{FILE, Key, Keys, Kind, TABLES};
+use super::parse::keys::{FILE, Key, Kind, TABLES, TableKeys};
 use crate::contract::error::ErrorKind;
 use crate::contract::routes::ROUTES;
 use crate::contract::types::EVENT_TYPES;
@@ -35,7 +35,7 @@ pub fn schema() -> Value {
 }
 
 /// A table with these keys and no others.
-fn object(keys: &Keys) -> Value {
+fn object(keys: &TableKeys) -> Value {
     let property = |key: &Key| {
         let mut shape = if key.name == "event" { reference("event") } else { shape(key.kind) };
         if let Value::Object(fields) = &mut shape {

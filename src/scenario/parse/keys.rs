@@ -50,14 +50,14 @@ pub(crate) enum Kind {
     AnyTable,
     AnyTables,
     Settings,
-    Table(&'static Keys),
-    Tables(&'static Keys),
+    Table(&'static TableKeys),
+    Tables(&'static TableKeys),
     /// The steps of a sequence, at least one.
     Steps,
     /// One of these names, or a table.
-    NameOr(Names, &'static Keys),
+    NameOr(Names, &'static TableKeys),
     /// Any name, or a table.
-    TextOr(&'static Keys),
+    TextOr(&'static TableKeys),
 }
 
 impl Kind {
@@ -101,7 +101,7 @@ pub(crate) type Names = fn() -> Vec<&'static str>;
 
 /// A kind of table: what it is called in messages, and its keys.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Keys {
+pub(crate) struct TableKeys {
     /// The name of its definition in the schema.
     pub(crate) definition: &'static str,
     /// As in "unknown key in …".
@@ -115,7 +115,7 @@ pub(crate) struct Keys {
     own: &'static [Key],
 }
 
-impl Keys {
+impl TableKeys {
     /// Every key, the shared ones first.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
         self.shared.iter().chain(self.own)
@@ -154,7 +154,7 @@ macro_rules! keys {
 
 macro_rules! table {
     ($name:ident, $definition:literal, $place:literal, $shared:expr, $required:expr, $example:literal, { $($keys:tt)+ }) => {
-        pub(crate) const $name: Keys = Keys {
+        pub(crate) const $name: TableKeys = TableKeys {
             definition: $definition,
             place: $place,
             example: $example,
@@ -384,5 +384,5 @@ fn fault_names() -> Vec<&'static str> {
 }
 
 /// Every kind of table, in the order of the page about the language.
-pub(crate) const TABLES: &[Keys] =
+pub(crate) const TABLES: &[TableKeys] =
     &[FILE, GIVEN, SUBSCRIPTION, WORKFLOW, RULE, WHEN, NEXT, MATCHER, REPLY, STEP, DELAY, FAULT, EMIT, ON, DELIVERY];

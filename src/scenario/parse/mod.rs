@@ -99,14 +99,8 @@ fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
                 let message = format!("the string is not closed; expected {quote}");
                 return (false, at(span, message, "write the quote where the string ends"));
             }
-            (
-                true,
-                at(
-                    span,
-                    message,
-                    "the file must be TOML: strings in quotes, arrays in [ ], tables in { } or under [names]",
-                ),
-            )
+            let hint = "the file must be TOML: strings in quotes, arrays in [ ], tables in { } or under [names]";
+            (true, at(span, message, hint))
         })
         .collect();
     problems.sort_by_key(|(is_vague, problem)| (problem.line, *is_vague, problem.span.start));
@@ -303,4 +297,5 @@ pub fn json_to_toml(json: &str) -> Result<String, String> {
 }
 
 #[cfg(test)]
+#[path = "parse_tests.rs"]
 mod tests;

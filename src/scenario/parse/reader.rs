@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{Keys, Kind};
+use super::keys::{Kind, TableKeys};
 use crate::contract::nearest;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::duration::parse_duration;
@@ -24,7 +24,7 @@ pub(super) type Place<'v, 'i> = &'v Spanned<DeValue<'i>>;
 /// A table of the file with the keys that it may have.
 pub(super) struct Table<'v, 'i> {
     pub(super) fields: &'v DeTable<'i>,
-    pub(super) keys: &'static Keys,
+    pub(super) keys: &'static TableKeys,
     pub(super) span: Range<usize>,
 }
 
@@ -161,7 +161,7 @@ impl<'t> Problems<'t> {
     pub(super) fn open<'v, 'i>(
         &mut self,
         fields: &'v DeTable<'i>,
-        keys: &'static Keys,
+        keys: &'static TableKeys,
         span: Range<usize>,
     ) -> Table<'v, 'i> {
         for key in fields.keys().filter(|key| !keys.has(key.get_ref())) {
@@ -428,7 +428,7 @@ impl<'t> Problems<'t> {
 }
 
 /// The table at one of the keys that has this key, or the nearest key.
-fn key_hint(key: &str, keys: &Keys) -> String {
+fn key_hint(key: &str, keys: &TableKeys) -> String {
     let inner = keys.keys().filter_map(|own| keys.inner(own.name)).filter(|inner| inner.has(key));
     let places: Vec<&str> = inner.map(|inner| inner.place).collect();
     if places.is_empty() { nearest_hint(key, &keys.names()) } else { format!("`{key}` belongs in {}", any_of(&places)) }
