@@ -3,8 +3,7 @@
 use hyper::header::HeaderName;
 use serde::{Deserialize, Serialize};
 
-use super::key::KeyReading;
-use super::mac::{Encoding, Hash};
+use super::mac::{Encoding, Hash, KeyReading};
 use super::template::{ContentPiece, Field, pieces};
 
 /// The settings in `webhooks.custom`; those left out keep their defaults.

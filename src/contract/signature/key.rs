@@ -10,40 +10,12 @@ use std::sync::{Arc, OnceLock};
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine as _};
-use serde::{Deserialize, Serialize};
 
-use super::mac::{Hash, Keyed};
+use super::mac::{Hash, KeyReading, Keyed};
 use super::scheme::{Scheme, SchemeName};
-use crate::contract::named::named;
 
 /// The mark in front of a base64 secret, by Standard Webhooks.
 pub(super) const PREFIX: &str = "whsec_";
-
-named! {
-    /// How the text of a secret becomes key bytes (`webhooks.secret_key`).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-    #[cfg_attr(test, derive(schemars::JsonSchema))]
-    #[serde(rename_all = "snake_case")]
-    pub enum KeyReading {
-        /// As the scheme's own libraries do. For `standard` and `svix`: base64 after `whsec_`, or the
-        /// UTF-8 bytes of a text without that prefix. For the others: the UTF-8 bytes of the whole
-        /// text.
-        #[default]
-        Auto = "auto",
-        /// The text, after `whsec_` if it starts with that, is base64 (standard alphabet, padded).
-        Base64 = "base64",
-        /// The UTF-8 bytes of the text, after `whsec_` if it starts with that.
-        Utf8 = "utf8",
-        /// The UTF-8 bytes of the whole text.
-        Utf8WithPrefix = "utf8_with_prefix",
-    }
-}
-
-impl fmt::Display for KeyReading {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// Why a secret makes no key; the messages never repeat the secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -2,12 +2,16 @@
 //!
 //! Must not know about headers, schemes or secrets: key bytes and content go in, text comes out.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::{Sha256, Sha512};
+
+use crate::contract::named::named;
 
 /// The hash function under the HMAC (`webhooks.custom.hash`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -114,6 +118,32 @@ impl Encoding {
                         .all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
             }
         }
+    }
+}
+
+named! {
+    /// How the text of a secret becomes key bytes (`webhooks.secret_key`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum KeyReading {
+        /// As the scheme's own libraries do. For `standard` and `svix`: base64 after `whsec_`, or the
+        /// UTF-8 bytes of a text without that prefix. For the others: the UTF-8 bytes of the whole
+        /// text.
+        #[default]
+        Auto = "auto",
+        /// The text, after `whsec_` if it starts with that, is base64 (standard alphabet, padded).
+        Base64 = "base64",
+        /// The UTF-8 bytes of the text, after `whsec_` if it starts with that.
+        Utf8 = "utf8",
+        /// The UTF-8 bytes of the whole text.
+        Utf8WithPrefix = "utf8_with_prefix",
+    }
+}
+
+impl fmt::Display for KeyReading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

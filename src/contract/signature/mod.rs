@@ -25,8 +25,8 @@ mod warning;
 
 pub use custom::CustomScheme;
 pub use diagnose::{Change, Evidence, Remedy, rewrites};
-pub use key::{KeyReading, SecretProblem, SigningKey};
-pub use mac::{Encoding, Hash};
+pub use key::{SecretProblem, SigningKey};
+pub use mac::{Encoding, Hash, KeyReading};
 pub use scheme::{Scheme, SchemeName, SchemeNames};
 pub use sign::{Message, Signed, sign, sign_as};
 pub use tamper::{Tamper, another_key, sign_tampered};

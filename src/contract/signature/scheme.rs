@@ -10,8 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::custom::CustomScheme;
-use super::key::KeyReading;
-use super::mac::{Encoding, Hash};
+use super::mac::{Encoding, Hash, KeyReading};
 use crate::contract::named::named;
 
 named! {
