@@ -66,7 +66,7 @@ impl Row {
         if self.follows.is_some() {
             let paged = self.arguments.iter().filter(|argument| argument.name != "key" && argument.name != "limit");
             let follow = Arg::new("follow").long("follow").action(ArgAction::SetTrue);
-            let follow = follow.conflicts_with_all(paged.map(|argument| argument.id()));
+            let follow = follow.conflicts_with_all(paged.map(Argument::id));
             command = command.arg(follow.help("Print records as they happen, until interrupted"));
         }
         self.arguments.iter().fold(command, |command, argument| command.arg(argument.define()))
@@ -200,9 +200,9 @@ impl Argument {
             Parser::Duration => Some(ValueParser::new(value::duration)),
             Parser::Time => Some(ValueParser::new(value::time)),
             Parser::Since => Some(ValueParser::new(value::since)),
-            Parser::Id(prefix, what) => Some(ValueParser::new(move |text: &str| match text.starts_with(prefix) {
-                true => Ok(text.to_owned()),
-                false => Err(format!("expected the id of {what}, such as {prefix}01k...")),
+            Parser::Id(prefix, what) => Some(ValueParser::new(move |text: &str| {
+                let is_one = text.starts_with(prefix).then(|| text.to_owned());
+                is_one.ok_or_else(|| format!("expected the id of {what}, such as {prefix}01k..."))
             })),
             Parser::Scenario | Parser::Scenarios => Some(ValueParser::new(value::scenario)),
             Parser::Assignment => Some(ValueParser::new(|text: &str| assignment(text).map(|_| text.to_owned()))),

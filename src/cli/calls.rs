@@ -354,11 +354,12 @@ pub(super) fn with_rows(mut command: Command) -> Command {
 
 /// The row that was named, with its arguments.
 pub(super) fn find(matches: &ArgMatches) -> Option<(&'static Row, &ArgMatches)> {
-    let (mut path, mut matches) = (String::new(), matches);
+    let (mut words, mut matches) = (Vec::new(), matches);
     while let Some((name, inner)) = matches.subcommand() {
-        path = format!("{path} {name}").trim().to_owned();
+        words.push(name);
         matches = inner;
     }
+    let path = words.join(" ");
     ROWS.iter().find(|row| row.name == path).map(|row| (row, matches))
 }
 
