@@ -9,7 +9,7 @@
 //! - [`contract`], [`duration`], [`header_lines`] and [`wording`], layer 0: the API's rules, pure, with the settings of
 //!   what the published contract leaves open;
 //! - [`profile`], layer 1: all settings, their defaults, and how changes to them are put together;
-//! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`rule_counters`], [`memory`], [`process`], [`snapshot`],
+//! - [`clock`], [`mod@file`], [`agenda`], [`rate_limit`], [`template`], [`rule_counters`], [`budget`], [`memory`], [`process`], [`snapshot`],
 //!   [`redact`], layer 1: time, quotas, saved forms, and what may be shown;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
 //! - [`workspace`], [`journal`], layer 2: one key's state, and the log of what happened;
@@ -27,6 +27,7 @@
 
 pub mod agenda;
 pub mod app;
+pub mod budget;
 pub mod cli;
 pub mod clock;
 pub mod contract;

@@ -22,7 +22,6 @@
 mod builder;
 mod descriptors;
 mod handle;
-pub mod limits;
 mod router;
 mod settings;
 mod state;
@@ -41,6 +40,7 @@ pub use handle::{ControlHandle, ResetProblem};
 pub use settings::{ClockSetting, Settings, StartError};
 pub use state::StopProblem;
 
+use crate::budget::Budget;
 use crate::clock::{Clock, Random, Seed};
 use crate::control::{Access, Control, LastFindings, MOST_VIEWERS, Start, Texts, WrongTokens};
 use crate::engine::Engine;
@@ -99,7 +99,7 @@ impl Emulator {
         let started_at = clock.now().wall;
         let texts = Arc::new(Texts::new(&seed, started_at));
         let (stop, stopping) = watch::channel(false);
-        let journal = Arc::new(Journal::new(settings.most_journal_entries, settings.most_journal_bytes));
+        let journal = Arc::new(Journal::new(settings.most_journal_entries, &Budget::new(settings.most_memory_bytes)));
         let (engine, to_deliver) = Engine::new(
             Library::new(settings.profile.clone()),
             Registry::new(seed, clock, settings.most_workspaces, Arc::clone(&journal)),

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::budget::DEFAULT_BYTES;
 use crate::clock::Now;
 use crate::diagnostic::{Diagnostic, render_all};
 use crate::http::limits::Limits;
 use crate::http::tls::{TlsProblem, TlsSetting};
-use crate::journal::{MOST_BYTES, MOST_ENTRIES};
+use crate::journal::MOST_ENTRIES;
 use crate::profile::Layered;
 use crate::scenario::{FileTexts, Folders, Library};
 use crate::webhook::resolve::LookUp;
@@ -68,8 +69,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Most entries in the journal.
     pub most_journal_entries: usize,
-    /// Most bytes in the journal.
-    pub most_journal_bytes: usize,
+    /// Most bytes of everything that is kept.
+    pub most_memory_bytes: usize,
     /// Most workspaces.
     pub most_workspaces: usize,
     /// How long a stop may take.
@@ -99,7 +100,7 @@ impl Default for Settings {
             look_up: LookUp::default(),
             limits: Limits::default(),
             most_journal_entries: MOST_ENTRIES,
-            most_journal_bytes: MOST_BYTES,
+            most_memory_bytes: DEFAULT_BYTES,
             most_workspaces: MOST_WORKSPACES,
             grace: Duration::from_secs(5),
             state: None,

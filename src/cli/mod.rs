@@ -47,8 +47,6 @@ use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Su
 
 use failure::report;
 use help::{LAST, examples};
-pub(crate) use listen::MOST_CONNECTIONS as LISTEN_CONNECTIONS;
-pub(crate) use mcp::limits as mcp_limits;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -175,9 +175,9 @@ struct LimitArgs {
     /// Entries in the journal; the oldest are evicted first.
     #[arg(long, env, default_value_t = crate::journal::MOST_ENTRIES, value_name = "N")]
     max_journal_entries: usize,
-    /// Bytes in the journal.
-    #[arg(hide_short_help = true, long, env, default_value_t = crate::journal::MOST_BYTES, value_name = "N")]
-    max_journal_bytes: usize,
+    /// Bytes of everything that is kept; when they are used up, the journal gives way first.
+    #[arg(hide_short_help = true, long, env, default_value_t = crate::budget::DEFAULT_BYTES, value_name = "N", alias = "max-journal-bytes")]
+    max_memory_bytes: usize,
     /// Workspaces; the least recently used are evicted first.
     #[arg(long, env, default_value_t = crate::workspace::MOST_WORKSPACES, value_name = "N")]
     max_workspaces: usize,
@@ -358,7 +358,7 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
             ..Limits::default()
         },
         most_journal_entries: limits.max_journal_entries,
-        most_journal_bytes: limits.max_journal_bytes,
+        most_memory_bytes: limits.max_memory_bytes,
         most_workspaces: limits.max_workspaces,
         grace: args.grace,
         state: args.state.clone(),
@@ -373,7 +373,7 @@ fn check_limits(limits: &LimitArgs) -> Result<(), Failure> {
         ("--max-body-bytes", limits.max_body_bytes),
         ("--max-connections", limits.max_connections),
         ("--max-journal-entries", limits.max_journal_entries),
-        ("--max-journal-bytes", limits.max_journal_bytes),
+        ("--max-memory-bytes", limits.max_memory_bytes),
         ("--max-workspaces", limits.max_workspaces),
     ];
     let deadlines = [

@@ -12,10 +12,11 @@ use super::api::{
 use super::call::{Input, duration, wait_of};
 use super::requests::shown_body;
 use super::{Control, ControlError, deliveries};
+use crate::budget::Full;
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
-use crate::engine::deliveries::{DeliveryRecord, Full};
-use crate::engine::{emitted, events_made, held};
+use crate::engine::deliveries::DeliveryRecord;
+use crate::engine::{emitted, events_made};
 use crate::profile::Profile;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
@@ -147,14 +148,11 @@ impl Firing {
             control.fire(&self.workspace, request, &self.profile)
         };
         let event = made.map_err(|problem| match problem {
-            FireProblem::Full(full) => partly_fired(&full, self.ids.len(), self.count),
+            FireProblem::Full(full) => partly_fired(full, self.ids.len(), self.count),
             problem => ControlError::invalid(problem.to_string()),
         })?;
         self.bytes += event.body.len();
         if self.shuffle {
-            if self.bytes > held::MOST_BYTES {
-                return Err(ControlError::too_many_pending(Full::Bytes));
-            }
             self.events.push(Arc::clone(&event));
         }
         self.ids.push(event.id.clone());
@@ -179,7 +177,7 @@ impl Firing {
             }
             for (done, event) in std::mem::take(&mut self.events).into_iter().enumerate() {
                 let handed = control.hand_over(&self.workspace, event);
-                handed.map_err(|full| partly_fired(&full.to_string(), done, self.count))?;
+                handed.map_err(|full| partly_fired(full, done, self.count))?;
             }
         }
         let Self { kept, ids, deliveries, template, workspace, profile, .. } = *self;
@@ -197,7 +195,7 @@ impl Firing {
     }
 }
 
-fn partly_fired(full: &str, fired: usize, count: usize) -> ControlError {
+fn partly_fired(full: Full, fired: usize, count: usize) -> ControlError {
     ControlError::invalid(format!("{full}; {fired} of {count} events were fired")).coded("too_many_pending")
 }
 

@@ -53,21 +53,6 @@ use crate::engine::Engine;
 use crate::http::body::BodyReader;
 use crate::profile::Profile;
 
-/// Limits, for the page `docs/limits.md`.
-pub(crate) mod limits {
-    pub(crate) use super::MOST_VIEWERS as VIEWERS;
-    pub(crate) use super::call::LONGEST_WAIT;
-    pub(crate) use super::events::{
-        MOST_EVENTS as EVENTS, MOST_SHOWN as EVENTS_SHOWN, MOST_SHOWN_BYTES as EVENTS_SHOWN_BYTES,
-    };
-    pub(crate) use super::run::{MOST_BYTES as RUN_BYTES, MOST_RECORDS as RUN_RECORDS};
-    pub(crate) use super::snapshot::MOST_BYTES as SNAPSHOT_BYTES;
-    pub(crate) use super::stream::{
-        PIECE as PIECE_ENTRIES, PIECE_BYTES, TEXT_BYTES as SHARED_TEXT_BYTES, TEXTS as SHARED_TEXTS,
-    };
-    pub(crate) use super::verification::MOST_SHOWN as VERDICT_ENTRIES;
-}
-
 /// The prefix of every control path.
 pub const PREFIX: &str = "/_emulator/";
 

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::api::{self, ErrorText};
+use crate::budget::Full;
 use crate::contract::error::ErrorKind;
-use crate::engine::deliveries::Full;
 use crate::http::answer::{JSON, answer, answer_in_pieces, header_value};
 use crate::http::outgoing::Outgoing;
 use crate::memory::Pieces;

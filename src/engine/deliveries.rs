@@ -1,5 +1,5 @@
-//! The delivery store: attempts, status and next attempt of each delivery. Bounded by count and by bytes; finished deliveries
-//! are evicted first, and of them successful ones.
+//! The delivery store: attempts, status and next attempt of each delivery. Finished deliveries are bounded by number, and give way
+//! when the budget is used up, successful ones first.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use super::held::{DELIVERY, Held, MOST_BYTES};
+use crate::budget::{Budget, Charge, Full, History};
 use crate::clock::Instant;
 use crate::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
 
@@ -18,19 +18,8 @@ pub const MOST_FINISHED: usize = 10_000;
 /// How many of them may be failures before the oldest failure is evicted; failures are kept longer, as they are what people
 /// look for.
 const MOST_FAILED: usize = MOST_FINISHED / 2;
-/// Most deliveries pending at a time.
-pub const MOST_PENDING: usize = 100_000;
-
-/// Why an event's deliveries are refused: too much is pending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Full {
-    /// Too many deliveries.
-    #[error("{MOST_PENDING} deliveries are pending, which is the most")]
-    Count,
-    /// Too many bytes.
-    #[error("the pending deliveries hold {} MiB, which is the most", MOST_BYTES / (1024 * 1024))]
-    Bytes,
-}
+/// Bytes of a delivery, without its event and its attempts.
+const DELIVERY: usize = 448;
 
 /// The status of a delivery.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -56,7 +45,7 @@ pub struct DeliveryRecord {
     pub status: DeliveryStatus,
     /// How many attempts were made.
     pub made: u32,
-    /// Attempts made, oldest first; older ones are dropped when deliveries take too much memory.
+    /// Attempts made, oldest first, without those for which the budget had no room.
     pub attempts: Vec<Arc<AttemptRecord>>,
     /// When the next attempt is due.
     pub next: Option<Instant>,
@@ -65,14 +54,15 @@ pub struct DeliveryRecord {
 }
 
 /// Every delivery of one emulator.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct DeliveryStore {
+    budget: Budget,
     state: Mutex<State>,
     changed: Notify,
 }
 
 /// The contents of the store.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     by_serial: BTreeMap<u64, DeliveryRecord>,
     serial_by_id: HashMap<String, u64>,
@@ -85,26 +75,38 @@ struct State {
     /// How many deliveries ended with each status so far, evicted ones included.
     settled: BTreeMap<DeliveryStatus, u64>,
     forgotten: u64,
-    held: Held,
+    charge: Charge,
 }
 
 impl DeliveryStore {
+    pub fn new(budget: &Budget) -> Self {
+        let state = State {
+            by_serial: BTreeMap::new(),
+            serial_by_id: HashMap::new(),
+            made: 0,
+            pending: 0,
+            log: ChangeLog::default(),
+            delivered: VecDeque::new(),
+            failed: VecDeque::new(),
+            settled: BTreeMap::new(),
+            forgotten: 0,
+            charge: Charge::empty(budget),
+        };
+        Self { budget: budget.clone(), state: Mutex::new(state), changed: Notify::new() }
+    }
+
     /// Enters the deliveries of an event, all or none.
     pub fn enter(&self, workspace: &Workspace, event: &Arc<EventRecord>) -> Result<(), Full> {
-        let mut state = self.state.lock();
-        // Checked under the lock: a reset forgets the workspace before it clears its deliveries, so none is added after that.
-        if workspace.is_forgotten() || event.deliveries.is_empty() {
+        if event.deliveries.is_empty() {
             return Ok(());
         }
-        let count = event.deliveries.len();
-        // Compared without `count`: one event may have more deliveries than the bound, so it may be exceeded by one event.
-        if state.pending >= MOST_PENDING {
-            return Err(Full::Count);
+        let charge = self.budget.charge(DELIVERY * event.deliveries.len())?;
+        let mut state = self.state.lock();
+        // Checked under the lock: a reset forgets the workspace before it clears its deliveries, so none is added after that.
+        if workspace.is_forgotten() {
+            return Ok(());
         }
-        if !state.held.has_room(event, count) {
-            return Err(Full::Bytes);
-        }
-        state.held.keep(event, count);
+        state.charge.absorb(charge);
         for planned in &event.deliveries {
             state.made += 1;
             state.pending += 1;
@@ -133,17 +135,21 @@ impl DeliveryStore {
     /// Records an attempt, and the resulting status of its delivery.
     pub fn note_attempt(&self, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
         let (event, delivery) = (Arc::clone(&attempt.event), Arc::clone(&attempt.delivery));
-        self.change(&event, &delivery, |record| {
+        let charge = self.budget.charge(attempt.bytes()).ok();
+        let is_kept = charge.is_some();
+        self.change(&event, &delivery, charge, |record| {
             record.next = attempt.next;
             record.made += 1;
-            record.attempts.push(attempt);
+            if is_kept {
+                record.attempts.push(attempt);
+            }
             record.status = status;
         });
     }
 
     /// Records that one of an event's deliveries is cancelled.
     pub fn note_cancelled(&self, event: &Arc<EventRecord>, delivery: &PlannedDelivery, note: &str) {
-        self.change(event, delivery, |record| {
+        self.change(event, delivery, None, |record| {
             record.status = DeliveryStatus::Cancelled;
             record.next = None;
             record.note = Some(note.to_owned());
@@ -158,19 +164,21 @@ impl DeliveryStore {
     }
 
     /// Changes a delivery if it is still there: one that was cleared may end late.
-    fn change(&self, event: &Arc<EventRecord>, delivery: &PlannedDelivery, change: impl FnOnce(&mut DeliveryRecord)) {
+    fn change(
+        &self,
+        event: &EventRecord,
+        delivery: &PlannedDelivery,
+        charge: Option<Charge>,
+        change: impl FnOnce(&mut DeliveryRecord),
+    ) {
         let Some(&serial) = delivery.serial.get() else { return };
         let mut state = self.state.lock();
         let Some(record) = state.by_serial.get_mut(&serial) else { return };
-        let (was_pending, before) = (record.status == DeliveryStatus::Pending, record.bytes());
+        let was_pending = record.status == DeliveryStatus::Pending;
         change(record);
-        let (is_now, after) = (record.status, record.bytes());
-        if was_pending {
-            state.held.end(event, before);
-        }
-        state.held.resize(before, after);
-        if is_now == DeliveryStatus::Pending {
-            state.held.begin(event, after);
+        let is_now = record.status;
+        if let Some(charge) = charge {
+            state.charge.absorb(charge);
         }
         match (was_pending, is_now == DeliveryStatus::Pending) {
             (true, false) => {
@@ -186,7 +194,6 @@ impl DeliveryStore {
         }
         state.log.push(serial);
         state.trim();
-        state.release_attempts(serial);
         drop(state);
         self.changed.notify_waiters();
     }
@@ -194,16 +201,15 @@ impl DeliveryStore {
     /// Forgets the deliveries of each workspace for whose name `is_meant` is true.
     pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
         let mut state = self.state.lock();
-        let State { by_serial, serial_by_id, pending, delivered, failed, held, .. } = &mut *state;
+        let State { by_serial, serial_by_id, pending, delivered, failed, charge, .. } = &mut *state;
         by_serial.retain(|serial, record| {
             let goes = is_meant(&record.event.workspace);
             if goes {
                 forget_id(serial_by_id, &record.planned.id, *serial);
                 if record.status == DeliveryStatus::Pending {
                     *pending -= 1;
-                    held.end(&record.event, record.bytes());
                 }
-                held.release(&record.event, record.bytes());
+                charge.shrink(record.bytes());
             }
             !goes
         });
@@ -273,7 +279,7 @@ impl DeliveryStore {
 
     /// Bytes that all deliveries hold, roughly.
     pub fn bytes(&self) -> usize {
-        self.state.lock().held.all()
+        self.state.lock().charge.bytes()
     }
 
     /// How many deliveries are pending.
@@ -313,38 +319,35 @@ impl DeliveryStore {
 }
 
 impl State {
-    /// Evicts finished deliveries while there are too many, or all deliveries take too many bytes: the oldest successful one, or
-    /// the oldest failure if there are too many failures.
     fn trim(&mut self) {
-        while self.by_serial.len() - self.pending > MOST_FINISHED || self.held.all() > MOST_BYTES {
+        while self.by_serial.len() - self.pending > MOST_FINISHED && self.evict() {}
+    }
+
+    /// Evicts the oldest successful delivery, or the oldest failure if there are too many failures. Returns false if none has
+    /// finished.
+    fn evict(&mut self) -> bool {
+        loop {
             let failures_first = self.failed.len() > MOST_FAILED || self.delivered.is_empty();
             let ended = if failures_first { &mut self.failed } else { &mut self.delivered };
-            let Some(serial) = ended.pop_front() else { return };
+            let Some(serial) = ended.pop_front() else { return false };
             let is_finished = |record: &DeliveryRecord| record.status != DeliveryStatus::Pending;
             if !self.by_serial.get(&serial).is_some_and(is_finished) {
                 continue;
             }
             if let Some(record) = self.by_serial.remove(&serial) {
                 forget_id(&mut self.serial_by_id, &record.planned.id, serial);
-                self.held.release(&record.event, record.bytes());
+                self.charge.shrink(record.bytes());
                 self.forgotten += 1;
             }
+            return true;
         }
     }
+}
 
-    /// If pending deliveries alone take too many bytes, drops the attempts of the one that has just changed.
-    fn release_attempts(&mut self, serial: u64) {
-        if self.held.all() <= MOST_BYTES {
-            return;
-        }
-        let is_pending = |record: &&mut DeliveryRecord| record.status == DeliveryStatus::Pending;
-        let Some(record) = self.by_serial.get_mut(&serial).filter(is_pending) else { return };
-        let before = record.bytes();
-        record.attempts = Vec::new();
-        let after = record.bytes();
-        self.held.end(&record.event, before);
-        self.held.resize(before, after);
-        self.held.begin(&record.event, after);
+impl History for DeliveryStore {
+    fn release(&self, is_enough: &dyn Fn() -> bool) {
+        let mut state = self.state.lock();
+        while !is_enough() && state.evict() {}
     }
 }
 

@@ -10,7 +10,8 @@ fn changes_are_reported_once_until_too_many_were_missed() {
     for serial in 0..=MOST_CHANGES as u64 {
         log.push(serial);
     }
-    let store = DeliveryStore { state: Mutex::new(State { log, ..State::default() }), changed: Notify::new() };
+    let store = DeliveryStore::new(&Budget::default());
+    store.state.lock().log = log;
     assert_eq!(store.changes(), MOST_CHANGES as u64 + 1);
     assert!(store.changed_since(0).is_none(), "the first change is forgotten");
     for seen in [1, MOST_CHANGES as u64 + 1] {
@@ -25,13 +26,13 @@ fn end(store: &DeliveryStore, workspace: &Workspace, number: usize, status: Deli
     Arc::make_mut(&mut event.deliveries[0]).id = format!("dlv_{number}");
     let (id, event) = (event.deliveries[0].id.clone(), Arc::new(event));
     let _ = store.enter(workspace, &event);
-    store.change(&event, &event.deliveries[0], |record| record.status = status);
+    store.change(&event, &event.deliveries[0], None, |record| record.status = status);
     id
 }
 
 #[test]
 fn what_arrived_leaves_before_what_failed() {
-    let (store, (_registry, workspace)) = (DeliveryStore::default(), opened());
+    let (store, (_registry, workspace)) = (DeliveryStore::new(&Budget::default()), opened());
     let failed = end(&store, &workspace, 0, DeliveryStatus::Exhausted);
     let arrived: Vec<String> =
         (1..=MOST_FINISHED + 1).map(|number| end(&store, &workspace, number, DeliveryStatus::Delivered)).collect();
@@ -43,7 +44,7 @@ fn what_arrived_leaves_before_what_failed() {
 
 #[test]
 fn failures_leave_when_they_are_most() {
-    let (store, (_registry, workspace)) = (DeliveryStore::default(), opened());
+    let (store, (_registry, workspace)) = (DeliveryStore::new(&Budget::default()), opened());
     let arrived = end(&store, &workspace, 0, DeliveryStatus::Delivered);
     let failed: Vec<String> =
         (1..=MOST_FINISHED).map(|number| end(&store, &workspace, number, DeliveryStatus::Cancelled)).collect();
@@ -81,11 +82,12 @@ fn event() -> Arc<EventRecord> {
         damage: None,
         origin: crate::workspace::Origin::default(),
         warnings: Vec::new(),
+        charge: None,
     })
 }
 
 fn opened() -> (Registry, Arc<Workspace>) {
-    let journal = Arc::new(crate::journal::Journal::new(10, 10_000));
+    let journal = Arc::new(crate::journal::Journal::new(10, &crate::budget::Budget::default()));
     let registry = Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), 9, journal);
     let workspace = registry.open("w", registry.clock().now());
     (registry, workspace)
@@ -93,7 +95,7 @@ fn opened() -> (Registry, Arc<Workspace>) {
 
 #[test]
 fn what_a_workspace_fires_after_its_reset_is_not_entered() {
-    let (store, (registry, workspace)) = (DeliveryStore::default(), opened());
+    let (store, (registry, workspace)) = (DeliveryStore::new(&Budget::default()), opened());
     let _ = store.enter(&workspace, &event());
     registry.forget("w");
     store.clear(|name| **name == *"w");
@@ -107,7 +109,7 @@ fn status(store: &DeliveryStore) -> Vec<DeliveryStatus> {
 
 #[test]
 fn what_ends_late_is_not_taken_for_its_successors() {
-    let (store, old, new) = (DeliveryStore::default(), event(), event());
+    let (store, old, new) = (DeliveryStore::new(&Budget::default()), event(), event());
     let (_registry, workspace) = opened();
     let _ = store.enter(&workspace, &old);
     store.clear(|name| **name == *"w");
@@ -125,7 +127,7 @@ fn what_ends_late_is_not_taken_for_its_successors() {
 #[test]
 fn one_fired_at_the_moment_of_a_reset_ends_beside_its_successor() {
     for late_is_first in [true, false] {
-        let (store, old, new) = (DeliveryStore::default(), event(), event());
+        let (store, old, new) = (DeliveryStore::new(&Budget::default()), event(), event());
         let (_registry, workspace) = opened();
         let (first, second) = if late_is_first { (&old, &new) } else { (&new, &old) };
         let _ = store.enter(&workspace, first);
@@ -162,35 +164,32 @@ fn attempt(event: &Arc<EventRecord>, size: usize) -> Arc<AttemptRecord> {
 }
 
 #[test]
-fn what_attempts_say_is_released_before_the_bound_is_passed() {
-    let (store, (_registry, workspace)) = (DeliveryStore::default(), opened());
+fn finished_deliveries_give_way_and_then_events_are_refused() {
+    const MOST: usize = 100_000;
+    let budget = Budget::new(MOST);
+    let (store, (_registry, workspace)) = (Arc::new(DeliveryStore::new(&budget)), opened());
+    let history: Arc<dyn History> = store.clone();
+    budget.give_way(vec![Arc::downgrade(&history)]);
     let (pending, finished) = (event(), event());
     store.enter(&workspace, &finished).expect("there is room");
-    store.note_attempt(attempt(&finished, MOST_BYTES / 2), DeliveryStatus::Exhausted);
-    assert_eq!((store.bytes() > MOST_BYTES / 2, store.forgotten()), (true, 0));
+    store.note_attempt(attempt(&finished, MOST / 2), DeliveryStatus::Exhausted);
     store.enter(&workspace, &pending).expect("there is room");
-    // Finished deliveries are evicted first; then the pending one forgets what was said.
-    for (made, kept, evicted) in [(1, 1, 0), (2, 2, 1), (3, 0, 1)] {
-        store.note_attempt(attempt(&pending, MOST_BYTES / 3), DeliveryStatus::Pending);
-        assert!(store.bytes() <= MOST_BYTES);
+    // Then attempts of the pending one are not kept.
+    for (made, kept, evicted) in [(1, 1, 0), (2, 2, 1), (3, 2, 1)] {
+        store.note_attempt(attempt(&pending, 2 * MOST / 5), DeliveryStatus::Pending);
         let record = store.list(None, 9, |record| Arc::ptr_eq(&record.event, &pending)).remove(0).1;
         assert_eq!((record.made, record.attempts.len(), store.forgotten()), (made, kept, evicted));
     }
-    store.clear(|_| true);
-    assert_eq!((store.bytes(), store.pending()), (0, 0));
-}
-
-#[test]
-fn an_event_that_pending_ones_leave_no_room_for_is_refused_whole() {
-    let (store, (_registry, workspace)) = (DeliveryStore::default(), opened());
+    // The body counts once, whatever the number of deliveries.
     let sized = |size: usize| {
         let mut event = Arc::unwrap_or_clone(event());
         event.body = vec![0; size].into();
         event.deliveries = (0..3).map(|_| Arc::clone(&event.deliveries[0])).collect();
-        Arc::new(event)
+        event.charged(&budget)
     };
-    // The body counts once, whatever the number of deliveries.
-    assert_eq!(store.enter(&workspace, &sized(MOST_BYTES / 2)), Ok(()));
-    assert_eq!(store.enter(&workspace, &sized(MOST_BYTES / 2)), Err(Full::Bytes));
-    assert_eq!((store.enter(&workspace, &sized(MOST_BYTES / 4)), store.pending()), (Ok(()), 6));
+    assert!(sized(MOST / 4).is_err_and(|full| full == budget.full()));
+    store.enter(&workspace, &Arc::new(sized(MOST / 10).expect("there is room"))).expect("there is room");
+    assert_eq!(store.pending(), 4);
+    store.clear(|_| true);
+    assert_eq!((store.bytes(), store.pending(), budget.used()), (0, 0, 0));
 }

@@ -18,7 +18,7 @@ use crate::contract::webhook_url::check_webhook_url;
 use crate::profile::Profile;
 use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer};
 use crate::tasks::{Lane, boxed, stopped};
-use crate::workspace::{FireProblem, FireRequest, MOST_PLANNED, Origin, PlannedEvent, State, Workspace};
+use crate::workspace::{FireProblem, FireRequest, Origin, PlannedEvent, State, Workspace};
 
 /// Most events fired before the lock and the thread are released for others.
 const MOST_AT_A_TIME: usize = 16;
@@ -122,7 +122,7 @@ impl Engine {
         let dropped = state.plan(emit, activation, at);
         self.call(workspace, &mut state);
         drop(state);
-        self.too_many_planned(workspace, dropped);
+        self.note_dropped(workspace, dropped);
     }
 
     /// Checks whether timed events are due in a workspace. Callers that fire events wait for this check, as it draws from the same
@@ -194,7 +194,7 @@ impl Engine {
             std::iter::from_fn(|| state.timeline.take_due(now.instant)).take(MOST_AT_A_TIME).collect();
         let count = happened.iter().filter(|planned| planned.emit.is_timed()).count();
         drop(state);
-        self.too_many_planned(workspace, dropped);
+        self.note_dropped(workspace, dropped);
         for request in completed {
             self.fire_due(workspace, request, &config.profile, || "a workflow completed".to_owned());
         }
@@ -225,17 +225,14 @@ impl Engine {
     ) {
         match self.fire(workspace, request, profile) {
             Ok(_) => {}
-            Err(FireProblem::Full(full)) => self.note_dropped(workspace, 1, &full),
+            Err(FireProblem::Full(_)) => self.note_dropped(workspace, 1),
             Err(problem) => self.note(Some(workspace.name()), format!("{}: not fired: {problem}", what()), true),
         }
     }
 
-    fn too_many_planned(&self, workspace: &Workspace, count: usize) {
-        self.note_dropped(workspace, count, &format!("{MOST_PLANNED} are planned, which is the most"));
-    }
-
-    fn note_dropped(&self, workspace: &Workspace, count: usize, why: &str) {
+    fn note_dropped(&self, workspace: &Workspace, count: usize) {
         if count > 0 {
+            let why = self.journal.budget().full();
             self.dropped.fetch_add(count as u64, Ordering::Relaxed);
             self.note(Some(workspace.name()), format!("{count} events of emissions were left out: {why}"), true);
         }
@@ -246,7 +243,7 @@ impl Engine {
         let mut state = workspace.lock();
         let dropped = planned.into_iter().filter(|planned| !state.timeline.add(planned.clone())).count();
         drop(state);
-        self.too_many_planned(workspace, dropped);
+        self.note_dropped(workspace, dropped);
     }
 }
 

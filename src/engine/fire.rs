@@ -3,7 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use super::Engine;
-use super::deliveries::{DeliveryRecord, Full};
+use super::deliveries::DeliveryRecord;
+use crate::budget::Full;
 use crate::contract::ids::IdKind;
 use crate::journal::Entry;
 use crate::profile::Profile;
@@ -22,7 +23,7 @@ impl Engine {
     ) -> Result<Arc<EventRecord>, FireProblem> {
         let event = self.make_event(workspace, request, profile)?;
         let handed = self.hand_over(workspace, Arc::clone(&event));
-        handed.map(|()| event).map_err(|full| FireProblem::Full(full.to_string()))
+        handed.map(|()| event).map_err(FireProblem::Full)
     }
 
     /// Makes an event without delivering it.

@@ -1,15 +1,14 @@
 //! Layer 3, the engine: the parts of the emulator, and everything that needs more than one of them.
 //!
 //! The control API and Rust tests drive an emulator through the methods of [`Engine`]. Must not know HTTP. Reading order: this
-//! file, `keys` (from a key to its workspace), `fire`, `deliveries` (the state of each delivery) and `held` (the memory that
-//! deliveries take), `sink` (the built-in receiver), `emissions` (what scenarios and workflows fire), `advance` (time), `reset`,
+//! file, `keys` (from a key to its workspace), `fire`, `deliveries` (the state of each delivery),
+//! `sink` (the built-in receiver), `emissions` (what scenarios and workflows fire), `advance` (time), `reset`,
 //! `snapshot`, `reload`.
 
 mod advance;
 pub mod deliveries;
 mod emissions;
 mod fire;
-pub mod held;
 mod keys;
 mod reload;
 mod reset;
@@ -29,6 +28,7 @@ pub use fire::GONE;
 pub use keys::KeyProblem;
 pub use snapshot::settle_for_a_moment;
 
+use crate::budget::History;
 use crate::journal::Journal;
 use crate::profile::Profile;
 use crate::scenario::{EffectiveConfig, Folders, Library};
@@ -89,12 +89,16 @@ impl Engine {
         stopping: watch::Receiver<bool>,
     ) -> (Arc<Self>, UnboundedReceiver<Arc<Workspace>>) {
         let (to_deliver, workspaces) = unbounded_channel();
+        let budget = journal.budget().clone();
+        let (deliveries, sinks) = (Arc::new(DeliveryStore::new(&budget)), Arc::new(Sinks::new(&budget)));
+        let histories: [Arc<dyn History>; 3] = [journal.clone(), deliveries.clone(), sinks.clone()];
+        budget.give_way(histories.iter().map(Arc::downgrade).collect());
         let engine = Self {
-            library: Arc::new(library),
+            library: Arc::new(library.within(&budget)),
             registry: Arc::new(registry),
             journal,
-            deliveries: Arc::default(),
-            sinks: Arc::default(),
+            deliveries,
+            sinks,
             scenario_folders,
             blocking: Blocking::default(),
             runtime: Handle::current(),

@@ -8,12 +8,12 @@ use hyper::body::Bytes;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
+use crate::budget::{Budget, Charge, History};
+
 /// Most deliveries kept for one name.
 pub const KEPT: usize = 1000;
 /// Most names.
 pub const MOST_NAMES: usize = 1000;
-/// Most bytes kept for all names together.
-pub const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 /// One delivery as the sink received it.
 #[derive(Clone, Debug)]
@@ -42,8 +42,9 @@ impl Receipt {
 }
 
 /// All sinks of one emulator, by name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Sinks {
+    budget: Budget,
     kept: Mutex<Kept>,
 }
 
@@ -51,9 +52,8 @@ pub struct Sinks {
 struct Kept {
     by_name: BTreeMap<Arc<str>, Sink>,
     /// The deliveries of all sinks in order, with the name of the sink.
-    received: BTreeMap<u64, (Arc<str>, Receipt)>,
+    received: BTreeMap<u64, (Arc<str>, Receipt, Charge)>,
     serial: u64,
-    bytes: usize,
     /// Deliveries evicted so far.
     evicted: u64,
 }
@@ -66,8 +66,13 @@ struct Sink {
 }
 
 impl Sinks {
+    pub fn new(budget: &Budget) -> Self {
+        Self { budget: budget.clone(), kept: Mutex::default() }
+    }
+
     /// Receives a delivery and returns the status of the answer: the next of the script, or 200.
     pub fn receive(&self, name: &str, receipt: Receipt) -> u16 {
+        let charge = self.budget.charge(receipt.bytes());
         let mut kept = self.kept.lock();
         let (name, sink) = kept.sink(name);
         let status = sink.script.pop_front().unwrap_or(200);
@@ -75,17 +80,15 @@ impl Sinks {
         if let Some(oldest) = oldest {
             kept.evict(oldest);
         }
+        let Ok(charge) = charge else {
+            kept.evicted += 1;
+            return status;
+        };
         kept.serial += 1;
         let serial = kept.serial;
-        kept.bytes += receipt.bytes();
-        kept.received.insert(serial, (Arc::clone(&name), Receipt { status, ..receipt }));
+        kept.received.insert(serial, (Arc::clone(&name), Receipt { status, ..receipt }, charge));
         if let Some(sink) = kept.by_name.get_mut(&name) {
             sink.received.push_back(serial);
-        }
-        while kept.bytes > MOST_BYTES
-            && let Some(oldest) = kept.received.keys().next().copied()
-        {
-            kept.evict(oldest);
         }
         status
     }
@@ -107,7 +110,7 @@ impl Sinks {
     pub fn received(&self, name: &str) -> Vec<Receipt> {
         let kept = self.kept.lock();
         let serials = kept.by_name.get(name).into_iter().flat_map(|sink| &sink.received);
-        serials.filter_map(|serial| kept.received.get(serial)).map(|(_, receipt)| receipt.clone()).collect()
+        serials.filter_map(|serial| kept.received.get(serial)).map(|(_, receipt, _)| receipt.clone()).collect()
     }
 
     /// Sets the statuses of the next answers; further answers are 200.
@@ -117,12 +120,23 @@ impl Sinks {
 
     /// Bytes that all sinks hold, roughly.
     pub fn bytes(&self) -> usize {
-        self.kept.lock().bytes
+        self.kept.lock().received.values().map(|(_, _, charge)| charge.bytes()).sum()
     }
 
     /// Deliveries evicted so far; cleared ones are not counted.
     pub fn forgotten(&self) -> u64 {
         self.kept.lock().evicted
+    }
+}
+
+impl History for Sinks {
+    fn release(&self, is_enough: &dyn Fn() -> bool) {
+        let mut kept = self.kept.lock();
+        while !is_enough()
+            && let Some(oldest) = kept.received.keys().next().copied()
+        {
+            kept.evict(oldest);
+        }
     }
 }
 
@@ -145,8 +159,7 @@ impl Kept {
 
     /// Evicts the oldest delivery of a sink, by its number.
     fn evict(&mut self, serial: u64) {
-        let Some((name, receipt)) = self.received.remove(&serial) else { return };
-        self.bytes -= receipt.bytes();
+        let Some((name, ..)) = self.received.remove(&serial) else { return };
         self.evicted += 1;
         if let Some(sink) = self.by_name.get_mut(&name) {
             sink.received.pop_front();
@@ -170,8 +183,11 @@ mod tests {
     }
 
     #[test]
-    fn kept_deliveries_are_bounded_by_number_and_by_bytes() {
-        let sinks = Sinks::default();
+    fn kept_deliveries_are_bounded_by_number_and_by_the_budget() {
+        let budget = Budget::new(4 * 1024 * 1024);
+        let sinks = Arc::new(Sinks::new(&budget));
+        let history: Arc<dyn History> = sinks.clone();
+        budget.give_way(vec![Arc::downgrade(&history)]);
         sinks.receive("large", receipt(1));
         for _ in 0..=KEPT {
             assert_eq!(sinks.receive("small", receipt(0)), 200);
@@ -179,12 +195,12 @@ mod tests {
         assert_eq!((sinks.received("small").len(), sinks.received("large").len(), sinks.forgotten()), (KEPT, 1, 1));
         // The oldest of all is evicted first, whatever sink got it.
         for _ in 0..100 {
-            sinks.receive("large", receipt(MOST_BYTES / 50));
+            sinks.receive("large", receipt(4 * 1024 * 1024 / 50));
         }
         assert!(sinks.received("small").is_empty() && sinks.received("large").len() < 50);
-        assert!(sinks.kept.lock().bytes <= MOST_BYTES);
+        assert!(sinks.bytes() <= 4 * 1024 * 1024);
         sinks.clear();
-        assert_eq!((sinks.received("large").len(), sinks.kept.lock().bytes), (0, 0));
+        assert_eq!((sinks.received("large").len(), sinks.bytes(), budget.used()), (0, 0, 0));
         sinks.script("a", vec![500]);
         for number in 0..MOST_NAMES {
             sinks.receive(&format!("b{number}"), receipt(0));

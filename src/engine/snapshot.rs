@@ -12,6 +12,7 @@ use url::Url;
 
 use super::deliveries::DeliveryStatus;
 use super::{Engine, settle};
+use crate::budget::Budget;
 use crate::clock::{Instant, Seed, machine};
 use crate::contract::keys::workspace_of;
 use crate::contract::signature::Tamper;
@@ -133,6 +134,7 @@ impl Engine {
             let checked = self.registry.check_sources(&whole.anonymous);
             checked.map_err(|text| problem(format!("whole.anonymous: {text}")))?;
         }
+        let budget = self.journal.budget();
         let mut ready: Vec<(_, _, Vec<EventRecord>)> = Vec::new();
         for saved in &snapshot.workspaces {
             let whose = |text: String| {
@@ -140,7 +142,8 @@ impl Engine {
                 problem(format!("workspace of `{}`: {text}", Redactor::new(&profile.keys).key(&saved.key)))
             };
             let workspace = self.registry.restored(saved, elapsed).map_err(whose)?;
-            let events = saved.deliveries.iter().map(|saved| event(&workspace, saved)).collect::<Result<_, _>>();
+            let events =
+                saved.deliveries.iter().map(|saved| event(&workspace, saved, budget)).collect::<Result<_, _>>();
             ready.push((workspace, saved, events.map_err(whose)?));
         }
         let restored = self.restored(snapshot, elapsed)?;
@@ -232,10 +235,10 @@ impl Engine {
             refused += usize::from(self.hand_over(workspace, Arc::new(event)).is_err());
         }
         self.look(workspace);
-        let id = workspace.id();
+        let (id, full) = (workspace.id(), self.journal.budget().full());
         let warnings = [
             (lost, format!("{lost} planned events of {id} are of emissions that have changed since")),
-            (refused, format!("{refused} deliveries of {id} are dropped: too many are pending")),
+            (refused, format!("{refused} deliveries of {id} are dropped: {full}")),
         ];
         warnings.into_iter().filter(|(count, _)| *count > 0).map(|(_, warning)| warning).collect()
     }
@@ -256,7 +259,7 @@ fn refused_by(found: &[Diagnostic]) -> SnapshotProblem {
 }
 
 /// The event of a delivery that is not settled.
-fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, String> {
+fn event(workspace: &Workspace, saved: &SavedDelivery, budget: &Budget) -> Result<EventRecord, String> {
     let target = Url::parse(&saved.url).map_err(|error| format!("delivery {}: url: {error}", saved.id))?;
     let tamper = match &saved.tamper {
         None => None,
@@ -272,7 +275,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, St
         attempts_before: saved.attempts,
         serial: OnceLock::new(),
     };
-    Ok(EventRecord {
+    let event = EventRecord {
         id: saved.event.clone(),
         workspace: Arc::clone(workspace.name()),
         event_type: saved.event_type.clone(),
@@ -287,5 +290,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery) -> Result<EventRecord, St
         damage: saved.damage.as_deref().map(Arc::from),
         origin: Origin::default(),
         warnings: Vec::new(),
-    })
+        charge: None,
+    };
+    event.charged(budget).map_err(|full| full.to_string())
 }

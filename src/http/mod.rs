@@ -35,7 +35,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
-pub(crate) use crate::http::connection::HALF_CLOSED;
 use crate::http::connection::{LINGER, Progress, Socket, TimedStream};
 use crate::http::handler::{Answering, Handler, Sent};
 use crate::http::limits::Limits;

@@ -285,7 +285,7 @@ mod tests {
     use crate::workspace::Registry;
 
     fn api() -> Api {
-        let (journal, limits) = (Arc::new(Journal::new(10, 10_000)), Limits::default());
+        let (journal, limits) = (Arc::new(Journal::new(10, &crate::budget::Budget::default())), Limits::default());
         let registry = Registry::new(Seed::from_number(7), Clock::real(), 10, Arc::clone(&journal));
         let stopping = watch::Sender::new(false).subscribe();
         let (engine, _) =

@@ -53,10 +53,10 @@ impl Entry {
         FIXED
             + match self {
                 Self::Request(request) => request.bytes(),
-                Self::Event(event) => event.body.len() + 256 * (event.deliveries.len() + event.skipped.len()),
                 Self::Attempt(attempt) => attempt.bytes(),
                 Self::Notice(notice) => notice.message.len(),
-                Self::Gone => 0,
+                // An event has a charge of its own, which all of its records share.
+                Self::Event(_) | Self::Gone => 0,
             }
     }
 }

@@ -1,7 +1,7 @@
 //! The journal: a bounded, ordered log of requests, events, delivery attempts and notices. The server and the engine append to
 //! it; the control API and the log output read from it, each reader with its own cursor.
 //!
-//! Bounded by entries and by bytes; evicted entries are counted. The journal does not know its readers.
+//! Bounded by entries and by the budget; evicted entries are counted. The journal does not know its readers.
 //! Reading order: `entry`, `request` (the largest kind of entry), this file, `waiter` (selective notification), `tally`.
 
 mod entry;
@@ -23,31 +23,33 @@ pub use request::{Arrival, KEPT_BODY, Reason, RequestRecord, Scripted, Transcrip
 pub use tally::{LATENCY_BOUNDS, Tally};
 pub use waiter::Interest;
 
+use crate::budget::{Budget, Charge, History};
 use crate::workspace::Workspace;
 use waiter::Waiters;
 
 /// Most entries kept.
 pub const MOST_ENTRIES: usize = 10_000;
-/// Most bytes kept.
-pub const MOST_BYTES: usize = 64 * 1024 * 1024;
+
+/// The newest entries, in this part of the budget, do not give way: they explain why something else is refused.
+const LEAST_SHARE: usize = 16;
 
 /// The log itself.
 #[derive(Debug)]
 pub struct Journal {
     most_entries: usize,
-    most_bytes: usize,
+    budget: Budget,
     log: Mutex<Log>,
     /// How many [`Reader`]s there are; at 0 an append skips the notification.
     readers: AtomicUsize,
     appended: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Log {
     entries: VecDeque<(usize, Entry)>,
     /// The number of the oldest entry kept; entries are numbered from 1 without gaps.
     first: u64,
-    bytes: usize,
+    charge: Charge,
     tally: Tally,
     waiters: Waiters,
 }
@@ -64,16 +66,22 @@ pub struct Fill {
 }
 
 impl Journal {
-    /// A journal of at most this many entries and bytes.
-    pub fn new(most_entries: usize, most_bytes: usize) -> Self {
-        let log = Log { first: 1, ..Log::default() };
+    /// A journal of at most this many entries, within this budget.
+    pub fn new(most_entries: usize, budget: &Budget) -> Self {
+        let (entries, charge) = (VecDeque::new(), Charge::empty(budget));
+        let log = Log { entries, first: 1, charge, tally: Tally::default(), waiters: Waiters::default() };
         Self {
             most_entries: most_entries.max(1),
-            most_bytes,
+            budget: budget.clone(),
             log: Mutex::new(log),
             readers: AtomicUsize::new(0),
             appended: Notify::new(),
         }
+    }
+
+    /// The budget that entries are charged to, and everything else that one emulator keeps.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Appends an entry and returns its number. The oldest entries are evicted when a bound is exceeded. An entry of a
@@ -90,9 +98,10 @@ impl Journal {
     /// Appends an entry of the workspace `owner`. For a request, the workspace in its record is used instead.
     pub fn append_of(&self, owner: Option<&Workspace>, entry: Entry) -> u64 {
         let bytes = entry.bytes();
-        // Evicted entries are dropped after the lock is released. Usually there is at most one, so the vector stays empty.
-        let mut evicted = [None, None];
-        let mut more = Vec::new();
+        // An entry that nothing gives way to is kept until the next one.
+        self.budget.take_anyway(bytes);
+        // Dropped after the lock is released.
+        let evicted;
         let number = {
             let mut log = self.log.lock();
             log.tally.count(&entry);
@@ -104,24 +113,15 @@ impl Journal {
                 _ => owner,
             };
             if owner.is_some_and(Workspace::is_forgotten) {
+                self.budget.give_back(bytes);
                 return 0;
             }
             log.entries.push_back((bytes, entry));
-            log.bytes += bytes;
-            let mut count = 0;
-            while log.entries.len() > 1 && (log.entries.len() > self.most_entries || log.bytes > self.most_bytes) {
-                let Some((bytes, entry)) = log.entries.pop_front() else { break };
-                log.bytes -= bytes;
-                log.first += 1;
-                log.tally.evicted += 1;
-                match evicted.get_mut(count) {
-                    Some(place) => *place = Some(entry),
-                    None => more.push(entry),
-                }
-                count += 1;
-            }
+            log.charge.adopt(bytes);
+            evicted = if log.entries.len() > self.most_entries { log.evict() } else { None };
             log.first + log.entries.len() as u64 - 1
         };
+        drop(evicted);
         if self.readers.load(Ordering::SeqCst) > 0 {
             self.appended.notify_waiters();
         }
@@ -191,7 +191,8 @@ impl Journal {
         let mut log = self.log.lock();
         log.first += log.entries.len() as u64;
         log.entries.clear();
-        log.bytes = 0;
+        let bytes = log.charge.bytes();
+        log.charge.shrink(bytes);
     }
 
     /// Forgets the entries of each workspace for whose name `is_meant` is true.
@@ -201,22 +202,41 @@ impl Journal {
         for (size, entry) in &mut log.entries {
             if entry.workspace().is_some_and(&is_meant) {
                 *entry = Entry::Gone;
+                bytes += *size - entry.bytes();
                 *size = entry.bytes();
             }
-            bytes += *size;
         }
-        log.bytes = bytes;
+        log.charge.shrink(bytes);
     }
 
     /// How full the journal is.
     pub fn fill(&self) -> Fill {
         let log = self.log.lock();
-        Fill { entries: log.entries.len(), bytes: log.bytes, evicted: log.tally.evicted }
+        Fill { entries: log.entries.len(), bytes: log.charge.bytes(), evicted: log.tally.evicted }
     }
 
     /// Counts of everything appended so far.
     pub fn tally(&self) -> Tally {
         self.log.lock().tally.clone()
+    }
+}
+
+impl Log {
+    fn evict(&mut self) -> Option<Entry> {
+        let (bytes, entry) = self.entries.pop_front()?;
+        self.charge.shrink(bytes);
+        self.first += 1;
+        self.tally.evicted += 1;
+        Some(entry)
+    }
+}
+
+impl History for Journal {
+    fn release(&self, is_enough: &dyn Fn() -> bool) {
+        let mut log = self.log.lock();
+        let least = self.budget.most() / LEAST_SHARE;
+        // Entries are dropped one by one: an event's bytes are given back with the last record that shares it.
+        while !is_enough() && log.charge.bytes() > least && log.evict().is_some() {}
     }
 }
 
@@ -288,7 +308,7 @@ mod tests {
 
     #[test]
     fn eviction_keeps_the_bounds_and_the_numbering() {
-        let journal = Journal::new(2, MOST_BYTES);
+        let journal = Journal::new(2, &Budget::default());
         for text in ["a", "b", "c"] {
             journal.append(notice(text));
         }
@@ -298,12 +318,20 @@ mod tests {
         assert_eq!(journal.search(None, 1, |number, _| Some(number)), [3]);
         assert_eq!(journal.search(Some(3), 9, |number, _| Some(number)), [2]);
         assert_eq!(journal.fill().evicted, 1);
-        let small = Journal::new(100, 1100);
+        let budget = Budget::new(1100);
+        let small = Arc::new(Journal::new(100, &budget));
+        let history: Arc<dyn History> = small.clone();
+        budget.give_way(vec![Arc::downgrade(&history)]);
         for _ in 0..5 {
             small.append(notice("x"));
         }
-        assert_eq!(small.fill().entries, 2);
-        let long = Journal::new(1_000, MOST_BYTES);
+        assert_eq!((small.fill().entries, small.fill().evicted), (2, 3));
+        let other = budget.charge(1100).expect("the journal gives way");
+        small.append(notice("x"));
+        small.append(notice("x"));
+        assert_eq!(small.fill().entries, 1, "the newest entry is kept all the same");
+        drop(other);
+        let long = Journal::new(1_000, &Budget::default());
         for _ in 0..1_500 {
             long.append(notice("x"));
         }

@@ -94,7 +94,8 @@ mod tests {
     use hyper::{Method, Uri};
 
     use super::*;
-    use crate::journal::{Arrival, Journal, MOST_BYTES, Reason, RequestRecord, Transcript, Wire, Written};
+    use crate::budget::Budget;
+    use crate::journal::{Arrival, Journal, Reason, RequestRecord, Transcript, Wire, Written};
 
     fn request(target: &'static str, operation: Option<Operation>, status: u16) -> Entry {
         let (none, uri) = (HeaderMap::new(), Uri::from_static(target));
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn waiters_are_notified_of_what_may_match() {
-        let journal = Arc::new(Journal::new(100, MOST_BYTES));
+        let journal = Arc::new(Journal::new(100, &Budget::default()));
         let check = |interest: Interest, entry: Entry, notified: bool| {
             let waiter = journal.waiter(interest);
             journal.append(entry);

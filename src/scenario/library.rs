@@ -11,9 +11,10 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::effective_config::EffectiveConfig;
-use super::parse::{MOST_WEIGHT, parse_scenario};
+use super::parse::parse_scenario;
 use super::setting_patch::SettingPatches;
 use super::{Scenario, ScenarioOrigin, built_in, built_in_names};
+use crate::budget::Budget;
 use crate::clock::Instant;
 use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
@@ -23,9 +24,6 @@ use crate::profile::Layered;
 pub(crate) const MOST_KEYS: usize = 10_000;
 /// Most scenarios that may be active at a time.
 pub(crate) const MOST_ACTIVE: usize = 32;
-/// Most scenarios that are given as text, and most bytes of their texts.
-pub(crate) const MOST_INLINE: usize = 1_000;
-pub(crate) const MOST_INLINE_TEXT: usize = 16 * 1024 * 1024;
 /// Most combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
 pub(crate) const MOST_NAMED: usize = 64;
 pub(crate) const MOST_NAMED_TEXT: usize = 2 * 1024 * 1024;
@@ -88,19 +86,16 @@ impl LibraryContent {
         self.inline.get(name).or_else(|| self.files.get(name)).cloned().or_else(|| built_in(name))
     }
 
-    /// Adds a scenario given as text, or replaces it, within what all of them may take.
-    pub(super) fn put_inline(&mut self, scenario: Scenario) -> Result<(), Vec<Diagnostic>> {
-        let name = Arc::clone(&scenario.name);
-        self.inline.insert(Arc::clone(&name), Arc::new(scenario));
-        let sum = |of: fn(&Scenario) -> usize| self.inline.values().map(|scenario| of(scenario)).sum::<usize>();
-        let sums = [
-            (self.inline.len(), MOST_INLINE, "in number"),
-            (sum(|scenario| scenario.text.len()), MOST_INLINE_TEXT, "bytes of text"),
-            (sum(|scenario| scenario.weight), MOST_WEIGHT, "bytes once read"),
-        ];
-        let Some((sum, most, what)) = sums.into_iter().find(|(sum, most, _)| sum > most) else { return Ok(()) };
-        let message = format!("with `{name}` the scenarios given as text would be {sum} {what}; the most is {most}");
-        Err(vec![Diagnostic::of_file("scenario/too-many", message, "remove some, or keep them as files in a folder")])
+    /// Adds a scenario given as text, or replaces it.
+    pub(super) fn put_inline(&mut self, mut scenario: Scenario, budget: &Budget) -> Result<(), Vec<Diagnostic>> {
+        let charge = budget.charge(scenario.weight).map_err(|full| {
+            let message = format!("`{}` takes {} bytes once read, and {full}", scenario.name, scenario.weight);
+            let hint = "remove some scenarios, or keep them as files in a folder";
+            vec![Diagnostic::of_file("scenario/too-many", message, hint)]
+        })?;
+        scenario.charge = Some(Arc::new(charge));
+        self.inline.insert(Arc::clone(&scenario.name), Arc::new(scenario));
+        Ok(())
     }
 
     /// Begins a new activation of these scenarios: for one key, or for every key without a list of its own.
@@ -357,6 +352,7 @@ impl Generation {
 /// All scenarios of one emulator.
 #[derive(Debug)]
 pub struct Library {
+    pub(super) budget: Budget,
     current: ArcSwap<Generation>,
     /// The profile that the emulator was started with.
     pub(super) unpatched: Layered,
@@ -375,6 +371,7 @@ impl Library {
     pub fn new(base: Layered) -> Self {
         let first = Generation::build(1, base.clone(), Instant::default(), LibraryContent::default());
         Self {
+            budget: Budget::default(),
             current: ArcSwap::from_pointee(first.expect("a valid profile with nothing on top is valid")),
             unpatched: base,
             changing: Mutex::default(),
@@ -382,6 +379,12 @@ impl Library {
             retired: Mutex::default(),
             start: ArcSwap::default(),
         }
+    }
+
+    /// Charges scenarios given as text to this budget.
+    #[must_use]
+    pub fn within(self, budget: &Budget) -> Self {
+        Self { budget: budget.clone(), ..self }
     }
 
     /// The present generation. Take it once for a request, so that one request sees one state.
@@ -400,7 +403,7 @@ impl Library {
         let (scenario, found) = parse_scenario(name, text, ScenarioOrigin::Inline, &self.load().base);
         let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
         let Some(scenario) = scenario else { return Err(found) };
-        let number = self.change_while(&changing, now, |content, _| content.put_inline(scenario))?;
+        let number = self.change_while(&changing, now, |content, _| content.put_inline(scenario, &self.budget))?;
         Ok((number, found))
     }
 

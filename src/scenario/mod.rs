@@ -49,21 +49,7 @@ pub use schema::{language_markdown, schema};
 pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
 pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
-/// Limits, for the page `docs/limits.md`.
-pub(crate) mod limits {
-    pub(crate) use super::library::{
-        MOST_ACTIVE as ACTIVE, MOST_INLINE as INLINE, MOST_INLINE_TEXT as INLINE_BYTES, MOST_KEYS as SCENARIO_KEYS,
-        MOST_NAMED as NAMED, MOST_NAMED_TEXT as NAMED_BYTES, MOST_RETIRED as RETIRED,
-        MOST_RETIRED_BYTES as RETIRED_BYTES,
-    };
-    pub(crate) use super::parse::MOST_WEIGHT as WEIGHT;
-    pub(crate) use super::setting_patch::{
-        MOST_BYTES as SETTING_BYTES, MOST_BYTES_IN_ALL as SETTING_BYTES_IN_ALL, MOST_ENTRIES as SETTING_ENTRIES,
-        MOST_KEYS as SETTING_KEYS,
-    };
-    pub(crate) use super::watch::{MOST_BYTES as FOLDER_BYTES, MOST_FILES as FOLDER_FILES};
-}
-
+use crate::budget::Charge;
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
@@ -83,6 +69,8 @@ pub struct Scenario {
     pub emits: Vec<Arc<Emit>>,
     /// About how many bytes of memory it takes, text included; an estimate on the high side.
     pub weight: usize,
+    /// Held for as long as it is kept, if it was given over the control API.
+    charge: Option<Arc<Charge>>,
     /// The rules as requests look them up; made when the scenario first answers.
     index: OnceLock<Arc<RuleIndex>>,
 }

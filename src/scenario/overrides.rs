@@ -92,7 +92,7 @@ impl Library {
                     let (scenario, found) = parse_scenario(name, text, ScenarioOrigin::Inline, &base);
                     let scenario = scenario
                         .ok_or_else(|| found.into_iter().map(|problem| problem.in_file(name)).collect::<Vec<_>>())?;
-                    content.put_inline(scenario)?;
+                    content.put_inline(scenario, &self.budget)?;
                 }
                 content.keys.clear();
                 content.patches.keys.clear();

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
 
+use crate::budget::{Budget, Charge, Full};
 use crate::clock::Instant;
 use crate::contract::signature::Tamper;
 
@@ -109,7 +110,24 @@ pub struct EventRecord {
     pub origin: Origin,
     /// Parts of its data that a template could not produce; a few short texts.
     pub warnings: Vec<String>,
+    /// Held for as long as any record shares the event: it is charged once, whatever the number of its deliveries.
+    pub charge: Option<Arc<Charge>>,
 }
+
+impl EventRecord {
+    /// Charges the event to a budget.
+    pub fn charged(mut self, budget: &Budget) -> Result<Self, Full> {
+        const FIXED: usize = 512;
+        let damage = self.damage.as_ref().map_or(0, |damage| damage.len());
+        let targets = DELIVERY * self.deliveries.len() + SKIPPED * self.skipped.len();
+        self.charge = Some(Arc::new(budget.charge(FIXED + self.body.len() + damage + targets)?));
+        Ok(self)
+    }
+}
+
+/// Bytes of a planned delivery, and of a skipped subscription.
+const DELIVERY: usize = 320;
+const SKIPPED: usize = 64;
 
 /// One event on its way to one subscription.
 #[derive(Clone, Debug)]

@@ -9,6 +9,7 @@ use rand::SeedableRng as _;
 use serde_json::{Map, Value};
 
 use super::{EventRecord, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription, State};
+use crate::budget::Full;
 use crate::clock::Now;
 use crate::contract::ids::IdKind;
 use crate::contract::nearest;
@@ -42,9 +43,9 @@ pub enum FireProblem {
     /// The data's template cannot be rendered.
     #[error("{0}")]
     Template(String),
-    /// Too many deliveries are pending.
-    #[error("{0}")]
-    Full(String),
+    /// The budget is used up.
+    #[error(transparent)]
+    Full(#[from] Full),
 }
 
 impl State {
@@ -112,7 +113,7 @@ impl State {
                 Arc::new(PlannedDelivery { id, subscription, url, target, attempts_before: 0, serial: OnceLock::new() })
             })
             .collect();
-        Ok(EventRecord {
+        let event = EventRecord {
             id: envelope.id,
             workspace: Arc::clone(workspace),
             event_type: envelope.event_type,
@@ -127,7 +128,9 @@ impl State {
             damage,
             origin: request.origin,
             warnings: gaps.iter().map(|gap| gap.text("the event's data", "and an event has no request")).collect(),
-        })
+            charge: None,
+        };
+        event.charged(self.budget()).map_err(FireProblem::Full)
     }
 
     /// The random delay of an event's first attempts. A number is drawn only if the profile sets a delay, so that the setting's

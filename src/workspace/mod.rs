@@ -1,7 +1,7 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
-//! Reading order: this file, `room` (limits over all keys), `subscriptions` and `subscribe`, `events` and `fire`, `damage`,
+//! Reading order: this file, `subscriptions` and `subscribe`, `events` and `fire`, `damage`,
 //! `queue` (deliveries that wait), `schedule` (when to retry), `attempt`, `workflows` and `preview`, `timeline`, `registry`,
 //! `tokens`, `saved` (snapshots).
 
@@ -12,7 +12,6 @@ mod fire;
 mod preview;
 mod queue;
 mod registry;
-mod room;
 mod saved;
 mod schedule;
 mod subscribe;
@@ -34,14 +33,13 @@ pub use fire::FireProblem;
 pub use preview::Listed;
 pub use queue::{Job, Next, Queue};
 pub use registry::{MOST_WORKSPACES, Registry};
-pub use room::{Bounds, MOST_PLANNED, SUBSCRIPTIONS, WORKFLOWS};
 pub use subscribe::Subscribed;
-pub use subscriptions::{MOST_SUBSCRIPTIONS, Secret, SubscriptionRecord};
+pub use subscriptions::{Secret, SubscriptionRecord};
 pub use timeline::{PlannedEvent, Timeline};
-pub use tokens::{Alias, MOST_TOKENS, Tokens};
-pub use workflows::MOST_WORKFLOWS;
+pub use tokens::{Alias, Tokens};
 
 use crate::agenda::{Agenda, Slot};
+use crate::budget::Budget;
 use crate::clock::{Clock, Instant, Now, Random, Seed};
 use crate::contract::ids::{IdKind, make_id};
 use crate::contract::quota::CountRule;
@@ -49,7 +47,6 @@ use crate::profile::Profile;
 use crate::rate_limit::{Quota, Verdict};
 use crate::rule_counters::RuleCounters;
 use crate::scenario::Emit;
-use room::Rooms;
 use subscriptions::Subscriptions;
 use workflows::Workflows;
 
@@ -95,7 +92,7 @@ pub struct State {
 }
 
 impl Workspace {
-    fn new(name: Arc<str>, seed: &Seed, clock: Clock, rooms: &Rooms) -> Self {
+    fn new(name: Arc<str>, seed: &Seed, clock: Clock, budget: &Budget) -> Self {
         use sha2::{Digest, Sha256};
         // The id names the workspace without exposing the key. As a hash of the key it is stable.
         let digest = Sha256::digest(name.as_bytes());
@@ -110,9 +107,9 @@ impl Workspace {
             held_back: false,
             quota: Quota::default(),
             group_quotas: BTreeMap::new(),
-            subscriptions: Subscriptions::within(&rooms.subscriptions),
-            workflows: Workflows::within(&rooms.workflows),
-            timeline: Timeline::new(&agenda, &rooms.planned),
+            subscriptions: Subscriptions::within(budget),
+            workflows: Workflows::within(budget),
+            timeline: Timeline::new(&agenda, budget),
             counters: RuleCounters::default(),
             met: 0,
             met_at: Instant::default(),
@@ -225,6 +222,10 @@ impl Workspace {
 }
 
 impl State {
+    fn budget(&self) -> &Budget {
+        self.subscriptions.charge.budget()
+    }
+
     /// A fresh id of `kind`.
     pub fn make_id(&mut self, kind: IdKind, profile: &Profile, now: Now) -> String {
         let (serial, random) = match kind {

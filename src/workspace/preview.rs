@@ -5,8 +5,9 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
-use super::workflows::{MOST_USERS, MOST_WORKFLOWS, WORKFLOW, WorkflowRecord, user_bytes, user_id};
+use super::workflows::{WORKFLOW, WorkflowRecord, user_bytes, user_id};
 use super::{FireRequest, Origin, State};
+use crate::budget::Full;
 use crate::clock::{Instant, Now};
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
@@ -34,11 +35,8 @@ impl State {
     pub fn place_workflow(&mut self, placed: GivenWorkflow, profile: &Profile, now: Now) -> Result<Workflow, Error> {
         let known = placed.id.as_ref().and_then(|id| self.workflows.serial_by_id.get(id).copied());
         if known.is_none() {
-            let full = |reason| Error::validation(vec![FieldProblem::new("body", reason)]);
-            if self.workflows.by_serial.len() >= MOST_WORKFLOWS {
-                return Err(full(format!("the emulator holds at most {MOST_WORKFLOWS} workflows for one key")));
-            }
-            self.workflows.share.take(WORKFLOW).map_err(full)?;
+            let full = |full: Full| Error::validation(vec![FieldProblem::new("body", full.to_string())]);
+            self.workflows.charge.grow(WORKFLOW).map_err(full)?;
         }
         let id = placed.id.unwrap_or_else(|| self.make_id(IdKind::Workflow, profile, now));
         let run_time = profile.preview.run_time.get();
@@ -157,7 +155,7 @@ impl State {
         Some(record)
     }
 
-    /// Adds a user or replaces the one with the same id. Beyond the limit it does nothing.
+    /// Adds a user or replaces the one with the same id. Does nothing if the budget is used up.
     pub fn place_user(&mut self, mut user: Map<String, Value>, profile: &Profile, now: Now) {
         let id = match user.get("id") {
             Some(Value::String(id)) => id.clone(),
@@ -170,10 +168,9 @@ impl State {
         };
         let users = &mut self.workflows;
         let serial = match users.user_by_id.get(&id) {
-            // The user that is replaced already has its room.
+            // The user that is replaced was charged already.
             Some(serial) => *serial,
-            None if users.users.len() >= MOST_USERS => return,
-            None if users.share.take(user_bytes(&user)).is_err() => return,
+            None if users.charge.grow(user_bytes(&user)).is_err() => return,
             None => users.users.len() as u64 + 1,
         };
         users.user_by_id.insert(id, serial);

@@ -37,6 +37,7 @@ fn event(number: u64, due: Instant, subscriptions: &[usize]) -> Arc<EventRecord>
         damage: None,
         origin: crate::workspace::Origin::default(),
         warnings: Vec::new(),
+        charge: None,
     })
 }
 

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use parking_lot::RwLock;
 
-use super::room::Rooms;
 use super::{Tokens, Workspace};
 use crate::clock::{Clock, Now, Random, Seed};
 use crate::journal::Journal;
@@ -33,15 +32,14 @@ pub struct Registry {
     anonymous: ArcSwap<Workspace>,
     workspaces: RwLock<HashMap<Arc<str>, Arc<Workspace>>>,
     tokens: Tokens,
-    rooms: Rooms,
     evicted: AtomicU64,
 }
 
 impl Registry {
     /// A registry of at most `most` workspaces; it records evictions in the journal.
     pub fn new(seed: Seed, clock: Clock, most: usize, journal: Arc<Journal>) -> Self {
-        let rooms = Rooms::default();
-        let anonymous = ArcSwap::from_pointee(Workspace::new(Arc::from(ANONYMOUS), &seed, clock.clone(), &rooms));
+        let anonymous =
+            ArcSwap::from_pointee(Workspace::new(Arc::from(ANONYMOUS), &seed, clock.clone(), journal.budget()));
         Self {
             seed: RwLock::new(seed),
             clock,
@@ -50,7 +48,6 @@ impl Registry {
             anonymous,
             workspaces: RwLock::default(),
             tokens: Tokens::default(),
-            rooms,
             evicted: AtomicU64::new(0),
         }
     }
@@ -128,13 +125,8 @@ impl Registry {
         }
     }
 
-    /// The room that all workspaces share.
-    pub(super) fn rooms(&self) -> &Rooms {
-        &self.rooms
-    }
-
     pub(super) fn fresh(&self, name: Arc<str>) -> Workspace {
-        Workspace::new(name, &self.seed(), self.clock.follower(), &self.rooms)
+        Workspace::new(name, &self.seed(), self.clock.follower(), self.journal.budget())
     }
 
     /// Inserts a workspace, for which others may be evicted. An existing one of its name is forgotten and returned.
@@ -166,7 +158,7 @@ impl Registry {
         for workspace in &forgotten {
             workspace.forget();
         }
-        let anonymous = Workspace::new(Arc::from(ANONYMOUS), &self.seed(), self.clock.clone(), &self.rooms);
+        let anonymous = Workspace::new(Arc::from(ANONYMOUS), &self.seed(), self.clock.clone(), self.journal.budget());
         self.anonymous.swap(Arc::new(anonymous)).forget();
         forgotten
     }
@@ -201,7 +193,7 @@ mod tests {
     use super::*;
 
     fn registry(most: usize) -> Registry {
-        let journal = Arc::new(Journal::new(10, 10_000));
+        let journal = Arc::new(Journal::new(10, &crate::budget::Budget::default()));
         Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), most, journal)
     }
 

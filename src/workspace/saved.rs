@@ -8,7 +8,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 
-use super::room::Rooms;
 use super::subscriptions::Subscriptions;
 use super::workflows::Workflows;
 use super::{Registry, State, Workspace};
@@ -55,7 +54,7 @@ impl Registry {
     pub fn restored(&self, saved: &SavedWorkspace, elapsed: Duration) -> Result<Arc<Workspace>, String> {
         let workspace = self.fresh(Arc::from(saved.key.as_str()));
         workspace.clock.restore(&saved.clock, elapsed);
-        workspace.lock().restore(saved, self.rooms())?;
+        workspace.lock().restore(saved)?;
         Ok(Arc::new(workspace))
     }
 }
@@ -68,14 +67,15 @@ impl Registry {
 }
 
 impl State {
-    fn restore(&mut self, saved: &SavedWorkspace, rooms: &Rooms) -> Result<(), String> {
+    fn restore(&mut self, saved: &SavedWorkspace) -> Result<(), String> {
         self.restore_sources(&saved.sources)?;
         let (own, others) = saved.quotas.iter().partition::<Vec<_>, _>(|(key, _)| **key == saved.key);
         self.quota = own.first().map(|(_, quota)| Quota::restore(quota)).unwrap_or_default();
         let quota = |(key, quota): (&String, _)| (Arc::from(key.as_str()), Quota::restore(quota));
         self.group_quotas = others.into_iter().map(quota).collect();
-        self.subscriptions = Subscriptions::restore(&saved.subscriptions, &rooms.subscriptions)?;
-        self.workflows = Workflows::restore(&saved.workflows, &saved.users, &rooms.workflows)?;
+        let budget = self.budget().clone();
+        self.subscriptions = Subscriptions::restore(&saved.subscriptions, &budget)?;
+        self.workflows = Workflows::restore(&saved.workflows, &saved.users, &budget)?;
         self.counters.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);
         Ok(())
     }

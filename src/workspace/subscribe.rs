@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::State;
-use super::subscriptions::{MOST_SUBSCRIPTIONS, Secret, SubscriptionRecord};
+use super::subscriptions::{Secret, SubscriptionRecord};
+use crate::budget::Full;
 use crate::clock::Now;
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
@@ -57,10 +58,6 @@ impl State {
                 created: false,
             });
         }
-        if self.subscriptions.by_serial.len() >= MOST_SUBSCRIPTIONS {
-            let reason = format!("the emulator holds at most {MOST_SUBSCRIPTIONS} subscriptions for one key");
-            return Err(no_room(reason));
-        }
         let id = self.make_id(IdKind::Subscription, profile, now);
         let (secret, shown) = if let Some(secret) = supplied {
             (secret, echo)
@@ -80,9 +77,8 @@ impl State {
             secret,
             previous: None,
         };
-        self.subscriptions.share.take(record.bytes()).map_err(no_room)?;
         let body = body(&record, shown.as_ref(), profile);
-        self.subscriptions.insert(record);
+        self.subscriptions.insert(record).map_err(no_room)?;
         Ok(Subscribed { body, id, created: true })
     }
 
@@ -147,9 +143,8 @@ impl State {
     }
 }
 
-/// The 422 for a subscription that does not fit.
-fn no_room(reason: String) -> Error {
-    Error::validation(vec![FieldProblem::new("url", reason)])
+fn no_room(full: Full) -> Error {
+    Error::validation(vec![FieldProblem::new("url", full.to_string())])
 }
 
 /// The Subscription resource, with the secret under the name that the profile gives it.

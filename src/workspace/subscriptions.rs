@@ -11,14 +11,11 @@ use jiff::Timestamp;
 use rand::Rng;
 use url::Url;
 
-use super::room::{Room, Share};
+use crate::budget::{Budget, Charge, Full};
 use crate::clock::{Instant, Now};
 use crate::contract::signature::{KeyReading, Scheme, SchemeName, SecretProblem, SigningKey};
 use crate::contract::types::SubscriptionStatus;
 use crate::snapshot::SavedSubscription;
-
-/// Most subscriptions one workspace holds.
-pub const MOST_SUBSCRIPTIONS: usize = 10_000;
 
 /// A signing secret; its text never appears in debug output. Clones share the key that was read from it.
 #[derive(Clone)]
@@ -99,14 +96,13 @@ pub(crate) struct Subscriptions {
     pub(super) serial_by_id: HashMap<String, u64>,
     pub(super) serial_by_url: HashMap<Arc<str>, u64>,
     made: u64,
-    pub(super) share: Share,
+    pub(super) charge: Charge,
 }
 
 impl Subscriptions {
-    /// An empty list that takes its share of `room`.
-    pub(super) fn within(room: &Room) -> Self {
+    pub(super) fn within(budget: &Budget) -> Self {
         let (by_serial, serial_by_id, serial_by_url) = (BTreeMap::new(), HashMap::new(), HashMap::new());
-        Self { by_serial, serial_by_id, serial_by_url, made: 0, share: room.share() }
+        Self { by_serial, serial_by_id, serial_by_url, made: 0, charge: Charge::empty(budget) }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SubscriptionRecord> {
@@ -121,24 +117,22 @@ impl Subscriptions {
         self.by_serial.get_mut(self.serial_by_id.get(id)?)
     }
 
-    /// Adds a subscription for which room has been taken already.
-    pub(super) fn insert(&mut self, record: SubscriptionRecord) {
+    pub(super) fn insert(&mut self, record: SubscriptionRecord) -> Result<(), Full> {
+        self.charge.grow(record.bytes())?;
         self.made += 1;
         self.serial_by_id.insert(record.id.clone(), self.made);
         self.serial_by_url.insert(Arc::clone(&record.target_text), self.made);
         self.by_serial.insert(self.made, record);
+        Ok(())
     }
 
     /// Changes a subscription. If the result does not fit, it stays unchanged and the error gives the reason.
-    pub(super) fn change(&mut self, serial: u64, change: impl FnOnce(&mut SubscriptionRecord)) -> Result<(), String> {
+    pub(super) fn change(&mut self, serial: u64, change: impl FnOnce(&mut SubscriptionRecord)) -> Result<(), Full> {
         let Some(record) = self.by_serial.get_mut(&serial) else { return Ok(()) };
         let mut changed = record.clone();
         change(&mut changed);
-        self.share.give_back(record.bytes());
-        if let Err(reason) = self.share.take(changed.bytes()) {
-            self.share.take_anyway(record.bytes());
-            return Err(reason);
-        }
+        self.charge.grow(changed.bytes())?;
+        self.charge.shrink(record.bytes());
         if record.target_text != changed.target_text {
             self.serial_by_url.retain(|_, known| *known != serial);
             self.serial_by_url.insert(Arc::clone(&changed.target_text), serial);
@@ -164,11 +158,8 @@ impl Subscriptions {
     }
 
     /// The subscriptions of a snapshot. The error names the one that cannot be restored.
-    pub(crate) fn restore(saved: &[SavedSubscription], room: &Room) -> Result<Self, String> {
-        let mut subscriptions = Self::within(room);
-        if saved.len() > MOST_SUBSCRIPTIONS {
-            return Err(format!("{} subscriptions are more than the {MOST_SUBSCRIPTIONS} of one key", saved.len()));
-        }
+    pub(crate) fn restore(saved: &[SavedSubscription], budget: &Budget) -> Result<Self, String> {
+        let mut subscriptions = Self::within(budget);
         for saved in saved {
             let id = &saved.id;
             let target = Url::parse(&saved.target).map_err(|error| format!("subscription {id}: target: {error}"))?;
@@ -190,8 +181,7 @@ impl Subscriptions {
                     .as_ref()
                     .map(|(secret, until)| (Secret::new(secret.as_str()), Instant::from_nanos(*until))),
             };
-            subscriptions.share.take(record.bytes())?;
-            subscriptions.insert(record);
+            subscriptions.insert(record).map_err(|full| full.to_string())?;
         }
         Ok(subscriptions)
     }
@@ -200,7 +190,7 @@ impl Subscriptions {
         let serial = self.serial_by_id.remove(id)?;
         self.serial_by_url.retain(|_, known| *known != serial);
         let record = self.by_serial.remove(&serial)?;
-        self.share.give_back(record.bytes());
+        self.charge.shrink(record.bytes());
         Some(record)
     }
 }

@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::room::{Room, Share};
 use crate::agenda::{Agenda, Slot};
+use crate::budget::{Budget, Charge};
 use crate::clock::{Instant, Random};
 use crate::scenario::Emit;
+
+/// Bytes that a planned event takes.
+const PLANNED: usize = 256;
 
 /// One event to be fired.
 #[derive(Clone, Debug)]
@@ -30,7 +33,7 @@ pub struct PlannedEvent {
 pub struct Timeline {
     planned: BTreeMap<(Instant, u64), PlannedEvent>,
     serial: u64,
-    room: Share,
+    charge: Charge,
     slot: Slot,
     changed: Arc<Notify>,
     /// Whether a task runs that fires planned events. There is none while nothing is planned.
@@ -40,11 +43,11 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    pub(super) fn new(agenda: &Agenda, room: &Room) -> Self {
+    pub(super) fn new(agenda: &Agenda, budget: &Budget) -> Self {
         Self {
             planned: BTreeMap::new(),
             serial: 0,
-            room: room.share(),
+            charge: Charge::empty(budget),
             slot: agenda.slot(),
             changed: Arc::default(),
             has_task: false,
@@ -91,9 +94,9 @@ impl Timeline {
         while self.take_due(Instant::from_nanos(u64::MAX)).is_some() {}
     }
 
-    /// Adds one event after those at the same instant. Returns false if the workspaces together have too many.
+    /// Adds one event after those at the same instant. Returns false if the budget is used up.
     pub fn add(&mut self, planned: PlannedEvent) -> bool {
-        let is_added = self.room.take(0).is_ok();
+        let is_added = self.charge.grow(PLANNED).is_ok();
         if is_added {
             self.serial += 1;
             self.planned.insert((planned.at, self.serial), planned);
@@ -104,7 +107,7 @@ impl Timeline {
     /// Removes and returns the next event that happens by `now`.
     pub fn take_due(&mut self, now: Instant) -> Option<PlannedEvent> {
         let entry = self.planned.first_entry().filter(|entry| entry.key().0 <= now)?;
-        self.room.give_back(0);
+        self.charge.shrink(PLANNED);
         Some(entry.remove())
     }
 
@@ -130,7 +133,7 @@ impl Timeline {
 
     /// Plans the events of one trigger, which happened at `at`. If they are shuffled, they happen in order and are sent in
     /// another order after the last has happened, so that none is sent before it happens. Returns how many were dropped because
-    /// too many are planned.
+    /// the budget is used up.
     pub fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Instant, random: &mut Random) -> usize {
         let outgoing: Vec<Duration> = emit.plan(random);
         let mut happening = outgoing.clone();

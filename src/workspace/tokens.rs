@@ -13,7 +13,7 @@ use rand::Rng;
 use crate::clock::Instant;
 
 /// Most tokens kept; the oldest are evicted first.
-pub const MOST_TOKENS: usize = 10_000;
+const MOST_TOKENS: usize = 10_000;
 
 /// Every access token of one emulator.
 #[derive(Debug, Default)]

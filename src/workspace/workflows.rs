@@ -7,17 +7,12 @@ use jiff::Timestamp;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
-use super::room::{Room, Share};
+use crate::budget::{Budget, Charge};
 use crate::clock::{Instant, Now};
 use crate::contract::preview::{Workflow, WorkflowStatus};
 use crate::contract::timestamp::timestamp_of;
 use crate::profile::Profile;
 use crate::snapshot::SavedWorkflow;
-
-/// Most workflows of one workspace.
-pub const MOST_WORKFLOWS: usize = 10_000;
-/// Most users of one workspace.
-pub(super) const MOST_USERS: usize = 10_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct WorkflowRecord {
@@ -63,7 +58,7 @@ pub(crate) struct Workflows {
     pub(super) due: BTreeSet<(Instant, u64)>,
     pub(super) users: BTreeMap<u64, Map<String, Value>>,
     pub(super) user_by_id: HashMap<String, u64>,
-    pub(super) share: Share,
+    pub(super) charge: Charge,
 }
 
 /// Bytes that a workflow takes in memory, with its name and reference.
@@ -75,8 +70,7 @@ pub(super) fn user_bytes(user: &Map<String, Value>) -> usize {
 }
 
 impl Workflows {
-    /// An empty list that takes its share of `room`.
-    pub(super) fn within(room: &Room) -> Self {
+    pub(super) fn within(budget: &Budget) -> Self {
         Self {
             by_serial: BTreeMap::new(),
             serial_by_id: HashMap::new(),
@@ -84,7 +78,7 @@ impl Workflows {
             due: BTreeSet::new(),
             users: BTreeMap::new(),
             user_by_id: HashMap::new(),
-            share: room.share(),
+            charge: Charge::empty(budget),
         }
     }
 
@@ -110,11 +104,8 @@ impl Workflows {
     }
 
     /// The workflows and users of a snapshot. The error names the one that cannot be restored.
-    pub(crate) fn restore(saved: &[SavedWorkflow], users: &[Box<RawValue>], room: &Room) -> Result<Self, String> {
-        let mut workflows = Self::within(room);
-        if saved.len() > MOST_WORKFLOWS || users.len() > MOST_USERS {
-            return Err(format!("there are more than the {MOST_WORKFLOWS} workflows or {MOST_USERS} users of one key"));
-        }
+    pub(crate) fn restore(saved: &[SavedWorkflow], users: &[Box<RawValue>], budget: &Budget) -> Result<Self, String> {
+        let mut workflows = Self::within(budget);
         for saved in saved {
             let status = WorkflowStatus::from_name(&saved.status);
             let status = status.ok_or_else(|| format!("workflow {}: no status `{}`", saved.id, saved.status))?;
@@ -136,13 +127,13 @@ impl Workflows {
                 updated_at: saved.updated_at,
                 completes,
             };
-            workflows.share.take(WORKFLOW)?;
+            workflows.charge.grow(WORKFLOW).map_err(|full| full.to_string())?;
             workflows.by_serial.insert(serial, record);
         }
         for (serial, user) in (1..).zip(users) {
             let user: Map<String, Value> =
                 serde_json::from_str(user.get()).map_err(|error| format!("users[{}]: {error}", serial - 1))?;
-            workflows.share.take(user_bytes(&user))?;
+            workflows.charge.grow(user_bytes(&user)).map_err(|full| full.to_string())?;
             workflows.user_by_id.insert(user_id(&user), serial);
             workflows.users.insert(serial, user);
         }

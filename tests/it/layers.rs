@@ -16,6 +16,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("template", 1),
     ("rule_counters", 1),
     ("snapshot", 1),
+    ("budget", 1),
     ("memory", 1),
     ("process", 1),
     ("redact", 1),

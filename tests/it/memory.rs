@@ -1,4 +1,4 @@
-//! What a client or a user's files can make grow is bounded in bytes: the process stays below 256 MiB at its peak.
+//! Everything that is kept shares one budget: the process stays within it and 128 MiB.
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use crate::support::PATIENCE;
 use crate::wire::process::Served;
 
-/// Most bytes that the process may have used at any moment.
-const MOST: usize = 256 * 1024 * 1024;
+const MIB: usize = 1024 * 1024;
 
 /// A call of the control API: status and body.
 fn call(served: &Served, method: &str, path: &str, content_type: &str, body: &[u8]) -> (u16, String) {
@@ -26,9 +25,9 @@ fn call(served: &Served, method: &str, path: &str, content_type: &str, body: &[u
     (head[9..12].parse().expect("a status"), body.to_owned())
 }
 
-fn assert_small(served: &Served, what: &str) {
+fn assert_within(served: &Served, budget: usize, what: &str) {
     let peak = served.peak();
-    assert!(peak <= MOST, "{what}: {peak} bytes");
+    assert!(peak <= budget + 128 * MIB, "{what}: {peak} bytes");
 }
 
 /// A snapshot of `keys` keys, each with a setting of its own if `own_settings`.
@@ -61,7 +60,7 @@ fn a_snapshot_is_loaded_within_the_bounds_of_the_calls() {
     let served = Served::start(&["--max-workspaces", "100"]);
     let (status, answer) = load(&served, &snapshot_of(&served, 10_000, true));
     assert!(status == 422 && answer.contains("settings of their own"), "{status} {answer}");
-    assert_small(&served, "10,000 keys with settings of their own");
+    assert_within(&served, 256 * MIB, "10,000 keys with settings of their own");
 
     let own = snapshot_of(&served, 500, true);
     assert_eq!(load(&served, &own).0, 200);
@@ -78,51 +77,68 @@ fn a_snapshot_is_loaded_within_the_bounds_of_the_calls() {
     // Keys without settings of their own share one configuration.
     let shared = Served::start(&[]);
     assert_eq!(load(&shared, &snapshot_of(&shared, 10_000, false)).0, 200);
-    assert_small(&shared, "10,000 keys");
+    assert_within(&shared, 0, "10,000 keys");
     shared.serves();
 }
 
-/// Small rules, conditions and patterns take a hundred times as much as their text.
+/// The journal gives way first; then whatever would keep more is refused, and names the setting.
 #[test]
-fn scenarios_given_as_text_take_bounded_memory() {
-    let toml = "application/toml";
-    let large = 250 * 1024;
-    let rules = "[[rule]]\nreply.status=422\n".repeat(large / 27);
-    let literals =
-        format!("[[rule]]\nwhen={{header={{x={{one_of=[{}]}}}}}}\nreply.status=422\n", "0,".repeat(large / 2 - 50));
-    let patterns: Vec<String> = (0..16)
-        .map(|n| format!("[[rule]]\nwhen={{header={{x={{matches='{n}[a-z]{{3000}}'}}}}}}\nreply.status=422\n"))
-        .collect();
-    let text = format!("[[rule]]\nreply={{status=200,body=\"{}\"}}\n", "a".repeat(large));
-    for (what, scenario, said) in [
-        ("rules", rules.as_str(), "bytes once read"),
-        ("literals", &literals, "bytes once read"),
-        ("patterns", &patterns.concat(), "bytes once read"),
-        ("text", &text, "bytes of text"),
-    ] {
-        let served = Served::start(&[]);
-        let refused = (0..100).find_map(|number| {
-            let (status, answer) = call(&served, "PUT", &format!("scenarios/s{number}"), toml, scenario.as_bytes());
-            (status != 200).then_some((status, answer))
-        });
-        let (status, answer) = refused.unwrap_or_else(|| panic!("{what}: 100 are taken"));
-        assert!(status == 422 && answer.contains("scenario/too-many") && answer.contains(said), "{what}: {answer}");
-        assert_small(&served, what);
-        // What is there can be replaced, and room be made.
-        assert_eq!(call(&served, "PUT", "scenarios/s0", toml, b"[[rule]]\nreply.status=422\n").0, 200, "{what}");
-        assert_eq!(call(&served, "DELETE", "scenarios/s0", "application/json", b"").0, 200, "{what}");
-    }
+fn what_is_kept_shares_one_budget() {
+    let budget = 32 * MIB;
+    let served = Served::start(&["--max-memory-bytes", &budget.to_string(), "--set", "rate_limit.enabled=false"]);
+    let metric = |name: &str| -> usize {
+        let (_, page) = call(&served, "GET", "metrics", "application/json", b"");
+        let line = page.lines().find_map(|line| line.strip_prefix(&format!("wrs_emulator_{name} ")));
+        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name}: {page}"))
+    };
+    let api = |path: &str, body: &Value| {
+        let (mut stream, body) = (served.connect(), body.to_string());
+        let head = format!(
+            "POST /v1/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer sk_test_local\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all((head + &body).as_bytes()).expect("the request is taken");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer in time");
+        answer
+    };
+    let hook = |number: usize, size: usize| {
+        json!({
+            "url": format!("https://a.sink.localhost/{number}"), "events": ["workflow.completed"],
+            "description": "x".repeat(size),
+        })
+    };
+    let invalid = json!({ "url": "x".repeat(60_000) });
+    (0..800).for_each(|_| assert!(api("events/subscribe", &invalid).contains(" 422 ")));
+    let full = metric("journal_bytes");
+    assert!(full > budget / 2 && full <= budget && metric("journal_evicted_total") > 0, "{full}");
 
-    let served = Served::start(&[]);
-    let (_, empty) = call(&served, "GET", "snapshot?key=*", "application/json", b"");
-    let mut snapshot: Value = serde_json::from_str(&empty).expect("a snapshot");
-    for (count, expected) in [(1_001, 422), (1_000, 200)] {
-        let scenarios = (0..count).map(|number| (format!("s{number}"), json!("[[rule]]\nreply.status=422\n")));
-        snapshot["whole"]["scenarios"] = Value::Object(scenarios.collect());
-        let (status, answer) = call(&served, "PUT", "snapshot", "application/json", snapshot.to_string().as_bytes());
-        assert_eq!(status, expected, "{count}: {answer}");
-    }
-    assert_eq!(call(&served, "PUT", "scenarios/more", toml, b"[[rule]]\nreply.status=422\n").0, 422);
+    let refused = |what: &str, keep: &dyn Fn(usize) -> Option<String>| {
+        let refusal = (0..2_000).find_map(keep).unwrap_or_else(|| panic!("{what}: all are kept"));
+        assert!(refusal.contains("--max-memory-bytes"), "{what}: {refusal}");
+        served.serves();
+    };
+    // Small rules take a hundred times as much as their text.
+    let rules = "[[rule]]\nreply.status=422\n".repeat(2_000);
+    refused("scenarios", &|number| {
+        let put = call(&served, "PUT", &format!("scenarios/s{number}"), "application/toml", rules.as_bytes());
+        (put.0 != 200).then_some(put.1)
+    });
+    refused("subscriptions", &|number| {
+        let answer = api("events/subscribe", &hook(number, 50_000));
+        (!answer.contains(" 200 ")).then_some(answer)
+    });
+    refused("events", &|_| {
+        let event = json!({ "type": "workflow.completed", "data": { "x": "x".repeat(50_000) }, "delay": "1h" });
+        let fired = call(&served, "POST", "events", "application/json", event.to_string().as_bytes());
+        (fired.0 != 200).then_some(fired.1)
+    });
+    assert!(metric("journal_bytes") < budget / 8, "the journal gave way");
+    assert_within(&served, budget, "one budget");
+    // What is forgotten makes room.
+    assert_eq!(call(&served, "POST", "reset", "application/json", br#"{"key":"*"}"#).0, 200);
+    (0..200).for_each(|number| assert!(api("events/subscribe", &hook(number, 50_000)).contains(" 200 ")));
 }
 
 #[test]
@@ -145,7 +161,7 @@ fn a_folder_of_scenarios_takes_bounded_memory_and_nothing_while_idle() {
     for code in ["file/too-many", "scenario/too-many"] {
         assert_eq!(listed.matches(code).count(), 1, "{code}");
     }
-    assert_small(&served, "a folder");
+    assert_within(&served, 128 * MIB, "a folder");
     // The files grow old, and are read no more: all of them would be 16 MiB a second.
     let pause = Duration::from_millis(1500);
     let mut left = PATIENCE;

@@ -153,9 +153,9 @@ def main():
         check(f"webhooks of {arrived} subscriptions arrive", arrived >= 50, arrived)
         process.terminate()
         check("it stops with exit code 0", process.wait(timeout=20) == 0)
-        # Each limit on bytes is for a machine of ordinary size: in 64 MiB the journal gets less.
-        process, port = serve(group, "--max-journal-bytes", "16777216")
-        under_load(port, "bodies of 200 KB, with --max-journal-bytes 16777216", large)
+        # The budget is for a machine of ordinary size.
+        process, port = serve(group, "--max-memory-bytes", "16777216")
+        under_load(port, "bodies of 200 KB, with --max-memory-bytes 16777216", large)
         check("and it still answers", call(http.client.HTTPConnection("127.0.0.1", port, timeout=20), "GET", "/v1/system/status")[0] == 200)
         process.terminate()
         check("it stops with exit code 0 again", process.wait(timeout=20) == 0)

@@ -3,7 +3,6 @@
 //! One thread reads lines, one answers them in order; so a ping or a cancellation is handled while a tool waits. Nothing but messages
 //! of the protocol goes to stdout. `protocol` knows the messages, `tools` what each tool does.
 
-pub(crate) mod limits;
 mod protocol;
 mod session;
 mod tools;

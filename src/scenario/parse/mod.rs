@@ -186,7 +186,20 @@ impl Parser<'_> {
         }
         let weight = weight + self.pattern_bytes;
         let index = OnceLock::new();
-        Some(Scenario { name, title, description, text, origin, overlay, given, rules, emits, weight, index })
+        Some(Scenario {
+            name,
+            title,
+            description,
+            text,
+            origin,
+            overlay,
+            given,
+            rules,
+            emits,
+            weight,
+            charge: None,
+            index,
+        })
     }
 
     fn overlay(&mut self, name: &str, base: &Layered, file: &Table<'_, '_>) -> Option<Overlay> {

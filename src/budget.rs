@@ -1,0 +1,197 @@
+//! One budget of memory for everything that is kept. Each store holds a [`Charge`] for the bytes of its records.
+//!
+//! When the budget is used up, what is only history gives way: the journal first, then finished deliveries and what the built-in
+//! receivers received, each oldest first. If that is not enough, the charge is refused. Must not know what is kept.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// The budget unless `--max-memory-bytes` sets another.
+pub const DEFAULT_BYTES: usize = 256 * 1024 * 1024;
+
+/// Records that give way to others. The budget calls it from any charge, so its lock must be one under which nothing is charged.
+pub trait History: fmt::Debug + Send + Sync {
+    /// Drops records, oldest first, until `is_enough` or nothing is left.
+    fn release(&self, is_enough: &dyn Fn() -> bool);
+}
+
+/// A cheap handle to one budget.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    most: usize,
+    used: AtomicUsize,
+    histories: OnceLock<Vec<Weak<dyn History>>>,
+}
+
+/// Why nothing more can be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the memory budget of {most} bytes (--max-memory-bytes) is used up")]
+pub struct Full {
+    most: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(DEFAULT_BYTES)
+    }
+}
+
+impl Budget {
+    pub fn new(most: usize) -> Self {
+        Self(Arc::new(Shared { most, used: AtomicUsize::new(0), histories: OnceLock::new() }))
+    }
+
+    pub fn most(&self) -> usize {
+        self.0.most
+    }
+
+    /// Sets, once, what gives way, in this order.
+    pub fn give_way(&self, histories: Vec<Weak<dyn History>>) {
+        let _ = self.0.histories.set(histories);
+    }
+
+    pub fn used(&self) -> usize {
+        self.0.used.load(Ordering::Relaxed)
+    }
+
+    /// The error of a charge that is refused.
+    pub fn full(&self) -> Full {
+        Full { most: self.0.most }
+    }
+
+    pub fn charge(&self, bytes: usize) -> Result<Charge, Full> {
+        self.take(bytes)?;
+        Ok(Charge { budget: self.clone(), bytes })
+    }
+
+    /// Takes bytes that a charge of the caller [adopts](Charge::adopt).
+    pub fn take(&self, bytes: usize) -> Result<(), Full> {
+        if self.try_take(bytes) {
+            return Ok(());
+        }
+        let is_enough = || self.used().saturating_add(bytes) <= self.0.most;
+        for history in self.0.histories.get().into_iter().flatten().filter_map(Weak::upgrade) {
+            history.release(&is_enough);
+            if is_enough() {
+                break;
+            }
+        }
+        if self.try_take(bytes) { Ok(()) } else { Err(self.full()) }
+    }
+
+    /// The same, and exceeds the budget if nothing more gives way.
+    pub fn take_anyway(&self, bytes: usize) {
+        if self.take(bytes).is_err() {
+            self.0.used.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub fn give_back(&self, bytes: usize) {
+        self.0.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn try_take(&self, bytes: usize) -> bool {
+        let fits = self.0.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= self.0.most;
+        if !fits {
+            self.give_back(bytes);
+        }
+        fits
+    }
+}
+
+/// Bytes of the budget; given back when dropped.
+#[derive(Debug)]
+pub struct Charge {
+    budget: Budget,
+    bytes: usize,
+}
+
+impl Charge {
+    pub fn empty(budget: &Budget) -> Self {
+        Self { budget: budget.clone(), bytes: 0 }
+    }
+
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Full> {
+        self.budget.take(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    pub fn shrink(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.budget.give_back(bytes);
+    }
+
+    /// Adds bytes that were [taken](Budget::take) already.
+    pub fn adopt(&mut self, bytes: usize) {
+        self.bytes += bytes;
+    }
+
+    /// Adds another charge on the same budget.
+    pub fn absorb(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Log(Mutex<Vec<Charge>>);
+
+    impl History for Log {
+        fn release(&self, is_enough: &dyn Fn() -> bool) {
+            let mut log = self.0.lock();
+            while !is_enough() && !log.is_empty() {
+                log.remove(0);
+            }
+        }
+    }
+
+    #[test]
+    fn history_gives_way_and_then_charges_are_refused() {
+        let budget = Budget::new(100);
+        let log = Arc::new(Log(Mutex::default()));
+        let history: Arc<dyn History> = log.clone();
+        budget.give_way(vec![Arc::downgrade(&history)]);
+        for _ in 0..3 {
+            let charge = budget.charge(30).expect("there is room");
+            log.0.lock().push(charge);
+        }
+        let mut kept = budget.charge(40).expect("one of the log gives way");
+        assert_eq!((budget.used(), log.0.lock().len()), (100, 2));
+        assert_eq!(kept.grow(61), Err(budget.full()), "more than there is");
+        assert_eq!((budget.used(), log.0.lock().len()), (40, 0), "refused whole");
+        kept.grow(60).expect("there is room");
+        assert!(budget.full().to_string().contains("--max-memory-bytes"));
+        budget.take_anyway(1);
+        kept.adopt(1);
+        assert_eq!(budget.used(), 101);
+        kept.shrink(51);
+        kept.absorb(budget.charge(50).expect("there is room"));
+        assert_eq!((kept.bytes(), budget.used()), (100, 100));
+        drop(kept);
+        assert_eq!(budget.used(), 0);
+    }
+}
