@@ -8,10 +8,9 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::run_file::DOCUMENT_BOUND;
 use crate::control::api::{
-    Attempt, Bytes, Connection, DeliveryWhole, Explanation, Headers, Outcome, Request, RequestWhole, Run,
-    RunExplanation,
+    Attempt, Bytes, Connection, DOCUMENT_BOUND, DeliveryWhole, Explanation, Headers, Outcome, Request, RequestWhole,
+    Run, RunExplanation,
 };
 use crate::redact::Redactor;
 use crate::wording::counted;

@@ -16,7 +16,7 @@ use super::client::runtime;
 use super::failure::Failure;
 use super::help::{LAST, examples};
 use super::output::{Ready, print, print_as_is, print_json, show};
-use super::run_file::{DOCUMENT_BOUND, RunFile, as_json, read};
+use super::run_file::{RunFile, as_json, read};
 use super::signals::Signals;
 use super::target::{address, bound};
 use crate::control::{Access, Viewer, api, run_schema};
@@ -110,7 +110,7 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     file.write(&run)?;
     let left_out = run.omitted.requests + run.omitted.deliveries + run.omitted.events + run.omitted.notices;
     let omitted = if left_out > 0 {
-        format!("; {} left out, as {DOCUMENT_BOUND}", counted(left_out, "older record"))
+        format!("; {} left out, as {}", counted(left_out, "older record"), api::DOCUMENT_BOUND)
     } else {
         String::new()
     };

@@ -11,8 +11,6 @@ use crate::ui::{DATA_END, DATA_START, report};
 
 /// Most bytes of a file that is read: more than is written.
 const LARGEST: u64 = 64 * 1024 * 1024;
-/// Why older records are not in a document.
-pub(super) const DOCUMENT_BOUND: &str = "a document has at most 2,000 records, or 8 MiB, of each kind";
 
 /// A file that a run document will be written to.
 #[derive(Debug)]

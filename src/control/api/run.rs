@@ -14,6 +14,8 @@ use crate::control::render::Text;
 
 /// The format of the document, by which a file is recognised.
 pub(crate) const RUN_FORMAT: &str = "wrs-emulator-run";
+/// Why older records are not in a document.
+pub(crate) const DOCUMENT_BOUND: &str = "a document has at most 2,000 records, or 8 MiB, of each kind";
 /// The version of the format. It rises when a reader of an earlier version would misread the document.
 pub(crate) const RUN_VERSION: u64 = 1;
 

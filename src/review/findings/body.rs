@@ -6,7 +6,6 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-use super::traffic::key_in;
 use crate::contract::keys::Keys;
 
 /// A body.
@@ -158,6 +157,18 @@ impl<'de> Visitor<'de> for Walk<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a text has a live key in it, or else a test key, by their prefixes.
+pub(super) fn key_in(text: &str, keys: &Keys) -> Option<bool> {
+    let prefixes = [(keys.live_prefix.as_str(), true), (keys.test_prefix.as_str(), false)];
+    let found = prefixes.into_iter().filter(|(prefix, _)| prefix.len() > 2).find(|(prefix, _)| {
+        text.match_indices(prefix).any(|(at, _)| {
+            let starts = text[..at].chars().next_back().is_none_or(|before| !before.is_ascii_alphanumeric());
+            starts && text[at + prefix.len()..].bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+        })
+    });
+    found.map(|(_, is_live)| is_live)
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 
-use super::body::Body;
-use crate::contract::keys::Keys;
+use super::body::{Body, key_in};
 use crate::contract::routes::Operation;
 use crate::engine::deliveries::DeliveryRecord;
 use crate::journal::RequestRecord;
@@ -115,16 +114,4 @@ impl<'a> Request<'a> {
         let waited = |begun: Timestamp, answered: Timestamp| Duration::try_from(begun.duration_since(answered)).ok();
         Some((waited(own.first_byte?, earlier.0.written.at()?)?, same))
     }
-}
-
-/// Whether a text has a live key in it, or else a test key, by their prefixes.
-pub(super) fn key_in(text: &str, keys: &Keys) -> Option<bool> {
-    let prefixes = [(keys.live_prefix.as_str(), true), (keys.test_prefix.as_str(), false)];
-    let found = prefixes.into_iter().filter(|(prefix, _)| prefix.len() > 2).find(|(prefix, _)| {
-        text.match_indices(prefix).any(|(at, _)| {
-            let starts = text[..at].chars().next_back().is_none_or(|before| !before.is_ascii_alphanumeric());
-            starts && text[at + prefix.len()..].bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
-        })
-    });
-    found.map(|(_, is_live)| is_live)
 }
