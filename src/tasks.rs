@@ -108,7 +108,7 @@ pub fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
 /// Most computations at a time.
 pub const MOST_AT_ONCE: usize = 4;
 /// Most reads that wait; further ones are refused.
-pub const MOST_READS: usize = 32;
+pub const MOST_READS: usize = 256;
 
 /// What a computation is for. Those of an earlier lane go first, and each lane leaves a thread free for the lanes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
