@@ -196,3 +196,43 @@ impl ControlHandle {
         self.engine.note(None, message, false);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+
+    use crate::Emulator;
+    use crate::journal::Entry;
+
+    /// 200,000 events take too long to fire in a test.
+    #[tokio::test]
+    async fn explain_says_that_emissions_are_slowed() {
+        let story = "[[emit]]\nevent = 'workflow.completed'\non = 'activation'\n";
+        let emulator = Emulator::builder().scenario_text(story).start().await.expect("it starts");
+        let explain = async |target: &str| {
+            let address = emulator.base_url().trim_start_matches("http://").to_owned();
+            let mut stream = TcpStream::connect(&address).await.expect("it listens");
+            let head = format!(
+                "GET {target} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer sk_test_local\r\nConnection: close\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).await.expect("it is sent");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.expect("text");
+            answer
+        };
+        explain("/v1/system/status").await;
+        emulator.control().settle().await;
+        let event = emulator.handle.engine.journal.search(None, 1, |_, entry| match entry {
+            Entry::Event(event) => Some(Arc::clone(event)),
+            _ => None,
+        });
+        let target = format!("/_emulator/explain/{}", event[0].id);
+        assert!(!explain(&target).await.contains("are slowed"));
+        let workspace = emulator.handle.engine.registry.find(&event[0].workspace).expect("its workspace");
+        workspace.lock().timeline.is_slowed = true;
+        assert!(explain(&target).await.contains("are slowed"));
+    }
+}

@@ -17,7 +17,7 @@ use crate::journal::{Entry, Reason, RequestRecord};
 use crate::rate_limit::Verdict;
 use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, RequestView, RuleTrace};
-use crate::workspace::{EventRecord, SkipReason};
+use crate::workspace::{EventRecord, Origin, SkipReason};
 
 /// The id that means the newest request or delivery.
 const NEWEST: &str = "latest";
@@ -44,7 +44,11 @@ pub(super) fn explain(control: &Control, input: &Input<api::Explain>) -> Result<
             let Some(record) = found.into_iter().next() else { return Err(unknown(id, scope.owner())) };
             Ok(Explanation {
                 event: Some(events::shown(&record, registry, redactor)),
-                ..explanation(Explained::Event, event_summary(&record), event_steps(&record))
+                ..explanation(
+                    Explained::Event,
+                    event_summary(&record) + pace_of(control, &record),
+                    event_steps(&record),
+                )
             })
         }
         Some("dlv") => {
@@ -53,10 +57,26 @@ pub(super) fn explain(control: &Control, input: &Input<api::Explain>) -> Result<
             Ok(Explanation {
                 advice: Some(diagnosis.advice()),
                 delivery: Some(deliveries::whole(&delivery, registry, redactor)),
-                ..explanation(Explained::Delivery, delivery_summary(&delivery, redactor), diagnosis.steps())
+                ..explanation(
+                    Explained::Delivery,
+                    delivery_summary(&delivery, redactor) + pace_of(control, &delivery.event),
+                    diagnosis.steps(),
+                )
             })
         }
         _ => Err(unknown(id, "")),
+    }
+}
+
+/// What slows the events of a scenario that fires without end.
+fn pace_of(control: &Control, event: &EventRecord) -> &'static str {
+    let of_emission = matches!(event.origin, Origin::Emission { .. });
+    let workspace = control.registry.find(&event.workspace).filter(|_| of_emission);
+    let is_slowed = workspace.is_some_and(|workspace| workspace.lock().timeline.is_slowed);
+    if is_slowed {
+        "; timed emissions of this key are slowed, as more than 200,000 were due at once: a reset ends them"
+    } else {
+        ""
     }
 }
 

@@ -147,7 +147,7 @@ impl Engine {
     async fn carry_out(self: Arc<Self>, workspace: Arc<Workspace>, changed: Arc<Notify>) {
         let (mut leaving, mut stop) = (workspace.leaving(), self.stopping.clone());
         let machine = Clock::real();
-        let (mut pace, mut is_slowed) = (Pace { left: BURST, at: machine.instant() }, false);
+        let mut pace = Pace { left: BURST, at: machine.instant() };
         loop {
             let (engine, of) = (Arc::clone(&self), Arc::clone(&workspace));
             let Some((next, timed)) = self.blocking.run(Lane::Answer, move || engine.fire_what_is_due(&of)).await
@@ -155,7 +155,7 @@ impl Engine {
                 return;
             };
             let pause = pace.spend(timed, machine.instant());
-            if !pause.is_zero() && !std::mem::replace(&mut is_slowed, true) {
+            if !pause.is_zero() && !std::mem::replace(&mut workspace.lock().timeline.is_slowed, true) {
                 let message = format!(
                     "timed emissions are slowed to {PER_SECOND} events a second of real time: more than {BURST} were due; a reset ends them"
                 );

@@ -65,6 +65,8 @@ pub struct TimedStream {
     idle: Idle,
     /// How many lines of that block have been read whole: none while the target is incomplete.
     lines: usize,
+    /// The blank line at its end has been read.
+    is_whole: bool,
     /// The first bytes of the connection are those of a TLS handshake on a port without TLS.
     began_tls: bool,
     left: PartialHead,
@@ -89,6 +91,7 @@ impl TimedStream {
             head_deadline: Deadline::default(),
             idle: Idle::default(),
             lines: 0,
+            is_whole: false,
             began_tls: false,
             left: PartialHead::Nothing,
             write_deadline: Deadline::default(),
@@ -105,6 +108,7 @@ impl TimedStream {
         self.head_began_at = Some(begun);
         self.head_deadline.end();
         self.lines = usize::from(self.left == PartialHead::Lines);
+        self.is_whole = false;
     }
 
     fn poll_head_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -225,7 +229,14 @@ impl AsyncRead for TimedStream {
                         refuse_fragment(read);
                     }
                     self.left = PartialHead::after_blank_line(read);
-                    self.lines += memchr::memchr_iter(b'\n', read).count();
+                    let end = match self.left {
+                        PartialHead::Nothing => Some(read.len()),
+                        _ => memchr::memmem::find(read, b"\n\r\n").map(|at| at + 3),
+                    };
+                    if !self.is_whole {
+                        self.lines += memchr::memchr_iter(b'\n', &read[..end.unwrap_or(read.len())]).count();
+                        self.is_whole = end.is_some();
+                    }
                 }
                 Poll::Ready(Ok(()))
             }
@@ -260,9 +271,7 @@ impl AsyncWrite for TimedStream {
                 status = match self.lines {
                     0 => StatusCode::URI_TOO_LONG,
                     // A complete block within its limits: hyper refuses lengths close to 2^64 in this way.
-                    lines if self.left == PartialHead::Nothing && lines <= self.limits.header_fields + 2 => {
-                        StatusCode::PAYLOAD_TOO_LARGE
-                    }
+                    lines if self.is_whole && lines <= self.limits.header_fields + 2 => StatusCode::PAYLOAD_TOO_LARGE,
                     _ => status,
                 };
             }

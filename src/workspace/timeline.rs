@@ -40,6 +40,8 @@ pub struct Timeline {
     has_task: bool,
     /// Whether the task was called since it began its last look.
     called: bool,
+    /// Whether timed emissions were too many, and are slowed.
+    pub is_slowed: bool,
 }
 
 impl Timeline {
@@ -52,6 +54,7 @@ impl Timeline {
             changed: Arc::default(),
             has_task: false,
             called: false,
+            is_slowed: false,
         }
     }
 
