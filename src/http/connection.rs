@@ -111,6 +111,11 @@ impl TimedStream {
         self.is_whole = false;
     }
 
+    /// Whether the block that is being read is whole. Of blocks that came in one read, only the last is known.
+    fn has_whole_head(&self) -> bool {
+        self.left == PartialHead::Nothing || (self.is_whole && self.head_began_at == Some(self.progress.begun()))
+    }
+
     fn poll_head_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.head_began_at != Some(self.progress.begun()) {
             self.head_deadline.end();
@@ -271,7 +276,9 @@ impl AsyncWrite for TimedStream {
                 status = match self.lines {
                     0 => StatusCode::URI_TOO_LONG,
                     // A complete block within its limits: hyper refuses lengths close to 2^64 in this way.
-                    lines if self.is_whole && lines <= self.limits.header_fields + 2 => StatusCode::PAYLOAD_TOO_LARGE,
+                    lines if self.has_whole_head() && lines <= self.limits.header_fields + 2 => {
+                        StatusCode::PAYLOAD_TOO_LARGE
+                    }
                     _ => status,
                 };
             }

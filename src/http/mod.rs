@@ -159,12 +159,27 @@ async fn accept(
             );
             if !of_one_peer {
                 // With no descriptor left, the oldest silent connection gives its own back.
-                silent.give_up_oldest();
+                if is_connecting(listener) {
+                    silent.give_up_oldest();
+                }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             None
         }
     }
+}
+
+/// Whether somebody waits to be accepted: without a descriptor, accepting fails even if nobody does.
+#[cfg(unix)]
+fn is_connecting(listener: &TcpListener) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(not(unix))]
+fn is_connecting(_: &TcpListener) -> bool {
+    true
 }
 
 struct Connection {

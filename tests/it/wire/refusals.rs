@@ -95,10 +95,10 @@ async fn heads_over_their_limits_are_answered() {
     for length in [u64::MAX, u64::MAX - 1, u64::MAX - 2] {
         let head = format!("POST /v1/events/subscribe HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n");
         let head = head + "Authorization: Bearer sk_test_local\r\nContent-Type: application/json\r\n\r\n";
-        // With and without the beginning of the body in the same read.
-        for body in ["", "{}", "{\n\"url\": 1\n}"] {
-            check(&emulator, (head.clone() + body).as_bytes(), 413, "payload_too_large").await;
-        }
+        check(&emulator, head.as_bytes(), 413, "payload_too_large").await;
+        // The body begins in the same read.
+        let mut peer = Peer::sending(&emulator, head + "{\n\"url\": 1\n}").await;
+        assert_error(&peer.answer().await, 413, "payload_too_large", "with a body");
     }
 }
 
