@@ -18,6 +18,7 @@ mod snapshot;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
@@ -65,6 +66,8 @@ pub struct Engine {
     dropped: AtomicU64,
     /// How many changes by [`Engine::begin_write`] have ended.
     writes: Arc<AtomicU64>,
+    /// Held while files are loaded: of the watcher and a request that reload at once, only one reports a problem as new.
+    reload: Mutex<()>,
 }
 
 /// A change in progress that is requested from outside. It is counted when this is dropped, after the change, so that a reader
@@ -106,6 +109,7 @@ impl Engine {
             to_deliver,
             dropped: AtomicU64::new(0),
             writes: Arc::default(),
+            reload: Mutex::default(),
         };
         (Arc::new(engine), workspaces)
     }

@@ -14,6 +14,7 @@ impl Engine {
     /// Loads the contents of all scenario files, and reports changes and files that are newly held back or not read. A broken file
     /// does not affect other files.
     pub fn take_files(&self, mut texts: FileTexts) -> Reload {
+        let _reload = self.reload.lock();
         let now = self.registry.clock().now();
         let (held_back, not_read) = (self.held_back(), self.not_read());
         texts.extend(self.gone_folder());
