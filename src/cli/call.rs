@@ -82,7 +82,7 @@ pub(super) struct Argument {
     place: Place,
     value: Option<&'static str>,
     pub(super) parser: Parser,
-    default: Option<&'static str>,
+    pub(super) default: Option<&'static str>,
     env: Option<&'static str>,
     is_positional: bool,
     is_required: bool,

@@ -46,22 +46,41 @@ const CLOCK: Call = Call("POST", "clock");
 const SUBSCRIPTION_CALL: Call = Call("PUT", "subscriptions/{id}");
 const ACTIVATE: Call = Call("POST", "scenarios/active");
 
+pub(super) const LIST_REQUESTS: &[Argument] = &[ANY_KEY, OPERATION, STATUS, METHOD, PATH, SINCE, LIMIT, CURSOR];
+pub(super) const LIST_DELIVERIES: &[Argument] = &[ANY_KEY, DELIVERY_STATUS, EVENT, TYPE, SUBSCRIPTION, LIMIT, CURSOR];
+pub(super) const EXPLAIN: &[Argument] = &[
+    name(
+        "id",
+        "The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest \
+         request or delivery",
+    )
+    .default("latest"),
+    ANY_KEY,
+];
+
 pub(super) static ROWS: &[Row] = &[
     Row {
-        arguments: &[ANY_KEY, OPERATION, STATUS, METHOD, PATH, SINCE, LIMIT, CURSOR],
+        arguments: LIST_REQUESTS,
         follows: Some("request"),
-        ..Row::new("requests list", "List requests, newest first", Call("GET", "requests"), &[
-            "requests list --operation events.subscribe --status 422",
-            "requests list --key sk_test_mine --limit 100 --json",
-            "requests list --follow",
-        ])
+        ..Row::new(
+            "requests list",
+            "List requests, newest first",
+            Call("GET", "requests"),
+            &[
+                "requests list --operation events.subscribe --status 422",
+                "requests list --key sk_test_mine --limit 100 --json",
+                "requests list --follow",
+            ],
+        )
     },
     Row {
         arguments: &[ID],
-        ..Row::new("requests show", "Show one request and its answer in full", Call("GET", "requests/{id}"), &[
-            "requests show req_01k...",
-            "requests show req_01k... --json",
-        ])
+        ..Row::new(
+            "requests show",
+            "Show one request and its answer in full",
+            Call("GET", "requests/{id}"),
+            &["requests show req_01k...", "requests show req_01k... --json"],
+        )
     },
     Row {
         arguments: &[
@@ -85,13 +104,18 @@ pub(super) static ROWS: &[Row] = &[
         )
     },
     Row {
-        arguments: &[ANY_KEY, DELIVERY_STATUS, EVENT, TYPE, SUBSCRIPTION, LIMIT, CURSOR],
+        arguments: LIST_DELIVERIES,
         follows: Some("attempt"),
-        ..Row::new("deliveries list", "List deliveries, newest first", Call("GET", "deliveries"), &[
-            "deliveries list --status pending",
-            "deliveries list --event evt_01k... --json",
-            "deliveries list --follow",
-        ])
+        ..Row::new(
+            "deliveries list",
+            "List deliveries, newest first",
+            Call("GET", "deliveries"),
+            &[
+                "deliveries list --status pending",
+                "deliveries list --event evt_01k... --json",
+                "deliveries list --follow",
+            ],
+        )
     },
     Row {
         arguments: &[ID],
@@ -124,10 +148,12 @@ pub(super) static ROWS: &[Row] = &[
     },
     Row {
         arguments: &[ANY_KEY],
-        ..Row::new("subscriptions list", "List subscriptions, oldest first", Call("GET", "subscriptions"), &[
+        ..Row::new(
             "subscriptions list",
-            "subscriptions list --key sk_test_a --json",
-        ])
+            "List subscriptions, oldest first",
+            Call("GET", "subscriptions"),
+            &["subscriptions list", "subscriptions list --key sk_test_a --json"],
+        )
     },
     Row {
         arguments: &[
@@ -151,9 +177,12 @@ pub(super) static ROWS: &[Row] = &[
     },
     Row {
         arguments: &[ID],
-        ..Row::new("subscriptions show", "Show one subscription", Call("GET", "subscriptions/{id}"), &[
-            "subscriptions show sub_01k...",
-        ])
+        ..Row::new(
+            "subscriptions show",
+            "Show one subscription",
+            Call("GET", "subscriptions/{id}"),
+            &["subscriptions show sub_01k..."],
+        )
     },
     Row {
         arguments: &[ID, SECRET],
@@ -166,52 +195,63 @@ pub(super) static ROWS: &[Row] = &[
     },
     Row {
         arguments: &[ID],
-        ..Row::new("subscriptions delete", "Delete a subscription", Call("DELETE", "subscriptions/{id}"), &[
-            "subscriptions delete sub_01k...",
-        ])
+        ..Row::new(
+            "subscriptions delete",
+            "Delete a subscription",
+            Call("DELETE", "subscriptions/{id}"),
+            &["subscriptions delete sub_01k..."],
+        )
     },
     Row {
         arguments: &[ID],
         fixed: &[("status", "\"disabled\"")],
-        ..Row::new("subscriptions disable", "Stop deliveries to a subscription, as a 410 would", SUBSCRIPTION_CALL, &[
-            "subscriptions disable sub_01k...",
-        ])
+        ..Row::new(
+            "subscriptions disable",
+            "Stop deliveries to a subscription, as a 410 would",
+            SUBSCRIPTION_CALL,
+            &["subscriptions disable sub_01k..."],
+        )
     },
     Row {
         arguments: &[ID],
         fixed: &[("status", "\"active\"")],
-        ..Row::new("subscriptions enable", "Resume deliveries to a subscription", SUBSCRIPTION_CALL, &[
-            "subscriptions enable sub_01k...",
-        ])
+        ..Row::new(
+            "subscriptions enable",
+            "Resume deliveries to a subscription",
+            SUBSCRIPTION_CALL,
+            &["subscriptions enable sub_01k..."],
+        )
     },
     Row {
-        arguments: &[
-            name(
-                "id",
-                "The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest \
-                 request or delivery",
-            )
-            .default("latest"),
-            ANY_KEY,
-        ],
-        ..Row::new("explain", "Explain an answer, an event or a delivery", Call("GET", "explain/{id}"), &[
-            "explain  the newest request or delivery",
-            "explain req_01k...  why this answer",
-            "explain evt_01k...  where the event went, and where not",
-            "explain dlv_01k...  what the receiver answered, and what to try",
-        ])
+        arguments: EXPLAIN,
+        ..Row::new(
+            "explain",
+            "Explain an answer, an event or a delivery",
+            Call("GET", "explain/{id}"),
+            &[
+                "explain  the newest request or delivery",
+                "explain req_01k...  why this answer",
+                "explain evt_01k...  where the event went, and where not",
+                "explain dlv_01k...  what the receiver answered, and what to try",
+            ],
+        )
     },
     Row {
-        ..Row::new("scenarios list", "List all scenarios and which are active", Call("GET", "scenarios"), &[
+        ..Row::new(
             "scenarios list",
-            "scenarios list --json",
-        ])
+            "List all scenarios and which are active",
+            Call("GET", "scenarios"),
+            &["scenarios list", "scenarios list --json"],
+        )
     },
     Row {
         arguments: &[name("name", "The scenario's name").required().parsed(Parser::Scenario)],
-        ..Row::new("scenarios show", "Show one scenario's text", Call("GET", "scenarios/{name}"), &[
-            "scenarios show rate-limit-burst > scenarios/mine.toml",
-        ])
+        ..Row::new(
+            "scenarios show",
+            "Show one scenario's text",
+            Call("GET", "scenarios/{name}"),
+            &["scenarios show rate-limit-burst > scenarios/mine.toml"],
+        )
     },
     Row {
         arguments: &[
@@ -221,28 +261,37 @@ pub(super) static ROWS: &[Row] = &[
                 .positional(),
             ONE_KEY,
         ],
-        ..Row::new("scenarios use", "Make these scenarios the active ones, in order", ACTIVATE, &[
-            "scenarios use rate-limit-burst",
-            "scenarios use key-revoked-midway slow-responses --key sk_test_mine",
-        ])
+        ..Row::new(
+            "scenarios use",
+            "Make these scenarios the active ones, in order",
+            ACTIVATE,
+            &["scenarios use rate-limit-burst", "scenarios use key-revoked-midway slow-responses --key sk_test_mine"],
+        )
     },
     Row {
         arguments: &[ONE_KEY],
         fixed: &[("active", "[]")],
-        ..Row::new("scenarios off", "Turn scenarios off", ACTIVATE, &[
+        ..Row::new(
             "scenarios off",
-            "scenarios off --key sk_test_mine",
-        ])
+            "Turn scenarios off",
+            ACTIVATE,
+            &["scenarios off", "scenarios off --key sk_test_mine"],
+        )
     },
-    Row::new("scenarios reload", "Read the scenario folders again now", Call("POST", "scenarios/reload"), &[
+    Row::new(
         "scenarios reload",
-    ]),
+        "Read the scenario folders again now",
+        Call("POST", "scenarios/reload"),
+        &["scenarios reload"],
+    ),
     Row {
         arguments: &[CLOCK_KEY],
-        ..Row::new("clock show", "Show the time of the emulator, or of one key", Call("GET", "clock"), &[
+        ..Row::new(
             "clock show",
-            "clock show --key sk_test_a --json",
-        ])
+            "Show the time of the emulator, or of one key",
+            Call("GET", "clock"),
+            &["clock show", "clock show --key sk_test_a --json"],
+        )
     },
     Row {
         arguments: &[CLOCK_KEY, SETTLE],
@@ -264,7 +313,10 @@ pub(super) static ROWS: &[Row] = &[
     },
     Row {
         arguments: &[
-            field("set", "The time to show, such as 2026-01-31T09:30:00Z").value("TIME").parsed(Parser::Time).positional(),
+            field("set", "The time to show, such as 2026-01-31T09:30:00Z")
+                .value("TIME")
+                .parsed(Parser::Time)
+                .positional(),
             CLOCK_KEY,
             SETTLE,
         ],
@@ -283,9 +335,12 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         arguments: &[CLOCK_KEY, SETTLE],
         fixed: &[("mode", "\"follow\"")],
-        ..Row::new("clock follow", "Let a key's clock follow the emulator's again", CLOCK, &[
-            "clock follow --key sk_test_a",
-        ])
+        ..Row::new(
+            "clock follow",
+            "Let a key's clock follow the emulator's again",
+            CLOCK,
+            &["clock follow --key sk_test_a"],
+        )
     },
     Row {
         arguments: &[
@@ -324,12 +379,18 @@ pub(super) static ROWS: &[Row] = &[
     Row {
         arguments: &[
             OWN_KEY,
-            query("all", "Every workspace, the journal, the clock, and everything changed over the control API").switch(),
+            query("all", "Every workspace, the journal, the clock, and everything changed over the control API")
+                .switch(),
         ],
-        ..Row::new("reset", "Forget what a key did, or everything", Call("POST", "reset"), &[
-            "reset --key sk_test_a  # forget what one key did",
-            "reset --all  # as after the start: every key, the journal, the clock, scenarios",
-        ])
+        ..Row::new(
+            "reset",
+            "Forget what a key did, or everything",
+            Call("POST", "reset"),
+            &[
+                "reset --key sk_test_a  # forget what one key did",
+                "reset --all  # as after the start: every key, the journal, the clock, scenarios",
+            ],
+        )
     },
 ];
 
@@ -361,9 +422,4 @@ pub(super) fn find(matches: &ArgMatches) -> Option<(&'static Row, &ArgMatches)> 
     }
     let path = words.join(" ");
     ROWS.iter().find(|row| row.name == path).map(|row| (row, matches))
-}
-
-/// The row of this command.
-pub(super) fn row(name: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|row| row.name == name)
 }

@@ -1,30 +1,34 @@
 //! The tools: each a call of the control API whose text is passed on, or a few of them.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::session::{Arguments, Key, Session};
+use super::{Session, shown};
 use crate::cli::call::{Argument, Call, Parser, field, query};
-use crate::cli::calls::row;
+use crate::cli::calls::{EXPLAIN, LIST_DELIVERIES, LIST_REQUESTS};
 use crate::cli::failure::Failure;
+use crate::cli::output::as_value;
+use crate::duration::parse_duration;
 use crate::redact::Redactor;
 use crate::scenario::check_text;
-use crate::wording::counted;
+use crate::wording::{any_of, counted};
 
-/// One tool.
+/// Longest that a tool waits: clients of this protocol usually give up after a minute.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(50);
+
 pub(super) struct Tool {
     pub(super) name: &'static str,
     title: &'static str,
     /// In plain English, for a model.
     description: &'static str,
     effect: Effect,
-    /// The command whose call and arguments it has; empty for none.
-    command: &'static str,
-    /// Further arguments.
+    call: Call,
     arguments: &'static [Argument],
-    pub(super) required: &'static [&'static str],
-    pub(super) key: Key,
-    pub(super) run: fn(&Session, &Tool, Arguments) -> Result<String, Failure>,
+    required: &'static [&'static str],
+    key: Key,
+    run: fn(&Session, &Tool, Arguments) -> Result<String, Failure>,
 }
 
 /// What a tool may change.
@@ -39,6 +43,20 @@ enum Effect {
     Destroys,
 }
 
+/// Whose records or state a tool is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Key {
+    /// It takes no key.
+    None,
+    /// All keys, or one.
+    Any,
+    /// The session's key, or one that is named.
+    One,
+}
+
+/// The arguments of a call, of the types in the tool's schema.
+type Arguments = Map<String, Value>;
+
 const EVENT: &[Argument] = &[
     field("type", "The event type, such as workflow.completed. Either this or `emit` is needed"),
     field("emit", "The name of an emission of the active scenarios, in place of a type"),
@@ -51,14 +69,31 @@ const EVENT: &[Argument] = &[
     field("duplicate", "Copies of each delivery in all").parsed(Parser::Number(1, 100)),
     field("shuffle", "Send the events in another order").switch(),
     field("drop", "Deliver nothing, as if it were lost on the way").switch(),
-    query("wait", "How long to wait for the receivers' answers: 5s if left out, at most 50s"),
+    query("wait", "How long to wait for the receivers' answers: 5s if left out, at most 50s")
+        .parsed(Parser::Duration)
+        .default("5s"),
 ];
 const STEP: &[Argument] = &[
     field("advance", "How far, such as 60s, 1h30m or 72h"),
     field("set", "The time to set, such as 2026-01-31T09:30:00Z"),
     field("mode", "frozen stops the clock, real lets it run, follow ties it to the emulator's again"),
-    field("timeout", "How long to wait until everything due is done: 50s if left out, at most 50s"),
+    field("timeout", "How long to wait until everything due is done: 50s if left out, at most 50s")
+        .parsed(Parser::Duration)
+        .default("50s"),
 ];
+
+/// A tool that passes on the text of a call about all keys or one.
+const TOOL: Tool = Tool {
+    name: "",
+    title: "",
+    description: "",
+    effect: Effect::Reads,
+    call: Call("GET", "health"),
+    arguments: &[],
+    required: &[],
+    key: Key::Any,
+    run: called,
+};
 
 /// All tools, in the order in which they are listed.
 pub(super) const TOOLS: &[Tool] = &[
@@ -67,58 +102,45 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Is the emulator running, and what does it play?",
         description: "Start here. Reports whether the emulator is ready, its clock, your own API key for programs under test, \
                       and every scenario; active ones are marked `*`.",
-        effect: Effect::Reads,
-        command: "",
-        arguments: &[],
-        required: &[],
         key: Key::None,
         run: status,
+        ..TOOL
     },
     Tool {
         name: "find_requests",
         title: "Which requests did the client make?",
         description: "Lists requests to the emulated API, newest first, each with status and reason of its answer. `explain` shows more.",
-        effect: Effect::Reads,
-        command: "requests list",
-        arguments: &[],
-        required: &[],
-        key: Key::Any,
-        run: called,
+        call: Call("GET", "requests"),
+        arguments: LIST_REQUESTS,
+        ..TOOL
     },
     Tool {
         name: "find_deliveries",
         title: "Which webhooks were delivered, and which were not?",
         description: "Lists deliveries of webhooks, newest first, each with its status. `explain` with the id of one shows each attempt.",
-        effect: Effect::Reads,
-        command: "deliveries list",
-        arguments: &[],
-        required: &[],
-        key: Key::Any,
-        run: called,
+        call: Call("GET", "deliveries"),
+        arguments: LIST_DELIVERIES,
+        ..TOOL
     },
     Tool {
         name: "explain",
         title: "Why this answer, or this delivery?",
         description: "Explains why a request was answered as it was, where an event went and where not, or why a delivery failed \
                       and what to try; then shows the request or delivery whole.",
-        effect: Effect::Reads,
-        command: "explain",
-        arguments: &[],
-        required: &[],
-        key: Key::Any,
+        arguments: EXPLAIN,
         run: explained,
+        ..TOOL
     },
     Tool {
         name: "check_scenario",
         title: "Is this scenario valid?",
         description: "Checks the TOML text of a scenario without playing it: every problem with its place and a hint. Needs no \
                       running emulator. `wrs-emulator scenarios schema` prints the JSON Schema of the language.",
-        effect: Effect::Reads,
-        command: "",
         arguments: &[field("toml", "The text of the scenario, as in a scenario file")],
         required: &["toml"],
         key: Key::None,
         run: checked,
+        ..TOOL
     },
     Tool {
         name: "play_scenario",
@@ -126,14 +148,14 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Makes scenarios the active ones of one key, in order, in place of its former list. An empty list turns \
                       scenarios off. `status` lists names; `toml` adds one of your own.",
         effect: Effect::Sets,
-        command: "",
         arguments: &[
             field("active", "Names of scenarios, in order; the first rule that applies decides").parsed(Parser::List),
             field("toml", "The text of a scenario of your own, which is played after those in `active`"),
         ],
-        required: &[],
         key: Key::One,
+        call: Call("POST", "scenarios/active"),
         run: played,
+        ..TOOL
     },
     Tool {
         name: "fire_event",
@@ -141,11 +163,11 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Fires an event at the matching subscriptions of one key and waits for what each receiver answered. Events \
                       that no subscription matches are an error.",
         effect: Effect::Adds,
-        command: "",
         arguments: EVENT,
-        required: &[],
         key: Key::One,
+        call: Call("POST", "events"),
         run: fired,
+        ..TOOL
     },
     Tool {
         name: "advance_clock",
@@ -153,47 +175,39 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Moves the clock of one key: quota windows open, retries, delays and planned events happen in order before \
                       the call answers. Give exactly one of `advance`, `set` and `mode`.",
         effect: Effect::Destroys,
-        command: "",
         arguments: STEP,
-        required: &[],
         key: Key::One,
-        run: advanced,
+        call: Call("POST", "clock"),
+        ..TOOL
     },
     Tool {
         name: "verification",
         title: "Did the run go well?",
         description: "Lists the problems found so far: requests that matched no endpoint, webhooks that did not arrive, forged \
                       webhooks that were accepted, unfinished scenarios, checks that had nothing to judge.",
-        effect: Effect::Reads,
-        command: "",
-        arguments: &[query("wait", "First wait for what is due within this time: 0s if left out, at most 50s")],
-        required: &[],
-        key: Key::Any,
-        run: verified,
+        arguments: &[query("wait", "First wait for what is due within this time: 0s if left out, at most 50s")
+            .parsed(Parser::Duration)
+            .default("0s")],
+        call: Call("GET", "verdict"),
+        ..TOOL
     },
     Tool {
         name: "review_findings",
         title: "What is wrong with this integration?",
         description: "Reviews the traffic so far for mistakes of the client and its receivers, such as ignored Retry-After or \
                       signatures that are not verified, each with evidence, reason and remedy.",
-        effect: Effect::Reads,
-        command: "",
-        arguments: &[],
-        required: &[],
-        key: Key::Any,
-        run: |session, _, arguments| session.text(Call("GET", "findings"), "", arguments),
+        call: Call("GET", "findings"),
+        ..TOOL
     },
     Tool {
         name: "assumptions",
         title: "What is assumed where the contract is silent?",
         description: "Lists what the API's contract leaves open, what the emulator assumes there, and the setting that changes \
                       it. Code must not rely on an assumption.",
-        effect: Effect::Reads,
-        command: "",
         arguments: &[query("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry")],
-        required: &[],
-        key: Key::Any,
+        call: Call("GET", "assumptions"),
         run: assumed,
+        ..TOOL
     },
     Tool {
         name: "reset",
@@ -201,11 +215,10 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Restores a key of this session to the state before its first request: subscriptions, quota, clock, \
                       scenarios, journal. Keys that the session did not make are refused.",
         effect: Effect::Destroys,
-        command: "",
-        arguments: &[],
-        required: &[],
         key: Key::One,
+        call: Call("POST", "reset"),
         run: reset,
+        ..TOOL
     },
 ];
 
@@ -254,7 +267,7 @@ impl Tool {
             let kind = kind(argument.parser);
             let items = (kind == "array").then(|| Box::new(Schema { kind: "string", ..Schema::default() }));
             let schema = Schema { kind, description: Some(argument.help), items, ..Schema::default() };
-            (argument.name.to_owned(), serde_json::to_value(schema).expect("texts always serialise"))
+            (argument.name.to_owned(), as_value(&schema))
         };
         let input_schema = Schema {
             kind: "object",
@@ -272,20 +285,69 @@ impl Tool {
         Definition { name: self.name, title: self.title, description: self.description, input_schema, annotations }
     }
 
-    /// The arguments that it takes.
-    pub(super) fn arguments(&self) -> impl Iterator<Item = Argument> {
-        let of_command = row(self.command).map(|row| row.arguments).unwrap_or_default();
+    fn arguments(&self) -> impl Iterator<Item = Argument> {
         let key = match self.key {
             Key::None => None,
             Key::Any => Some(query("key", "Only what belongs to this API key; all keys if left out")),
             Key::One => Some(query("key", "The API key to act on, never all; the session's own if left out")),
         };
-        of_command.iter().chain(self.arguments).filter(|argument| argument.name != "key").copied().chain(key)
+        self.arguments.iter().filter(|argument| argument.name != "key").copied().chain(key)
+    }
+
+    /// Checks the names and types of the arguments, and how long to wait. All else is checked by the emulator.
+    pub(super) fn call(&self, session: &Session, mut arguments: Arguments) -> Result<String, Failure> {
+        arguments.retain(|_, value| !value.is_null());
+        let known: Vec<Argument> = self.arguments().collect();
+        for (name, value) in &arguments {
+            let Some(argument) = known.iter().find(|argument| argument.name == name) else {
+                let names: Vec<String> = known.iter().map(|argument| format!("`{}`", argument.name)).collect();
+                let message = format!("{} takes no argument `{}`", self.name, shown(name));
+                return Err(Failure::usage(message).with_hint(match names.as_slice() {
+                    [] => "call it without arguments".to_owned(),
+                    names => format!("it takes {}", any_of(names)),
+                }));
+            };
+            let kind = kind(argument.parser);
+            let matches = match kind {
+                "integer" => value.is_number(),
+                "boolean" => value.is_boolean(),
+                "array" => value.is_array(),
+                "object" => value.is_object(),
+                _ => value.is_string(),
+            };
+            if !matches {
+                return Err(Failure::usage(format!("{name}: expected a value of type {kind}, found {value}")));
+            }
+        }
+        for argument in known.iter().filter(|argument| argument.parser == Parser::Duration) {
+            let wait = arguments.entry(argument.name).or_insert_with(|| argument.default.unwrap_or_default().into());
+            let wait = wait.as_str().unwrap_or_default();
+            let parsed =
+                parse_duration(wait).map_err(|problem| Failure::usage(format!("{}: {problem}", argument.name)))?;
+            if parsed > LONGEST_WAIT {
+                let message = format!("{}: expected at most {} s, found {wait}", argument.name, LONGEST_WAIT.as_secs());
+                return Err(Failure::usage(message).with_hint("call again to wait longer"));
+            }
+        }
+        let of_all = arguments.get("key").is_some_and(|key| key == "*");
+        match self.key {
+            Key::None => {}
+            Key::Any => drop(arguments.entry("key").or_insert_with(|| "*".into())),
+            Key::One if of_all => {
+                let failure = Failure::usage("key: a tool changes one key at a time, never all of them");
+                return Err(failure.with_hint(format!("leave it out for your own, `{}`", session.key)));
+            }
+            Key::One => drop(arguments.entry("key").or_insert_with(|| session.key.clone().into())),
+        }
+        match self.required.iter().find(|name| !arguments.contains_key(**name)) {
+            Some(missing) => Err(Failure::usage(format!("{} needs the argument `{missing}`", self.name))),
+            None => (self.run)(session, self, arguments),
+        }
     }
 }
 
 /// The type of an argument in JSON.
-pub(super) fn kind(parser: Parser) -> &'static str {
+fn kind(parser: Parser) -> &'static str {
     match parser {
         Parser::Number(..) => "integer",
         Parser::Switch => "boolean",
@@ -295,20 +357,23 @@ pub(super) fn kind(parser: Parser) -> &'static str {
     }
 }
 
+fn take(arguments: &mut Arguments, name: &str) -> Option<String> {
+    arguments.shift_remove(name)?.as_str().map(str::to_owned)
+}
+
 fn called(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String, Failure> {
-    let row = row(tool.command).expect("a test looks up the command of every tool");
-    session.text(row.call, "", arguments)
+    session.text(tool.call, "", arguments)
 }
 
 fn status(session: &Session, _: &Tool, _: Arguments) -> Result<String, Failure> {
-    let show = |path| session.text(Call("GET", path), "", Arguments::default());
+    let show = |path| session.text(Call("GET", path), "", Map::new());
     let (health, clock, scenarios) = (show("health")?, show("clock")?, show("scenarios")?);
     let url = Redactor::default().text(&session.target.url).into_owned();
     Ok(format!("wrs-emulator at {url}: {health}its clock: {clock}your key: {}\n{scenarios}", session.key))
 }
 
 fn explained(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
-    let id = arguments.take("id").unwrap_or_else(|| "latest".to_owned());
+    let id = take(&mut arguments, "id").unwrap_or_else(|| "latest".to_owned());
     let explanation = session.text(Call("GET", "explain/{id}"), &id, arguments.clone())?;
     let id = explanation.split(':').next().unwrap_or_default();
     let path = match id.split_once('_') {
@@ -322,50 +387,43 @@ fn explained(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<St
 
 #[expect(clippy::unnecessary_wraps, reason = "it is a tool like the others")]
 fn checked(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
-    let (_, found) = check_text(&session.scenario, &arguments.take("toml").unwrap_or_default());
+    let (_, found) = check_text(&session.scenario, &take(&mut arguments, "toml").unwrap_or_default());
     let errors = found.iter().filter(|problem| problem.is_error()).count();
     let counts = format!("{}, {}\n", counted(errors, "error"), counted(found.len() - errors, "warning"));
     let text: String = found.iter().map(|problem| format!("{}\n", problem.render(false))).chain([counts]).collect();
     Ok(Redactor::default().text(&text).into_owned())
 }
 
-fn played(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
-    if let Some(toml) = arguments.take("toml") {
-        arguments.push("active", &session.scenario);
+fn played(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
+    if let Some(toml) = take(&mut arguments, "toml") {
+        let own = Value::from(session.scenario.as_str());
+        let active = arguments.entry("active").or_insert_with(|| Value::Array(Vec::new()));
+        active
+            .as_array_mut()
+            .into_iter()
+            .filter(|names| !names.contains(&own))
+            .for_each(|names| names.push(own.clone()));
         session.add_scenario(&toml).map_err(|failure| {
             if failure.is_unreachable() { failure } else { failure.with_hint("check_scenario lists every problem") }
         })?;
-    } else if !arguments.0.contains_key("active") {
+    } else if !arguments.contains_key("active") {
         // Without a list the key would follow that of all keys again.
         return Err(Failure::usage("expected `active`, a list of scenarios, or `toml`").with_hint("status lists them"));
     }
-    session.text(Call("POST", "scenarios/active"), "", arguments)
+    called(session, tool, arguments)
 }
 
-fn fired(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
-    let wait = arguments.wait("wait", "5s")?;
+fn fired(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
     // Planned emissions have nothing to wait for yet.
-    if !arguments.0.contains_key("emit") {
-        arguments.0.insert("wait".to_owned(), wait.into());
+    if arguments.contains_key("emit") {
+        arguments.shift_remove("wait");
     }
-    session.text(Call("POST", "events"), "", arguments)
+    called(session, tool, arguments)
 }
 
-fn advanced(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
-    let timeout = arguments.wait("timeout", "50s")?;
-    arguments.0.insert("timeout".to_owned(), timeout.into());
-    session.text(Call("POST", "clock"), "", arguments)
-}
-
-fn verified(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
-    let wait = arguments.wait("wait", "0s")?;
-    arguments.0.insert("wait".to_owned(), wait.into());
-    session.text(Call("GET", "verdict"), "", arguments)
-}
-
-fn assumed(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
-    let about = arguments.take("about").unwrap_or_default();
-    let all = session.text(Call("GET", "assumptions"), "", arguments)?;
+fn assumed(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
+    let about = take(&mut arguments, "about").unwrap_or_default();
+    let all = called(session, tool, arguments)?;
     // A row is a line `name = value` and indented lines.
     let mut is_about = false;
     let lines = all.lines().filter(|line| {
@@ -381,26 +439,10 @@ fn assumed(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<Stri
     Ok(found)
 }
 
-fn reset(session: &Session, _: &Tool, arguments: Arguments) -> Result<String, Failure> {
-    session.check_own(arguments.0.get("key").and_then(Value::as_str).unwrap_or_default())?;
-    let text = session.text(Call("POST", "reset"), "", arguments)?;
+fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String, Failure> {
+    session.check_own(arguments.get("key").and_then(Value::as_str).unwrap_or_default())?;
+    let text = called(session, tool, arguments)?;
     // So that nothing is left of the session; refused while another of its keys still plays the scenario.
     session.remove_scenario();
     Ok(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_tool_has_the_arguments_of_its_command() {
-        for tool in TOOLS.iter().filter(|tool| !tool.command.is_empty()) {
-            assert!(
-                row(tool.command).is_some_and(|row| tool.arguments().count() >= row.arguments.len()),
-                "{}",
-                tool.name
-            );
-        }
-    }
 }
