@@ -28,12 +28,10 @@ impl Raised {
     }
 }
 
-/// How many descriptors each use may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     /// Connections of each listener.
     pub(super) connections: usize,
-    /// Attempts under way.
     pub(super) attempts: usize,
     /// Connections kept for further attempts.
     pub(super) kept: usize,
@@ -42,7 +40,6 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// The shares under the limit of this process.
     pub(super) fn of_process(connections: usize, listeners: usize) -> Self {
         Self::new(own::limit().and_then(own::number).unwrap_or(usize::MAX), connections, listeners)
     }
@@ -56,7 +53,6 @@ impl Shares {
         Self { connections: connections.min(allowed), attempts, kept, limited_by }
     }
 
-    /// The warning if there may be fewer connections than the settings ask for.
     pub(super) fn warning(&self) -> Option<String> {
         let (limit, connections) = (self.limited_by?, self.connections);
         Some(format!(

@@ -19,10 +19,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The least time from the start of one save to the next look. A change just after a save has begun is still on disk within a
 /// second.
 const PAUSE: Duration = Duration::from_millis(850);
-/// Most bytes of a state file.
 const LARGEST: u64 = 1024 * 1024 * 1024;
 
-/// The file in which an emulator keeps its state.
 #[derive(Debug)]
 pub(super) struct StateFile {
     engine: Arc<Engine>,
@@ -47,7 +45,6 @@ impl StateFile {
         opened.await.map_err(|error| StartError::Setting(format!("--state: {error}")))?
     }
 
-    /// Saves until `stop` becomes true.
     pub(super) async fn keep(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         // Changes from before this task began are in the file already, or are found by the first look.
         let mut saved = None;

@@ -1,16 +1,21 @@
-//! Arguments that several commands share: how to reach the emulator, whether to print JSON, the id of one thing, and a file for
-//! results.
+//! Arguments that several commands share: how to reach the emulator, whether to print JSON, a file for results; and parsers of flags
+//! whose values are sent to the control API as they were typed.
 
 use std::fs::File;
 use std::path::Path;
+use std::process::ExitCode;
 
 use clap::Args;
+use jiff::Timestamp;
 
 use super::client::Call;
 use super::failure::Failure;
 use super::help::LAST;
+use super::output::show;
 use super::target::Target;
 use crate::control::api::Endpoint;
+use crate::control::render::Text;
+use crate::duration::parse_duration;
 use crate::file;
 
 /// Arguments of every command that prints an answer of the control API.
@@ -24,23 +29,41 @@ pub(super) struct CallArgs {
 }
 
 impl CallArgs {
-    /// A call whose answer is printed as text or JSON.
-    pub(super) fn call<E: Endpoint>(&self) -> Call<'_, E> {
-        Call::to(&self.target).json(self.json)
+    /// Prints an answer as text or JSON.
+    pub(super) fn show(&self, answer: &impl Text) -> ExitCode {
+        show(self.json, answer, || answer.text())
     }
-}
 
-/// Arguments of commands about one thing, named by its id.
-#[derive(Debug, Args)]
-pub(super) struct OneArgs {
-    /// Its id, as listings and answers show it.
-    pub(super) id: String,
-    #[command(flatten)]
-    pub(super) common: CallArgs,
+    pub(super) fn call<E: Endpoint>(&self) -> Call<'_, E> {
+        Call::to(&self.target)
+    }
 }
 
 /// Creates the results file that a flag names, or empties it. Done before any work, so that an unwritable path fails at once
 /// and no older results remain.
 pub(super) fn created(flag: &str, path: &Path) -> Result<File, Failure> {
     file::create(path).map_err(|problem| Failure::io(format!("{flag}: cannot write `{}`: {problem}", path.display())))
+}
+
+pub(super) fn duration(text: &str) -> Result<String, String> {
+    parse_duration(text).map(|_| text.to_owned())
+}
+
+pub(super) fn time(text: &str) -> Result<String, String> {
+    let read = text.parse::<Timestamp>();
+    read.map(|_| text.to_owned()).map_err(|_| "expected a timestamp such as 2026-01-31T09:30:00Z".to_owned())
+}
+
+/// `now`, or a timestamp.
+pub(super) fn since(text: &str) -> Result<String, String> {
+    if text == "now" { Ok(text.to_owned()) } else { time(text).map_err(|problem| format!("{problem}, or `now`")) }
+}
+
+/// The name of a scenario, from its name or its file: `scenarios/story.toml` is `story`.
+pub(super) fn scenario(text: &str) -> Result<String, String> {
+    let file = Path::new(text).file_name().and_then(|name| name.to_str()).unwrap_or(text);
+    match file.strip_suffix(".toml").unwrap_or(text) {
+        "" => Err("expected the name of a scenario, found nothing".to_owned()),
+        name => Ok(name.to_owned()),
+    }
 }

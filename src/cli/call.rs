@@ -7,40 +7,22 @@ use std::time::Duration;
 use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches as _};
-use hyper::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::arguments::CallArgs;
-use super::client::{Refusal, SHORT, Unsent};
+use super::arguments::{self, CallArgs};
+use super::client::{Call, Refusal, Route, SHORT};
 use super::failure::{Code, Failure, note, warn};
 use super::help::listed;
 use super::output::{End, cell, compact, is_printed, lines, optional, print_as_is, print_json};
-use super::value;
 use crate::control::api::{self, Missed, Restarted, StreamedAttempt};
 use crate::duration::parse_duration;
 use crate::redact::visible_lines;
 
-/// A method, and a path below `/_emulator/` with at most one variable segment.
-#[derive(Clone, Copy)]
-pub(super) struct Call(pub(super) &'static str, pub(super) &'static str);
-
-impl Call {
-    pub(super) fn method(self) -> Method {
-        self.0.parse().expect("the table names methods of HTTP")
-    }
-
-    pub(super) fn reads(self) -> bool {
-        self.0 == "GET"
-    }
-}
-
-/// One command.
 pub(super) struct Row {
-    /// Its words, such as `requests list`.
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    pub(super) call: Call,
+    pub(super) route: Route,
     pub(super) arguments: &'static [Argument],
     /// Fields of the body that are the same in every call, as JSON.
     pub(super) fixed: &'static [(&'static str, &'static str)],
@@ -50,13 +32,8 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) const fn new(
-        name: &'static str,
-        about: &'static str,
-        call: Call,
-        examples: &'static [&'static str],
-    ) -> Self {
-        Self { name, about, call, arguments: &[], fixed: &[], follows: None, examples }
+    pub(super) const fn new(name: &'static str, about: &'static str, route: Route) -> Self {
+        Self { name, about, route, arguments: &[], fixed: &[], follows: None, examples: &[] }
     }
 
     /// Adds its arguments and examples to a command.
@@ -73,7 +50,6 @@ impl Row {
     }
 }
 
-/// An argument, and where its value goes.
 #[derive(Clone, Copy)]
 pub(super) struct Argument {
     /// The name of the flag, and of the parameter or field.
@@ -92,8 +68,7 @@ pub(super) struct Argument {
 enum Place {
     /// The variable segment of the path.
     Segment,
-    Query,
-    /// A field of the body.
+    /// A parameter of the query if the call reads, else a field of the body; the key is always in the query.
     Field,
     /// Fields of the body, each named by a value.
     Settings,
@@ -110,7 +85,6 @@ pub(super) enum Parser {
     Since,
     /// An id with this prefix, of such a thing.
     Id(&'static str, &'static str),
-    /// Texts joined by commas.
     List,
     Scenario,
     Scenarios,
@@ -130,17 +104,10 @@ pub(super) const fn name(name: &'static str, help: &'static str) -> Argument {
     Argument { is_positional: true, ..argument(name, help, Place::Segment) }
 }
 
-/// A query parameter.
-pub(super) const fn query(name: &'static str, help: &'static str) -> Argument {
-    argument(name, help, Place::Query)
-}
-
-/// A field of the body.
 pub(super) const fn field(name: &'static str, help: &'static str) -> Argument {
     argument(name, help, Place::Field)
 }
 
-/// Settings to change, or to restore.
 pub(super) const fn setting(value: &'static str, help: &'static str) -> Argument {
     argument("settings", help, Place::Settings).value(value).positional()
 }
@@ -178,11 +145,6 @@ impl Argument {
         Self { is_required: false, ..self }
     }
 
-    /// The same parameter as a field of the body.
-    pub(super) const fn in_body(self) -> Self {
-        Self { place: Place::Field, ..self }
-    }
-
     /// Its id among the arguments of the command; `url` and others are flags of every command.
     fn id(&self) -> String {
         if self.is_positional { self.name.to_uppercase() } else { self.name.to_owned() }
@@ -197,14 +159,14 @@ impl Argument {
             Parser::Switch => return arg.action(ArgAction::SetTrue),
             Parser::Text | Parser::List | Parser::Object => None,
             Parser::Number(least, most) => Some(clap::value_parser!(i64).range(least..=most).into()),
-            Parser::Duration => Some(ValueParser::new(value::duration)),
-            Parser::Time => Some(ValueParser::new(value::time)),
-            Parser::Since => Some(ValueParser::new(value::since)),
+            Parser::Duration => Some(ValueParser::new(arguments::duration)),
+            Parser::Time => Some(ValueParser::new(arguments::time)),
+            Parser::Since => Some(ValueParser::new(arguments::since)),
             Parser::Id(prefix, what) => Some(ValueParser::new(move |text: &str| {
                 let is_one = text.starts_with(prefix).then(|| text.to_owned());
                 is_one.ok_or_else(|| format!("expected the id of {what}, such as {prefix}01k..."))
             })),
-            Parser::Scenario | Parser::Scenarios => Some(ValueParser::new(value::scenario)),
+            Parser::Scenario | Parser::Scenarios => Some(ValueParser::new(arguments::scenario)),
             Parser::Assignment => Some(ValueParser::new(|text: &str| assignment(text).map(|_| text.to_owned()))),
         };
         if let Some(parser) = parser {
@@ -247,21 +209,23 @@ pub(super) fn run(row: &Row, matches: &ArgMatches) -> Result<ExitCode, Failure> 
     let is_typed = |argument: &Argument| matches.value_source(&argument.id()) == Some(ValueSource::CommandLine);
     // An id names one thing, whichever key it belongs to; a key in the environment must not restrict that.
     let names_one = row.arguments.iter().any(|argument| argument.place == Place::Segment && is_typed(argument));
-    let (mut call, mut body) = (Unsent::to(&common.target, row.call.method(), row.call.1), Map::new());
+    let (mut call, mut body) = (Call::at(&common.target, row.route), Map::new());
     for argument in row.arguments {
         let values = argument.given(matches);
         match argument.place {
             _ if values.is_empty() || (names_one && argument.name == "key" && !is_typed(argument)) => {}
-            Place::Segment => call.segment.clone_from(&values[0]),
-            Place::Query if argument.name == "all" => {
+            Place::Segment => call = call.id(&values[0]),
+            Place::Field if argument.name == "all" => {
                 if row.arguments.iter().any(|argument| argument.name == "key" && is_typed(argument)) {
                     let hint = "leave one out: `--all` resets every key, `--key KEY` one";
                     return Err(Failure::usage("`--all` and `--key` exclude each other").with_hint(hint));
                 }
                 // The last value counts.
-                call.query.push(("key".to_owned(), "*".to_owned()));
+                call = call.key("*");
             }
-            Place::Query => call.query.push((argument.name.to_owned(), values[0].clone())),
+            Place::Field if row.route.reads() || argument.name == "key" => {
+                call = call.parameter(argument.name, &values[0]);
+            }
             Place::Field => drop(body.insert(argument.name.to_owned(), as_json(argument.parser, values))),
             Place::Settings => body.extend(values.into_iter().map(|text| match argument.parser {
                 Parser::Assignment => assignment(&text).unwrap_or_default(),
@@ -277,12 +241,14 @@ pub(super) fn run(row: &Row, matches: &ArgMatches) -> Result<ExitCode, Failure> 
     }
     // Longer than the emulator waits, so that its own timeout is reported.
     if let Some(timeout) = matches.try_get_one::<String>("timeout").ok().flatten() {
-        call.limit = parse_duration(timeout).unwrap_or(SHORT).saturating_add(Duration::from_secs(20));
+        call = call.limit(parse_duration(timeout).unwrap_or(SHORT).saturating_add(Duration::from_secs(20)));
     }
-    if !row.call.reads() {
-        call.body = Value::Object(body).to_string().into_bytes();
+    if !row.route.reads() {
+        call = call.body(&body);
     }
-    call.wants_text = !common.json;
+    if !common.json {
+        call = call.text();
+    }
     let bytes = call.exchanged()?.map_err(|refusal| refused(row, refusal))?;
     if common.json {
         let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -311,11 +277,10 @@ fn refused(row: &Row, refusal: Refusal) -> Failure {
         nearest.push_str(&format!("\n  {}: {}", optional(id), differs.join("; ")));
     }
     let failure = refusal.into_failure();
-    let is_check = failure.code == Code::TimedOut && row.call.1.ends_with("/wait");
+    let is_check = failure.code == Code::TimedOut && row.route.1.ends_with("/wait");
     Failure { status: if is_check { 1 } else { failure.status }, message: failure.message + &nearest, ..failure }
 }
 
-/// Values as a field of the body.
 fn as_json(parser: Parser, mut values: Vec<String>) -> Value {
     match parser {
         Parser::List | Parser::Scenarios => values.into(),

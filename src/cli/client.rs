@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
@@ -21,10 +20,9 @@ use tokio_rustls::TlsConnector;
 use url::{Url, form_urlencoded};
 
 use super::failure::{Code, Failure};
-use super::output::{as_value, show};
+use super::output::as_value;
 use super::target::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use crate::control::api::{self, Endpoint};
-use crate::control::render::Text as _;
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::tasks::block_on;
 use crate::webhook::link::{Sender, open};
@@ -50,20 +48,28 @@ impl Problem {
     }
 }
 
-/// One call of the control API, to be sent.
-pub(super) struct Call<'a, E> {
-    /// What is sent, without the types: the code that sends it is compiled once.
-    outgoing: Unsent<'a>,
-    json: bool,
-    endpoint: PhantomData<E>,
+/// A method, and a path below `/_emulator/` with at most one variable segment.
+#[derive(Clone, Copy)]
+pub(super) struct Route(pub(super) &'static str, pub(super) &'static str);
+
+impl Route {
+    pub(super) fn reads(self) -> bool {
+        self.0 == "GET"
+    }
 }
 
-/// A successful answer, and the JSON that it was read from.
-pub(super) struct Answer<E: Endpoint> {
-    pub(super) body: E::Answer,
-    bytes: Bytes,
-    /// Whether it is printed as JSON.
-    json: bool,
+/// A call of the control API; with an endpoint, its answer is read as the endpoint's.
+pub(super) struct Call<'a, E = ()> {
+    target: &'a Target,
+    method: Method,
+    path: &'static str,
+    segment: String,
+    query: Vec<(String, String)>,
+    body: Vec<u8>,
+    media: &'static str,
+    limit: Duration,
+    wants_text: bool,
+    endpoint: PhantomData<E>,
 }
 
 /// The answer to a refused call, and the JSON that it was read from.
@@ -73,97 +79,89 @@ pub(super) struct Refusal {
     json: Bytes,
 }
 
+impl<'a> Call<'a> {
+    pub(super) fn at(target: &'a Target, route: Route) -> Self {
+        Self::new(target, route.0.parse().expect("the tables name methods of HTTP"), route.1)
+    }
+}
+
 impl<'a, E: Endpoint> Call<'a, E> {
     pub(super) fn to(target: &'a Target) -> Self {
-        Self { outgoing: Unsent::to(target, E::METHOD, E::PATH), json: false, endpoint: PhantomData }
+        Self::new(target, E::METHOD, E::PATH)
     }
 
-    /// The key that the call is about.
-    pub(super) fn key(mut self, key: impl Into<Option<&'a str>>) -> Self {
-        self.outgoing.query.extend(key.into().map(|key| ("key".to_owned(), key.to_owned())));
+    /// The answer; a refused call is a failure.
+    pub(super) fn send(self) -> Result<E::Answer, Failure> {
+        self.outcome()?.map_err(Refusal::into_failure)
+    }
+
+    pub(super) fn outcome(self) -> Result<Result<E::Answer, Refusal>, Failure> {
+        let bytes = match self.exchanged()? {
+            Ok(bytes) => bytes,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        serde_json::from_slice(&bytes).map(Ok).map_err(|error| {
+            let message = format!("the answer to `{}` has an unexpected form: {error}", E::PATH);
+            Failure::new(2, Code::Failed, message).with_hint("is that the same version of wrs-emulator?")
+        })
+    }
+}
+
+impl<'a, E> Call<'a, E> {
+    fn new(target: &'a Target, method: Method, path: &'static str) -> Self {
+        let (segment, query, body, media) = (String::new(), Vec::new(), Vec::new(), "application/json");
+        let (limit, wants_text, endpoint) = (SHORT, false, PhantomData);
+        Self { target, method, path, segment, query, body, media, limit, wants_text, endpoint }
+    }
+
+    pub(super) fn key(self, key: impl Into<Option<&'a str>>) -> Self {
+        match key.into() {
+            Some(key) => self.parameter("key", key),
+            None => self,
+        }
+    }
+
+    pub(super) fn parameter(mut self, name: &str, value: &str) -> Self {
+        self.query.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The variable segment of the path.
     pub(super) fn id(mut self, id: &str) -> Self {
-        id.clone_into(&mut self.outgoing.segment);
+        id.clone_into(&mut self.segment);
         self
     }
 
-    /// Adds query parameters: some or all fields of `E::Query`.
+    /// Adds the fields of an object that have a value, as parameters.
     pub(super) fn query(mut self, query: &impl Serialize) -> Self {
-        self.outgoing.query.extend(fields(query));
+        if let Value::Object(fields) = as_value(query) {
+            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+            let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            self.query.extend(fields.map(|(name, value)| (name, text(value))));
+        }
         self
     }
 
     /// Sets the body, which must serialize like `E::Body`.
     pub(super) fn body(mut self, body: &impl Serialize) -> Self {
-        self.outgoing.body = as_value(body).to_string().into_bytes();
+        self.body = as_value(body).to_string().into_bytes();
         self
     }
 
     /// Sets a body of TOML, where the call takes it.
     pub(super) fn toml(mut self, text: &str) -> Self {
-        (self.outgoing.body, self.outgoing.media) = (text.as_bytes().to_vec(), "application/toml");
+        (self.body, self.media) = (text.as_bytes().to_vec(), "application/toml");
         self
     }
 
-    /// How long the answer may take.
     pub(super) fn limit(mut self, limit: Duration) -> Self {
-        self.outgoing.limit = limit;
+        self.limit = limit;
         self
     }
 
-    /// Whether the answer is printed as JSON.
-    pub(super) fn json(mut self, json: bool) -> Self {
-        self.json = json;
+    /// Asks for text instead of JSON.
+    pub(super) fn text(mut self) -> Self {
+        self.wants_text = true;
         self
-    }
-
-    /// Sends the call and prints the answer.
-    pub(super) fn show(self) -> Result<ExitCode, Failure> {
-        Ok(self.send()?.print())
-    }
-
-    /// The answer; a refused call is a failure.
-    pub(super) fn send(self) -> Result<Answer<E>, Failure> {
-        self.outcome()?.map_err(Refusal::into_failure)
-    }
-
-    /// The answer, or the refusal.
-    pub(super) fn outcome(self) -> Result<Result<Answer<E>, Refusal>, Failure> {
-        let bytes = match self.outgoing.exchanged()? {
-            Ok(bytes) => bytes,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let body = serde_json::from_slice(&bytes).map_err(|error| unexpected_form(E::PATH, &error))?;
-        Ok(Ok(Answer { body, bytes, json: self.json }))
-    }
-}
-
-fn unexpected_form(path: &str, error: &serde_json::Error) -> Failure {
-    let message = format!("the answer to `{path}` has an unexpected form: {error}");
-    Failure::new(2, Code::Failed, message).with_hint("is that the same version of wrs-emulator?")
-}
-
-/// A call without its types.
-pub(super) struct Unsent<'a> {
-    target: &'a Target,
-    method: Method,
-    path: &'static str,
-    pub(super) segment: String,
-    pub(super) query: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
-    media: &'static str,
-    pub(super) limit: Duration,
-    /// Whether the answer is to be text instead of JSON.
-    pub(super) wants_text: bool,
-}
-
-impl<'a> Unsent<'a> {
-    pub(super) fn to(target: &'a Target, method: Method, path: &'static str) -> Self {
-        let (segment, query, body, media) = (String::new(), Vec::new(), Vec::new(), "application/json");
-        Self { target, method, path, segment, query, body, media, limit: SHORT, wants_text: false }
     }
 
     /// The path below `/_emulator/`, with the query.
@@ -174,7 +172,6 @@ impl<'a> Unsent<'a> {
         if query.is_empty() { path } else { format!("{path}?{query}") }
     }
 
-    /// The body of the answer, or the refusal.
     pub(super) fn exchanged(self) -> Result<Result<Bytes, Refusal>, Failure> {
         let (url, target, limit) = (base(&self.target.url)?, self.target, self.limit);
         let exchange = async { tokio::time::timeout(limit, self.exchange(&url)).await };
@@ -233,9 +230,9 @@ impl<'a> Unsent<'a> {
 impl Call<'_, api::Stream> {
     /// Follows the event stream until the emulator ends it or `each` returns false; `each` gets the kind and JSON of an event.
     pub(super) fn follow(self, mut each: impl FnMut(&str, &str) -> bool) -> Result<(), Failure> {
-        let (url, target) = (base(&self.outgoing.target.url)?, self.outgoing.target);
+        let (url, target) = (base(&self.target.url)?, self.target);
         block_on(&runtime(Builder::new_current_thread())?, async {
-            let response = self.outgoing.open(&url).await;
+            let response = self.open(&url).await;
             let mut response = response.map_err(|problem| unreachable(target, problem))?;
             let status = response.status();
             if !status.is_success() {
@@ -265,20 +262,7 @@ impl Call<'_, api::Stream> {
     }
 }
 
-impl<E: Endpoint> Answer<E> {
-    /// The JSON as it came.
-    pub(super) fn json(&self) -> Value {
-        serde_json::from_slice(&self.bytes).unwrap_or_default()
-    }
-
-    /// Prints the JSON as it came, or its text.
-    pub(super) fn print(&self) -> ExitCode {
-        show(self.json, &self.json(), || self.body.text())
-    }
-}
-
 impl Refusal {
-    /// The JSON as it came.
     pub(super) fn json(&self) -> Value {
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
@@ -298,19 +282,18 @@ impl Refusal {
     }
 }
 
-/// The fields of an object that have a value, as query parameters.
-pub(super) fn fields(object: &impl Serialize) -> Vec<(String, String)> {
-    let Value::Object(fields) = as_value(object) else { return Vec::new() };
-    let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
-    fields.map(|(name, value)| (name, value.as_str().map_or_else(|| value.to_string(), str::to_owned))).collect()
+/// Runs the main task of a command on several threads, and then ends without waiting for what is still running.
+pub(super) fn run_task<T>(task: impl Future<Output = T>) -> Result<T, Failure> {
+    let runtime = runtime(Builder::new_multi_thread())?;
+    let result = block_on(&runtime, task);
+    runtime.shutdown_background();
+    Ok(result)
 }
 
-/// Builds the async runtime of a command.
 pub(super) fn runtime(mut builder: Builder) -> Result<Runtime, Failure> {
     builder.enable_all().build().map_err(|error| Failure::io(format!("cannot start: {error}")))
 }
 
-/// A connection to the emulator.
 async fn connected(url: &Url, target: &Target) -> Result<Sender, Problem> {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = url.port_or_known_default().unwrap_or(80);
@@ -396,7 +379,7 @@ pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
         let target = Target { url: url.clone(), control_token: None, ca: Vec::new(), insecure: true };
         let call = Call::<api::Health>::to(&target).limit(Duration::from_secs(1));
         let is_one = match call.outcome().ok()? {
-            Ok(answer) => answer.body.status == "ready",
+            Ok(health) => health.status == "ready",
             // Where the control API has a port of its own, the emulated one refuses the path.
             Err(refusal) => refusal.json().pointer("/error/request_id").is_some_and(Value::is_string),
         };

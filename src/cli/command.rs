@@ -26,12 +26,10 @@ const REPORT_LIMIT: Duration = Duration::from_secs(30);
 const SHOWN_COMMAND: usize = 16 * 1024;
 
 impl ExecFacts {
-    /// A command that has ended.
     pub(super) fn of(command: &[OsString], status: ExitStatus) -> Self {
         Self { command: shown(command), exit_status: exit_code(status), signal: ending_signal(status), problem: None }
     }
 
-    /// A command that could not be started.
     pub(super) fn not_run(command: &[OsString], failure: &Failure) -> Self {
         let problem = Some(Redactor::default().text(&failure.message).into_owned());
         Self { command: shown(command), exit_status: failure.status, signal: None, problem }
@@ -65,7 +63,6 @@ pub(super) fn target(emulator: &Emulator) -> Target {
     }
 }
 
-/// How many of these files this process has written.
 static AUTHORITIES: AtomicU32 = AtomicU32::new(0);
 
 /// The temporary file with the authority that the command has to trust; removed on drop.
@@ -117,11 +114,10 @@ pub(super) fn spawn<T>(
     raised.restored_for(|| start(&mut command)).map_err(|error| not_run(program, &error))
 }
 
-/// What happened so far.
 pub(super) async fn whole_run(target: &Target) -> Result<Run, Failure> {
     let target = target.clone();
     // The client blocks its thread, and the emulator must keep answering.
-    let run = beside(move || Ok(Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send()?.body));
+    let run = beside(move || Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send());
     run.await.unwrap_or_else(|error| Err(Failure::io(error.to_string())))
 }
 
@@ -143,29 +139,4 @@ fn not_run(program: &OsStr, error: &std::io::Error) -> Failure {
 pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| ending_signal(status).map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[cfg(unix)]
-    #[test]
-    fn exit_codes_are_those_of_shells() {
-        use std::os::unix::process::ExitStatusExt as _;
-        // A wait status holds the code above the lowest byte, and a signal in it.
-        for (raw, code) in [(0, 0), (3 << 8, 3), (255 << 8, 255), (15, 143), (9, 137)] {
-            assert_eq!(exit_code(ExitStatus::from_raw(raw)), code, "{raw}");
-        }
-    }
-
-    #[test]
-    fn a_command_that_does_not_run_has_the_exit_code_of_shells() {
-        let failure = |kind: ErrorKind| not_run(OsStr::new("x"), &std::io::Error::from(kind));
-        for (kind, expected) in
-            [(ErrorKind::NotFound, 127), (ErrorKind::PermissionDenied, 126), (ErrorKind::ExecutableFileBusy, 126)]
-        {
-            assert_eq!(failure(kind).status, expected, "{kind}");
-        }
-    }
 }

@@ -12,25 +12,23 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::process::{Child, Command};
-use tokio::runtime::Builder;
 
 use super::arguments::created;
-use super::client::runtime;
+use super::client::run_task;
 use super::command::{Authority, exit_code, spawn, target, whole_run};
 use super::failure::{Failure, colored, is_json, report, warn};
 use super::help::examples;
 use super::output::compact;
-use super::problems::{Kind, Verdict, accepted};
-use super::review::accepted::Accepted;
+use super::review::findings::Accepted;
 use super::run_file::RunFile;
-use super::serve::{ServeArgs, settings, start};
+use super::serve::{ServeArgs, settings, start, stop};
 use super::signals::Signals;
 use super::target::Target;
-use super::verdict::{VerdictFormat, render, wait};
+use super::verdict::{Kind, Verdict, VerdictFormat, accepted, render, wait};
 use crate::app::{Raised, Settings};
 use crate::control::api::{ExecFacts, Run};
 use crate::process::pass_signal;
-use crate::tasks::{beside, block_on};
+use crate::tasks::beside;
 
 const EXIT_STATUS: &str = "
 
@@ -83,11 +81,7 @@ pub(super) struct ExecArgs {
 pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
     let settings = settings(&args.serve)?;
     let raised = Raised::raise();
-    let runtime = runtime(Builder::new_multi_thread())?;
-    let code = block_on(&runtime, exec(&args, settings, raised));
-    // Tasks that are still running have nothing left to do.
-    runtime.shutdown_background();
-    code
+    run_task(exec(&args, settings, raised))?
 }
 
 async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<ExitCode, Failure> {
@@ -137,37 +131,31 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<Exi
         Some(file) => write_report(file, &target, ExecFacts::of(&args.command, status)).await,
         None => Ok(()),
     };
-    let finish = async {
-        let stopped = emulator.stop().await;
-        if let Some(log) = log {
-            log.finish().await;
-        }
-        stopped.map_err(|problem| Failure::check_failed(problem.to_string()))
-    };
     let mut stopped = Ok(());
     if signalled.is_none() {
         tokio::select! {
-            done = finish => stopped = done,
+            done = stop(emulator, log) => stopped = done,
             number = signals.wait() => signalled = Some(number),
         }
     }
     let code = exit_code(status);
-    let mut fails = Ok(false);
+    let (mut fails, mut failure) = (false, None);
     for result in [judged, reported.map(|()| false), stopped.map(|()| false)] {
-        fails = match (fails, result) {
-            (Ok(fails), result) => result.map(|more| fails || more),
-            (Err(first), Ok(_)) => Err(first),
-            (Err(first), Err(second)) => {
-                report(&first);
-                Err(second)
+        match result {
+            Ok(found) => fails |= found,
+            Err(problem) => {
+                if let Some(first) = failure.replace(problem) {
+                    report(&first);
+                }
             }
-        };
+        }
     }
-    match (signalled, code, fails) {
-        (None, 0, fails) => fails.map(|fails| if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS }),
-        (signalled, code, fails) => {
+    match (signalled, code, failure) {
+        (None, 0, Some(failure)) => Err(failure),
+        (None, 0, None) => Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS }),
+        (signalled, code, failure) => {
             // The exit code is the command's or the signal's, so a failure is only printed.
-            if let Err(failure) = fails {
+            if let Some(failure) = failure {
                 report(&failure);
             }
             Ok(ExitCode::from(signalled.map_or(code, |number| 128 + number)))
@@ -230,7 +218,6 @@ async fn judge(
     Ok(verdict.fails())
 }
 
-/// The verdict, once what is due within `settle` is done.
 async fn ask(
     target: Target,
     settle: Duration,

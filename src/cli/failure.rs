@@ -14,13 +14,9 @@ use crate::redact::{Redactor, visible_lines};
 /// Why a command ends with something other than 0.
 #[derive(Debug)]
 pub(super) struct Failure {
-    /// The exit status.
     pub(super) status: u8,
-    /// The kind of failure.
     pub(super) code: Code,
-    /// What went wrong.
     pub(super) message: String,
-    /// What to do.
     pub(super) hint: Option<String>,
     /// The answer of the emulator, if it refused a call.
     pub(super) answer: Option<Box<Value>>,
@@ -51,27 +47,22 @@ pub(super) enum Code {
 }
 
 impl Failure {
-    /// A failure with an exit status of its own.
     pub(super) fn new(status: u8, code: Code, message: impl Into<String>) -> Self {
         Self { status, code, message: message.into(), hint: None, answer: None }
     }
 
-    /// 1: a check found problems.
     pub(super) fn check_failed(message: impl Into<String>) -> Self {
         Self::new(1, Code::Failed, message)
     }
 
-    /// 1: what was named does not exist.
     pub(super) fn not_found(message: impl Into<String>) -> Self {
         Self::new(1, Code::NotFound, message)
     }
 
-    /// 2: wrong usage.
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self::new(2, Code::Usage, message)
     }
 
-    /// 2: a file has the wrong content.
     pub(super) fn invalid_file(message: impl Into<String>) -> Self {
         Self::new(2, Code::InvalidFile, message)
     }
@@ -81,7 +72,6 @@ impl Failure {
         Self::new(2, Code::Io, message)
     }
 
-    /// 3: the emulator cannot be reached.
     pub(super) fn unreachable(message: impl Into<String>) -> Self {
         Self::new(3, Code::Unreachable, message)
     }
@@ -90,16 +80,13 @@ impl Failure {
         self.code == Code::Unreachable
     }
 
-    /// Adds what to do.
     pub(super) fn with_hint(self, text: impl Into<String>) -> Self {
         Self { hint: Some(text.into()), ..self }
     }
 }
 
-/// Whether messages are JSON.
 static AS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Chooses the form of all messages of this process.
 pub(super) fn set_json(as_json: bool) {
     AS_JSON.store(as_json, Ordering::Relaxed);
 }
@@ -109,7 +96,6 @@ pub(super) fn is_json() -> bool {
     AS_JSON.load(Ordering::Relaxed)
 }
 
-/// A message as JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Message<'a> {
@@ -142,12 +128,10 @@ pub(super) fn report(failure: &Failure) -> ExitCode {
     ExitCode::from(*status)
 }
 
-/// Prints a warning on stderr.
 pub(super) fn warn(message: &str) {
     say("\u{1b}[1;33m", "warning:", &Message::Warning { message: &Redactor::default().text(message) });
 }
 
-/// Prints a note on stderr.
 pub(super) fn note(message: &str) {
     say("", "note:", &Message::Note { message: &Redactor::default().text(message) });
 }

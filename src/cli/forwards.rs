@@ -11,16 +11,15 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::arguments::CallArgs;
-use super::client::{Answer, Call, SHORT};
+use super::client::{Call, SHORT};
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, show, show_list};
 use super::target::Target;
-use crate::control::api::{self, List};
+use crate::control::api::{self, List, Patched};
 use crate::control::render::of_key;
 use crate::profile::Forward;
 
-/// The setting that contains all forwards.
 const SETTING: &str = "webhooks.forwards";
 
 #[derive(Debug, Subcommand)]
@@ -40,7 +39,6 @@ pub(super) enum ForwardsCommand {
     Remove(RemoveArgs),
 }
 
-/// Arguments of each.
 #[derive(Debug, Args)]
 pub(super) struct SettingsArgs {
     #[command(flatten)]
@@ -85,7 +83,6 @@ fn list(args: &SettingsArgs) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// A forward as JSON.
 #[derive(Serialize)]
 struct Rule<'a> {
     from: &'a str,
@@ -101,11 +98,9 @@ fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
         _ => Failure::usage(problem),
     })?;
     let requested = rules.iter().map(|rule| (rule.from().to_owned(), rule.to().into())).collect();
-    let answer = patched(&args.settings, settings(requested))?;
-    Ok(show(args.settings.common.json, &answer.json(), || {
-        let whose = of_key(answer.body.key.as_deref());
-        rules.iter().map(|rule| format!("{} -> {}{whose}\n", rule.from(), rule.to())).collect()
-    }))
+    let patched = patch(&args.settings, requested)?;
+    let lines = rules.iter().map(|rule| format!("{} -> {}", rule.from(), rule.to()));
+    Ok(print(&args.settings, &patched, lines))
 }
 
 fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
@@ -116,35 +111,36 @@ fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
         let failure = Failure::not_found(format!("unknown forward `{unknown}`"));
         return Err(failure.with_hint("`wrs-emulator forwards` lists those in force; --key shows those of one key"));
     }
-    let mut answer = patched(given, settings(urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect()))?;
+    let mut patched = patch(given, urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect())?;
     // A forward from a lower layer, such as --forward, is still in force: an empty target overrides it.
     let after = in_force(&given.common.target, given.key.as_deref(), SHORT)?;
     let overrides: Map<String, Value> =
         urls.iter().filter(|url| after.contains_key(**url)).map(|url| ((*url).to_owned(), "".into())).collect();
     if !overrides.is_empty() {
-        answer = patched(given, settings(overrides))?;
+        patched = patch(given, overrides)?;
     }
-    Ok(show(given.common.json, &answer.json(), || {
-        let whose = of_key(answer.body.key.as_deref());
-        urls.iter().map(|url| format!("{url} is no longer forwarded{whose}\n")).collect()
-    }))
+    Ok(print(given, &patched, urls.iter().map(|url| format!("{url} is no longer forwarded"))))
 }
 
-/// The forwards in force, by subscribed URL.
+fn patch(args: &SettingsArgs, rules: Map<String, Value>) -> Result<Patched, Failure> {
+    args.common.call::<api::PatchProfile>().key(args.key.as_deref()).body(&api::Patch(settings(rules))).send()
+}
+
+fn print(args: &SettingsArgs, patched: &Patched, lines: impl Iterator<Item = String>) -> ExitCode {
+    let whose = of_key(patched.key.as_deref());
+    show(args.common.json, patched, || lines.map(|line| format!("{line}{whose}\n")).collect())
+}
+
 pub(super) fn in_force(
     target: &Target,
     key: Option<&str>,
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let profile = Call::<api::ShowProfile>::to(target).key(key).limit(limit).send()?.body;
+    let profile = Call::<api::ShowProfile>::to(target).key(key).limit(limit).send()?;
     let setting = profile.data.iter().find(|row| row.knob == SETTING);
     let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
     let rules = rules.filter_map(|(from, to)| Some((from.clone(), to.as_str()?.to_owned())));
     Ok(rules.filter(|(_, to)| !to.is_empty()).collect())
-}
-
-fn patched(args: &SettingsArgs, settings: Map<String, Value>) -> Result<Answer<api::PatchProfile>, Failure> {
-    args.common.call().key(args.key.as_deref()).body(&api::Patch(settings)).send()
 }
 
 /// Forwards as a patch of settings; null removes one.

@@ -34,5 +34,5 @@ pub(super) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
             answered => break answered?,
         }
     };
-    Ok(ready.print())
+    Ok(args.common.show(&ready))
 }

@@ -3,13 +3,10 @@
 //! Data goes to stdout, messages go to stderr. Commands other than `serve` are clients of the control API.
 
 mod arguments;
-mod banner;
 mod call;
 mod calls;
 mod client;
 mod command;
-mod deliveries;
-mod documents;
 mod exec;
 mod failure;
 mod forwards;
@@ -19,27 +16,22 @@ mod help;
 mod junit;
 mod listen;
 mod log;
-mod markdown;
 mod mcp;
 mod output;
 mod parse;
-mod problems;
-mod profile_source;
+mod profile;
 mod requests;
 mod review;
 mod run;
 mod run_file;
 mod scenarios;
 mod serve;
-mod sign;
 mod signals;
-mod signing;
+mod signatures;
 mod snapshot;
 mod target;
 mod trigger;
-mod value;
 mod verdict;
-mod verify;
 
 use std::process::ExitCode;
 
@@ -106,15 +98,15 @@ enum Command {
     /// Receive webhooks: verify, print, and pass them on.
     Listen(listen::ListenArgs),
     /// Print the headers that sign a body.
-    Sign(sign::SignArgs),
+    Sign(signatures::SignArgs),
     /// Check the signature of a delivery, and what is wrong with it.
-    Verify(verify::VerifyArgs),
+    Verify(signatures::VerifyArgs),
     /// List, show, wait for and export requests.
     #[command(subcommand)]
     Requests(requests::RequestsCommand),
     /// List, show, wait for and repeat deliveries.
     #[command(subcommand)]
-    Deliveries(deliveries::DeliveriesCommand),
+    Deliveries(trigger::DeliveriesCommand),
     /// List, create and change subscriptions.
     #[command(after_help = examples(["subscriptions", "subscriptions create https://app.example.com/hooks"]))]
     Subscriptions(InTable),
@@ -146,13 +138,13 @@ enum Command {
     Reset(InTable),
     /// Show and change settings while the emulator runs.
     #[command(subcommand)]
-    Profile(documents::ProfileCommand),
+    Profile(profile::ProfileCommand),
     /// List what the contract leaves open, and what is assumed.
-    Assumptions(documents::AssumptionsArgs),
+    Assumptions(profile::AssumptionsArgs),
     /// Print the OpenAPI document of the emulated or the control API.
-    Openapi(documents::OpenapiArgs),
+    Openapi(profile::OpenapiArgs),
     /// Print a completion script for a shell.
-    Completions(documents::CompletionsArgs),
+    Completions(parse::CompletionsArgs),
     /// Serve tools for agents on stdin and stdout (MCP).
     Mcp(mcp::McpArgs),
     /// Exit with 0 when the emulator is ready.
@@ -175,10 +167,10 @@ pub fn main() -> ExitCode {
         Some(Command::Exec(args)) => exec::run(*args),
         Some(Command::Trigger(args)) => trigger::run(args),
         Some(Command::Listen(args)) => listen::run(args),
-        Some(Command::Sign(args)) => sign::run(&args),
-        Some(Command::Verify(args)) => verify::run(&args),
+        Some(Command::Sign(args)) => signatures::run_sign(&args),
+        Some(Command::Verify(args)) => signatures::run_verify(&args),
         Some(Command::Requests(command)) => requests::run(command),
-        Some(Command::Deliveries(command)) => deliveries::run(command),
+        Some(Command::Deliveries(command)) => trigger::redeliver(command),
         Some(Command::Forwards(command)) => forwards::run(command),
         Some(Command::Verdict(args)) => verdict::run(&args),
         Some(Command::Review(command)) => review::run(command),
@@ -186,10 +178,10 @@ pub fn main() -> ExitCode {
         Some(Command::Check(args)) => scenarios::check(&args),
         Some(Command::Snapshot(command)) => snapshot::run(command),
         Some(Command::Run(command)) => run::run(command),
-        Some(Command::Profile(command)) => Ok(documents::profile(command)),
-        Some(Command::Assumptions(args)) => documents::assumptions(args),
-        Some(Command::Openapi(args)) => documents::openapi(&args),
-        Some(Command::Completions(args)) => Ok(documents::completions(&args, parse::definition(Cli::command()))),
+        Some(Command::Profile(command)) => Ok(profile::schema(command)),
+        Some(Command::Assumptions(args)) => profile::assumptions(args),
+        Some(Command::Openapi(args)) => profile::openapi(&args),
+        Some(Command::Completions(args)) => Ok(parse::completions(&args, parse::definition(Cli::command()))),
         Some(Command::Subscriptions(_) | Command::Explain(_) | Command::Clock(_) | Command::Reset(_)) => {
             unreachable!("their rows were found")
         }

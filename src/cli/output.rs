@@ -25,7 +25,6 @@ pub(super) fn is_printed(text: &str) -> bool {
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
 }
 
-/// Prints JSON, indented.
 pub(super) fn print_json<T: Serialize>(value: &T) {
     print_as_is(&format!("{}\n", pretty(value)));
 }
@@ -64,24 +63,20 @@ pub(super) fn lines(listing: Value) -> String {
     lines
 }
 
-/// The last line of a listing as JSON.
 #[derive(Serialize)]
 pub(super) struct End {
     /// Whether there are records that were not printed.
     pub(super) truncated: bool,
-    /// How many records were printed.
     pub(super) shown: usize,
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
 }
 
-/// JSON over several lines.
 pub(super) fn pretty<T: Serialize>(value: &T) -> String {
     let text = format!("{:#}", as_value(value));
     visible_json(&text).into_owned()
 }
 
-/// JSON on one line.
 pub(super) fn compact<T: Serialize>(value: &T) -> String {
     let text = as_value(value).to_string();
     visible_json(&text).into_owned()

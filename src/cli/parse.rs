@@ -7,12 +7,14 @@ use std::process::ExitCode;
 use clap::builder::BoolishValueParser;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command};
+use clap_complete::Shell;
 
 use super::calls::with_rows;
 use super::failure::{Failure, note, report, set_json};
+use super::help::examples;
+use super::output::print_as_is;
 
-/// What the names of most variables begin with.
 const PREFIX: &str = "WRS_EMULATOR";
 
 /// Groups of commands, each with its default command.
@@ -76,7 +78,6 @@ fn with_variables(command: Command, before: &str, is_brief: bool) -> Command {
     })
 }
 
-/// The name of a variable: `before`, then the name of a command or a flag.
 fn variable(before: &str, name: &str) -> String {
     format!("{before}_{}", name.to_ascii_uppercase().replace('-', "_"))
 }
@@ -142,7 +143,6 @@ fn usage(error: &clap::Error) -> Failure {
     Failure::usage(message).with_hint(hint)
 }
 
-/// The innermost command that was named.
 pub(super) fn leaf<'a>(mut command: &'a Command, mut matches: &'a ArgMatches) -> (&'a Command, &'a ArgMatches) {
     while let Some((name, inner)) = matches.subcommand() {
         let Some(below) = command.find_subcommand(name) else { break };
@@ -164,6 +164,25 @@ fn note_key_of_environment(command: &Command, matches: &ArgMatches) {
     {
         note(&format!("only what belongs to {key}, the key in WRS_API_KEY; `--key '*'` means every key"));
     }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = examples([
+    "completions bash > ~/.local/share/bash-completion/completions/wrs-emulator",
+    "completions zsh > ~/.zfunc/_wrs-emulator",
+    "completions fish > ~/.config/fish/completions/wrs-emulator.fish",
+]))]
+pub(super) struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+pub(super) fn completions(args: &CompletionsArgs, mut definition: Command) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut definition, "wrs-emulator", &mut script);
+    print_as_is(&String::from_utf8_lossy(&script));
+    ExitCode::SUCCESS
 }
 
 #[cfg(test)]

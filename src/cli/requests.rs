@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 
+use super::arguments;
 use super::client::Call;
 use super::failure::{Failure, note};
 use super::har::archive;
@@ -14,13 +15,11 @@ use super::output::{print, print_as_is};
 use super::run::LIMIT;
 use super::run_file::{RunFile, read, unreadable};
 use super::target::Target;
-use super::value;
 use crate::control::api::{self, Attempt, DOCUMENT_BOUND, DeliveryWhole, KeyState, Request, Run, Time};
 use crate::control::operation_named;
 use crate::redact::{Redactor, visible_json};
 use crate::wording::counted;
 
-/// `requests …`, besides those in `calls`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["requests --status 404", "requests show req_01k...", "requests export --har requests.har"]))]
 pub(super) enum RequestsCommand {
@@ -54,7 +53,6 @@ pub(super) struct ExportArgs {
     from: Option<PathBuf>,
 }
 
-/// Filters of requests.
 #[derive(Debug, Args)]
 pub(super) struct Requests {
     /// Only requests of this key, or workspace `ws_…`; by default all, also those without a key.
@@ -73,7 +71,7 @@ pub(super) struct Requests {
     #[arg(long)]
     path: Option<String>,
     /// Only from this time on: a timestamp, or `now`.
-    #[arg(long, value_name = "TIME", value_parser = value::since)]
+    #[arg(long, value_name = "TIME", value_parser = arguments::since)]
     since: Option<String>,
 }
 
@@ -94,7 +92,7 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let file = (args.har.as_os_str() != "-").then(|| RunFile::at("--har", &args.har)).transpose()?;
     let run = match &args.from {
         Some(path) => read(path)?,
-        None => Call::<api::ShowRun>::to(&args.target).key(&*filter.key).limit(LIMIT).send()?.body,
+        None => Call::<api::ShowRun>::to(&args.target).key(&*filter.key).limit(LIMIT).send()?,
     };
     let (scope, mut left) = (Scope::of(args, &run)?, args.limit.unwrap_or(usize::MAX));
     let takes_request = |request: &Request| {
@@ -148,7 +146,6 @@ impl Scope {
     }
 }
 
-/// The workspace of a key in a saved run.
 fn workspace_of(key: &str, run: &Run) -> Result<String, Failure> {
     let shown = Redactor::default().key(key);
     let mut keys = run.keys.iter().filter_map(|known| known.read_as::<KeyState>().ok());

@@ -102,7 +102,7 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     let is_stream = args.file.as_os_str() == "-";
     // A file that cannot be written is reported before the emulator is asked.
     let file = (!is_stream).then(|| RunFile::at("", &args.file)).transpose()?;
-    let run = args.common.call::<api::ShowRun>().key(&*args.key).limit(LIMIT).send()?.body;
+    let run = args.common.call::<api::ShowRun>().key(&*args.key).limit(LIMIT).send()?;
     let Some(file) = file else {
         print_as_is(&visible_json(&as_json(&run)));
         return Ok(ExitCode::SUCCESS);

@@ -10,13 +10,12 @@ use serde::Serialize;
 use super::failure::{Code, Failure, colored, warn};
 use super::help::{LAST, examples};
 use super::output::{print, print_json, show};
-use super::profile_source::load_profile;
+use super::profile::load_profile;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{STARTER_TEXT, built_in_names, check_text, read_directory, read_file, schema};
 use crate::wording::counted;
 
-/// `scenarios …`, besides those in `calls`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["scenarios", "scenarios use rate-limit-burst"]))]
 pub(super) enum ScenariosCommand {
@@ -113,13 +112,11 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// What `scenarios new --json` prints.
 #[derive(Serialize)]
 struct Written<'a> {
     file: &'a str,
 }
 
-/// What `check --json` prints.
 #[derive(Serialize)]
 struct Checked<'a> {
     files: usize,

@@ -9,16 +9,16 @@ use clap::Args;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::banner::banner;
-use super::client::{emulator_at, runtime};
+use super::client::{emulator_at, run_task};
 use super::failure::Failure;
 use super::help::LAST;
 use super::log::{Log, LogFormat};
 use super::output::{Ready, compact, print};
-use super::profile_source::{load_profile, with_forwards};
+use super::profile::{load_profile, with_forwards};
 use super::signals::Signals;
 use super::target::address;
 use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
+use crate::contract::keys::SAMPLE_KEY;
 use crate::diagnostic::render_all;
 use crate::duration::parse_duration;
 use crate::file;
@@ -28,8 +28,9 @@ use crate::http::tls::TlsSetting;
 use crate::profile::Layered;
 use crate::redact::visible_lines;
 use crate::scenario::Folders;
-use crate::tasks::{beside, block_on};
+use crate::tasks::beside;
 use crate::webhook::resolve::LookUp;
+use crate::wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
@@ -141,7 +142,6 @@ pub(super) struct ServeArgs {
     limits: LimitArgs,
 }
 
-/// Limits of connections, requests and memory.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
 struct LimitArgs {
@@ -186,11 +186,7 @@ struct LimitArgs {
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let settings = settings(&args)?;
     Raised::raise();
-    let runtime = runtime(tokio::runtime::Builder::new_multi_thread())?;
-    let code = block_on(&runtime, serve(&args, settings));
-    // Tasks that are still running have nothing left to do.
-    runtime.shutdown_background();
-    code
+    run_task(serve(&args, settings))?
 }
 
 async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure> {
@@ -199,18 +195,8 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     let (emulator, log) = start(args, settings, true).await?;
     announce(args, &emulator);
     signals.wait().await;
-    let stop = async {
-        let stopped = emulator.stop().await;
-        if let Some(log) = log {
-            log.finish().await;
-        }
-        stopped
-    };
     tokio::select! {
-        stopped = stop => match stopped {
-            Ok(()) => Ok(ExitCode::SUCCESS),
-            Err(problem) => Err(Failure::check_failed(problem.to_string())),
-        },
+        stopped = stop(emulator, log) => stopped.map(|()| ExitCode::SUCCESS),
         number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),
     }
 }
@@ -227,16 +213,21 @@ pub(super) async fn start(
     };
     let log = (logs && !args.quiet).then(|| Log::start(emulator.control(), args.log_format())).transpose();
     let log = log.map_err(|error| Failure::io(format!("cannot start the log: {error}")))?;
-    write_port_file(args, &emulator)?;
+    if let Some(path) = &args.port_file {
+        let line = format!("{}\n", emulator.base_url());
+        let written = file::create(path).and_then(|mut new| Ok(new.write_all(line.as_bytes())?));
+        let shown = path.display();
+        written.map_err(|problem| Failure::io(format!("--port-file: cannot write `{shown}`: {problem}")))?;
+    }
     Ok((emulator, log))
 }
 
-/// Writes the base URL to the file named by --port-file.
-fn write_port_file(args: &ServeArgs, emulator: &Emulator) -> Result<(), Failure> {
-    let Some(file) = &args.port_file else { return Ok(()) };
-    let line = format!("{}\n", emulator.base_url());
-    let written = file::create(file).and_then(|mut new| Ok(new.write_all(line.as_bytes())?));
-    written.map_err(|problem| Failure::io(format!("--port-file: cannot write `{}`: {problem}", file.display())))
+pub(super) async fn stop(emulator: Emulator, log: Option<Log>) -> Result<(), Failure> {
+    let stopped = emulator.stop().await;
+    if let Some(log) = log {
+        log.finish().await;
+    }
+    stopped.map_err(|problem| Failure::check_failed(problem.to_string()))
 }
 
 fn announce(args: &ServeArgs, emulator: &Emulator) {
@@ -264,7 +255,38 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
     }
 }
 
-/// The line about a generated control token, in the form of the log as JSON.
+/// The banner of a running emulator; `profile` is the preset or file that it was started with.
+fn banner(emulator: &Emulator, profile: Option<&str>) -> String {
+    let (url, control) = (emulator.base_url(), emulator.control());
+    let (active, files) = control.scenarios();
+    let active = if active.is_empty() { "none active".to_owned() } else { format!("{} active", active.join(", ")) };
+    let forwards = control.profile_of_all();
+    let mut forwards: Vec<String> =
+        forwards.webhooks.forwards.iter().map(|rule| format!("{} -> {}", rule.from(), rule.to())).collect();
+    if forwards.is_empty() {
+        forwards.push("none".to_owned());
+    }
+    format!(
+        "
+  any key that begins with {prefix} works; try:
+
+    curl -H 'Authorization: Bearer {SAMPLE_KEY}' {url}/v1/system/status
+
+  preset     {preset}
+  scenarios  {active}; {files}
+  forwards   {forwards}
+
+  what happens is shown here, and in a browser at {control_url}/_emulator/; stop with Ctrl-C
+
+",
+        prefix = control.profile_of_all().keys.test_prefix,
+        preset = profile.unwrap_or("contract"),
+        files = counted(files, "scenario file"),
+        forwards = forwards.join("\n             "),
+        control_url = emulator.control_url(),
+    )
+}
+
 #[derive(Serialize)]
 struct Generated<'a> {
     event: &'static str,
@@ -278,7 +300,6 @@ impl ServeArgs {
     }
 }
 
-/// The failure for an error of the start, with a hint.
 async fn start_failure(error: StartError) -> Failure {
     match &error {
         StartError::Bind { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
@@ -307,7 +328,6 @@ async fn start_failure(error: StartError) -> Failure {
     }
 }
 
-/// Resolves the arguments to settings.
 pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
     let limits = &args.limits;
     check_limits(limits)?;
@@ -317,12 +337,6 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
                 "{flag}: expected a host name such as app.example.com, found `{host}`"
             )));
         }
-    }
-    if limits.max_header_bytes < 8192 {
-        return Err(Failure::usage(format!(
-            "--max-header-bytes: expected at least 8192, found {}",
-            limits.max_header_bytes
-        )));
     }
     // It need not exist yet: it is read once it is created.
     let usual = args.scenarios.is_empty().then(|| PathBuf::from("scenarios"));
@@ -365,29 +379,28 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
     })
 }
 
-/// Refuses limits of zero.
 fn check_limits(limits: &LimitArgs) -> Result<(), Failure> {
-    let counts = [
-        ("--max-header-fields", limits.max_header_fields),
-        ("--max-uri-bytes", limits.max_uri_bytes),
-        ("--max-body-bytes", limits.max_body_bytes),
-        ("--max-connections", limits.max_connections),
-        ("--max-journal-entries", limits.max_journal_entries),
-        ("--max-memory-bytes", limits.max_memory_bytes),
-        ("--max-workspaces", limits.max_workspaces),
+    let zero = [
+        ("--max-header-fields", limits.max_header_fields == 0),
+        ("--max-uri-bytes", limits.max_uri_bytes == 0),
+        ("--max-body-bytes", limits.max_body_bytes == 0),
+        ("--max-connections", limits.max_connections == 0),
+        ("--max-journal-entries", limits.max_journal_entries == 0),
+        ("--max-memory-bytes", limits.max_memory_bytes == 0),
+        ("--max-workspaces", limits.max_workspaces == 0),
+        ("--header-timeout", limits.header_timeout.is_zero()),
+        ("--body-timeout", limits.body_timeout.is_zero()),
+        ("--idle-timeout", limits.idle_timeout.is_zero()),
+        ("--write-timeout", limits.write_timeout.is_zero()),
     ];
-    let deadlines = [
-        ("--header-timeout", limits.header_timeout),
-        ("--body-timeout", limits.body_timeout),
-        ("--idle-timeout", limits.idle_timeout),
-        ("--write-timeout", limits.write_timeout),
-    ];
-    let mut none = counts.iter().filter(|(_, count)| *count == 0).map(|(flag, _)| flag);
-    let mut over = deadlines.iter().filter(|(_, deadline)| deadline.is_zero()).map(|(flag, _)| flag);
-    match none.next().or_else(|| over.next()) {
-        None => Ok(()),
-        Some(flag) => Err(Failure::usage(format!("{flag}: expected more than 0"))),
+    if let Some((flag, _)) = zero.iter().find(|(_, is_zero)| *is_zero) {
+        return Err(Failure::usage(format!("{flag}: expected more than 0")));
     }
+    let header_bytes = limits.max_header_bytes;
+    if header_bytes < 8192 {
+        return Err(Failure::usage(format!("--max-header-bytes: expected at least 8192, found {header_bytes}")));
+    }
+    Ok(())
 }
 
 fn profile(args: &ServeArgs) -> Result<Layered, Failure> {

@@ -16,7 +16,6 @@ use crate::control::api;
 use crate::file::{self, write_whole};
 use crate::wording::counted;
 
-/// How long the emulator may take.
 const LIMIT: Duration = Duration::from_mins(1);
 /// Most bytes of a file. More than the emulator accepts, as `snapshot save` writes indented JSON.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -55,10 +54,8 @@ pub(super) struct LoadArgs {
     common: CallArgs,
 }
 
-/// What `snapshot save --json` prints.
 #[derive(Serialize)]
 struct Saved {
-    /// How many workspaces.
     saved: usize,
 }
 
@@ -70,7 +67,7 @@ pub(super) fn run(command: SnapshotCommand) -> Result<ExitCode, Failure> {
 }
 
 fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
-    let snapshot = args.common.call::<api::SaveSnapshot>().key(&*args.key).limit(LIMIT).send()?.body;
+    let snapshot = args.common.call::<api::SaveSnapshot>().key(&*args.key).limit(LIMIT).send()?;
     if is_stream(&args.file) {
         print_json(&snapshot);
         return Ok(ExitCode::SUCCESS);
@@ -85,7 +82,7 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
 
 fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
     let call = args.common.call::<api::LoadSnapshot>().body(&read(&args.file)?).limit(LIMIT);
-    call.show()
+    Ok(args.common.show(&call.send()?))
 }
 
 fn read(file: &Path) -> Result<api::Snapshot, Failure> {

@@ -10,10 +10,8 @@ use url::{Host, Url};
 use super::failure::Failure;
 use crate::http::bind;
 
-/// The default address of the emulator.
 pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 
-/// How to reach a running emulator.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Target {
     /// The emulator's address.
@@ -67,7 +65,6 @@ pub(super) fn reachable(text: &str) -> String {
     }
 }
 
-/// Parses an address to listen on.
 pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
     // Two common short forms: `:0` and `localhost:9770`.
     let spelled = match text.strip_prefix("localhost:") {

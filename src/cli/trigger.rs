@@ -1,18 +1,21 @@
-//! `trigger`: fires an event and prints what each receiver answered.
+//! `trigger` fires an event and prints what each receiver answered; `deliveries redeliver` sends one again.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use super::arguments::CallArgs;
+use super::arguments::{self, CallArgs};
 use super::failure::Failure;
 use super::help::examples;
-use super::problems::Kind;
-use super::value;
+use super::output::show;
+use super::verdict::Kind;
 use crate::contract::signature::Tamper;
-use crate::control::api::{self, DeliveryShown, DeliveryStatus, DurationInput, Forgery, Integer, Outcome};
+use crate::control::api::{
+    self, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer, Outcome,
+};
+use crate::control::render::Text as _;
 use crate::wording::counted;
 
 const EXPLAIN: &str = "`wrs-emulator explain ID` shows why, and what to try; `deliveries show ID` shows each attempt";
@@ -50,7 +53,7 @@ pub(super) struct TriggerArgs {
     #[arg(long, default_value_t = 1)]
     count: u32,
     /// Delay the first attempts by this long, by the emulator's clock.
-    #[arg(long, value_name = "DURATION", value_parser = value::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = arguments::duration)]
     delay: Option<String>,
     /// Forge each delivery: a receiver must refuse it with a 4xx. A refused one is not retried.
     #[arg(long, value_parser = Tamper::ALL.map(Tamper::name))]
@@ -68,7 +71,7 @@ pub(super) struct TriggerArgs {
     #[arg(long)]
     wait: bool,
     /// The timeout of --wait.
-    #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = value::duration)]
+    #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = arguments::duration)]
     timeout: String,
 }
 
@@ -76,7 +79,7 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = &args.emit {
         // The scenario defines the event.
         let body = api::Fire { emit: Some(name.clone()), ..Default::default() };
-        return args.common.call::<api::FireEvents>().key(&*args.key).body(&body).show();
+        return Ok(args.common.show(&args.common.call::<api::FireEvents>().key(&*args.key).body(&body).send()?));
     }
     let fire = fire(&args)?;
     let limit = crate::duration::parse_duration(&args.timeout)
@@ -90,8 +93,8 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
             _ => refusal.into_failure(),
         }
     })?;
-    answer.print();
-    let deliveries: Vec<DeliveryShown> = answer.body.deliveries.unwrap_or_default();
+    args.common.show(&answer);
+    let deliveries: Vec<DeliveryShown> = answer.deliveries.unwrap_or_default();
     if args.drop || !args.wait {
         return Ok(ExitCode::SUCCESS);
     }
@@ -106,7 +109,6 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The body of the call, from the flags.
 fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
     let mut set = Map::new();
     for assignment in &args.data {
@@ -162,4 +164,34 @@ fn forged(deliveries: &[DeliveryShown]) -> Result<ExitCode, Failure> {
 fn key_from_environment(key: &str) -> Option<&'static str> {
     let set = std::env::var("WRS_API_KEY").is_ok_and(|value| value == key);
     set.then_some("the key is that of WRS_API_KEY; `--key KEY` names another")
+}
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = examples(["deliveries --status exhausted", "deliveries wait --count 2"]))]
+pub(super) enum DeliveriesCommand {
+    /// Send the same event to the same subscription again, with a new signature, or forged as before; exit 1 if it does not arrive.
+    #[command(display_order = 100, after_help = examples(["deliveries redeliver dlv_01k..."]))]
+    Redeliver(RedeliverArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RedeliverArgs {
+    /// Its id, as listings and answers show it.
+    id: String,
+    #[command(flatten)]
+    common: CallArgs,
+}
+
+pub(super) fn redeliver(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
+    let DeliveriesCommand::Redeliver(args) = command;
+    let wait = api::Wait { wait: Some(DurationInput("30s".to_owned())) };
+    let call = args.common.call::<api::Redeliver>().id(&args.id).query(&wait).limit(Duration::from_mins(1));
+    let answer = call.send()?;
+    show(args.common.json, &answer.delivery, || answer.text());
+    // A forged delivery is forged again, and succeeds if it is refused.
+    let succeeded = |delivery: &DeliveryWhole| match delivery.forgery {
+        Some(forgery) => forgery == Forgery::Refused,
+        None => delivery.status == DeliveryStatus::Delivered,
+    };
+    Ok(if answer.delivery.as_ref().is_some_and(succeeded) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

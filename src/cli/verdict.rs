@@ -1,26 +1,30 @@
-//! `verdict`: the problems found, as text, JSON or `JUnit` XML. `exec` prints the same after its command has ended.
+//! The verdict: the problems found, by kind, and which kinds fail a run; as text, JSON, `JUnit` XML or Markdown. `exec` prints the same
+//! after its command has ended.
 //!
 //! The control API decides what is a problem; `--fail-on` decides which kinds of problems fail a run.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
+use super::client::{Call, SHORT};
 use super::failure::{Failure, colored};
 use super::help::{LAST, examples};
-use super::junit::junit;
-use super::markdown::markdown;
-use super::output::{pretty, print_as_is};
-use super::problems::{Kind, Verdict, accepted};
+use super::junit::{Suite, TestCase, TestResult, junit};
+use super::output::{cell, pretty, print_as_is};
+use super::review::findings::{Accepted, Review};
 use super::target::Target;
+use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Verification, name_of};
 use crate::duration::parse_duration;
+use crate::review::findings::Severity;
+use crate::wording::counted;
 
-/// The longest wait of the control API.
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
-/// The format of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum VerdictFormat {
     /// Lines for people.
@@ -79,7 +83,7 @@ pub(super) fn wait(text: &str) -> Result<Duration, String> {
     if wait > LONGEST_WAIT { Err(format!("expected at most 300s, found {text}")) } else { Ok(wait) }
 }
 
-/// The whole verdict, ending with a line end.
+/// The verdict in a format, ending with a line end.
 pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> String {
     match format {
         VerdictFormat::Text => verdict.text(colors),
@@ -89,14 +93,374 @@ pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> 
     }
 }
 
+/// Kinds of problems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    /// A request matched no endpoint.
+    Unmatched,
+    /// A delivery did not arrive.
+    Undelivered,
+    /// A deliberately forged delivery was accepted: the receiver does not verify.
+    Forged,
+    /// A scenario was not played to its end.
+    Unfinished,
+    /// `review findings` would fail: a finding is certain and at least medium. Judged only if it is named.
+    Findings,
+    /// No request was made, or another kind named here had nothing to judge.
+    Unused,
+}
+
+impl Kind {
+    fn all() -> impl Iterator<Item = Self> {
+        Self::value_variants().iter().copied()
+    }
+
+    fn name(self) -> String {
+        name_of(self)
+    }
+
+    pub(super) fn sentence(self, count: usize) -> String {
+        let (one, many, none) = match self {
+            Self::Unmatched => {
+                ("request matched no endpoint", "requests matched no endpoint", "every request matched an endpoint")
+            }
+            Self::Undelivered => ("delivery did not arrive", "deliveries did not arrive", "every delivery arrived"),
+            Self::Forged => (
+                "forged delivery was accepted (2xx): your receiver does not verify it; see `explain ID`",
+                "forged deliveries were accepted (2xx): your receiver does not verify them; see `explain ID`",
+                "no forged delivery was accepted",
+            ),
+            Self::Unfinished => (
+                "part of a scenario was not played",
+                "parts of scenarios were not played",
+                "nothing of a scenario is left to play",
+            ),
+            Self::Findings => (
+                "problem was found by the review; see `review findings`, or Review in a --report",
+                "problems were found by the review; see `review findings`, or Review in a --report",
+                "the review found nothing that is certain and at least medium",
+            ),
+            Self::Unused => {
+                ("check had nothing to judge", "checks had nothing to judge", "there was something to judge")
+            }
+        };
+        match count {
+            0 => none.to_owned(),
+            1 => format!("1 {one}"),
+            count => format!("{count} {many}"),
+        }
+    }
+}
+
+/// Reads the file of `--accept`, which is about findings alone.
+pub(super) fn accepted(path: Option<&Path>, fail_on: &[Kind]) -> Result<Option<Accepted>, Failure> {
+    if path.is_some() && !fail_on.contains(&Kind::Findings) {
+        return Err(Failure::usage("--accept: findings are not judged").with_hint("add --fail-on findings"));
+    }
+    path.map(Accepted::read).transpose()
+}
+
+pub(super) struct Verdict {
+    body: Verification,
+    /// If the kind `findings` is named.
+    review: Option<Review>,
+    fail_on: Vec<Kind>,
+}
+
+#[derive(Serialize)]
+struct Judged<'a> {
+    #[serde(flatten)]
+    body: &'a Verification,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    review: &'a Option<Review>,
+    falls_short: Vec<Kind>,
+    fail_on: &'a [Kind],
+    failed: bool,
+}
+
+impl Verdict {
+    fn new(body: Verification, fail_on: &[Kind]) -> Self {
+        Self { body, review: None, fail_on: fail_on.to_vec() }
+    }
+
+    pub(super) fn ask(
+        target: &Target,
+        key: &str,
+        wait: Duration,
+        fail_on: &[Kind],
+        accepted: Option<&Accepted>,
+    ) -> Result<Self, Failure> {
+        let query = api::Wait { wait: Some(DurationInput(format!("{}ms", wait.as_millis()))) };
+        let call = Call::<api::Verify>::to(target).key(key).query(&query).limit(wait + SHORT);
+        let mut verdict = Self::new(call.send()?, fail_on);
+        if fail_on.contains(&Kind::Findings) {
+            let findings = Call::<api::ShowFindings>::to(target).key(key).send()?;
+            verdict.review = Some(Review::new(findings, Some(Severity::Medium), false, accepted));
+        }
+        Ok(verdict)
+    }
+
+    fn count(&self, kind: Kind) -> usize {
+        let counts = &self.body.counts;
+        match kind {
+            Kind::Unmatched => counts.unmatched,
+            Kind::Undelivered => counts.undelivered,
+            Kind::Forged => counts.forged,
+            Kind::Unfinished => counts.unfinished,
+            Kind::Findings => self.review.as_ref().map_or(0, |review| review.problems().len()),
+            Kind::Unused => self.unused().count(),
+        }
+    }
+
+    /// The checks that had nothing to judge and are reported: the one of requests always, any other only if --fail-on names it.
+    fn unused(&self) -> impl Iterator<Item = &Unused> {
+        let concerns = |entry: &&Unused| {
+            entry.kind == Kind::Unmatched.name() || self.fail_on.iter().any(|named| entry.kind == named.name())
+        };
+        self.body.unused.iter().filter(concerns)
+    }
+
+    fn sentence(&self, kind: Kind) -> String {
+        let sentence = kind.sentence(self.count(kind));
+        match self.body.refused_forgeries {
+            1 if kind == Kind::Undelivered => format!("{sentence}; 1 forged delivery was refused, as intended"),
+            2.. if kind == Kind::Undelivered => {
+                format!("{sentence}; {} forged deliveries were refused, as intended", self.body.refused_forgeries)
+            }
+            _ => sentence,
+        }
+    }
+
+    fn lines(&self, kind: Kind) -> Vec<String> {
+        let with_id = |id: &dyn Display, message: &str| format!("{} {}", cell(id), cell(message));
+        let deliveries = |entries: &[ProblemWith<Delivery>]| -> Vec<String> {
+            entries.iter().map(|entry| with_id(&entry.row.id, &entry.message)).collect()
+        };
+        let mut lines: Vec<String> = match kind {
+            Kind::Unmatched => self.body.unmatched.iter().map(|entry| with_id(&entry.row.id, &entry.message)).collect(),
+            Kind::Undelivered => deliveries(&self.body.undelivered),
+            Kind::Forged => deliveries(&self.body.forged),
+            Kind::Unfinished => self.body.unfinished.iter().map(|entry| cell(&entry.message)).collect(),
+            Kind::Findings => self.review.as_ref().map(Review::problems).unwrap_or_default(),
+            Kind::Unused => self.unused().map(|entry| cell(&entry.message)).collect(),
+        };
+        let more = self.count(kind).saturating_sub(lines.len());
+        if more > 0 {
+            lines.push(format!("… and {more} more"));
+        }
+        lines
+    }
+
+    /// Whether a kind is reported: those named by --fail-on, or all but findings if none is named.
+    fn judges(&self, kind: Kind) -> bool {
+        self.fail_on.contains(&kind) || (self.fail_on.is_empty() && kind != Kind::Findings)
+    }
+
+    pub(super) fn fails(&self) -> bool {
+        self.fail_on.iter().any(|kind| self.count(*kind) > 0)
+    }
+
+    fn suite(&self) -> Suite {
+        let case = |kind: Kind| TestCase {
+            name: kind.name(),
+            result: match self.count(kind) {
+                _ if !self.judges(kind) => TestResult::Skipped("not named by --fail-on".to_owned()),
+                0 => TestResult::Passed,
+                count => {
+                    TestResult::Failed { kind: kind.name(), message: kind.sentence(count), lines: self.lines(kind) }
+                }
+            },
+        };
+        Suite { name: "verdict", cases: Kind::all().map(case).collect(), notes: self.notes() }
+    }
+
+    /// Notes about why a list without problems may prove little.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let forgotten = self.body.forgotten_entries;
+        if forgotten > 0 && self.judges(Kind::Unmatched) {
+            notes.push(format!(
+                "{forgotten} entries were evicted from the journal, and requests among them are not judged; \
+                 --max-journal-entries keeps more"
+            ));
+        }
+        let forgotten = self.body.forgotten_deliveries;
+        if forgotten > 0 && (self.judges(Kind::Undelivered) || self.judges(Kind::Forged)) {
+            notes
+                .push(format!("{forgotten} finished deliveries were evicted, and problems with them are not reported"));
+        }
+        let forged = self.count(Kind::Forged);
+        if forged > 0 && !self.judges(Kind::Forged) {
+            notes.push(format!("{}; --fail-on forged makes a run fail for it", Kind::Forged.sentence(forged)));
+        }
+        let idle = self.review.as_ref().map_or(0, |review| review.findings.not_exercised.len());
+        if idle > 0 {
+            let them = "`review findings` lists them, and so does Review in a --report";
+            notes.push(format!("{} of the review had nothing to judge; {them}", counted(idle, "rule")));
+        }
+        // A check that had nothing to judge passes, but probably not on purpose.
+        if !self.fail_on.contains(&Kind::Unused) {
+            // Most test suites name deliveries even if they have none.
+            let named = |entry: &&Unused| {
+                let mut kinds = self.fail_on.iter().filter(|kind| **kind != Kind::Undelivered);
+                kinds.any(|kind| entry.kind == kind.name())
+            };
+            notes.extend(self.body.unused.iter().filter(named).map(|entry| cell(&entry.message)));
+        }
+        notes
+    }
+
+    pub(super) fn judged(&self) -> impl Serialize {
+        let found = Kind::all().filter(|kind| self.count(*kind) > 0);
+        Judged {
+            body: &self.body,
+            review: &self.review,
+            falls_short: found.collect(),
+            fail_on: &self.fail_on,
+            failed: self.fails(),
+        }
+    }
+
+    fn text(&self, colors: bool) -> String {
+        let (red, green, plain) = if colors { ("\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m") } else { ("", "", "") };
+        let mut text = String::new();
+        for kind in Kind::all().filter(|kind| self.judges(*kind)) {
+            let count = self.count(kind);
+            let mark = if count == 0 { format!("{green}✓{plain}") } else { format!("{red}✗{plain}") };
+            text.push_str(&format!("{mark} {}: {}\n", kind.name(), self.sentence(kind)));
+            for line in self.lines(kind) {
+                text.push_str(&format!("    {line}\n"));
+            }
+        }
+        for note in self.notes() {
+            text.push_str(&format!("note: {note}\n"));
+        }
+        text
+    }
+}
+
+/// Most lines shown of each kind.
+const MOST_LINES: usize = 20;
+
+/// The whole document.
+fn markdown(verdict: &Verdict) -> String {
+    let judged: Vec<Kind> = Kind::all().filter(|kind| verdict.judges(*kind)).collect();
+    let (mark, word) = match (verdict.fails(), judged.iter().any(|kind| verdict.count(*kind) > 0)) {
+        (true, _) => ("❌", "failed"),
+        (false, true) => ("⚠️", "problems were found, none of them named by --fail-on"),
+        (false, false) => ("✅", "no problem was found"),
+    };
+    let mut text = format!("### {mark} Verdict: {word}\n\n");
+    for kind in judged {
+        let mark = if verdict.count(kind) == 0 { "✅" } else { "❌" };
+        text.push_str(&format!("- {mark} **{}**: {}\n", kind.name(), inert(&kind.sentence(verdict.count(kind)))));
+        let lines = verdict.lines(kind);
+        text.extend(lines.iter().take(MOST_LINES).map(|line| format!("  - {}\n", inert(line))));
+        let more = lines.len().saturating_sub(MOST_LINES);
+        if more > 0 {
+            text.push_str(&format!("  - … and {more} more\n"));
+        }
+    }
+    for note in verdict.notes() {
+        text.push_str(&format!("\n{}\n", inert(&note)));
+    }
+    text
+}
+
+/// A text with all markup escaped, also for the cell of a table.
+fn inert(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in cell(text).chars() {
+        match c {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '~' | '!' => escaped.extend(['\\', c]),
+            // A bare address would become a link.
+            ':' => escaped.push_str("&#58;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// An answer of the control API about one request, and how many there are.
+    fn body(message: &str, unmatched: usize) -> Verification {
+        let row = serde_json::json!({
+            "id": "req_1", "at": "2026-01-31T09:30:00.000Z", "method": "GET", "path": "/a", "status": 404,
+            "reason": "not_found", "latency_ms": 1.0, "generation": 1,
+        });
+        let row = serde_json::from_value(row).expect("a request");
+        let request = ProblemWith { row, message: message.to_owned() };
+        let counts = api::ProblemCounts { unmatched, ..Default::default() };
+        Verification { unmatched: vec![request], counts, ..Verification::default() }
+    }
+
     #[test]
-    fn waits_are_bounded() {
-        assert_eq!(wait("5m"), Ok(LONGEST_WAIT));
-        assert!(wait("301s").is_err_and(|problem| problem.contains("at most 300s")));
-        assert!(wait("soon").is_err());
+    fn text_has_a_line_for_each_kind_that_is_judged() {
+        let all = Verdict::new(body("GET /a\u{1b}: no endpoint", 3), &[]).text(false);
+        assert_eq!(
+            all,
+            "✗ unmatched: 3 requests matched no endpoint\n    req_1 GET /a\\u{1b}: no endpoint\n    … and 2 more\n\
+             ✓ undelivered: every delivery arrived\n✓ forged: no forged delivery was accepted\n\
+             ✓ unfinished: nothing of a scenario is left to play\n\
+             ✓ unused: there was something to judge\n"
+        );
+        let one = Verdict::new(body("", 3), &[Kind::Undelivered]).text(true);
+        assert_eq!(one, "\u{1b}[32m✓\u{1b}[0m undelivered: every delivery arrived\n");
+        let mut forgetful = body("", 3);
+        forgetful.forgotten_entries = 7;
+        let text = Verdict::new(forgetful.clone(), &[Kind::Unmatched]).text(false);
+        assert!(text.contains("note: 7 entries were evicted from the journal"), "{text}");
+        let mut short = body("", 3);
+        short.forgotten_deliveries = 3;
+        for (kind, expected) in [(Kind::Undelivered, true), (Kind::Forged, true), (Kind::Unmatched, false)] {
+            let notes = Verdict::new(short.clone(), &[kind]).notes();
+            assert_eq!(
+                notes.iter().any(|note| note.starts_with("3 finished deliveries")),
+                expected,
+                "{kind:?}: {notes:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_had_nothing_to_judge_concerns_those_who_rely_on_it() {
+        let entry = |kind: &str| Unused { kind: kind.to_owned(), message: format!("no {kind}") };
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let mut idle = body("", 3);
+        idle.unused = vec![entry("undelivered"), entry("unfinished")];
+        for (fail_on, notes, lines) in [
+            (&[][..], &[][..], &[][..]),
+            (&[Kind::Unmatched], &[], &[]),
+            (&[Kind::Undelivered], &[], &["no undelivered"]),
+            (&[Kind::Unfinished], &["no unfinished"], &["no unfinished"]),
+            (&[Kind::Unused], &[], &[]),
+            (&[Kind::Unused, Kind::Undelivered], &[], &["no undelivered"]),
+        ] {
+            let verdict = Verdict::new(idle.clone(), fail_on);
+            assert_eq!((verdict.notes(), verdict.lines(Kind::Unused)), (owned(notes), owned(lines)), "{fail_on:?}");
+            assert_eq!(verdict.count(Kind::Unused), lines.len());
+        }
+        idle.unused = vec![entry("unmatched")];
+        for fail_on in [&[][..], &[Kind::Unused], &[Kind::Unfinished]] {
+            assert_eq!(Verdict::new(idle.clone(), fail_on).lines(Kind::Unused), ["no unmatched"], "{fail_on:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_a_client_sent_is_markup() {
+        let text = markdown(&Verdict::new(body("GET /<img src=x>|`**[a](b)` #1 https://a", 1), &[Kind::Unmatched]));
+        assert!(text.starts_with("### ❌ Verdict: failed"), "{text}");
+        assert_eq!(
+            text.lines().nth(3),
+            Some("  - req\\_1 GET /&lt;img src=x&gt;\\|\\`\\*\\*\\[a\\](b)\\` \\#1 https&#58;//a"),
+            "{text}"
+        );
     }
 }

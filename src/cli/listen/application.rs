@@ -8,6 +8,7 @@ use hyper::body::Bytes;
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
+use serde::Serialize;
 use tokio::sync::Semaphore;
 use url::Url;
 
@@ -19,16 +20,12 @@ use crate::webhook::resolve::{LookUp, Resolver};
 use crate::webhook::tls::Trust;
 use crate::workspace::{AttemptOutcome, FailureReason};
 
-/// Headers of one connection, which are not forwarded.
 const OF_THE_CONNECTION: [HeaderName; 8] =
     [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
-/// Timeouts for the application's answer and for the connection.
 const TIMEOUT: Duration = Duration::from_secs(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Most connections kept for further deliveries.
 const MOST_KEPT: usize = 8;
 
-/// The application.
 pub(super) struct Application {
     client: Arc<Client>,
     url: Url,
@@ -37,17 +34,18 @@ pub(super) struct Application {
     look_ups: Arc<Semaphore>,
 }
 
-/// The outcome of forwarding a delivery.
+/// What became of a delivery that was forwarded. As JSON, where it went and the problem.
+#[derive(Serialize)]
 pub(super) struct Forwarded {
     /// The status to answer: the application's, or 502.
+    #[serde(skip)]
     pub(super) status: u16,
     /// The body of the answer, possibly cut off.
+    #[serde(skip)]
     pub(super) body: Bytes,
-    /// The `Retry-After` of the answer.
+    #[serde(skip)]
     pub(super) retry_after: Option<Duration>,
-    /// The URL that was called.
     pub(super) to: String,
-    /// Why there was no answer.
     pub(super) problem: Option<String>,
 }
 

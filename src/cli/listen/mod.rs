@@ -1,43 +1,40 @@
 //! `listen`: a webhook receiver for trying things out. Verifies and prints each delivery, and answers with scripted statuses or
 //! forwards to an application.
 //!
-//! This file has the flags and the life cycle; `receiver` handles one delivery, `application` forwards it, `registration` subscribes
-//! at a running emulator, and `leads` checks whether that emulator delivers here. The accept loop, deadlines and limits are those
-//! of the emulator (`crate::http`).
+//! This file has the flags and the life cycle; `receiver` handles one delivery, `application` forwards it, and `emulator` subscribes at a
+//! running emulator or checks whether it delivers here. The accept loop, deadlines and limits are those of `crate::http`.
 
 mod application;
-mod leads;
+mod emulator;
 mod receiver;
-mod registration;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::runtime::Builder;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use url::Url;
 
-use super::client::runtime;
+use super::client::run_task;
 use super::failure::{self, Failure};
 use super::help::examples;
 use super::output::{Ready, print};
 use super::signals::Signals;
-use super::signing::{Signing, SigningArgs, check_url};
+use super::signatures::{Signing, SigningArgs, check_url};
 use super::target::{address, bound};
+use crate::http::body::BodyReader;
 use crate::http::limits::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
-use crate::tasks::{block_on, spawn};
+use crate::tasks::spawn;
 use application::{Application, application_url};
+use emulator::{Registration, RegistrationArgs, registered};
 use receiver::{Answers, Receiver, Tally};
-use registration::{Registration, RegistrationArgs, registered};
 
-/// Most connections at a time.
-pub(crate) const MOST_CONNECTIONS: usize = 64;
+const MOST_CONNECTIONS: usize = 64;
 
-/// The grace period for requests in progress at the end.
 const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
@@ -88,10 +85,7 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
         check_url(url)?;
     }
     let tls = args.tls.as_deref().map(server_tls).transpose()?;
-    let runtime = runtime(Builder::new_multi_thread())?;
-    let code = block_on(&runtime, listen(args, signing, tls, application));
-    runtime.shutdown_background();
-    code
+    run_task(listen(args, signing, tls, application))?
 }
 
 async fn listen(
@@ -112,7 +106,7 @@ async fn listen(
     signing.warn();
     let subscribes = application.is_some() && signing.secrets.is_empty();
     let registration = if subscribes { registered(&args.registration, &url).await? } else { None };
-    let note = if application.is_none() { leads::note(&args.registration, &url, local).await? } else { None };
+    let note = if application.is_none() { emulator::note(&args.registration, &url, local).await? } else { None };
     match &registration {
         Some(registration) => signing.secrets.push(registration.secret.clone()),
         None if application.is_some() && !subscribes => failure::note(&format!(
@@ -130,15 +124,24 @@ async fn listen(
     }
     let (stop, stopping) = watch::channel(false);
     let limits = Limits { connections: MOST_CONNECTIONS, ..Limits::default() };
-    let base = args.webhook_url.map_or(receiver::Address::Own(url.clone()), receiver::Address::Fixed);
     let answers = match application {
         None => Answers::Script(args.respond),
         Some(application) => Answers::Application(application),
     };
-    let receiver = Arc::new(Receiver::new(signing, base, answers, args.count, args.json, &limits, stop.clone()));
+    let receiver = Arc::new(Receiver {
+        signing,
+        base: url,
+        webhook_url: args.webhook_url,
+        answers,
+        count: args.count,
+        json: args.json,
+        bodies: BodyReader::new(&limits),
+        tally: Mutex::default(),
+        stop: stop.clone(),
+    });
     let mut served = spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
     let code = tokio::select! {
-        _ = &mut served => verdict(&receiver.tally()),
+        _ = &mut served => verdict(*receiver.tally.lock()),
         _ = signals.wait() => {
             let _ = stop.send(true);
             tokio::select! {
@@ -166,8 +169,7 @@ fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     }
 }
 
-/// The result after --count deliveries.
-fn verdict(tally: &Tally) -> Result<ExitCode, Failure> {
+fn verdict(tally: Tally) -> Result<ExitCode, Failure> {
     if tally.rejected > 0 {
         return Err(Failure::check_failed(format!(
             "{} of {} deliveries did not verify",

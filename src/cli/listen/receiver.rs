@@ -17,8 +17,8 @@ use tokio::sync::watch;
 
 use super::application::{Application, Forwarded};
 use crate::cli::output::{cell, compact, print};
-use crate::cli::signing::Signing;
-use crate::cli::verify::Rejected;
+use crate::cli::signatures::Rejected;
+use crate::cli::signatures::Signing;
 use crate::clock::{Instant, Now, machine};
 use crate::contract::signature::{Evidence, Rejection, Remedy};
 use crate::contract::timestamp::Precision;
@@ -27,51 +27,38 @@ use crate::http::answer::answer;
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
 use crate::http::handler::{Answering, Handler, PLAIN_ON_TLS, Sent};
-use crate::http::limits::Limits;
 use crate::http::outgoing::Outgoing;
 use crate::redact::{Redactor, visible};
 
 /// Seconds a timestamp may be off, as in the libraries of all schemes.
 const TOLERANCE: i64 = 300;
 
-/// The URL that deliveries are assumed to be sent to.
-pub(super) enum Address {
-    /// This receiver's base URL; the path of the request follows.
-    Own(String),
-    /// The URL of a subscription, whole.
-    Fixed(String),
-}
-
-/// Where answers come from.
 pub(super) enum Answers {
     /// Statuses in order; the last one repeats.
     Script(Vec<u16>),
-    /// The application that deliveries are forwarded to.
     Application(Application),
 }
 
-/// The deliveries so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// How many were received.
     pub(super) received: u64,
-    /// How many of them did not verify.
     pub(super) rejected: u64,
 }
 
-/// Answers deliveries.
 pub(super) struct Receiver {
-    signing: Signing,
-    address: Address,
-    answers: Answers,
-    count: Option<u64>,
-    json: bool,
-    bodies: BodyReader,
-    tally: Mutex<Tally>,
-    stop: watch::Sender<bool>,
+    pub(super) signing: Signing,
+    /// The URL of this receiver, without a path.
+    pub(super) base: String,
+    /// The URL of the subscription, if it is not this receiver's.
+    pub(super) webhook_url: Option<String>,
+    pub(super) answers: Answers,
+    pub(super) count: Option<u64>,
+    pub(super) json: bool,
+    pub(super) bodies: BodyReader,
+    pub(super) tally: Mutex<Tally>,
+    pub(super) stop: watch::Sender<bool>,
 }
 
-/// The result of verification.
 enum Verdict {
     NotChecked,
     Verified,
@@ -79,25 +66,18 @@ enum Verdict {
     Unreadable(BodyProblem),
 }
 
+impl Verdict {
+    /// Whether the delivery verified; `None` if that was not checked.
+    fn verified(&self) -> Option<bool> {
+        match self {
+            Self::NotChecked => None,
+            Self::Verified => Some(true),
+            Self::Rejected(..) | Self::Unreadable(_) => Some(false),
+        }
+    }
+}
+
 impl Receiver {
-    pub(super) fn new(
-        signing: Signing,
-        address: Address,
-        answers: Answers,
-        count: Option<u64>,
-        json: bool,
-        limits: &Limits,
-        stop: watch::Sender<bool>,
-    ) -> Self {
-        let bodies = BodyReader::new(limits);
-        Self { signing, address, answers, count, json, bodies, tally: Mutex::default(), stop }
-    }
-
-    pub(super) fn tally(&self) -> Tally {
-        *self.tally.lock()
-    }
-
-    /// Whether --count deliveries were received.
     fn is_full(&self) -> bool {
         self.count.is_some_and(|count| self.tally.lock().received >= count)
     }
@@ -107,10 +87,7 @@ impl Receiver {
         if self.signing.secrets.is_empty() {
             return Verdict::NotChecked;
         }
-        let url = match &self.address {
-            Address::Own(base) => format!("{base}{target}"),
-            Address::Fixed(url) => url.clone(),
-        };
+        let url = self.webhook_url.clone().unwrap_or_else(|| format!("{}{target}", self.base));
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
         for scheme in &self.signing.schemes {
             let evidence = Evidence {
@@ -148,7 +125,7 @@ impl Receiver {
             (_, None, Answers::Application(_)) => 503,
         };
         tally.received += 1;
-        tally.rejected += u64::from(matches!(verdict, Verdict::Rejected(..) | Verdict::Unreadable(_)));
+        tally.rejected += u64::from(verdict.verified() == Some(false));
         let shown = if self.json {
             delivery.json(verdict, forwarded, status)
         } else {
@@ -162,7 +139,6 @@ impl Receiver {
     }
 }
 
-/// One delivery as it came.
 struct Delivery<'a> {
     at: Timestamp,
     target: &'a str,
@@ -213,19 +189,14 @@ impl Delivery<'_> {
             target: self.target,
             event_type: event.get("type"),
             id: event.get("id"),
-            verified: match verdict {
-                Verdict::NotChecked => None,
-                Verdict::Verified => Some(true),
-                Verdict::Rejected(..) | Verdict::Unreadable(_) => Some(false),
-            },
+            verified: verdict.verified(),
             status,
             rejected: match verdict {
                 Verdict::NotChecked | Verdict::Verified => None,
                 Verdict::Unreadable(problem) => Some(Rejected::unreadable(problem.to_string())),
                 Verdict::Rejected(rejection, remedies) => Some(Rejected::new(rejection, remedies)),
             },
-            forwarded: forwarded
-                .map(|Forwarded { to, problem, .. }| ForwardedShown { to, problem: problem.as_deref() }),
+            forwarded,
             headers: headers.collect(),
             body: match String::from_utf8(redactor.body(self.body).into_owned()) {
                 Ok(text) => Body::Body(text),
@@ -236,7 +207,6 @@ impl Delivery<'_> {
     }
 }
 
-/// A delivery as `listen --json` prints it.
 #[derive(Serialize)]
 struct Shown<'a> {
     event: &'static str,
@@ -250,17 +220,10 @@ struct Shown<'a> {
     #[serde(flatten)]
     rejected: Option<Rejected>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    forwarded: Option<ForwardedShown<'a>>,
+    forwarded: Option<&'a Forwarded>,
     headers: Vec<(String, String)>,
     #[serde(flatten)]
     body: Body,
-}
-
-/// Where a delivery was forwarded to.
-#[derive(Serialize)]
-struct ForwardedShown<'a> {
-    to: &'a str,
-    problem: Option<&'a str>,
 }
 
 /// A body: text, or base64 if it is not UTF-8.
@@ -350,10 +313,10 @@ impl Receiver {
         };
         let delivery = Delivery { at, target, headers: &parts.headers, body: &body };
         // The reason is printed here, but the sender must not learn it.
-        let said = match verdict {
-            Verdict::NotChecked => "not checked",
-            Verdict::Verified => "verified",
-            Verdict::Rejected(..) | Verdict::Unreadable(_) => "not verified",
+        let said = match verdict.verified() {
+            None => "not checked",
+            Some(true) => "verified",
+            Some(false) => "not verified",
         };
         match (self.record(&delivery, &verdict, forwarded.as_ref()), forwarded) {
             (Some(_), Some(forwarded)) => forwarded.into_answer(),

@@ -3,6 +3,7 @@
 //! One thread reads lines, another answers requests in order; so a ping or a cancellation is handled while a tool waits. Nothing but
 //! messages of the protocol, which are JSON-RPC 2.0, goes to stdout. `tools` has what each tool does.
 
+mod session;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -13,19 +14,15 @@ use std::thread;
 
 use clap::Args;
 use parking_lot::Mutex;
-use rand::Rng as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use self::tools::{Definition, LONGEST_WAIT, TOOLS, Tool};
-use super::call::Call;
-use super::client::{self, SHORT, Unsent, fields};
+use self::session::Session;
+use self::tools::{Definition, TOOLS, Tool, shown};
 use super::failure::{Failure, note};
 use super::help::examples;
 use super::target::Target;
-use crate::clock::{Random, Seed};
 use crate::contract::nearest;
-use crate::control::api;
 use crate::redact::Redactor;
 
 /// The revisions of the protocol that are spoken, the newest first.
@@ -45,15 +42,6 @@ const INVALID_PARAMS: i32 = -32602;
 pub(super) struct McpArgs {
     #[command(flatten)]
     target: Target,
-}
-
-/// One session of an agent. A tool that changes something acts on one key, by default the session's own.
-struct Session {
-    target: Target,
-    /// The session's own key; so are those that begin with it and `_`.
-    key: String,
-    /// The scenario that `play_scenario` adds.
-    scenario: String,
 }
 
 /// What a client sent.
@@ -228,56 +216,6 @@ impl Message {
 }
 
 impl Session {
-    fn new(target: Target) -> Self {
-        let mut random: Random = Seed::from_entropy().source("mcp");
-        let name = format!("{:010x}", random.next_u64() >> 24);
-        Self { target, key: format!("sk_test_agent_{name}"), scenario: format!("agent-{name}") }
-    }
-
-    /// The text that a call answers. The arguments are its query if it reads, else its body; `wait` is always in the query.
-    fn text(&self, call: Call, id: &str, mut arguments: Map<String, Value>) -> Result<String, Failure> {
-        let mut unsent = Unsent::to(&self.target, call.method(), call.1);
-        id.clone_into(&mut unsent.segment);
-        if call.reads() {
-            unsent.query = fields(&arguments);
-        } else {
-            let wait = arguments.shift_remove("wait");
-            unsent.query.extend(wait.and_then(|wait| Some(("wait".to_owned(), wait.as_str()?.to_owned()))));
-            unsent.body = Value::Object(arguments).to_string().into_bytes();
-        }
-        (unsent.limit, unsent.wants_text) = (LONGEST_WAIT + SHORT, true);
-        let bytes = unsent.exchanged()?.map_err(client::Refusal::into_failure)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// Adds the session's own scenario, or replaces it.
-    fn add_scenario(&self, toml: &str) -> Result<(), Failure> {
-        client::Call::<api::PutScenario>::to(&self.target).id(&self.scenario).toml(toml).send().map(drop)
-    }
-
-    /// Removes the session's own scenario, if it was added and nothing plays it.
-    fn remove_scenario(&self) {
-        let _ = client::Call::<api::RemoveScenario>::to(&self.target).id(&self.scenario).outcome();
-    }
-
-    /// Refuses a key that is not the session's, or that the emulator serves together with others.
-    fn check_own(&self, key: &str) -> Result<(), Failure> {
-        let rest = key.strip_prefix(&self.key);
-        if !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_')) {
-            let message = format!("`{key}` was not made by this session, so it is not reset");
-            let hint = format!(
-                "your own keys are `{0}` and those that begin with `{0}_`; people reset others with `wrs-emulator reset --key KEY`",
-                self.key
-            );
-            return Err(Failure::usage(message).with_hint(hint));
-        }
-        let shown = client::Call::<api::ShowClock>::to(&self.target).key(key).send()?.body.key;
-        match shown.filter(|shown| shown != key) {
-            None => Ok(()),
-            Some(group) => Err(Failure::usage(format!("`{key}` shares the workspace `{group}`, so it is not reset"))),
-        }
-    }
-
     fn answer(&self, request: Request) -> Response {
         let Request { id, method, params } = request;
         let result = match method.as_str() {
@@ -337,10 +275,4 @@ impl Session {
         }
         Ok(Answer::Called { content: [Content { kind: "text", text }], is_error })
     }
-}
-
-/// The beginning of a name that a client sent.
-fn shown(name: &str) -> String {
-    let start: String = name.chars().take(80).collect();
-    start.escape_debug().to_string()
 }

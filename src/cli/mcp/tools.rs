@@ -1,13 +1,12 @@
 //! The tools: each a call of the control API whose text is passed on, or a few of them.
 
-use std::time::Duration;
-
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Session, shown};
-use crate::cli::call::{Argument, Call, Parser, field, query};
+use super::session::{LONGEST_WAIT, Session};
+use crate::cli::call::{Argument, Parser, field};
 use crate::cli::calls::{EXPLAIN, LIST_DELIVERIES, LIST_REQUESTS};
+use crate::cli::client::Route;
 use crate::cli::failure::Failure;
 use crate::cli::output::as_value;
 use crate::duration::parse_duration;
@@ -15,16 +14,13 @@ use crate::redact::Redactor;
 use crate::scenario::check_text;
 use crate::wording::{any_of, counted};
 
-/// Longest that a tool waits: clients of this protocol usually give up after a minute.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(50);
-
 pub(super) struct Tool {
     pub(super) name: &'static str,
     title: &'static str,
     /// In plain English, for a model.
     description: &'static str,
     effect: Effect,
-    call: Call,
+    route: Route,
     arguments: &'static [Argument],
     required: &'static [&'static str],
     key: Key,
@@ -69,7 +65,7 @@ const EVENT: &[Argument] = &[
     field("duplicate", "Copies of each delivery in all").parsed(Parser::Number(1, 100)),
     field("shuffle", "Send the events in another order").switch(),
     field("drop", "Deliver nothing, as if it were lost on the way").switch(),
-    query("wait", "How long to wait for the receivers' answers: 5s if left out, at most 50s")
+    field("wait", "How long to wait for the receivers' answers: 5s if left out, at most 50s")
         .parsed(Parser::Duration)
         .default("5s"),
 ];
@@ -88,7 +84,7 @@ const TOOL: Tool = Tool {
     title: "",
     description: "",
     effect: Effect::Reads,
-    call: Call("GET", "health"),
+    route: Route("GET", "health"),
     arguments: &[],
     required: &[],
     key: Key::Any,
@@ -110,7 +106,7 @@ pub(super) const TOOLS: &[Tool] = &[
         name: "find_requests",
         title: "Which requests did the client make?",
         description: "Lists requests to the emulated API, newest first, each with status and reason of its answer. `explain` shows more.",
-        call: Call("GET", "requests"),
+        route: Route("GET", "requests"),
         arguments: LIST_REQUESTS,
         ..TOOL
     },
@@ -118,7 +114,7 @@ pub(super) const TOOLS: &[Tool] = &[
         name: "find_deliveries",
         title: "Which webhooks were delivered, and which were not?",
         description: "Lists deliveries of webhooks, newest first, each with its status. `explain` with the id of one shows each attempt.",
-        call: Call("GET", "deliveries"),
+        route: Route("GET", "deliveries"),
         arguments: LIST_DELIVERIES,
         ..TOOL
     },
@@ -153,7 +149,7 @@ pub(super) const TOOLS: &[Tool] = &[
             field("toml", "The text of a scenario of your own, which is played after those in `active`"),
         ],
         key: Key::One,
-        call: Call("POST", "scenarios/active"),
+        route: Route("POST", "scenarios/active"),
         run: played,
         ..TOOL
     },
@@ -165,7 +161,7 @@ pub(super) const TOOLS: &[Tool] = &[
         effect: Effect::Adds,
         arguments: EVENT,
         key: Key::One,
-        call: Call("POST", "events"),
+        route: Route("POST", "events"),
         run: fired,
         ..TOOL
     },
@@ -177,7 +173,7 @@ pub(super) const TOOLS: &[Tool] = &[
         effect: Effect::Destroys,
         arguments: STEP,
         key: Key::One,
-        call: Call("POST", "clock"),
+        route: Route("POST", "clock"),
         ..TOOL
     },
     Tool {
@@ -185,10 +181,10 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Did the run go well?",
         description: "Lists the problems found so far: requests that matched no endpoint, webhooks that did not arrive, forged \
                       webhooks that were accepted, unfinished scenarios, checks that had nothing to judge.",
-        arguments: &[query("wait", "First wait for what is due within this time: 0s if left out, at most 50s")
+        arguments: &[field("wait", "First wait for what is due within this time: 0s if left out, at most 50s")
             .parsed(Parser::Duration)
             .default("0s")],
-        call: Call("GET", "verdict"),
+        route: Route("GET", "verdict"),
         ..TOOL
     },
     Tool {
@@ -196,7 +192,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "What is wrong with this integration?",
         description: "Reviews the traffic so far for mistakes of the client and its receivers, such as ignored Retry-After or \
                       signatures that are not verified, each with evidence, reason and remedy.",
-        call: Call("GET", "findings"),
+        route: Route("GET", "findings"),
         ..TOOL
     },
     Tool {
@@ -204,8 +200,8 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "What is assumed where the contract is silent?",
         description: "Lists what the API's contract leaves open, what the emulator assumes there, and the setting that changes \
                       it. Code must not rely on an assumption.",
-        arguments: &[query("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry")],
-        call: Call("GET", "assumptions"),
+        arguments: &[field("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry")],
+        route: Route("GET", "assumptions"),
         run: assumed,
         ..TOOL
     },
@@ -216,7 +212,7 @@ pub(super) const TOOLS: &[Tool] = &[
                       scenarios, journal. Keys that the session did not make are refused.",
         effect: Effect::Destroys,
         key: Key::One,
-        call: Call("POST", "reset"),
+        route: Route("POST", "reset"),
         run: reset,
         ..TOOL
     },
@@ -288,8 +284,8 @@ impl Tool {
     fn arguments(&self) -> impl Iterator<Item = Argument> {
         let key = match self.key {
             Key::None => None,
-            Key::Any => Some(query("key", "Only what belongs to this API key; all keys if left out")),
-            Key::One => Some(query("key", "The API key to act on, never all; the session's own if left out")),
+            Key::Any => Some(field("key", "Only what belongs to this API key; all keys if left out")),
+            Key::One => Some(field("key", "The API key to act on, never all; the session's own if left out")),
         };
         self.arguments.iter().filter(|argument| argument.name != "key").copied().chain(key)
     }
@@ -362,11 +358,11 @@ fn take(arguments: &mut Arguments, name: &str) -> Option<String> {
 }
 
 fn called(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String, Failure> {
-    session.text(tool.call, "", arguments)
+    session.text(tool.route, "", arguments)
 }
 
 fn status(session: &Session, _: &Tool, _: Arguments) -> Result<String, Failure> {
-    let show = |path| session.text(Call("GET", path), "", Map::new());
+    let show = |path| session.text(Route("GET", path), "", Map::new());
     let (health, clock, scenarios) = (show("health")?, show("clock")?, show("scenarios")?);
     let url = Redactor::default().text(&session.target.url).into_owned();
     Ok(format!("wrs-emulator at {url}: {health}its clock: {clock}your key: {}\n{scenarios}", session.key))
@@ -374,14 +370,14 @@ fn status(session: &Session, _: &Tool, _: Arguments) -> Result<String, Failure> 
 
 fn explained(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
     let id = take(&mut arguments, "id").unwrap_or_else(|| "latest".to_owned());
-    let explanation = session.text(Call("GET", "explain/{id}"), &id, arguments.clone())?;
+    let explanation = session.text(Route("GET", "explain/{id}"), &id, arguments.clone())?;
     let id = explanation.split(':').next().unwrap_or_default();
     let path = match id.split_once('_') {
         Some(("req", _)) => "requests/{id}",
         Some(("dlv", _)) => "deliveries/{id}",
         _ => return Ok(explanation),
     };
-    let whole = session.text(Call("GET", path), id, arguments)?;
+    let whole = session.text(Route("GET", path), id, arguments)?;
     Ok(format!("{explanation}\n{whole}"))
 }
 
@@ -445,4 +441,10 @@ fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String,
     // So that nothing is left of the session; refused while another of its keys still plays the scenario.
     session.remove_scenario();
     Ok(text)
+}
+
+/// The beginning of a name that a client sent.
+pub(super) fn shown(name: &str) -> String {
+    let start: String = name.chars().take(80).collect();
+    start.escape_debug().to_string()
 }

@@ -1,20 +1,22 @@
-//! `review findings`: what the traffic shows, without what has been accepted.
+//! `review findings`: what the traffic shows, without the findings that have been accepted: the file of `--accept` has one a line, its code
+//! and then the reason.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
-use super::accepted::{Acceptance, Accepted, Review};
 use crate::cli::client::Call;
 use crate::cli::failure::{Failure, colored, note};
 use crate::cli::help::examples;
 use crate::cli::junit::{Suite, TestCase, TestResult, junit};
 use crate::cli::output::{cell, pretty, print_as_is};
 use crate::cli::target::Target;
-use crate::control::api::{self, Finding};
+use crate::contract::nearest;
+use crate::control::api::{self, Finding, Findings};
 use crate::file;
-use crate::review::findings::{Check, Severity, checks};
+use crate::review::findings::{Check, Confidence, Severity, check, checks};
 use crate::wording::counted;
 
 #[derive(Debug, Args)]
@@ -52,7 +54,6 @@ pub(crate) struct FindingsArgs {
     accept: Option<PathBuf>,
 }
 
-/// The format of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Lines for people.
@@ -76,7 +77,7 @@ Exit status: 0 nothing fails the review, 1 something does, 2 wrong usage, 3 the 
 pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     // Read first: a file that is wrong is found before anything is asked.
     let accepted = args.accept.as_deref().map(Accepted::read).transpose()?;
-    let findings = Call::<api::ShowFindings>::to(&args.target).key(args.key.as_str()).send()?.body;
+    let findings = Call::<api::ShowFindings>::to(&args.target).key(args.key.as_str()).send()?;
     let review = Review::new(findings, Severity::from_name(&args.fail_on), args.likely, accepted.as_ref());
     let text = match if args.json { Format::Json } else { args.format } {
         Format::Text => text(&review, args.output.is_none() && colored(&std::io::stdout())),
@@ -94,7 +95,6 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     Ok(if review.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The outcome in a sentence.
 fn sentence(review: &Review) -> String {
     let (requests, deliveries) = (review.findings.judged_requests, review.findings.judged_deliveries);
     let judged = format!("{} and {} judged", counted(requests, "request"), counted(deliveries, "delivery"));
@@ -109,7 +109,6 @@ fn sentence(review: &Review) -> String {
     format!("{found}; {judged}")
 }
 
-/// The report for people.
 pub(super) fn text(review: &Review, colors: bool) -> String {
     let (red, yellow, green, plain) =
         if colors { ("\u{1b}[31m", "\u{1b}[33m", "\u{1b}[32m", "\u{1b}[0m") } else { ("", "", "", "") };
@@ -182,4 +181,121 @@ fn suite(review: &Review) -> Suite {
     let notes = passed.flat_map(|check| lines(check).into_iter().map(move |line| format!("{}: {line}", check.code)));
     let cases = checks().map(of_check).chain(review.stale().map(of_accepted)).collect();
     Suite { name: "review", cases, notes: notes.collect() }
+}
+
+const MOST_BYTES: u64 = 1024 * 1024;
+
+/// The file.
+#[derive(Debug)]
+pub(crate) struct Accepted(Vec<(String, String)>);
+
+impl Accepted {
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let bytes = file::read_input(path, MOST_BYTES)
+            .map_err(|problem| Failure::io(format!("--accept: cannot read `{shown}`: {problem}")))?;
+        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|problem| {
+            Failure::invalid_file(format!("--accept: `{shown}`: {problem}"))
+                .with_hint("each line is the code of a finding and a reason: unknown-field removed with release 2.4")
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut accepted: Vec<(String, String)> = Vec::new();
+        for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (code, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            let shown = code.escape_debug();
+            if check(code).is_none() {
+                let near = nearest(code, checks().map(|check| check.code));
+                let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+                return Err(format!("line {number}: there is no finding `{shown}`{hint}"));
+            }
+            if reason.is_empty() {
+                return Err(format!("line {number}: `{shown}` has no reason"));
+            }
+            if accepted.iter().any(|(earlier, _)| earlier == code) {
+                return Err(format!("line {number}: `{shown}` is there twice"));
+            }
+            accepted.push((code.to_owned(), reason.trim().to_owned()));
+        }
+        Ok(Self(accepted))
+    }
+
+    fn judge(&self, findings: &Findings) -> Vec<Acceptance> {
+        let of = |(code, reason): &(String, String)| {
+            let is_found = findings.data.iter().any(|finding| finding.code == *code);
+            let is_idle = findings.not_exercised.iter().any(|idle| idle.code == *code);
+            let (outcome, fails) = match (is_found, is_idle) {
+                (true, _) => ("found, and accepted", false),
+                (false, false) => ("no longer found: remove it from the file", true),
+                (false, true) => ("not judged, as nothing exercised it", false),
+            };
+            Acceptance { code: code.clone(), reason: reason.clone(), outcome: outcome.to_owned(), fails }
+        };
+        self.0.iter().map(of).collect()
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Acceptance {
+    pub(super) code: String,
+    pub(super) reason: String,
+    pub(super) outcome: String,
+    /// Whether the entry itself fails the review.
+    pub(super) fails: bool,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Review {
+    #[serde(flatten)]
+    pub(crate) findings: Findings,
+    pub(super) accepted: Vec<Acceptance>,
+    pub(super) failing: Vec<String>,
+    pub(super) failed: bool,
+}
+
+impl Review {
+    /// Judges findings: those of at least this severity fail the review, if they are certain or `likely` is set.
+    pub(crate) fn new(
+        findings: Findings,
+        fail_on: Option<Severity>,
+        likely: bool,
+        accepted: Option<&Accepted>,
+    ) -> Self {
+        let accepted = accepted.map(|accepted| accepted.judge(&findings)).unwrap_or_default();
+        let fails = |finding: &&Finding| {
+            let severity = Severity::from_name(&finding.severity);
+            (likely || finding.confidence == Confidence::Certain.name())
+                && severity.zip(fail_on).is_some_and(|(severity, least)| severity <= least)
+                && accepted.iter().all(|accepted| accepted.code != finding.code)
+        };
+        let failing: Vec<String> = findings.data.iter().filter(fails).map(|finding| finding.code.clone()).collect();
+        let failed = !failing.is_empty() || accepted.iter().any(|accepted| accepted.fails);
+        Self { findings, accepted, failing, failed }
+    }
+
+    pub(crate) fn problems(&self) -> Vec<String> {
+        // Of two findings with the same code, the certain one comes first.
+        let found = |code: &String| self.findings.data.iter().find(|finding| finding.code == *code);
+        let line = |finding: &Finding| {
+            let first = finding.evidence.first().map(|shown| format!("{} {}", shown.id(), shown.detail));
+            let times = if finding.count > 1 { format!(", {} times", finding.count) } else { String::new() };
+            let (code, severity) = (&finding.code, &finding.severity);
+            cell(format!("{}: {} ({code}, {severity}{times})", first.unwrap_or_default(), finding.title))
+        };
+        self.failing.iter().filter_map(found).map(line).chain(self.stale().map(Acceptance::line)).collect()
+    }
+
+    pub(super) fn stale(&self) -> impl Iterator<Item = &Acceptance> {
+        self.accepted.iter().filter(|accepted| accepted.fails)
+    }
+}
+
+impl Acceptance {
+    pub(super) fn line(&self) -> String {
+        format!("accepted `{}`: {}", self.code, self.outcome)
+    }
 }

@@ -9,22 +9,20 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use tokio::runtime::Builder;
 use tokio::time::{MissedTickBehavior, interval};
 use url::Url;
 
 use crate::cli::arguments::created;
-use crate::cli::client::runtime;
+use crate::cli::client::run_task;
 use crate::cli::failure::{Code, Failure, colored, note};
 use crate::cli::help::examples;
 use crate::cli::junit::{Suite, TestCase, TestResult, junit};
 use crate::cli::output::{cell, print_as_is, print_json, show_list, table};
-use crate::cli::profile_source::with_forwards;
-use crate::cli::signing::{Signing, SigningArgs};
+use crate::cli::profile::with_forwards;
+use crate::cli::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
 use crate::duration::{duration_text, parse_duration};
 use crate::review::probe::{CASES, Case, LONGEST, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
-use crate::tasks::block_on;
 use crate::webhook::dial::{DialProblem, Reach};
 use crate::webhook::egress::{Destination, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
@@ -32,7 +30,6 @@ use crate::webhook::tls::Trust;
 use crate::wording::counted;
 use crate::workspace::FailureReason;
 
-/// How often the progress is reported.
 const PROGRESS: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
@@ -96,10 +93,7 @@ pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     };
     let probe = probe(&args, url)?;
     let mut file = args.junit.as_deref().map(|path| created("--junit", path)).transpose()?;
-    let runtime = runtime(Builder::new_multi_thread())?;
-    let probed = block_on(&runtime, probe_with_progress(&probe));
-    runtime.shutdown_background();
-    let report = probed.map_err(|problem| failure(url, problem))?;
+    let report = run_task(probe_with_progress(&probe))?.map_err(|problem| failure(url, problem))?;
     if let Some(file) = &mut file {
         let written = file.write_all(junit(&suite(&report)).as_bytes());
         written.map_err(|error| Failure::io(format!("--junit: cannot be written: {error}")))?;

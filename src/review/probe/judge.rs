@@ -87,7 +87,6 @@ impl Outcome {
     }
 }
 
-/// An outcome, and why if it is not obvious.
 pub(super) type Judgement = (Outcome, Option<String>);
 
 /// Judges a case. If the receiver did not accept the valid delivery, what it refuses proves nothing.

@@ -26,9 +26,7 @@ use crate::webhook::dial::{DialProblem, Reach, resolve};
 use crate::webhook::egress::Target;
 use crate::workspace::{AttemptOutcome, FailureReason};
 
-/// The longest that a probe takes.
 pub const LONGEST: Duration = Duration::from_secs(10);
-/// Most requests of a probe.
 const MOST_REQUESTS: usize = 100;
 /// How many cases run at a time: many receivers in development handle one request at a time.
 const CONCURRENT: usize = 4;
@@ -37,7 +35,6 @@ const ENOUGH: Duration = Duration::from_secs(3);
 /// How many pieces a slow body is cut into, and the pause before each but the first.
 const PIECES: usize = 8;
 const PAUSE: Duration = Duration::from_millis(125);
-/// Most bytes of a body that are shown.
 const MOST_SHOWN: usize = 1024;
 
 #[derive(Debug)]
@@ -112,7 +109,6 @@ impl Probe {
         Run { probe: self, addresses, name, began: machine::monotonic(), sent: AtomicUsize::new(0), done }.all().await
     }
 
-    /// How many cases the probe will run.
     pub fn count(&self) -> usize {
         self.chosen().filter(|case| self.applies(case)).count()
     }

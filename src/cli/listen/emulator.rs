@@ -1,21 +1,105 @@
-//! Checks whether the running emulator delivers to this receiver, by its forwards and subscriptions, and prints the commands to run
-//! if it does not. Changes nothing.
+//! `listen` as a client of the running emulator: subscribes for `--forward-to` and removes that subscription at the end; otherwise checks
+//! whether the emulator delivers here, and prints the commands to run if it does not.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use clap::Args;
+use serde_json::{Map, Value};
 use url::{Host, Url};
 
-use super::registration::{RegistrationArgs, no_emulator};
 use crate::cli::client::Call;
-use crate::cli::failure::Failure;
-use crate::cli::forwards::in_force;
-use crate::cli::target::{DEFAULT_URL, Target};
+use crate::cli::failure::{Failure, warn};
+use crate::cli::forwards::{in_force, settings};
+use crate::cli::target::{DEFAULT_URL, Target, is_webhook_url};
+use crate::clock::Seed;
 use crate::contract::keys::SAMPLE_KEY;
-use crate::control::api::ListSubscriptions;
-use crate::tasks::beside;
+use crate::control::api;
+use crate::tasks::{beside, spawn_beside};
+use crate::workspace::Secret;
 
-/// How long the emulator may take to answer.
+/// The emulator that delivers here, and the key.
+#[derive(Clone, Debug, Args)]
+pub(super) struct RegistrationArgs {
+    #[command(flatten)]
+    pub(super) target: Target,
+    /// The key whose events are delivered here; --forward-to subscribes with it.
+    #[arg(long, env = "WRS_API_KEY", default_value = SAMPLE_KEY, hide_env_values = true)]
+    pub(super) key: String,
+}
+
+pub(super) struct Registration {
+    target: Target,
+    /// The subscribed URL. Its host does not exist, so that deliveries arrive only by the forward.
+    url: String,
+    pub(super) subscription: String,
+    pub(super) secret: String,
+    pub(super) key: String,
+}
+
+/// Subscribes, and makes the emulator deliver to `here`. If no emulator answers, prints a warning and returns `None`.
+pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Option<Registration>, Failure> {
+    let (target, given, here) = (&args.target, args.clone(), here.to_owned());
+    let made = beside(move || register(given, &here)).await;
+    match made.map_err(|error| Failure::io(format!("cannot subscribe: {error}")))? {
+        Ok(registration) => Ok(Some(registration)),
+        Err(failure) => {
+            let message = failure.message.clone();
+            no_emulator(target, failure)?;
+            warn(&format!("nothing is subscribed: {message}"));
+            Ok(None)
+        }
+    }
+}
+
+fn register(args: RegistrationArgs, here: &str) -> Result<Registration, Failure> {
+    let RegistrationArgs { target, key } = args;
+    let port = here.rsplit(':').next().unwrap_or_default();
+    let url = format!("https://listen.localhost:{port}");
+    let secret = Secret::generate(&mut Seed::from_entropy().source("listen")).reveal().to_owned();
+    let body = api::NewSubscription {
+        url: url.clone(),
+        secret: Some(secret.clone()),
+        description: Some("wrs-emulator listen".to_owned()),
+        ..Default::default()
+    };
+    let created = Call::<api::CreateSubscription>::to(&target).key(&*key).body(&body).send()?;
+    let subscription = created.subscription.id.0;
+    let registration = Registration { target, url, subscription, secret, key };
+    registration.forward(here.into())?;
+    Ok(registration)
+}
+
+/// Accepts that no emulator answers, unless `--url` is clearly the URL of a webhook; any other failure is returned.
+pub(super) fn no_emulator(target: &Target, failure: Failure) -> Result<(), Failure> {
+    if !failure.is_unreachable() {
+        return Err(failure);
+    }
+    if is_webhook_url(&target.url) {
+        let message = format!("--url: no emulator answers at `{}`", target.url);
+        let hint = "--url is the emulator's address; the URL of the subscription is --webhook-url";
+        return Err(Failure::usage(message).with_hint(hint));
+    }
+    Ok(())
+}
+
+impl Registration {
+    /// Forwards deliveries to this URL; null removes the forward.
+    fn forward(&self, to: Value) -> Result<(), Failure> {
+        let settings = api::Patch(settings(Map::from_iter([(self.url.clone(), to)])));
+        Call::<api::PatchProfile>::to(&self.target).key(&*self.key).body(&settings).send().map(drop)
+    }
+
+    /// Removes the subscription and the forward. Errors are ignored, as the emulator may have stopped.
+    pub(super) async fn remove(self) {
+        let removed = spawn_beside(move || {
+            let _ = Call::<api::DeleteSubscription>::to(&self.target).id(&self.subscription).send();
+            let _ = self.forward(Value::Null);
+        });
+        let _ = removed.await;
+    }
+}
+
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// The subscribed host in examples if nothing is subscribed yet.
@@ -30,8 +114,8 @@ pub(super) async fn note(args: &RegistrationArgs, here: &str, local: SocketAddr)
 
 fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let asked = in_force(target, Some(key), LIMIT).and_then(|forwards| {
-        let answer = Call::<ListSubscriptions>::to(target).key(key).limit(LIMIT).send()?;
-        Ok((forwards, answer.body.data))
+        let answer = Call::<api::ListSubscriptions>::to(target).key(key).limit(LIMIT).send()?;
+        Ok((forwards, answer.data))
     });
     let (forwards, subscriptions) = match asked {
         Ok(found) => found,

@@ -1,11 +1,21 @@
-//! Loads the profile named on the command line: a preset or a file, then assignments. Every problem of a file is reported with
-//! its position.
+//! The profile named on the command line, a preset or a file and then assignments, with every problem of a file at its position;
+//! and the documents generated from it: `assumptions`, `openapi`, `profile schema`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
 
 use super::failure::Failure;
+use super::help::examples;
+use super::output::{print, print_json, show_list};
+use crate::contract::openapi::document;
+use crate::control::api::{Assumption, List};
+use crate::control::openapi_document;
+use crate::control::render::Row as _;
 use crate::file;
-use crate::profile::{Draft, Forward, Layered, Preset, ProfileProblem};
+use crate::profile::{Draft, Forward, Layered, Preset, ProfileProblem, file_schema, ledger, ledger_markdown};
+use crate::redact::Redactor;
 
 /// Merges the built-in defaults, a preset or a file, and assignments, in this order, and then validates the result.
 pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
@@ -76,4 +86,84 @@ fn read_profile(path: &Path) -> Result<String, Failure> {
     let unreadable = |cause: String| Failure::io(format!("--profile: cannot read `{}`: {cause}", path.display()));
     let bytes = file::read(path, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
     String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))
+}
+
+#[derive(Debug, Args)]
+struct ProfileArgs {
+    /// A preset (`contract`, `friendly`, `hostile`) or a profile file (TOML).
+    #[arg(long, env, value_name = "NAME|FILE")]
+    profile: Option<PathBuf>,
+    /// Set one setting of the profile. Repeatable.
+    #[arg(long, env, value_name = "PATH=VALUE", value_delimiter = ';')]
+    set: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = examples([
+    "assumptions",
+    "assumptions --set rate_limit.requests=5 --json",
+    "assumptions --profile hostile",
+    "assumptions --markdown",
+]))]
+pub(super) struct AssumptionsArgs {
+    #[command(flatten)]
+    profile: ProfileArgs,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "markdown")]
+    json: bool,
+    /// Print the built-in ledger as a Markdown page.
+    #[arg(long)]
+    markdown: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = examples([
+    "openapi > openapi.json",
+    "openapi --set preview.enabled=true",
+    "openapi --control > control.json",
+]))]
+pub(super) struct OpenapiArgs {
+    #[command(flatten)]
+    profile: ProfileArgs,
+    /// Print the document of the control API instead.
+    #[arg(long, conflicts_with_all = ["profile", "set"])]
+    control: bool,
+}
+
+pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
+    if args.markdown {
+        print(&ledger_markdown());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = ledger(&load_profile(args.profile.profile.as_deref(), &args.profile.set)?);
+    let mut rows: Vec<Assumption> = rows.into_iter().map(Assumption::from).collect();
+    for row in &mut rows {
+        Redactor::default().setting(&row.knob, &mut row.value);
+    }
+    let ledger = List { data: rows };
+    Ok(show_list(args.json, &ledger, || Assumption::table(&ledger.data)))
+}
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = examples(["profile set rate_limit.requests=5", "profile unset rate_limit.requests"]))]
+pub(super) enum ProfileCommand {
+    /// Print the JSON Schema of profile files, for editors.
+    #[command(display_order = 100, after_help = examples(["profile schema > profile.schema.json"]))]
+    Schema,
+}
+
+pub(super) fn schema(command: ProfileCommand) -> ExitCode {
+    let ProfileCommand::Schema = command;
+    print_json(&file_schema());
+    ExitCode::SUCCESS
+}
+
+pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
+    if args.control {
+        print_json(&openapi_document());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let profile = load_profile(args.profile.profile.as_deref(), &args.profile.set)?;
+    print_json(&document(&profile.profile().api_shape()));
+    Ok(ExitCode::SUCCESS)
 }

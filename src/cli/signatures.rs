@@ -1,0 +1,440 @@
+//! `sign` prints the headers that sign a body, `verify` checks the signature of a delivery and prints what would make it right. Both
+//! work offline. `listen` and `review probe` share the flags; `contract::signature` has the schemes and finds the causes.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use hyper::header::HeaderValue;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::failure::{Failure, warn};
+use super::help::examples;
+use super::output::show;
+use super::profile::load_profile;
+use crate::contract::signature::{
+    CustomScheme, Evidence, KeyReading, Message, Rejection, Remedy, Scheme, SchemeName, SigningKey, secret_warnings,
+    sign,
+};
+use crate::file;
+use crate::profile::Layered;
+use crate::redact::visible;
+
+/// Most bytes of a file: far beyond any webhook, and harmless to memory.
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+#[derive(Debug, Args)]
+pub(super) struct SigningArgs {
+    /// The signing secret. Repeatable while one replaces another, newest first. Prefer `WRS_WEBHOOK_SECRET`: other
+    /// users of this machine can see the arguments of a process.
+    #[arg(long, env = "WRS_WEBHOOK_SECRET", value_name = "SECRET", hide_env_values = true)]
+    secret: Vec<String>,
+    /// `standard` (the default), `svix`, `stripe`, `github`, `slack`, `shopify` or `custom`, which --set
+    /// webhooks.custom.… describes.
+    #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_scheme)]
+    scheme: Vec<SchemeName>,
+    /// How the secret becomes a key: `auto` (as the scheme's libraries do), `base64`, `utf8` or `utf8_with_prefix`.
+    #[arg(long, value_name = "READING", value_parser = parse_reading)]
+    secret_key: Option<KeyReading>,
+    /// Change a setting of the profile, such as `webhooks.custom.hash=sha512`. Repeatable.
+    #[arg(long, env, value_name = "PATH=VALUE", value_delimiter = ';')]
+    set: Vec<String>,
+}
+
+pub(super) struct Signing {
+    /// The secrets, newest first. Each makes a valid key under every scheme.
+    pub(super) secrets: Vec<String>,
+    /// At least one.
+    pub(super) schemes: Vec<Scheme>,
+    /// The custom scheme of the profile, whether or not it is in use.
+    pub(super) custom: CustomScheme,
+    pub(super) reading: KeyReading,
+    pub(super) settings: Layered,
+}
+
+impl Signing {
+    /// Resolves the flags; refuses a secret that does not make a key, with the reading that would.
+    pub(super) fn resolve(args: &SigningArgs) -> Result<Self, Failure> {
+        let settings = load_profile(None, &args.set)?;
+        let profile = settings.profile();
+        let custom = profile.webhooks.custom.clone();
+        let schemes = if args.scheme.is_empty() {
+            profile.schemes()
+        } else {
+            args.scheme.iter().map(|name| Scheme::new(*name, &custom)).collect()
+        };
+        let reading = args.secret_key.unwrap_or(profile.webhooks.secret_key);
+        let signing = Self { secrets: args.secret.clone(), schemes, custom, reading, settings };
+        for (secret, scheme) in
+            signing.secrets.iter().flat_map(|secret| signing.schemes.iter().map(move |s| (secret, s)))
+        {
+            SigningKey::read(secret, scheme, reading).map_err(|problem| {
+                let failure = Failure::usage(format!("--secret, for scheme {}: {problem}", scheme.name()));
+                if secret.is_empty() {
+                    failure
+                } else {
+                    failure.with_hint("`--secret-key utf8` takes the text as it is")
+                }
+            })?;
+        }
+        Ok(signing)
+    }
+
+    /// Like [`Signing::resolve`], for a command that requires a secret and exactly one scheme.
+    pub(super) fn resolve_one(args: &SigningArgs) -> Result<(Self, Scheme), Failure> {
+        let signing = Self::resolve(args)?;
+        if signing.secrets.is_empty() {
+            return Err(Failure::usage("expected a signing secret")
+                .with_hint("pass it as --secret SECRET or in WRS_WEBHOOK_SECRET"));
+        }
+        match signing.schemes.as_slice() {
+            [one] => {
+                let scheme = one.clone();
+                Ok((signing, scheme))
+            }
+            several => {
+                let names: Vec<&str> = several.iter().map(|scheme| scheme.name().name()).collect();
+                Err(Failure::usage(format!("expected one scheme, found {}", names.join(", ")))
+                    .with_hint(format!("name it: --scheme {}", names[0])))
+            }
+        }
+    }
+
+    pub(super) fn keys(&self, scheme: &Scheme) -> Vec<SigningKey> {
+        let keys = self.secrets.iter().map(|secret| SigningKey::read(secret, scheme, self.reading));
+        keys.collect::<Result<_, _>>().expect("every secret was read when the flags were resolved")
+    }
+
+    pub(super) fn warn(&self) {
+        let pairs = self.secrets.iter().flat_map(|secret| self.schemes.iter().map(move |scheme| (secret, scheme)));
+        for warning in pairs.flat_map(|(secret, scheme)| secret_warnings(secret, scheme, self.reading)) {
+            warn(&warning);
+        }
+    }
+}
+
+fn parse_scheme(text: &str) -> Result<SchemeName, String> {
+    let names = SchemeName::ALL.map(SchemeName::name);
+    SchemeName::from_name(text)
+        .ok_or_else(|| format!("expected one of {}, found `{}`", names.join(", "), text.escape_debug()))
+}
+
+fn parse_reading(text: &str) -> Result<KeyReading, String> {
+    let names = KeyReading::ALL.map(KeyReading::name);
+    KeyReading::from_name(text)
+        .ok_or_else(|| format!("expected one of {}, found `{}`", names.join(", "), text.escape_debug()))
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = examples([
+    "sign --secret whsec_... body.json",
+    "sign --scheme stripe --timestamp 1700000000 body.json",
+    "sign --scheme custom --set webhooks.custom.hash=sha512 - <body.json",
+]))]
+pub(super) struct SignArgs {
+    /// The body, exactly as it will be sent; `-` for stdin.
+    file: String,
+    #[command(flatten)]
+    signing: SigningArgs,
+    /// The event's id.
+    #[arg(long, default_value = "evt_1")]
+    id: String,
+    /// Unix seconds of the attempt, or `now`.
+    #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true)]
+    timestamp: String,
+    /// The URL of the subscription, for a custom scheme that signs it.
+    // The alias is its former name; `--url` is the emulator's address in other commands.
+    #[arg(long, alias = "url", value_name = "URL")]
+    webhook_url: Option<String>,
+    /// Print JSON: headers, signed content, signatures.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Signed {
+    scheme: &'static str,
+    headers: Map<String, Value>,
+    #[serde(flatten)]
+    content: Content,
+    signatures: Vec<String>,
+}
+
+/// The signed content: text, or base64 if it is not UTF-8.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Content {
+    SignedContent(String),
+    SignedContentBase64(String),
+}
+
+pub(super) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
+    let (signing, scheme) = Signing::resolve_one(&args.signing)?;
+    let timestamp = unix_seconds("--timestamp", &args.timestamp)?;
+    if args.id.is_empty() || HeaderValue::from_str(&args.id).is_err() || !args.id.is_ascii() {
+        return Err(Failure::usage(format!("--id: `{}` cannot be sent in a header", args.id.escape_debug())));
+    }
+    let url = signed_url(args.webhook_url.as_deref(), &scheme)?;
+    let body = read_file("the body", &args.file)?;
+    let signed = sign(&scheme, &signing.keys(&scheme), &Message { id: &args.id, timestamp, url, body: &body });
+    signing.warn();
+    let lines = signed.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+    let content = match String::from_utf8(signed.content) {
+        Ok(text) => Content::SignedContent(text),
+        Err(error) => Content::SignedContentBase64(STANDARD.encode(error.as_bytes())),
+    };
+    let headers = signed.headers.into_iter().map(|(name, value)| (name.into_owned(), Value::from(value))).collect();
+    let shown = Signed { scheme: scheme.name().name(), headers, content, signatures: signed.signatures };
+    Ok(show(args.json, &shown, || lines))
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = examples([
+    "verify --secret whsec_... --headers headers.txt body.json",
+    "verify --scheme github --header 'x-hub-signature-256: sha256=...' - <body.json",
+]) + "\n\nExit status: 0 verified, 1 not, 2 wrong usage.")]
+pub(super) struct VerifyArgs {
+    /// The body, exactly as it was received; `-` for stdin.
+    file: String,
+    #[command(flatten)]
+    signing: SigningArgs,
+    /// A header of the delivery: `name: value`. Repeatable.
+    #[arg(long, value_name = "NAME: VALUE")]
+    header: Vec<String>,
+    /// The headers, one per line or as a JSON object; `-` for stdin.
+    #[arg(long, value_name = "FILE")]
+    headers: Option<String>,
+    /// The URL of the subscription, for a custom scheme that signs it.
+    // The alias is its former name; `--url` is the emulator's address in other commands.
+    #[arg(long, alias = "url", value_name = "URL")]
+    webhook_url: Option<String>,
+    /// The time of verification: Unix seconds, or `now`.
+    #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true)]
+    now: String,
+    /// Seconds that a timestamp may be off.
+    #[arg(long, default_value_t = 300, value_name = "SECONDS", allow_hyphen_values = true, value_parser = clap::value_parser!(i64).range(0..))]
+    tolerance: i64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
+    let (signing, scheme) = Signing::resolve_one(&args.signing)?;
+    let now = unix_seconds("--now", &args.now)?;
+    let url = signed_url(args.webhook_url.as_deref(), &scheme)?;
+    if args.file == "-" && args.headers.as_deref() == Some("-") {
+        return Err(Failure::usage("the body and --headers cannot both come from stdin"));
+    }
+    let headers = headers(args)?;
+    let body = read_file("the body", &args.file)?;
+    let header = |sought: &str| headers.iter().find(|(name, _)| name == sought).map(|(_, value)| value.clone());
+    let evidence = Evidence {
+        scheme: &scheme,
+        custom: &signing.custom,
+        secrets: &signing.secrets,
+        reading: signing.reading,
+        header: &header,
+        url,
+        body: &body,
+        now,
+        tolerance: args.tolerance,
+    };
+    let verdict = evidence.verify();
+    let remedies = evidence.remedies();
+    let checked = Checked {
+        verified: verdict.is_ok(),
+        scheme: scheme.name().name(),
+        matched: verdict.as_ref().ok().map(|found| Matched { id: &found.id, timestamp: found.timestamp }),
+        rejected: verdict.as_ref().err().map(|rejection| Rejected::new(rejection, &remedies)),
+    };
+    show(args.json, &checked, || match &verdict {
+        Ok(_) => "verified\n".to_owned(),
+        Err(rejection) => explanation(rejection, &remedies),
+    });
+    Ok(if verdict.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn explanation(rejection: &Rejection, remedies: &[Remedy]) -> String {
+    let mut text = format!("not verified: {}\n", visible(&rejection.to_string()));
+    for remedy in remedies {
+        text.push_str(&format!("would verify: {}\n", visible(&remedy.to_string())));
+    }
+    if remedies.is_empty() {
+        text.push_str(
+            "nothing tried would verify: other readings of the secret, trailing newlines, line ends, the body \
+             reformatted as JSON, other schemes; the secret is a different one, or the delivery was changed\n",
+        );
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    verified: bool,
+    scheme: &'static str,
+    #[serde(flatten)]
+    matched: Option<Matched<'a>>,
+    #[serde(flatten)]
+    rejected: Option<Rejected>,
+}
+
+#[derive(Serialize)]
+struct Matched<'a> {
+    id: &'a Option<String>,
+    timestamp: Option<i64>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Rejected {
+    rejection: Reason,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_verify: Option<Vec<RemedyShown>>,
+}
+
+#[derive(Serialize)]
+struct Reason {
+    kind: &'static str,
+    message: String,
+}
+
+#[derive(Serialize)]
+struct RemedyShown {
+    message: String,
+    changes: Vec<ChangeShown>,
+}
+
+#[derive(Serialize)]
+struct ChangeShown {
+    change: &'static str,
+    value: Option<&'static str>,
+}
+
+impl Rejected {
+    pub(super) fn new(rejection: &Rejection, remedies: &[Remedy]) -> Self {
+        let shown = |remedy: &Remedy| {
+            let changes =
+                remedy.changes.iter().map(|change| ChangeShown { change: change.kind(), value: change.value() });
+            RemedyShown { message: remedy.to_string(), changes: changes.collect() }
+        };
+        let would_verify = Some(remedies.iter().map(shown).collect());
+        Self { rejection: Reason { kind: kind(rejection), message: rejection.to_string() }, would_verify }
+    }
+
+    pub(super) fn unreadable(message: String) -> Self {
+        Self { rejection: Reason { kind: "unreadable_body", message }, would_verify: None }
+    }
+}
+
+fn kind(rejection: &Rejection) -> &'static str {
+    match rejection {
+        Rejection::NoKey => "no_key",
+        Rejection::MissingHeader { .. } => "missing_header",
+        Rejection::BadTimestamp { .. } => "bad_timestamp",
+        Rejection::Stale { .. } => "stale",
+        Rejection::Future { .. } => "future",
+        Rejection::MalformedSignature { .. } => "malformed_signature",
+        Rejection::Mismatch { .. } => "mismatch",
+    }
+}
+
+type Headers = Vec<(String, String)>;
+
+/// The headers given, with names in lower case; those of --header come first and win.
+fn headers(args: &VerifyArgs) -> Result<Headers, Failure> {
+    let mut headers = Vec::new();
+    for line in &args.header {
+        headers.push(header_line(line).ok_or_else(|| {
+            Failure::usage(format!("--header: expected `name: value`, found `{}`", line.escape_debug()))
+        })?);
+    }
+    if let Some(path) = &args.headers {
+        let text = String::from_utf8(read_file("--headers", path)?)
+            .map_err(|_| Failure::invalid_file(format!("--headers: `{}` is not UTF-8", path.escape_debug())))?;
+        headers.extend(if text.trim_start().starts_with('{') { json_headers(&text)? } else { text_headers(&text)? });
+    }
+    if headers.is_empty() {
+        return Err(Failure::usage("expected the delivery's headers")
+            .with_hint("pass --header 'name: value' for each, or --headers FILE with one a line"));
+    }
+    Ok(headers)
+}
+
+fn header_line(line: &str) -> Option<(String, String)> {
+    let (name, value) = line.split_once(':')?;
+    let name = name.trim();
+    let is_name = !name.is_empty() && hyper::header::HeaderName::from_bytes(name.as_bytes()).is_ok();
+    is_name.then(|| (name.to_ascii_lowercase(), value.trim().to_owned()))
+}
+
+/// Parses one header a line. A leading request or status line, as in captures, is skipped.
+fn text_headers(text: &str) -> Result<Headers, Failure> {
+    let lines = text.lines().enumerate().filter(|(at, line)| {
+        let first_line = *at == 0 && (line.starts_with("HTTP/") || line.contains(" HTTP/"));
+        !line.trim().is_empty() && !first_line
+    });
+    lines
+        .map(|(at, line)| {
+            header_line(line).ok_or_else(|| {
+                let line = line.escape_debug();
+                Failure::invalid_file(format!("--headers: line {}: expected `name: value`, found `{line}`", at + 1))
+            })
+        })
+        .collect()
+}
+
+/// Parses a JSON object of strings, or the output of `sign --json`.
+fn json_headers(text: &str) -> Result<Headers, Failure> {
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| Failure::invalid_file(format!("--headers: {error}")))?;
+    let object = value.get("headers").unwrap_or(&value).as_object();
+    let pairs = object.into_iter().flatten().map(|(name, value)| {
+        let value = value.as_str().ok_or_else(|| {
+            Failure::invalid_file(format!("--headers: expected a string for `{}`, found {value}", name.escape_debug()))
+        })?;
+        Ok((name.to_ascii_lowercase(), value.to_owned()))
+    });
+    pairs.collect()
+}
+
+/// The bytes of a file, or of stdin for `-`; `what` names them in messages.
+fn read_file(what: &str, path: &str) -> Result<Vec<u8>, Failure> {
+    let unreadable = |cause: String| Failure::io(format!("{what}: cannot read `{}`: {cause}", path.escape_debug()));
+    file::read_input(Path::new(path), LARGEST).map_err(|problem| unreadable(problem.to_string()))
+}
+
+/// Unix seconds, or `now`.
+fn unix_seconds(flag: &str, text: &str) -> Result<i64, Failure> {
+    if text == "now" {
+        return Ok(crate::clock::machine::wall_time().as_second());
+    }
+    text.parse().ok().filter(|seconds| *seconds >= 0).ok_or_else(|| {
+        Failure::usage(format!("{flag}: expected Unix seconds or `now`, found `{}`", text.escape_debug()))
+    })
+}
+
+/// A URL that may be signed, exactly as it was written.
+pub(super) fn check_url(text: &str) -> Result<(), Failure> {
+    let shown = text.escape_debug();
+    url::Url::parse(text).map_err(|error| Failure::usage(format!("--webhook-url: `{shown}` is not a URL: {error}")))?;
+    if text.chars().any(char::is_control) {
+        return Err(Failure::usage(format!("--webhook-url: `{shown}` contains control characters")));
+    }
+    Ok(())
+}
+
+/// The URL of the subscription, or an empty one; required if `scheme` signs it.
+fn signed_url<'a>(url: Option<&'a str>, scheme: &Scheme) -> Result<&'a str, Failure> {
+    let content = |url| sign(scheme, &[], &Message { id: "", timestamp: 0, url, body: b"" }).content;
+    match url {
+        Some(url) => check_url(url).map(|()| url),
+        // The scheme signs the URL if the content depends on it.
+        None if content("a") != content("b") => {
+            Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --webhook-url URL"))
+        }
+        None => Ok(""),
+    }
+}
