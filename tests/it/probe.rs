@@ -306,7 +306,6 @@ fn a_receiver_that_hangs_takes_no_longer_than_the_limits() {
         shown.contains("slow") && shown.contains("incomplete: body-changed, ") && shown.contains("were over"),
         "{shown}"
     );
-    assert!(text(&long.stderr).contains("note: 0 of 29 cases have ended"), "{long:?}");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     // Only what hangs is slow.
     check(

@@ -27,7 +27,6 @@ use crate::webhook::egress::Target;
 use crate::workspace::{AttemptOutcome, FailureReason};
 
 pub const LONGEST: Duration = Duration::from_secs(10);
-const MOST_REQUESTS: usize = 100;
 /// How many cases run at a time: many receivers in development handle one request at a time.
 const CONCURRENT: usize = 4;
 /// An answer that takes longer is slow, even if the probe is over before the limit for one request.
@@ -100,17 +99,17 @@ pub struct SentRequest {
 type Exchange = (ProbeRequest, Reply, Duration);
 
 impl Probe {
-    /// Runs the probe. `done` counts the cases that have ended. The error: the receiver cannot be reached, or must not be.
-    pub async fn run(&self, done: &AtomicUsize) -> Result<ProbeReport, DialProblem> {
+    /// Runs the probe. The error: the receiver cannot be reached, or must not be.
+    pub async fn run(&self) -> Result<ProbeReport, DialProblem> {
         let share = Arc::new(Semaphore::new(1));
         let looked_up = timeout(self.timeout, resolve(&self.target, &self.reach.resolver, &share)).await;
-        let addresses = looked_up.unwrap_or_else(|_| Err(self.look_up_timeout()))?;
+        let addresses = looked_up.unwrap_or_else(|_| {
+            let (host, limit) = (self.target.host_text(), self.timeout.as_secs_f64());
+            let detail = format!("the look-up of the name `{host}` did not end within {limit} s (--timeout)");
+            Err(DialProblem { reason: FailureReason::Timeout, detail })
+        })?;
         let name = format!("probe{:016x}", u64::from_be_bytes(machine::entropy()));
-        Run { probe: self, addresses, name, began: machine::monotonic(), sent: AtomicUsize::new(0), done }.all().await
-    }
-
-    pub fn count(&self) -> usize {
-        self.chosen().filter(|case| self.applies(case)).count()
+        Run { probe: self, addresses, name, began: machine::monotonic(), sent: AtomicUsize::new(0) }.all().await
     }
 
     fn chosen(&self) -> impl Iterator<Item = &'static Case> {
@@ -122,12 +121,6 @@ impl Probe {
     fn applies(&self, case: &Case) -> bool {
         is_applicable(case, &self.signing, Occasion { id: "probe", workflow: "probe", now: machine::wall_time() })
     }
-
-    fn look_up_timeout(&self) -> DialProblem {
-        let (host, limit) = (self.target.host_text(), self.timeout.as_secs_f64());
-        let detail = format!("the look-up of the name `{host}` did not end within {limit} s (--timeout)");
-        DialProblem { reason: FailureReason::Timeout, detail }
-    }
 }
 
 struct Run<'a> {
@@ -137,7 +130,6 @@ struct Run<'a> {
     name: String,
     began: Instant,
     sent: AtomicUsize,
-    done: &'a AtomicUsize,
 }
 
 impl Run<'_> {
@@ -149,7 +141,7 @@ impl Run<'_> {
         let (reply, took) = self.send(request.clone()).await?;
         let accepts_valid = reply.is_success();
         let diagnosis = if accepts_valid { None } else { Some(self.diagnose(&reply).await) };
-        let mut probed = vec![self.judged(valid, true, &[(request, reply, took)])];
+        let mut probed = vec![judged(valid, true, &[(request, reply, took)])];
 
         // A receiver that handles one request at a time cannot answer others during a slow one.
         let answers = probed[0].outcome != Outcome::Slow;
@@ -192,25 +184,7 @@ impl Run<'_> {
                 break;
             }
         }
-        self.judged(case, accepts_valid, &exchanges)
-    }
-
-    fn judged(&self, case: &'static Case, accepts_valid: bool, exchanges: &[Exchange]) -> ProbedCase {
-        let replies: Vec<Reply> = exchanges.iter().map(|(_, reply, _)| reply.clone()).collect();
-        let (outcome, detail) = judge(case.expects, &replies, accepts_valid);
-        self.done.fetch_add(1, Ordering::Relaxed);
-        ProbedCase {
-            name: case.name,
-            outcome,
-            sent: case.sends,
-            expected: case.expects,
-            observed: replies.iter().map(observed).collect::<Vec<_>>().join(", then "),
-            detail,
-            clause: case.clause,
-            remedy: outcome.remedy(case),
-            took_ms: exchanges.iter().map(|(.., took)| took.as_millis()).sum(),
-            requests: exchanges.iter().map(SentRequest::new).collect(),
-        }
+        judged(case, accepts_valid, &exchanges)
     }
 
     /// Why the valid delivery was not accepted, as far as further deliveries can show it.
@@ -255,9 +229,10 @@ impl Run<'_> {
     async fn send(&self, request: ProbeRequest) -> Result<(Reply, Duration), DialProblem> {
         let limit = self.probe.timeout.min(LONGEST.saturating_sub(self.began.elapsed()));
         let over = |what: &str| Reply::Unsent(format!("{what} the {} s of the probe were over", LONGEST.as_secs()));
-        if limit.is_zero() || self.sent.fetch_add(1, Ordering::Relaxed) >= MOST_REQUESTS {
+        if limit.is_zero() {
             return Ok((over("not sent:"), Duration::ZERO));
         }
+        self.sent.fetch_add(1, Ordering::Relaxed);
         let began = machine::monotonic();
         let Probe { target, reach, .. } = self.probe;
         let sent = send_once(target, &self.addresses, reach, limit / 2, outgoing(target, request));
@@ -277,16 +252,30 @@ impl Run<'_> {
     }
 }
 
-impl SentRequest {
-    fn new((request, reply, took): &Exchange) -> Self {
-        Self {
-            method: request.method,
-            headers: request.headers.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect(),
-            body: beginning(&request.body),
-            body_bytes: request.body.len(),
-            observed: observed(reply),
-            took_ms: took.as_millis(),
-        }
+fn judged(case: &'static Case, accepts_valid: bool, exchanges: &[Exchange]) -> ProbedCase {
+    let replies: Vec<Reply> = exchanges.iter().map(|(_, reply, _)| reply.clone()).collect();
+    let (outcome, detail) = judge(case.expects, &replies, accepts_valid);
+    ProbedCase {
+        name: case.name,
+        outcome,
+        sent: case.sends,
+        expected: case.expects,
+        observed: replies.iter().map(observed).collect::<Vec<_>>().join(", then "),
+        detail,
+        clause: case.clause,
+        remedy: outcome.remedy(case),
+        took_ms: exchanges.iter().map(|(.., took)| took.as_millis()).sum(),
+        requests: exchanges
+            .iter()
+            .map(|(request, reply, took)| SentRequest {
+                method: request.method,
+                headers: request.headers.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect(),
+                body: beginning(&request.body),
+                body_bytes: request.body.len(),
+                observed: observed(reply),
+                took_ms: took.as_millis(),
+            })
+            .collect(),
     }
 }
 
