@@ -78,10 +78,9 @@ const LONGEST_LAST_SAVE: Duration = Duration::from_millis(500);
 /// A running emulator. Dropping it stops it without a drain; [`Emulator::stop`] drains first.
 #[derive(Debug)]
 pub struct Emulator {
-    address: SocketAddr,
-    control_address: Option<SocketAddr>,
+    base_url: String,
+    control_url: String,
     control_token: Option<String>,
-    tls: bool,
     ca_pem: Option<String>,
     handle: ControlHandle,
     stop: watch::Sender<bool>,
@@ -135,10 +134,13 @@ impl Emulator {
         let (listener, address) = bound(settings.listen)?;
         let (control_listener, control_address) = settings.control_listen.map(bound).transpose()?.unzip();
         let scheme = if tls.is_some() { "https" } else { "http" };
+        let base_url = format!("{scheme}://{address}");
+        let control_url = format!("{scheme}://{}", control_address.unwrap_or(address));
+        let ca_pem = tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned);
         let control = Arc::new(Control {
             engine: Arc::clone(&engine),
             bodies,
-            ca_pem: tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned),
+            ca_pem: ca_pem.clone(),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
             texts,
             access: Access::new(control_token.clone(), &settings.allow_hosts),
@@ -148,8 +150,8 @@ impl Emulator {
             start: Start {
                 seed: settings.seed,
                 at: started_at,
-                base_url: format!("{scheme}://{address}"),
-                control_url: format!("{scheme}://{}", control_address.unwrap_or(address)),
+                base_url: base_url.clone(),
+                control_url: control_url.clone(),
             },
         });
         if let Some(message) = shares.warning() {
@@ -174,38 +176,22 @@ impl Emulator {
             tasks.push(spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
         }
         tasks.push(spawn(deliverer.run(to_deliver, stopping)));
-        Ok(Self {
-            address,
-            control_address,
-            control_token,
-            tls: tls.is_some(),
-            ca_pem: tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned),
-            handle,
-            stop,
-            tasks,
-            state,
-            grace,
-            _watcher: watcher,
-        })
+        Ok(Self { base_url, control_url, control_token, ca_pem, handle, stop, tasks, state, grace, _watcher: watcher })
     }
 
     /// Where the emulated API is served, such as `http://127.0.0.1:9770`.
     pub fn base_url(&self) -> String {
-        format!("{}://{}", self.scheme(), self.address)
+        self.base_url.clone()
     }
 
     /// Where the control API is served: the base URL, unless it has a listener of its own.
     pub fn control_url(&self) -> String {
-        format!("{}://{}", self.scheme(), self.control_address.unwrap_or(self.address))
+        self.control_url.clone()
     }
 
     /// The authority made for `--tls self-signed`, as PEM.
     pub fn ca_pem(&self) -> Option<&str> {
         self.ca_pem.as_deref()
-    }
-
-    fn scheme(&self) -> &'static str {
-        if self.tls { "https" } else { "http" }
     }
 
     /// The token that control calls need, given or made at start.

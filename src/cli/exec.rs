@@ -24,7 +24,7 @@ use super::run_file::RunFile;
 use super::serve::{ServeArgs, settings, start, stop};
 use super::signals::Signals;
 use super::target::Target;
-use super::verdict::{Kind, Verdict, VerdictFormat, accepted, render, wait};
+use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
 use crate::app::{Raised, Settings};
 use crate::control::api::{ExecFacts, Run};
 use crate::process::pass_signal;
@@ -69,7 +69,7 @@ pub(super) struct ExecArgs {
     #[arg(long, env, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Before the verdict and the report, wait for planned events, deliveries and retries that are due within this time.
-    #[arg(long, env, default_value = "5s", value_name = "DURATION", value_parser = wait)]
+    #[arg(long, env, default_value = "5s", value_name = "DURATION", value_parser = parse_wait)]
     settle: Duration,
     /// Write the emulator's log to stderr.
     #[arg(long, env)]
@@ -200,18 +200,18 @@ async fn judge(
     let verdict = ask(target, args.settle, args.fail_on.clone(), accepted).await?;
     let format = args.verdict_format.unwrap_or(VerdictFormat::Text);
     // One line under --json, as all messages are.
-    let told = |format| match format {
+    let shown = |format| match format {
         VerdictFormat::Text | VerdictFormat::Json if is_json() => compact(&verdict.judged()) + "\n",
         _ => render(&verdict, format, colored(&std::io::stderr())),
     };
     match file {
-        None => print_to_stderr(&told(format)),
+        None => print_to_stderr(&shown(format)),
         Some(file) => {
             let text = render(&verdict, format, false);
             file.write_all(text.as_bytes())
                 .map_err(|error| Failure::io(format!("--verdict-file: cannot be written: {error}")))?;
             if verdict.fails() {
-                print_to_stderr(&told(VerdictFormat::Text));
+                print_to_stderr(&shown(VerdictFormat::Text));
             }
         }
     }

@@ -9,7 +9,7 @@ use clap::Args;
 use super::arguments::CallArgs;
 use super::failure::Failure;
 use super::help::examples;
-use super::verdict::wait;
+use super::verdict::parse_wait;
 use crate::clock::machine;
 use crate::control::api;
 
@@ -22,7 +22,7 @@ pub(super) struct HealthArgs {
     #[command(flatten)]
     common: CallArgs,
     /// Wait this long for the emulator to be reachable.
-    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = wait)]
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = parse_wait)]
     wait: Duration,
 }
 

@@ -143,7 +143,7 @@ fn usage(error: &clap::Error) -> Failure {
     Failure::usage(message).with_hint(hint)
 }
 
-pub(super) fn leaf<'a>(mut command: &'a Command, mut matches: &'a ArgMatches) -> (&'a Command, &'a ArgMatches) {
+fn leaf<'a>(mut command: &'a Command, mut matches: &'a ArgMatches) -> (&'a Command, &'a ArgMatches) {
     while let Some((name, inner)) = matches.subcommand() {
         let Some(below) = command.find_subcommand(name) else { break };
         (command, matches) = (below, inner);

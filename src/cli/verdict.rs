@@ -65,7 +65,7 @@ pub(super) struct VerdictArgs {
     #[arg(long, conflicts_with = "format", display_order = LAST)]
     json: bool,
     /// First wait for planned events, deliveries and retries that are due within this time.
-    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = wait)]
+    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = parse_wait)]
     wait: Duration,
 }
 
@@ -78,7 +78,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Parses a duration that the control API can wait.
-pub(super) fn wait(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
     let wait = parse_duration(text)?;
     if wait > LONGEST_WAIT { Err(format!("expected at most 300s, found {text}")) } else { Ok(wait) }
 }
