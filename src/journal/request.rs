@@ -96,7 +96,8 @@ impl Clone for Written {
 }
 
 impl RequestRecord {
-    pub(super) fn bytes(&self) -> usize {
+    /// The bytes that it takes in memory.
+    pub fn bytes(&self) -> usize {
         self.transcript.bytes.len() + self.warnings.iter().map(String::len).sum::<usize>()
     }
 

@@ -16,7 +16,7 @@ use crate::cli::failure::{Failure, warn};
 use crate::cli::run_file::RunFile;
 use crate::cli::serve::{ServeArgs, start};
 use crate::clock::machine;
-use crate::control::api::{self, Bytes, ClockMode, ExecFacts, Run};
+use crate::control::api::{Bytes, ClockMode, ExecFacts, RequestWhole, Run, RunRequest};
 use crate::duration::duration_text;
 use crate::file;
 use crate::process::Group;
@@ -93,7 +93,7 @@ impl Runner<'_> {
             Some(code) => format!("ended with exit status {code}"),
             None => format!("ended by a signal (exit status {})", exit_code(status)),
         };
-        let record = record(&run).map_err(|error| Failure::io(format!("the run cannot be read: {error}")))?;
+        let record = record(&run);
         Ok(Ran { record, passed: status.success() && !is_late, ending, took, output })
     }
 }
@@ -116,43 +116,37 @@ impl Drop for Ending {
 }
 
 /// What the command saw in a run.
-fn record(run: &Run) -> serde_json::Result<Record> {
-    let text = |bytes: Bytes| match bytes {
-        Bytes::Text(text) => text,
-        Bytes::Binary { base64 } => base64,
+fn record(run: &Run) -> Record {
+    let text = |bytes: &Bytes| match bytes {
+        Bytes::Text(text) | Bytes::Binary { base64: text } => text.clone(),
     };
-    let mut record = Record { frozen: run.clock.mode != ClockMode::Real, ..Record::default() };
-    for key in &run.keys {
-        let clock = key.read_as::<api::KeyState>()?.clock;
-        record.frozen |= clock.is_some_and(|clock| clock.mode != ClockMode::Real);
-    }
-    for request in run.requests.iter().rev() {
-        let request: api::RequestWhole = request.read_as()?;
-        let row = request.row;
+    let clocks = run.keys.iter().filter_map(|key| key.clock.as_ref()).chain([&run.clock]);
+    let mut record =
+        Record { frozen: clocks.into_iter().any(|clock| clock.mode != ClockMode::Real), ..Record::default() };
+    for RunRequest { request: RequestWhole { row, body, answer, .. }, .. } in run.requests.iter().rev() {
         record.exchanges.push(Exchange {
             id: row.id.to_string(),
-            key: row.key,
-            method: row.method,
-            target: row.query.map_or_else(|| row.path.clone(), |query| format!("{}?{query}", row.path)),
-            body: text(request.body),
+            key: row.key.clone(),
+            method: row.method.clone(),
+            target: row.query.as_ref().map_or_else(|| row.path.clone(), |query| format!("{}?{query}", row.path)),
+            body: text(body),
             status: row.status,
-            headers: request.answer.headers.into_iter().map(|(name, _)| name).collect(),
-            answer: text(request.answer.body),
+            headers: answer.headers.iter().map(|(name, _)| name.clone()).collect(),
+            answer: text(&answer.body),
         });
     }
     for delivery in run.deliveries.iter().rev() {
-        let delivery: api::DeliveryWhole = delivery.read_as()?;
-        let Some(first) = delivery.attempts.0.into_iter().next() else { continue };
+        let Some(first) = delivery.attempts.0.first() else { continue };
         record.delivered.push(Delivered {
             id: delivery.id.to_string(),
             event: delivery.event.to_string(),
-            event_type: delivery.event_type,
+            event_type: delivery.event_type.clone(),
             subscription: delivery.subscription.to_string(),
             first_at: first.at.to_string(),
-            body: text(first.request.body),
+            body: text(&first.request.body),
         });
     }
-    Ok(record)
+    record
 }
 
 pub(super) fn tail(path: &Path) -> Vec<String> {
