@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::control::api::{
-    Attempt, Bytes, Connection, DOCUMENT_BOUND, DeliveryWhole, Headers, Millis, Outcome, Request, RequestWhole, Run,
-    RunRequest,
+    Attempt, AttemptResult, Bytes, Connection, DOCUMENT_BOUND, DeliveryWhole, Headers, Millis, Request, RequestWhole,
+    Run, RunRequest,
 };
 use crate::redact::Redactor;
 use crate::wording::counted;
@@ -180,8 +180,8 @@ fn request_entry<'a>(run: &'a Run, record: &'a RunRequest) -> Entry<'a> {
 
 fn attempt_entry<'a>(delivery: &DeliveryWhole, attempt: &'a Attempt) -> Entry<'a> {
     let (status, body, error) = match &attempt.outcome {
-        Outcome::Answered { status, body, .. } => (*status, Some(body), None),
-        Outcome::Failed { failure, detail, .. } => (0, None, Some(format!("{failure}: {detail}"))),
+        AttemptResult::Answered { status, body, .. } => (*status, Some(body), None),
+        AttemptResult::Failed { failure, detail, .. } => (0, None, Some(format!("{failure}: {detail}"))),
     };
     let url = attempt.url.split('#').next().unwrap_or_default();
     let query = url.split_once('?').map(|(_, query)| query);
@@ -249,17 +249,17 @@ fn message(headers: &[(String, String)], body_size: usize) -> Message<'_> {
 
 /// The URL that the client used, with the host that it addressed, or else the one where the emulator listens.
 fn url(run: &Run, row: &Request, headers: &Headers) -> String {
-    let query = row.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
-    if row.path.starts_with("http://") || row.path.starts_with("https://") {
-        return row.path.clone() + &query;
+    let target = row.target();
+    if target.starts_with("http://") || target.starts_with("https://") {
+        return target;
     }
     let (scheme, own) = run.emulator.base_url.split_once("://").unwrap_or(("http", &run.emulator.base_url));
     let is_authority = |host: &&str| {
         !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
     };
     let host = value_of(headers, "host").filter(is_authority).unwrap_or(own);
-    let slash = if row.path.starts_with('/') { "" } else { "/" };
-    format!("{scheme}://{host}{slash}{}{query}", row.path)
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    format!("{scheme}://{host}{slash}{target}")
 }
 
 /// A URL as it was sent, as a replay of the archive compares it. Characters that no URL contains, such as the `…` of a masked part,

@@ -13,7 +13,7 @@ use super::junit::{Suite, TestCase, TestResult};
 use super::output::cell;
 use super::review::accepted::{Accepted, Review};
 use super::target::Target;
-use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Verification, name_of};
+use crate::control::api::{self, DeliveryRow, DurationInput, ProblemWith, Unused, Verification, name_of};
 use crate::review::findings::Severity;
 use crate::wording::counted;
 
@@ -165,7 +165,7 @@ impl Verdict {
     /// The problems of a kind, a line each.
     pub(super) fn lines(&self, kind: Kind) -> Vec<String> {
         let with_id = |id: &dyn Display, message: &str| format!("{} {}", cell(id), cell(message));
-        let deliveries = |entries: &[ProblemWith<Delivery>]| -> Vec<String> {
+        let deliveries = |entries: &[ProblemWith<DeliveryRow>]| -> Vec<String> {
             entries.iter().map(|entry| with_id(&entry.row.id, &entry.message)).collect()
         };
         let mut lines: Vec<String> = match kind {

@@ -12,7 +12,7 @@ use super::help::examples;
 use super::problems::Kind;
 use super::value;
 use crate::contract::signature::Tamper;
-use crate::control::api::{self, DeliveryShown, DeliveryStatus, DurationInput, Forgery, Integer, Outcome};
+use crate::control::api::{self, AttemptResult, DeliveryShown, DeliveryStatus, DurationInput, Forgery, Integer};
 use crate::wording::counted;
 
 const EXPLAIN: &str = "`wrs-emulator explain ID` shows why, and what to try; `deliveries show ID` shows each attempt";
@@ -146,7 +146,7 @@ fn forged(deliveries: &[DeliveryShown]) -> Result<ExitCode, Failure> {
         return Err(Failure::check_failed(Kind::Forged.sentence(accepted)));
     }
     let unjudged = count(|delivery| {
-        let is_refused = matches!(delivery.last(), Some(Outcome::Answered { status: 400..=499, .. }));
+        let is_refused = matches!(delivery.last(), Some(AttemptResult::Answered { status: 400..=499, .. }));
         delivery.status() != DeliveryStatus::Delivered && !is_refused
     });
     if unjudged > 0 {

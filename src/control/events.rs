@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::seq::SliceRandom as _;
 
 use super::api::{
-    self, DeliveryShown, Destination, Event, EventIdOnly, Fire, FireEvents, Fired, FiredEvent, Integer, Skipped,
+    self, DeliveryShown, Event, EventIdOnly, EventTarget, Fire, FireEvents, Fired, FiredEvent, Integer, Skipped,
 };
 use super::call::{Input, duration, wait_of};
 use super::requests::shown_body;
@@ -324,7 +324,7 @@ pub(super) fn shown(event: &EventRecord, registry: &Registry, redactor: Redactor
         deliveries: event
             .deliveries
             .iter()
-            .map(|delivery| Destination {
+            .map(|delivery| EventTarget {
                 id: delivery.id.as_str().into(),
                 subscription: delivery.subscription.as_str().into(),
                 url: delivery.url.to_string(),

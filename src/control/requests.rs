@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::api::{
-    self, Answer, Bytes, Cleared, Connection, Headers, Integer, List, Nearest, Page, Quota, Request, RequestWhole,
+    self, Answer, Bytes, Cleared, Connection, Headers, Integer, List, Nearest, Page, QuotaState, Request, RequestWhole,
     WaitForRequests,
 };
 use super::call::{Call, Input, PATIENCE, Paging, timeout};
@@ -216,8 +216,8 @@ pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestW
 }
 
 /// The quota of a key, after a request or at present.
-pub(super) fn quota(quota: &Verdict) -> Quota {
-    Quota {
+pub(super) fn quota(quota: &Verdict) -> QuotaState {
+    QuotaState {
         limit: quota.limit,
         remaining: quota.remaining,
         window_ms: quota.window.into(),

@@ -195,8 +195,8 @@ fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
 }
 
 /// A line of the log.
-pub(super) fn shown(notice: &journal::Notice) -> api::Notice {
-    api::Notice { at: api::time(notice.at), message: notice.message.clone(), warning: notice.warning }
+pub(super) fn shown(notice: &journal::Notice) -> api::LogLine {
+    api::LogLine { at: api::time(notice.at), message: notice.message.clone(), warning: notice.warning }
 }
 
 struct Viewer {

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use hyper::header::AUTHORIZATION;
 
 use super::api::{
-    self, Delivery, ProblemCounts, ProblemWith, Request, Unfinished, UnfinishedPart, Unused, Verification,
+    self, DeliveryRow, ProblemCounts, ProblemWith, Request, Unfinished, UnfinishedPart, Unused, Verification,
 };
 use super::call::{Input, wait_of};
 use super::diagnosis::delivery_summary;
@@ -146,14 +146,14 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<P
 }
 
 /// Deliveries that were not accepted, and the number judged.
-fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Delivery>>, usize) {
+fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<DeliveryRow>>, usize) {
     let is_problem =
         |delivery: &DeliveryRecord| Some(delivery.status != DeliveryStatus::Delivered && !is_on_purpose(delivery));
     among_deliveries(control, scope, redactor, is_problem, |delivery| delivery_summary(delivery, redactor))
 }
 
 /// Forged deliveries that were accepted, and the number that receivers answered.
-fn forged(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Delivery>>, usize) {
+fn forged(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<DeliveryRow>>, usize) {
     let is_problem = |delivery: &DeliveryRecord| Some(delivery.forgery()? == Forgery::Accepted);
     let message = |delivery: &DeliveryRecord| {
         let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
@@ -169,7 +169,7 @@ fn among_deliveries(
     redactor: Redactor<'_>,
     is_problem: impl Fn(&DeliveryRecord) -> Option<bool>,
     message: impl Fn(&DeliveryRecord) -> String,
-) -> (Vec<ProblemWith<Delivery>>, usize) {
+) -> (Vec<ProblemWith<DeliveryRow>>, usize) {
     let judged = Cell::new(0);
     let mut found = control.deliveries.list(None, usize::MAX, |delivery| {
         let problem = scope.covers(Some(&delivery.event.workspace)).then(|| is_problem(delivery)).flatten();

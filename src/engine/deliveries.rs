@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::budget::{Budget, Charge, Full, History};
 use crate::clock::Instant;
+pub use crate::workspace::DeliveryStatus;
 use crate::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
 
 /// Most finished deliveries kept.
@@ -20,19 +20,6 @@ pub const MOST_FINISHED: usize = 10_000;
 const MOST_FAILED: usize = MOST_FINISHED / 2;
 /// Bytes of a delivery, without its event and its attempts.
 const DELIVERY: usize = 448;
-
-/// The status of a delivery.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-#[serde(rename_all = "snake_case")]
-pub enum DeliveryStatus {
-    Pending,
-    Delivered,
-    // The last attempt failed.
-    Exhausted,
-    // Given up: the subscription was disabled or deleted, or the emulator stopped.
-    Cancelled,
-}
 
 /// One event on its way to one subscription.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@
 //! Reading order: `entry`, `request` (the largest kind of entry), this file, `waiter` (selective notification), `tally`.
 
 mod entry;
+pub(crate) mod record;
 mod request;
 mod tally;
 mod waiter;

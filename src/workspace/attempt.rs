@@ -61,6 +61,19 @@ impl AttemptRecord {
     }
 }
 
+/// The status of a delivery.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryStatus {
+    Pending,
+    Delivered,
+    // The last attempt failed.
+    Exhausted,
+    // Given up: the subscription was disabled or deleted, or the emulator stopped.
+    Cancelled,
+}
+
 /// What a receiver did with a forged delivery.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]

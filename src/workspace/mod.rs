@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
-pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason, Forgery, SignedContent, is_elsewhere};
+pub use attempt::{AttemptOutcome, AttemptRecord, DeliveryStatus, FailureReason, Forgery, SignedContent, is_elsewhere};
 pub use events::{EventRecord, FireRequest, Origin, PlannedDelivery, SkipReason, SkippedSubscription};
 pub use fire::FireProblem;
 pub use preview::Listed;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assumption, Clock, DeliveryId, DeliveryWhole, Event, Explanation, Findings, Form, List, Millis, Nothing, Notice,
-    Profile, Quota, RequestWhole, ScenarioWhole, Subscription, Time, Verification, WorkspaceId, endpoint,
+    Assumption, Clock, DeliveryId, DeliveryWhole, Event, Explanation, Findings, Form, List, LogLine, Millis, Nothing,
+    Profile, QuotaState, RequestWhole, ScenarioWhole, Subscription, Time, Verification, WorkspaceId, endpoint,
 };
 use crate::control::render::Text;
 
@@ -69,7 +69,7 @@ pub(crate) struct Run {
     /// Newest first.
     pub(crate) events: Vec<Event>,
     /// Lines of the log, newest first.
-    pub(crate) notices: Vec<Notice>,
+    pub(crate) notices: Vec<LogLine>,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) scenarios: Vec<RunScenario>,
     pub(crate) profile: Profile,
@@ -170,7 +170,7 @@ pub(crate) struct KeyState {
     pub(crate) key: String,
     pub(crate) workspace: WorkspaceId,
     /// What is left at present; null if the quota is disabled.
-    pub(crate) quota: Option<Quota>,
+    pub(crate) quota: Option<QuotaState>,
     /// Requests in the journal.
     pub(crate) requests: usize,
     pub(crate) subscriptions: usize,
