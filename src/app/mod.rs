@@ -42,7 +42,7 @@ pub use state::StopProblem;
 
 use crate::budget::Budget;
 use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, LastFindings, MOST_VIEWERS, Start, Texts, WrongTokens};
+use crate::control::{Access, Control, MOST_VIEWERS, Start, Texts, WrongTokens};
 use crate::engine::Engine;
 use crate::http::body::BodyReader;
 use crate::http::limits::Limits;
@@ -136,7 +136,6 @@ impl Emulator {
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stopping.clone(),
             wrong_tokens: WrongTokens::default(),
-            last_findings: LastFindings::default(),
             start: Start {
                 seed: settings.seed,
                 at: started_at,

@@ -21,7 +21,7 @@ use super::failure::{Failure, colored, is_json, report, warn};
 use super::help::examples;
 use super::output::compact;
 use super::problems::{Kind, Verdict, accepted};
-use super::review::accepted::Accepted;
+use super::review::findings::Accepted;
 use super::run_file::RunFile;
 use super::serve::{ServeArgs, settings, start};
 use super::signals::Signals;

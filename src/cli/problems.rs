@@ -11,7 +11,7 @@ use super::client::{Call, SHORT};
 use super::failure::Failure;
 use super::junit::{Suite, TestCase, TestResult};
 use super::output::cell;
-use super::review::accepted::{Accepted, Review};
+use super::review::findings::{Accepted, Review};
 use super::target::Target;
 use crate::control::api::{self, DeliveryRow, DurationInput, ProblemWith, Unused, Verification, name_of};
 use crate::review::findings::Severity;

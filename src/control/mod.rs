@@ -42,7 +42,6 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
 pub(crate) use filter::operation_named;
-pub use findings::LastFindings;
 pub use guard::{Access, WrongTokens};
 pub use reply::{ControlError, Reply};
 pub use stream::{MOST_VIEWERS, Texts};
@@ -74,8 +73,6 @@ pub struct Control {
     /// Becomes true when the emulator stops.
     pub stopping: watch::Receiver<bool>,
     pub wrong_tokens: WrongTokens,
-    /// The findings that were made last.
-    pub last_findings: LastFindings,
     /// How the emulator was started.
     pub start: Start,
 }

@@ -1,20 +1,21 @@
-//! `review findings`: what the traffic shows, without what has been accepted.
+//! `review findings`: what the traffic shows, and which of it fails the review. Accepted findings do not.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
-use super::accepted::{Acceptance, Accepted, Review};
 use crate::cli::client::Call;
 use crate::cli::failure::{Failure, colored, note};
 use crate::cli::help::examples;
 use crate::cli::junit::{Suite, TestCase, TestResult, junit};
 use crate::cli::output::{cell, pretty, print_as_is};
 use crate::cli::target::Target;
-use crate::control::api::{self, Finding};
+use crate::contract::nearest;
+use crate::control::api::{self, Finding, Findings};
 use crate::file;
-use crate::review::findings::{Check, Severity, checks};
+use crate::review::findings::{Check, Confidence, Severity, check, checks};
 use crate::wording::counted;
 
 #[derive(Debug, Args)]
@@ -110,22 +111,18 @@ fn sentence(review: &Review) -> String {
 }
 
 /// The report for people.
-pub(super) fn text(review: &Review, colors: bool) -> String {
+fn text(review: &Review, colors: bool) -> String {
     let (red, yellow, green, plain) =
         if colors { ("\u{1b}[31m", "\u{1b}[33m", "\u{1b}[32m", "\u{1b}[0m") } else { ("", "", "", "") };
     let mut text = String::new();
     for (number, finding) in (1..).zip(&review.findings.data) {
         let (color, mark) = if review.failing.contains(&finding.code) { (red, "✗") } else { (yellow, "!") };
-        let Finding { title, code, severity, confidence, why, remedy, clause, .. } = finding;
-        text += &format!("{color}{mark}{plain} {number}. {title} ({code}, {severity}, {confidence})\n");
-        for shown in &finding.evidence {
-            text += &format!("    {} {}\n", cell(shown.id()), cell(&shown.detail));
-        }
-        let more = finding.count.saturating_sub(finding.evidence.len());
-        if more > 0 {
-            text += &format!("    … and {more} more\n");
-        }
-        text += &format!("    why:  {why}\n    do:   {remedy}\n    by:   {clause}\n");
+        let Finding { title, code, severity, confidence, .. } = finding;
+        let (severity, confidence) = (severity.name(), confidence.name());
+        text += &format!(
+            "{color}{mark}{plain} {number}. {title} ({code}, {severity}, {confidence})\n{}",
+            finding.details()
+        );
         for accepted in review.accepted.iter().filter(|accepted| accepted.code == *code) {
             text += &format!("    accepted: {}\n", cell(&accepted.reason));
         }
@@ -133,13 +130,7 @@ pub(super) fn text(review: &Review, colors: bool) -> String {
     for accepted in review.stale() {
         text += &format!("{red}✗{plain} {}\n", accepted.line());
     }
-    if !review.findings.not_exercised.is_empty() {
-        text += "not exercised, so unproven:\n";
-        for idle in &review.findings.not_exercised {
-            text += &format!("    {}: {}\n", idle.code, idle.exercise);
-        }
-    }
-    text += &format!("no traffic can show: {}\n", review.findings.beyond.join("; "));
+    text += &review.findings.unproven();
     let forgotten = review.findings.forgotten_entries;
     if forgotten > 0 {
         text += &format!(
@@ -182,4 +173,145 @@ fn suite(review: &Review) -> Suite {
     let notes = passed.flat_map(|check| lines(check).into_iter().map(move |line| format!("{}: {line}", check.code)));
     let cases = checks().map(of_check).chain(review.stale().map(of_accepted)).collect();
     Suite { name: "review", cases, notes: notes.collect() }
+}
+
+/// The file of `--accept`: the code of a finding and the reason, one a line.
+#[derive(Debug)]
+pub(crate) struct Accepted(Vec<(String, String)>);
+
+impl Accepted {
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        const MOST_BYTES: u64 = 1024 * 1024;
+        let shown = path.display();
+        let bytes = file::read_input(path, MOST_BYTES)
+            .map_err(|problem| Failure::io(format!("--accept: cannot read `{shown}`: {problem}")))?;
+        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|problem| {
+            Failure::invalid_file(format!("--accept: `{shown}`: {problem}"))
+                .with_hint("each line is the code of a finding and a reason: unknown-field removed with release 2.4")
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut accepted: Vec<(String, String)> = Vec::new();
+        for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (code, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            let shown = code.escape_debug();
+            if check(code).is_none() {
+                let near = nearest(code, checks().map(|check| check.code));
+                let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+                return Err(format!("line {number}: there is no finding `{shown}`{hint}"));
+            }
+            if reason.is_empty() {
+                return Err(format!("line {number}: `{shown}` has no reason"));
+            }
+            if accepted.iter().any(|(earlier, _)| earlier == code) {
+                return Err(format!("line {number}: `{shown}` is there twice"));
+            }
+            accepted.push((code.to_owned(), reason.trim().to_owned()));
+        }
+        Ok(Self(accepted))
+    }
+
+    fn judge(&self, findings: &Findings) -> Vec<Acceptance> {
+        let of = |(code, reason): &(String, String)| {
+            let is_found = findings.data.iter().any(|finding| finding.code == *code);
+            let is_idle = findings.not_exercised.iter().any(|idle| idle.code == *code);
+            let (outcome, fails) = match (is_found, is_idle) {
+                (true, _) => ("found, and accepted", false),
+                (false, false) => ("no longer found: remove it from the file", true),
+                (false, true) => ("not judged, as nothing exercised it", false),
+            };
+            Acceptance { code: code.clone(), reason: reason.clone(), outcome: outcome.to_owned(), fails }
+        };
+        self.0.iter().map(of).collect()
+    }
+}
+
+/// An accepted finding with what became of it.
+#[derive(Debug, Serialize)]
+struct Acceptance {
+    code: String,
+    reason: String,
+    outcome: String,
+    /// Whether the entry itself fails the review.
+    fails: bool,
+}
+
+/// A review as it is reported.
+#[derive(Serialize)]
+pub(crate) struct Review {
+    #[serde(flatten)]
+    pub(crate) findings: Findings,
+    accepted: Vec<Acceptance>,
+    /// The codes of findings that fail the review.
+    failing: Vec<String>,
+    failed: bool,
+}
+
+impl Review {
+    /// Judges findings: those of at least this severity fail the review, if they are certain or `likely` is set.
+    pub(crate) fn new(
+        findings: Findings,
+        fail_on: Option<Severity>,
+        likely: bool,
+        accepted: Option<&Accepted>,
+    ) -> Self {
+        let accepted = accepted.map(|accepted| accepted.judge(&findings)).unwrap_or_default();
+        let fails = |finding: &&Finding| {
+            (likely || finding.confidence == Confidence::Certain)
+                && fail_on.is_some_and(|least| finding.severity <= least)
+                && accepted.iter().all(|accepted| accepted.code != finding.code)
+        };
+        let failing: Vec<String> = findings.data.iter().filter(fails).map(|finding| finding.code.clone()).collect();
+        let failed = !failing.is_empty() || accepted.iter().any(|accepted| accepted.fails);
+        Self { findings, accepted, failing, failed }
+    }
+
+    /// What fails the review, a line each.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        // Of two findings with the same code, the certain one comes first.
+        let found = |code: &String| self.findings.data.iter().find(|finding| finding.code == *code);
+        let line = |finding: &Finding| {
+            let first = finding.evidence.first().map(|shown| format!("{} {}", shown.id(), shown.detail));
+            let times = if finding.count > 1 { format!(", {} times", finding.count) } else { String::new() };
+            let (code, severity) = (&finding.code, finding.severity.name());
+            cell(format!("{}: {} ({code}, {severity}{times})", first.unwrap_or_default(), finding.title))
+        };
+        self.failing.iter().filter_map(found).map(line).chain(self.stale().map(Acceptance::line)).collect()
+    }
+
+    /// Accepted findings that fail the review.
+    fn stale(&self) -> impl Iterator<Item = &Acceptance> {
+        self.accepted.iter().filter(|accepted| accepted.fails)
+    }
+}
+
+impl Acceptance {
+    fn line(&self) -> String {
+        format!("accepted `{}`: {}", self.code, self.outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_wrong_say_where() {
+        for (text, expected) in [
+            (
+                "# known\n\nunknown-fields x",
+                "line 3: there is no finding `unknown-fields`; did you mean `unknown-field`?",
+            ),
+            ("unknown-field", "line 1: `unknown-field` has no reason"),
+            ("unknown-field x\nunknown-field y", "line 2: `unknown-field` is there twice"),
+        ] {
+            assert_eq!(Accepted::parse(text).expect_err("it is wrong"), expected);
+        }
+        let accepted = Accepted::parse("  unknown-field  gone with 2.4 \n").expect("it is right");
+        assert_eq!(accepted.0, [("unknown-field".to_owned(), "gone with 2.4".to_owned())]);
+    }
 }

@@ -1,10 +1,9 @@
 //! `review …`: is this integration ready for production keys? One file a command.
 
-pub(super) mod accepted;
 mod differential;
 mod differential_report;
 mod differential_run;
-mod findings;
+pub(super) mod findings;
 mod probe;
 
 use std::process::ExitCode;
