@@ -33,6 +33,7 @@ pub use fire::FireProblem;
 pub use preview::Listed;
 pub use queue::{Job, Next, Queue};
 pub use registry::{MOST_WORKSPACES, Registry};
+pub use saved::{GlobalState, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot};
 pub use subscribe::Subscribed;
 pub use subscriptions::{Secret, SubscriptionRecord};
 pub use timeline::{PlannedEvent, Timeline};
