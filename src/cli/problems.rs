@@ -299,18 +299,6 @@ mod tests {
     }
 
     #[test]
-    fn a_run_fails_on_what_is_named_alone() {
-        for (fail_on, expected) in [
-            (&[][..], false),
-            (&[Kind::Unmatched], true),
-            (&[Kind::Undelivered], false),
-            (&[Kind::Undelivered, Kind::Unmatched], true),
-        ] {
-            assert_eq!(Verdict::new(body(), fail_on).fails(), expected, "{fail_on:?}");
-        }
-    }
-
-    #[test]
     fn text_has_a_line_for_each_kind_that_is_judged() {
         let all = Verdict::new(body(), &[]).text(false);
         assert_eq!(

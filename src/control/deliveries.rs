@@ -170,12 +170,10 @@ pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<DeliveryR
     })
 }
 
-/// A delivery as a row of the listing.
 pub(super) fn row(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> DeliveryRow {
     with(delivery, AttemptCount(delivery.made.into()), registry, redactor)
 }
 
-/// A delivery with each attempt.
 pub(super) fn whole(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> DeliveryWhole {
     let attempts = delivery.attempts.iter().map(|record| attempt(record, redactor)).collect();
     with(delivery, Attempts(attempts), registry, redactor)
@@ -221,7 +219,6 @@ pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attemp
     }
 }
 
-/// How an attempt ended.
 fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     match outcome {
         AttemptOutcome::Answered { status, body, .. } => AttemptResult::Answered {
@@ -252,7 +249,6 @@ pub(super) fn sink(control: &Control, input: &Input<api::ShowSink>) -> List<Rece
     List { data: control.sinks.received(&input.segment).iter().map(shown).collect() }
 }
 
-/// Sets what a built-in receiver answers next.
 pub(super) fn script(control: &Control, input: &Input<api::ScriptSink>) -> Result<api::Scripted, ControlError> {
     let statuses: Vec<u16> = input.body.respond.iter().map(|Integer(status)| *status).collect();
     if let Some(status) = statuses.iter().find(|status| !(200..=599).contains(*status)) {

@@ -49,7 +49,6 @@ pub(super) fn list(control: &Control, input: &Input<api::ListRequests>) -> Resul
     Ok(page.wrap(rows))
 }
 
-/// Whether a request belongs to the scope of the call.
 fn is_of(scope: &Scope, request: &RequestRecord) -> bool {
     scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()))
 }
@@ -169,7 +168,6 @@ pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<Arc<Reque
     })
 }
 
-/// A request as a row of the listing.
 pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
     let (method, target) = request.transcript.request_line();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
@@ -191,7 +189,6 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
     }
 }
 
-/// A request in full.
 pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestWhole {
     let arrival = request.arrival;
     let connection = (arrival.connection > 0).then(|| Connection {

@@ -47,7 +47,6 @@ pub(super) async fn verify(
     control.read(&has_left, move || judge(&judging, &scope, input.redactor())).await
 }
 
-/// The problems found so far.
 pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
     let generation = control.library.load();
     let configs = configs(&generation, scope);

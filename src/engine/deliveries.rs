@@ -26,21 +26,15 @@ const DELIVERY: usize = 448;
 pub struct DeliveryRecord {
     /// The delivery, its subscription and URL.
     pub planned: Arc<PlannedDelivery>,
-    /// The event.
     pub event: Arc<EventRecord>,
-    /// Its status.
     pub status: DeliveryStatus,
-    /// How many attempts were made.
     pub made: u32,
     /// Attempts made, oldest first, without those for which the budget had no room.
     pub attempts: Vec<Arc<AttemptRecord>>,
-    /// When the next attempt is due.
     pub next: Option<Instant>,
-    /// Why it was given up, if it was.
     pub note: Option<String>,
 }
 
-/// Every delivery of one emulator.
 #[derive(Debug)]
 pub struct DeliveryStore {
     budget: Budget,
@@ -48,7 +42,6 @@ pub struct DeliveryStore {
     changed: Notify,
 }
 
-/// The contents of the store.
 #[derive(Debug)]
 struct State {
     by_serial: BTreeMap<u64, DeliveryRecord>,
@@ -209,7 +202,6 @@ impl DeliveryStore {
         self.changed.notify_waiters();
     }
 
-    /// One delivery.
     pub fn get(&self, id: &str) -> Option<DeliveryRecord> {
         let state = self.state.lock();
         state.by_serial.get(state.serial_by_id.get(id)?).cloned()

@@ -92,14 +92,10 @@ pub struct SubscriptionRecord {
     /// The same URL as text.
     #[serde(skip)]
     pub target_text: Arc<str>,
-    /// Subscribed event types.
     pub events: Vec<String>,
-    /// Short label.
     pub description: Option<String>,
-    /// Whether events are delivered.
     #[serde(rename = "disabled", with = "disabled")]
     pub status: SubscriptionStatus,
-    /// When it was created.
     #[serde(with = "crate::snapshot::text")]
     pub created_at: Timestamp,
     pub(super) secret: Secret,

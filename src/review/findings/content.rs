@@ -8,7 +8,6 @@ use crate::contract::routes::Operation;
 use crate::journal::Reason;
 use crate::redact::visible;
 
-/// The checks of this subject.
 pub(super) const CHECKS: [Check; 5] = [
     Check {
         code: "wrong-path",

@@ -6,7 +6,6 @@ use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
 use crate::journal::Reason;
 
-/// The checks of this subject.
 pub(super) const CHECKS: [Check; 6] = [
     Check {
         code: "key-in-url",

@@ -9,7 +9,6 @@ use crate::contract::signature::Tamper;
 use crate::engine::deliveries::DeliveryRecord;
 use crate::workspace::{AttemptOutcome, FailureReason, Forgery};
 
-/// The checks of this subject.
 pub(super) const CHECKS: [Check; 7] = [
     Check {
         code: "receiver-accepts-forged",

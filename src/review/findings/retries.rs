@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::check::{Check, Confidence, Judged, ON_ONE_CONNECTION, Rule, Severity, Sighting};
 use super::traffic::{Request, Traffic};
 
-/// The checks of this subject.
 pub(super) const CHECKS: [Check; 4] = [
     Check {
         code: "no-back-off",

@@ -9,7 +9,6 @@ use crate::contract::routes::Operation;
 use crate::contract::signature::{SigningKey, secret_warnings};
 use crate::profile::Profile;
 
-/// The checks of this subject.
 pub(super) const CHECKS: [Check; 4] = [
     Check {
         code: "secret-weak",
