@@ -6,9 +6,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Instant;
 use crate::contract::quota::{CountRule, RateAlgorithm, RateLimit};
-use crate::snapshot::SavedQuota;
+use crate::snapshot::{nanos, text};
 
 /// The outcome of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,21 +30,35 @@ pub struct Verdict {
 }
 
 /// What one key has used.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(transparent)]
 pub struct Quota {
     usage: Usage,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Usage {
     #[default]
     None,
     /// Requests since the window was opened.
     Fixed { opened: Instant, used: u32 },
     /// Requests by millisecond, oldest first: bounded by the window's length, not by the traffic.
-    Sliding { log: VecDeque<(Instant, u32)>, used: u64 },
+    Sliding {
+        log: VecDeque<(Instant, u32)>,
+        #[serde(skip)]
+        used: u64,
+    },
     /// How much is missing from a full bucket at `at`, in units of one token divided by the nanoseconds of `window`.
-    Bucket { missing: u128, at: Instant, window: Duration },
+    Bucket {
+        // A number too large for JSON.
+        #[serde(with = "text")]
+        missing: u128,
+        at: Instant,
+        // Absent in snapshots of older versions; zero means the window of the next check.
+        #[serde(default, with = "nanos")]
+        window: Duration,
+    },
 }
 
 impl Quota {
@@ -109,44 +125,19 @@ impl Quota {
         }
     }
 
-    /// What was used, for a snapshot.
-    pub fn save(&self) -> SavedQuota {
-        match &self.usage {
-            Usage::None => SavedQuota::None,
-            Usage::Fixed { opened, used } => SavedQuota::Fixed { opened: opened.nanos(), used: *used },
-            Usage::Sliding { log, .. } => {
-                SavedQuota::Sliding { log: log.iter().map(|(at, count)| (at.nanos(), *count)).collect() }
-            }
-            Usage::Bucket { missing, at, window } => SavedQuota::Bucket {
-                missing: *missing,
-                at: at.nanos(),
-                window: Some(u64::try_from(window.as_nanos()).unwrap_or(u64::MAX)),
-            },
-        }
+    /// Whether anything was used, so that a snapshot has to have it.
+    pub fn is_used(&self) -> bool {
+        !matches!(self.usage, Usage::None)
     }
 
-    /// What was used according to a snapshot.
-    pub fn restore(saved: &SavedQuota) -> Self {
-        let usage = match saved {
-            SavedQuota::None => Usage::None,
-            SavedQuota::Fixed { opened, used } => Usage::Fixed { opened: Instant::from_nanos(*opened), used: *used },
-            SavedQuota::Sliding { log } => Usage::Sliding {
-                used: log.iter().map(|(_, count)| u64::from(*count)).sum(),
-                // A file may contain anything; `refund` would underflow on an entry without requests.
-                log: log
-                    .iter()
-                    .filter(|(_, count)| *count > 0)
-                    .map(|(at, count)| (Instant::from_nanos(*at), *count))
-                    .collect(),
-            },
-            SavedQuota::Bucket { missing, at, window } => Usage::Bucket {
-                missing: *missing,
-                at: Instant::from_nanos(*at),
-                // Zero means the window of the next check.
-                window: Duration::from_nanos(window.unwrap_or(0)),
-            },
-        };
-        Self { usage }
+    /// What was used according to a snapshot, which may contain anything: `refund` would underflow on an entry without requests.
+    #[must_use]
+    pub fn restored(mut self) -> Self {
+        if let Usage::Sliding { log, used } = &mut self.usage {
+            log.retain(|(_, count)| *count > 0);
+            *used = log.iter().map(|(_, count)| u64::from(*count)).sum();
+        }
+        self
     }
 
     fn check_fixed(&mut self, limit: u32, window: Duration, charge_refused: bool, now: Instant) -> Verdict {
@@ -323,7 +314,7 @@ mod tests {
             let used = (0..50).map(|_| quota.check(&of(60), at(0)).remaining).last();
             assert_eq!(used, Some(50));
             assert_eq!(quota.check(&of(other), at(0)).remaining, 49, "60 s to {other} s");
-            let mut restored = Quota::restore(&quota.save());
+            let mut restored = saved_and_restored(&quota);
             assert_eq!(restored.check(&of(60), at(0)).remaining, 48, "{other} s to 60 s");
         }
     }
@@ -362,10 +353,19 @@ mod tests {
     }
 
     fn sliding_log(quota: &Quota) -> Vec<(u128, u32)> {
-        match quota.save() {
-            SavedQuota::Sliding { log } => log.into_iter().map(|(nanos, count)| (u128::from(nanos), count)).collect(),
+        match &quota.usage {
+            Usage::Sliding { log, .. } => log.iter().map(|(at, count)| (at.since_start().as_nanos(), *count)).collect(),
             other => panic!("not a sliding window: {other:?}"),
         }
+    }
+
+    fn saved_and_restored(quota: &Quota) -> Quota {
+        let saved = serde_json::to_string(quota).expect("it serialises");
+        serde_json::from_str::<Quota>(&saved).expect("it is as it was saved").restored()
+    }
+
+    fn saved_log(count: u32) -> Quota {
+        Quota { usage: Usage::Sliding { log: [(at(0), count)].into(), used: 0 } }.restored()
     }
 
     #[test]
@@ -383,10 +383,10 @@ mod tests {
     #[test]
     fn a_saved_window_may_be_as_full_as_can_be_or_damaged() {
         let policy = policy(RateAlgorithm::Sliding, u32::MAX, CountRule::All);
-        let mut full = Quota::restore(&SavedQuota::Sliding { log: vec![(0, u32::MAX)] });
+        let mut full = saved_log(u32::MAX);
         assert!(!full.check(&policy, at(0)).allowed);
         assert_eq!(sliding_log(&full), [(0, u32::MAX), (0, 1)]);
-        let mut damaged = Quota::restore(&SavedQuota::Sliding { log: vec![(0, 0)] });
+        let mut damaged = saved_log(0);
         damaged.refund();
         assert_eq!(damaged.check(&policy, at(0)).remaining, u32::MAX - 1);
     }
@@ -406,7 +406,7 @@ mod tests {
                     now += step;
                     quota.check(&policy, at(now));
                 }
-                let mut restored = Quota::restore(&quota.save());
+                let mut restored = saved_and_restored(&quota);
                 for step in &after {
                     now += step;
                     prop_assert_eq!(restored.check(&policy, at(now)), quota.check(&policy, at(now)));

@@ -12,7 +12,8 @@ use crate::engine::sink::Receipt;
 use crate::engine::{Engine, KeyProblem, settle_for_a_moment};
 use crate::journal::{Entry, Journal};
 use crate::profile::Profile;
-use crate::snapshot::{Snapshot, SnapshotProblem};
+use crate::snapshot::SnapshotProblem;
+use crate::workspace::Snapshot;
 use crate::workspace::{EventRecord, FireProblem, FireRequest};
 
 /// Controls a running emulator from a Rust test, without a socket. Cloning it is cheap.

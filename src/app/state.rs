@@ -11,8 +11,8 @@ use tokio::sync::watch;
 use super::StartError;
 use crate::engine::Engine;
 use crate::file::{self, Claim};
-use crate::snapshot::Snapshot;
 use crate::tasks::{beside, stopped};
+use crate::workspace::Snapshot;
 
 /// How long a change may go unnoticed.
 const LOOK: Duration = Duration::from_millis(50);

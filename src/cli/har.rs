@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::control::api::{
-    Attempt, Bytes, Connection, DOCUMENT_BOUND, DeliveryWhole, Explanation, Headers, Outcome, Request, RequestWhole,
-    Run, RunExplanation,
+    Attempt, AttemptResult, Bytes, Connection, DOCUMENT_BOUND, DeliveryWhole, Headers, Millis, Request, RequestWhole,
+    Run, RunRequest,
 };
 use crate::redact::Redactor;
 use crate::wording::counted;
@@ -22,40 +22,29 @@ pub(super) struct Archive {
     pub(super) attempts: usize,
 }
 
-/// Makes the archive of the chosen requests and attempts. Fails if a record of the document is not as this version writes it.
+/// Makes the archive of the chosen requests and attempts. Requests are offered newest first.
 pub(super) fn archive(
     run: &Run,
     mut takes_request: impl FnMut(&Request) -> bool,
     takes_attempt: impl Fn(&DeliveryWhole, &Attempt) -> bool,
-) -> serde_json::Result<Archive> {
-    let mut entries = Vec::new();
-    for record in &run.requests {
-        let request: RequestWhole = record.read_as()?;
-        if takes_request(&request.row) {
-            let RunExplanation { explanation } = record.read_as()?;
-            entries.push(request_entry(run, request, &explanation));
-        }
-    }
-    let requests = entries.len();
+) -> Archive {
+    let chosen = run.requests.iter().filter(|record| takes_request(&record.request.row));
+    let mut entries: Vec<Entry<'_>> = chosen.map(|record| request_entry(run, record)).collect();
     entries.reverse();
-    for record in &run.deliveries {
-        let mut delivery: DeliveryWhole = record.read_as()?;
-        // As in the document: newest first.
-        for attempt in std::mem::take(&mut delivery.attempts.0).into_iter().rev() {
-            if takes_attempt(&delivery, &attempt) {
-                entries.push(attempt_entry(&delivery, attempt));
-            }
-        }
+    let requests = entries.len();
+    for delivery in run.deliveries.iter().rev() {
+        let attempts = delivery.attempts.0.iter().filter(|attempt| takes_attempt(delivery, attempt));
+        entries.extend(attempts.map(|attempt| attempt_entry(delivery, attempt)));
     }
     let attempts = entries.len() - requests;
-    entries[requests..].reverse();
     // Times have one form, which sorts as text. At the same time, requests come before what followed from them.
-    entries.sort_by(|a, b| a.started_date_time.cmp(&b.started_date_time));
+    entries.sort_by_key(|entry| entry.started_date_time);
     let omitted = run.omitted.requests + run.omitted.deliveries;
     let comment = (omitted > 0).then(|| format!("without {}, as {DOCUMENT_BOUND}", counted(omitted, "older record")));
     let creator = Creator { name: "wrs-emulator", version: &run.emulator.version };
-    let json = serde_json::to_string(&Har { log: Log { version: "1.2", creator, entries, comment } })? + "\n";
-    Ok(Archive { json, requests, attempts })
+    let har = Har { log: Log { version: "1.2", creator, entries, comment } };
+    let json = serde_json::to_string(&har).expect("texts and numbers always serialise") + "\n";
+    Archive { json, requests, attempts }
 }
 
 #[derive(Serialize)]
@@ -67,7 +56,7 @@ struct Har<'a> {
 struct Log<'a> {
     version: &'static str,
     creator: Creator<'a>,
-    entries: Vec<Entry>,
+    entries: Vec<Entry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     comment: Option<String>,
 }
@@ -78,14 +67,14 @@ struct Creator<'a> {
     version: &'a str,
 }
 
-/// One exchange.
+/// A request or an attempt with its answer.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
-    started_date_time: String,
-    time: f64,
-    request: Sent,
-    response: Answered,
+struct Entry<'a> {
+    started_date_time: &'a str,
+    time: Millis,
+    request: Sent<'a>,
+    response: Answered<'a>,
     cache: Cache,
     timings: Timings,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,55 +84,60 @@ struct Entry {
     own: Map<String, Value>,
 }
 
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Sent {
-    method: String,
+struct Sent<'a> {
+    method: &'a str,
     url: String,
-    http_version: &'static str,
-    cookies: [Pair; 0],
-    headers: Vec<Pair>,
-    query_string: Vec<Pair>,
+    query_string: Vec<Pair<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    post_data: Option<Content>,
-    headers_size: i8,
-    body_size: usize,
+    post_data: Option<Content<'a>>,
+    #[serde(flatten)]
+    message: Message<'a>,
 }
 
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answered {
+struct Answered<'a> {
     status: u16,
     status_text: &'static str,
-    http_version: &'static str,
-    cookies: [Pair; 0],
-    headers: Vec<Pair>,
-    content: Content,
+    content: Content<'a>,
     #[serde(rename = "redirectURL")]
-    redirect_url: String,
-    headers_size: i8,
-    body_size: usize,
+    redirect_url: &'a str,
+    #[serde(flatten)]
+    message: Message<'a>,
     /// The reason for a missing answer. Browsers use this field too.
     #[serde(rename = "_error", skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
+/// The fields that requests and answers have in common.
 #[derive(Serialize)]
-struct Pair {
-    name: String,
-    value: String,
+#[serde(rename_all = "camelCase")]
+struct Message<'a> {
+    http_version: &'static str,
+    cookies: [(); 0],
+    headers: Vec<Pair<&'a str>>,
+    headers_size: i8,
+    body_size: usize,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct Pair<T> {
+    name: T,
+    value: T,
 }
 
 /// A body. The size of a masked body is that of the text shown.
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Content {
+struct Content<'a> {
     /// Absent in a request, which has its own field for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<usize>,
-    mime_type: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    text: String,
+    mime_type: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    text: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     encoding: Option<&'static str>,
 }
@@ -152,57 +146,52 @@ struct Content {
 struct Cache {}
 
 /// Only how long the answer took is known.
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 struct Timings {
     send: f64,
-    wait: f64,
+    wait: Millis,
     receive: f64,
 }
 
-const HTTP: &str = "HTTP/1.1";
-/// A size that is not known.
-const UNKNOWN: i8 = -1;
-
-fn request_entry(run: &Run, request: RequestWhole, explanation: &Explanation) -> Entry {
+fn request_entry<'a>(run: &'a Run, record: &'a RunRequest) -> Entry<'a> {
+    let RunRequest { request, explanation } = record;
     let RequestWhole { row, headers, body, answer, connection, .. } = request;
     let rule = explanation.rules.iter().flatten().find(|rule| rule.applied);
     Entry {
-        started_date_time: row.at.0.clone(),
-        time: row.latency_ms.0,
-        timings: Timings { wait: row.latency_ms.0, ..Timings::default() },
-        request: sent(&row.method, &url(run, &row, &headers), row.query.as_deref(), headers, &body),
-        response: answered(row.status, answer.headers, &answer.body, row.broken),
+        started_date_time: &row.at.0,
+        time: row.latency_ms,
+        request: sent(&row.method, &url(run, row, headers), row.query.as_deref(), headers, body),
+        response: answered(row.status, &answer.headers, Some(&answer.body), row.broken.clone()),
         cache: Cache {},
-        connection: connection.map(|Connection { number, .. }| number.to_string()),
+        timings: Timings { send: 0.0, wait: row.latency_ms, receive: 0.0 },
+        connection: connection.as_ref().map(|Connection { number, .. }| number.to_string()),
         own: own([
-            ("_id", row.id.0.into()),
-            ("_key", row.key.into()),
-            ("_operation", row.operation.into()),
-            ("_reason", row.reason.into()),
+            ("_id", row.id.0.clone().into()),
+            ("_key", row.key.clone().into()),
+            ("_operation", row.operation.clone().into()),
+            ("_reason", row.reason.clone().into()),
             ("_summary", explanation.summary.clone().into()),
-            ("_scenario", row.scenario.into()),
+            ("_scenario", row.scenario.clone().into()),
             ("_rule", rule.map(|rule| rule.rule.clone()).into()),
             ("_line", rule.map(|rule| rule.line).into()),
         ]),
     }
 }
 
-fn attempt_entry(delivery: &DeliveryWhole, attempt: Attempt) -> Entry {
-    let (status, body, error) = match attempt.outcome {
-        Outcome::Answered { status, body, .. } => (status, body, None),
-        Outcome::Failed { failure, detail, .. } => {
-            (0, Bytes::Text(String::new()), Some(format!("{failure}: {detail}")))
-        }
+fn attempt_entry<'a>(delivery: &DeliveryWhole, attempt: &'a Attempt) -> Entry<'a> {
+    let (status, body, error) = match &attempt.outcome {
+        AttemptResult::Answered { status, body, .. } => (*status, Some(body), None),
+        AttemptResult::Failed { failure, detail, .. } => (0, None, Some(format!("{failure}: {detail}"))),
     };
     let url = attempt.url.split('#').next().unwrap_or_default();
     let query = url.split_once('?').map(|(_, query)| query);
     Entry {
-        started_date_time: attempt.at.0,
-        time: attempt.latency_ms.0,
-        timings: Timings { wait: attempt.latency_ms.0, ..Timings::default() },
-        request: sent("POST", url, query, attempt.request.headers, &attempt.request.body),
-        response: answered(status, Vec::new(), &body, error),
+        started_date_time: &attempt.at.0,
+        time: attempt.latency_ms,
+        request: sent("POST", url, query, &attempt.request.headers, &attempt.request.body),
+        response: answered(status, &[], body, error),
         cache: Cache {},
+        timings: Timings { send: 0.0, wait: attempt.latency_ms, receive: 0.0 },
         connection: None,
         own: own([
             ("_id", delivery.id.0.clone().into()),
@@ -210,8 +199,8 @@ fn attempt_entry(delivery: &DeliveryWhole, attempt: Attempt) -> Entry {
             ("_type", delivery.event_type.clone().into()),
             ("_subscription", delivery.subscription.0.clone().into()),
             ("_attempt", attempt.number.into()),
-            ("_dialled", attempt.dialled.into()),
-            ("_damage", attempt.damage.into()),
+            ("_dialled", attempt.dialled.clone().into()),
+            ("_damage", attempt.damage.clone().into()),
         ]),
     }
 }
@@ -222,56 +211,55 @@ fn own<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
     present.map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn sent(method: &str, url: &str, query: Option<&str>, headers: Headers, body: &Bytes) -> Sent {
-    let mut body = content(&headers, body);
+fn sent<'a>(method: &'a str, url: &str, query: Option<&str>, headers: &'a Headers, body: &'a Bytes) -> Sent<'a> {
+    let mut body = content(headers, Some(body));
     let size = body.size.take().unwrap_or_default();
+    let pairs = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !pair.is_empty());
     Sent {
-        method: method.to_owned(),
+        method,
         url: as_uri(url),
-        http_version: HTTP,
-        query_string: query
-            .into_iter()
-            .flat_map(|query| query.split('&'))
-            .filter(|pair| !pair.is_empty())
-            .map(parameter)
-            .collect(),
-        headers: pairs(headers),
-        headers_size: UNKNOWN,
-        body_size: size,
+        query_string: pairs.map(parameter).collect(),
         post_data: (size > 0).then_some(body),
-        ..Sent::default()
+        message: message(headers, size),
     }
 }
 
-fn answered(status: u16, headers: Headers, body: &Bytes, error: Option<String>) -> Answered {
-    let content = content(&headers, body);
+fn answered<'a>(
+    status: u16,
+    headers: &'a [(String, String)],
+    body: Option<&'a Bytes>,
+    error: Option<String>,
+) -> Answered<'a> {
+    let content = content(headers, body);
     Answered {
         status,
         status_text: StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default(),
-        http_version: HTTP,
-        redirect_url: value_of(&headers, "location").unwrap_or_default().to_owned(),
-        headers: pairs(headers),
-        headers_size: UNKNOWN,
-        body_size: content.size.unwrap_or_default(),
+        redirect_url: value_of(headers, "location").unwrap_or_default(),
+        message: message(headers, content.size.unwrap_or_default()),
         content,
         error,
-        ..Answered::default()
     }
+}
+
+fn message(headers: &[(String, String)], body_size: usize) -> Message<'_> {
+    let headers = headers.iter().map(|(name, value)| Pair { name: name.as_str(), value: value.as_str() }).collect();
+    // A size of -1 is one that is not known.
+    Message { http_version: "HTTP/1.1", cookies: [], headers, headers_size: -1, body_size }
 }
 
 /// The URL that the client used, with the host that it addressed, or else the one where the emulator listens.
 fn url(run: &Run, row: &Request, headers: &Headers) -> String {
-    let query = row.query.as_ref().map_or_else(String::new, |query| format!("?{query}"));
-    if row.path.starts_with("http://") || row.path.starts_with("https://") {
-        return row.path.clone() + &query;
+    let target = row.target();
+    if target.starts_with("http://") || target.starts_with("https://") {
+        return target;
     }
     let (scheme, own) = run.emulator.base_url.split_once("://").unwrap_or(("http", &run.emulator.base_url));
     let is_authority = |host: &&str| {
         !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
     };
     let host = value_of(headers, "host").filter(is_authority).unwrap_or(own);
-    let slash = if row.path.starts_with('/') { "" } else { "/" };
-    format!("{scheme}://{host}{slash}{}{query}", row.path)
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    format!("{scheme}://{host}{slash}{target}")
 }
 
 /// A URL as it was sent, as a replay of the archive compares it. Characters that no URL contains, such as the `…` of a masked part,
@@ -282,7 +270,7 @@ fn as_uri(url: &str) -> String {
 }
 
 /// A parameter of a query, decoded. Decoding must not bring back what is masked.
-fn parameter(pair: &str) -> Pair {
+fn parameter(pair: &str) -> Pair<String> {
     let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
     let decoded = |text: &str| {
         let text = text.replace('+', " ");
@@ -292,41 +280,27 @@ fn parameter(pair: &str) -> Pair {
     Pair { name: decoded(name), value: decoded(value) }
 }
 
-fn pairs(headers: Headers) -> Vec<Pair> {
-    headers.into_iter().map(|(name, value)| Pair { name, value }).collect()
-}
-
-fn value_of<'h>(headers: &'h Headers, name: &str) -> Option<&'h str> {
+fn value_of<'h>(headers: &'h [(String, String)], name: &str) -> Option<&'h str> {
     headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
 /// A body, with its type from the headers.
-fn content(headers: &Headers, body: &Bytes) -> Content {
+fn content<'a>(headers: &'a [(String, String)], body: Option<&'a Bytes>) -> Content<'a> {
     // The name that browsers use for a type that is not known.
-    let mime_type = value_of(headers, "content-type").unwrap_or("x-unknown").to_owned();
+    let mime_type = value_of(headers, "content-type").unwrap_or("x-unknown");
     match body {
-        Bytes::Text(text) => Content { size: Some(text.len()), mime_type, text: text.clone(), encoding: None },
-        Bytes::Binary { base64 } => {
+        Some(Bytes::Binary { base64 }) => {
             let size = Some(base64.trim_end_matches('=').len() * 3 / 4);
-            Content { size, mime_type, text: base64.clone(), encoding: Some("base64") }
+            Content { size, mime_type, text: base64, encoding: Some("base64") }
         }
+        Some(Bytes::Text(text)) => Content { size: Some(text.len()), mime_type, text, encoding: None },
+        None => Content { size: Some(0), mime_type, text: "", encoding: None },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn urls_are_ascii_and_otherwise_as_sent() {
-        for (url, expected) in [
-            ("http://h:1/v1/a?b=c%20d&e=[1]", "http://h:1/v1/a?b=c%20d&e=[1]"),
-            ("http://h/sk_live_…1234", "http://h/sk_live_%E2%80%A61234"),
-            ("http://h/a b{}\n", "http://h/a%20b{}%0A"),
-        ] {
-            assert_eq!(as_uri(url), expected);
-        }
-    }
 
     #[test]
     fn decoding_a_parameter_brings_no_credential_back() {
@@ -336,17 +310,7 @@ mod tests {
             ("k=sk%5Flive%5Fabcdefgh", "k", "sk_live_…efgh"),
             ("k=sk%255Flive%255Fabcdefgh", "k", "sk_live_…efgh"),
         ] {
-            let found = parameter(pair);
-            assert_eq!((found.name.as_str(), found.value.as_str()), (name, value), "{pair}");
-        }
-    }
-
-    #[test]
-    fn bytes_that_are_not_text_keep_their_size() {
-        for length in 0..5 {
-            let bytes = vec![0xff; length];
-            let found = content(&Vec::new(), &Bytes::from(&*bytes));
-            assert_eq!((found.size, found.encoding.is_some()), (Some(length), length > 0));
+            assert_eq!(parameter(pair), Pair { name: name.to_owned(), value: value.to_owned() }, "{pair}");
         }
     }
 }

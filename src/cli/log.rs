@@ -1,5 +1,7 @@
 //! The log on stderr: one line per record, as text or JSON, read from the journal with a cursor of its own. A log that
 //! cannot keep up skips entries and prints how many; it never delays a request.
+//!
+//! A line of JSON has fields of its own: fewer than a record that the control API shows, and what its text says.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

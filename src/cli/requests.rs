@@ -13,9 +13,9 @@ use super::har::archive;
 use super::help::examples;
 use super::output::{print, print_as_is};
 use super::run::LIMIT;
-use super::run_file::{RunFile, read, unreadable};
+use super::run_file::{RunFile, read};
 use super::target::Target;
-use crate::control::api::{self, Attempt, DOCUMENT_BOUND, DeliveryWhole, KeyState, Request, Run, Time};
+use crate::control::api::{self, Attempt, DOCUMENT_BOUND, DeliveryWhole, Request, Run, Time};
 use crate::control::operation_named;
 use crate::redact::{Redactor, visible_json};
 use crate::wording::counted;
@@ -103,7 +103,7 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let takes_attempt = |delivery: &DeliveryWhole, attempt: &Attempt| {
         args.deliveries && scope.covers(delivery.workspace.as_ref(), &attempt.at)
     };
-    let chosen = archive(&run, takes_request, takes_attempt).map_err(|error| unreadable(&run, &error))?;
+    let chosen = archive(&run, takes_request, takes_attempt);
     let requests = counted(chosen.requests, "request");
     let exported =
         if args.deliveries { format!("{requests} and {}", counted(chosen.attempts, "attempt")) } else { requests };
@@ -148,9 +148,8 @@ impl Scope {
 
 fn workspace_of(key: &str, run: &Run) -> Result<String, Failure> {
     let shown = Redactor::default().key(key);
-    let mut keys = run.keys.iter().filter_map(|known| known.read_as::<KeyState>().ok());
-    let known = keys.find(|known| known.key == shown || known.workspace.0 == key);
-    known.map(|known| known.workspace.0).ok_or_else(|| {
+    let known = run.keys.iter().find(|known| known.key == shown || known.workspace.0 == key);
+    known.map(|known| known.workspace.0.clone()).ok_or_else(|| {
         Failure::check_failed(format!("--key: the run has no `{shown}`"))
             .with_hint("without --key, the requests of all its keys are exported")
     })

@@ -39,7 +39,7 @@ impl RunFile {
         let end = self.path.extension().map(std::ffi::OsStr::to_ascii_lowercase);
         let text = match end.as_deref().and_then(std::ffi::OsStr::to_str) {
             Some("html" | "htm") => report(&as_json(run)),
-            Some("har") => archive(run, |_| true, |_, _| true).map_err(|error| unreadable(run, &error))?.json,
+            Some("har") => archive(run, |_| true, |_, _| true).json,
             _ => as_json(run),
         };
         self.write_text(text)
@@ -70,13 +70,6 @@ pub(super) fn as_json(run: &Run) -> String {
     text
 }
 
-/// A document with records of another version.
-pub(super) fn unreadable(run: &Run, error: &serde_json::Error) -> Failure {
-    let version = &run.emulator.version;
-    Failure::invalid_file(format!("the records of the run cannot be read: {error}"))
-        .with_hint(format!("use wrs-emulator {version}, which made them"))
-}
-
 /// Reads a document, whether it was saved as JSON or within a report.
 pub(super) fn read(path: &Path) -> Result<Run, Failure> {
     let refused = |cause: &str| Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display()));
@@ -87,9 +80,12 @@ pub(super) fn read(path: &Path) -> Result<Run, Failure> {
     })?;
     let text = String::from_utf8(bytes).map_err(|_| refused("it is not text").with_hint(SAVE))?;
     let json = document_in(&text).map_err(|cause| refused(cause).with_hint(SAVE))?;
-    check_format(json).map_err(|(cause, hint)| refused(&cause).with_hint(hint))?;
-    serde_json::from_slice(json.as_bytes())
-        .map_err(|error| refused(&format!("it is not as it was saved: {error}")).with_hint(SAVE))
+    let writer = check_format(json).map_err(|(cause, hint)| refused(&cause).with_hint(hint))?;
+    serde_json::from_slice(json.as_bytes()).map_err(|error| {
+        let hint =
+            writer.map_or(SAVE.to_owned(), |version| format!("use wrs-emulator {version}, which saved it; or {SAVE}"));
+        refused(&format!("it is not as it was saved: {error}")).with_hint(hint)
+    })
 }
 
 /// How to get a file that can be shown.
@@ -109,8 +105,9 @@ fn document_in(text: &str) -> Result<&str, &'static str> {
     Ok(json)
 }
 
-/// Refuses JSON that is not a run document or has another version: what is wrong, and what to do.
-fn check_format(json: &str) -> Result<(), (String, Cow<'static, str>)> {
+/// The version of the emulator that saved a document. Refuses JSON that is not a run document, or has another version of the format:
+/// what is wrong, and what to do.
+fn check_format(json: &str) -> Result<Option<String>, (String, Cow<'static, str>)> {
     let start: RunStart = match serde_json::from_slice(json.as_bytes()) {
         Ok(start) => start,
         Err(error) if error.is_eof() => {
@@ -120,7 +117,7 @@ fn check_format(json: &str) -> Result<(), (String, Cow<'static, str>)> {
         Err(error) => return Err((format!("it is not JSON: {error}"), SAVE.into())),
     };
     match (start.format.as_deref(), start.version) {
-        (Some(RUN_FORMAT), Some(RUN_VERSION)) => Ok(()),
+        (Some(RUN_FORMAT), Some(RUN_VERSION)) => Ok(start.emulator.map(|emulator| emulator.version)),
         (Some(RUN_FORMAT), version) => {
             let version = version.map_or_else(|| "no version".to_owned(), |version| format!("version {version}"));
             let own = env!("CARGO_PKG_VERSION");

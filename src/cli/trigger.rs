@@ -13,7 +13,7 @@ use super::output::show;
 use super::verdict::Kind;
 use crate::contract::signature::Tamper;
 use crate::control::api::{
-    self, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer, Outcome,
+    self, AttemptResult, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer,
 };
 use crate::control::render::Text as _;
 use crate::wording::counted;
@@ -148,7 +148,7 @@ fn forged(deliveries: &[DeliveryShown]) -> Result<ExitCode, Failure> {
         return Err(Failure::check_failed(Kind::Forged.sentence(accepted)));
     }
     let unjudged = count(|delivery| {
-        let is_refused = matches!(delivery.last(), Some(Outcome::Answered { status: 400..=499, .. }));
+        let is_refused = matches!(delivery.last(), Some(AttemptResult::Answered { status: 400..=499, .. }));
         delivery.status() != DeliveryStatus::Delivered && !is_refused
     });
     if unjudged > 0 {

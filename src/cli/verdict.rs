@@ -18,7 +18,7 @@ use super::junit::{Suite, TestCase, TestResult, junit};
 use super::output::{cell, pretty, print_as_is};
 use super::review::findings::{Accepted, Review};
 use super::target::Target;
-use crate::control::api::{self, Delivery, DurationInput, ProblemWith, Unused, Verification, name_of};
+use crate::control::api::{self, DeliveryRow, DurationInput, ProblemWith, Unused, Verification, name_of};
 use crate::duration::parse_duration;
 use crate::review::findings::Severity;
 use crate::wording::counted;
@@ -234,7 +234,7 @@ impl Verdict {
 
     fn lines(&self, kind: Kind) -> Vec<String> {
         let with_id = |id: &dyn Display, message: &str| format!("{} {}", cell(id), cell(message));
-        let deliveries = |entries: &[ProblemWith<Delivery>]| -> Vec<String> {
+        let deliveries = |entries: &[ProblemWith<DeliveryRow>]| -> Vec<String> {
             entries.iter().map(|entry| with_id(&entry.row.id, &entry.message)).collect()
         };
         let mut lines: Vec<String> = match kind {

@@ -4,10 +4,24 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 /// A point on the emulator's monotonic time line: time since it started, moved forward by `advance`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(from = "u64", into = "u64")]
 pub struct Instant(Duration);
+
+impl From<u64> for Instant {
+    fn from(nanos: u64) -> Self {
+        Self::from_nanos(nanos)
+    }
+}
+
+impl From<Instant> for u64 {
+    fn from(instant: Instant) -> Self {
+        instant.nanos()
+    }
+}
 
 impl Instant {
     /// The instant this long after the start.

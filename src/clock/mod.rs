@@ -282,14 +282,14 @@ impl Clock {
             State::Running { wall_offset, .. } | State::Held { wall_offset, .. } => (false, wall_offset),
         };
         let Now { instant, wall } = self.read(state);
-        SavedClock { moment: instant.nanos(), now: wall, frozen, ahead }
+        SavedClock { moment: instant, now: wall, frozen, ahead }
     }
 
     /// Restores a saved clock, `elapsed` later if it was running. Instants keep their meaning, and so does everything that waits for one.
     pub fn restore(&self, saved: &SavedClock, elapsed: Duration) -> Now {
         self.change(|_, _| {
             self.shared.life.fetch_add(1, Ordering::AcqRel);
-            let (base, instant) = (self.shared.base.now(), Instant::from_nanos(saved.moment));
+            let (base, instant) = (self.shared.base.now(), saved.moment);
             if saved.frozen {
                 return State::Frozen(Now { instant, wall: saved.now });
             }

@@ -33,7 +33,7 @@ pub struct Preview {
 
 named! {
     /// The status of a workflow. The contract shows only `completed`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
     #[cfg_attr(test, derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
     pub enum WorkflowStatus {

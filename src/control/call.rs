@@ -126,9 +126,7 @@ fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
     serde_json::from_slice(bytes).map_err(|error| ControlError::invalid(format!("body: {error}")))
 }
 
-/// How long a call waits by default.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// Longest a call waits.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 /// The duration in a field of a call.
@@ -153,7 +151,6 @@ fn wait_limit(field: &str, given: &DurationInput) -> Result<Duration, ControlErr
 
 /// The requested page of a listing.
 pub(super) struct Paging {
-    /// Most entries.
     pub(super) limit: usize,
     /// Only entries with a number below this.
     pub(super) before: Option<u64>,

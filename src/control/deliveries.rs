@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::api::{
-    self, Attempt, AttemptCount, Attempts, Delivery, DeliveryWhole, DeliveryWith, Integer, List, Nearest, Outcome,
-    Page, Receipt, Redelivered, Sent, WaitForDeliveries,
+    self, Attempt, AttemptCount, AttemptRequest, AttemptResult, Attempts, DeliveryRow, DeliveryWhole, DeliveryWith,
+    Integer, List, Nearest, Page, Receipt, Redelivered, WaitForDeliveries,
 };
 use super::call::{Call, Input, PATIENCE, Paging, timeout, wait_of};
 use super::filter::checked_count;
@@ -20,7 +20,7 @@ use crate::engine::sink;
 use crate::redact::Redactor;
 use crate::workspace::{AttemptOutcome, AttemptRecord, Registry};
 
-pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Result<Page<Delivery>, ControlError> {
+pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Result<Page<DeliveryRow>, ControlError> {
     let query = &input.query;
     let scope = scope(control, input)?;
     let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
@@ -75,7 +75,7 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowDelivery>) -> Resul
 pub(super) async fn wait(
     control: Arc<Control>,
     input: Arc<Input<api::WaitDeliveries>>,
-) -> Result<List<Delivery>, ControlError> {
+) -> Result<List<DeliveryRow>, ControlError> {
     let body = &input.body;
     let scope = scope(&control, &input)?;
     check_status(body.status.as_deref())?;
@@ -170,12 +170,10 @@ pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<DeliveryR
     })
 }
 
-/// A delivery as a row of the listing.
-pub(super) fn row(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> Delivery {
+pub(super) fn row(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> DeliveryRow {
     with(delivery, AttemptCount(delivery.made.into()), registry, redactor)
 }
 
-/// A delivery with each attempt.
 pub(super) fn whole(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> DeliveryWhole {
     let attempts = delivery.attempts.iter().map(|record| attempt(record, redactor)).collect();
     with(delivery, Attempts(attempts), registry, redactor)
@@ -211,7 +209,7 @@ pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attemp
         url: attempt.delivery.url.to_string(),
         dialled: attempt.dialled.to_string(),
         damage: attempt.event.damage.as_deref().map(str::to_owned),
-        request: Sent {
+        request: AttemptRequest {
             headers: shown_headers(redactor, attempt.headers.iter()),
             body: shown_body(redactor, &attempt.body),
         },
@@ -221,14 +219,15 @@ pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attemp
     }
 }
 
-/// How an attempt ended.
-fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> Outcome {
+fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     match outcome {
-        AttemptOutcome::Answered { status, body, .. } => {
-            Outcome::Answered { accepted: outcome.is_success(), status: *status, body: shown_body(redactor, body) }
-        }
+        AttemptOutcome::Answered { status, body, .. } => AttemptResult::Answered {
+            accepted: outcome.is_success(),
+            status: *status,
+            body: shown_body(redactor, body),
+        },
         AttemptOutcome::Failed { reason, detail } => {
-            Outcome::Failed { accepted: false, failure: api::name_of(reason), detail: detail.clone() }
+            AttemptResult::Failed { accepted: false, failure: api::name_of(reason), detail: detail.clone() }
         }
     }
 }
@@ -250,7 +249,6 @@ pub(super) fn sink(control: &Control, input: &Input<api::ShowSink>) -> List<Rece
     List { data: control.sinks.received(&input.segment).iter().map(shown).collect() }
 }
 
-/// Sets what a built-in receiver answers next.
 pub(super) fn script(control: &Control, input: &Input<api::ScriptSink>) -> Result<api::Scripted, ControlError> {
     let statuses: Vec<u16> = input.body.respond.iter().map(|Integer(status)| *status).collect();
     if let Some(status) = statuses.iter().find(|status| !(200..=599).contains(*status)) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rand::seq::SliceRandom as _;
 
 use super::api::{
-    self, DeliveryShown, Destination, Event, EventIdOnly, Fire, FireEvents, Fired, FiredEvent, Integer, Skipped,
+    self, DeliveryShown, Event, EventIdOnly, EventTarget, Fire, FireEvents, Fired, FiredEvent, Integer, Skipped,
 };
 use super::call::{Input, duration, wait_of};
 use super::requests::shown_body;
@@ -25,7 +25,6 @@ use crate::workspace::{
     EventRecord, FireProblem, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
 
-/// Most events fired by one call.
 pub(crate) const MOST_EVENTS: usize = 10_000;
 /// Most events, and bytes of events, made before yielding to other calls.
 const MOST_AT_A_TIME: usize = 256;
@@ -129,7 +128,6 @@ fn begin(control: &Control, input: &Input<FireEvents>) -> Result<ControlFlow<Fir
 }
 
 impl Firing {
-    /// Fires the next few events.
     fn fire_some(mut self: Box<Self>, control: &Control) -> Result<Box<Self>, ControlError> {
         let enough = self.bytes + MOST_BYTES_AT_A_TIME;
         let last = self.count.min(self.ids.len() + MOST_AT_A_TIME);
@@ -324,7 +322,7 @@ pub(super) fn shown(event: &EventRecord, registry: &Registry, redactor: Redactor
         deliveries: event
             .deliveries
             .iter()
-            .map(|delivery| Destination {
+            .map(|delivery| EventTarget {
                 id: delivery.id.as_str().into(),
                 subscription: delivery.subscription.as_str().into(),
                 url: delivery.url.to_string(),

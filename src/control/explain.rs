@@ -19,7 +19,6 @@ use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, RequestView, RuleTrace};
 use crate::workspace::{EventRecord, Origin, SkipReason};
 
-/// The id that means the newest request or delivery.
 const NEWEST: &str = "latest";
 
 pub(super) fn explain(control: &Control, input: &Input<api::Explain>) -> Result<Explanation, ControlError> {

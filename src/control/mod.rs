@@ -42,10 +42,9 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
 pub(crate) use filter::operation_named;
-pub use findings::LastFindings;
 pub use guard::{Access, WrongTokens};
 pub use reply::{ControlError, Reply};
-pub use stream::{MOST_VIEWERS, Texts};
+pub use stream::{EventIds, MOST_VIEWERS};
 pub use system::{openapi_document, run_schema};
 pub use viewer::Viewer;
 
@@ -67,15 +66,12 @@ pub struct Control {
     pub ca_pem: Option<String>,
     /// A permit for each further viewer of the event stream.
     pub viewers: Arc<Semaphore>,
-    /// The last texts sent to viewers.
-    pub texts: Arc<Texts>,
+    pub event_ids: EventIds,
     /// Who may call.
     pub access: Access,
     /// Becomes true when the emulator stops.
     pub stopping: watch::Receiver<bool>,
     pub wrong_tokens: WrongTokens,
-    /// The findings that were made last.
-    pub last_findings: LastFindings,
     /// How the emulator was started.
     pub start: Start,
 }

@@ -62,7 +62,6 @@ impl Reply {
         Self(Content::Plain(self.into_response(redactor)))
     }
 
-    /// The answer as it is sent.
     pub fn into_response(self, redactor: Redactor<'_>) -> Response<Outgoing> {
         let mut response = match self.0 {
             Content::Shown { mut body, is_plain } => {
@@ -108,7 +107,6 @@ impl ControlError {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    /// The message.
     pub fn message(&self) -> &str {
         &self.0.body.error.message
     }
@@ -125,12 +123,10 @@ impl ControlError {
         Self::invalid(format!("{full}; {hint}")).coded("too_many_pending")
     }
 
-    /// Whether the call's token was missing or wrong.
     pub(super) fn is_unauthorized(&self) -> bool {
         self.0.status == StatusCode::UNAUTHORIZED
     }
 
-    /// Changes the body of the answer.
     #[must_use]
     pub(super) fn with(mut self, add: impl FnOnce(&mut api::Error)) -> Self {
         add(&mut self.0.body);
@@ -153,7 +149,6 @@ impl ControlError {
         self
     }
 
-    /// The answer as it is sent.
     pub fn into_response(self, redactor: Redactor<'_>) -> Response<Outgoing> {
         let refusal = *self.0;
         let mut body = serde_json::to_value(&refusal.body).expect(SERIALISES);

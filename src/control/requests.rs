@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::api::{
-    self, Answer, Bytes, Cleared, Connection, Headers, Integer, List, Nearest, Page, Quota, Request, RequestWhole,
+    self, Answer, Bytes, Cleared, Connection, Headers, Integer, List, Nearest, Page, QuotaState, Request, RequestWhole,
     WaitForRequests,
 };
 use super::call::{Call, Input, PATIENCE, Paging, timeout};
@@ -49,7 +49,6 @@ pub(super) fn list(control: &Control, input: &Input<api::ListRequests>) -> Resul
     Ok(page.wrap(rows))
 }
 
-/// Whether a request belongs to the scope of the call.
 fn is_of(scope: &Scope, request: &RequestRecord) -> bool {
     scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()))
 }
@@ -169,7 +168,6 @@ pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<Arc<Reque
     })
 }
 
-/// A request as a row of the listing.
 pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
     let (method, target) = request.transcript.request_line();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
@@ -191,7 +189,6 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
     }
 }
 
-/// A request in full.
 pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestWhole {
     let arrival = request.arrival;
     let connection = (arrival.connection > 0).then(|| Connection {
@@ -216,8 +213,8 @@ pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestW
 }
 
 /// The quota of a key, after a request or at present.
-pub(super) fn quota(quota: &Verdict) -> Quota {
-    Quota {
+pub(super) fn quota(quota: &Verdict) -> QuotaState {
+    QuotaState {
         limit: quota.limit,
         remaining: quota.remaining,
         window_ms: quota.window.into(),

@@ -1,18 +1,17 @@
 //! `GET run`: what happened so far and the present state, as one document for the page, for files and for reports.
 //!
 //! It adds nothing of its own: each record is made by the same function as for the call that returns it. Of each kind it has the
-//! newest records, masked and written one by one; the others are counted.
+//! newest records; the others are counted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue, X_CONTENT_TYPE_OPTIONS};
-use serde::Serialize;
 
 use super::api::{
-    self, Clock, EmulatorFacts, Json, KeyState, NextCursors, Omitted, RUN_FORMAT, RUN_VERSION, Run, RunQuery,
-    RunRequest, RunScenario,
+    self, Clock, EmulatorFacts, KeyState, NextCursors, Omitted, RUN_FORMAT, RUN_VERSION, Run, RunQuery, RunRequest,
+    RunScenario,
 };
 use super::call::Call;
 use super::due::due;
@@ -33,20 +32,18 @@ use crate::workspace::{EventRecord, Workspace};
 
 /// Most records of each kind, unless the call limits them.
 pub(crate) const MOST_RECORDS: usize = 2_000;
-/// Once the records of a kind have this many bytes, no older one is added.
+/// Once the requests, deliveries or events have this many bytes, no older one is added.
 pub(crate) const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    Ok(Reply::plain(&asked(control, call)?))
+    Ok(Reply::masked(&asked(control, call)?))
 }
 
 /// The document within a page, to be saved: nobody needs it opened on the address of the emulator.
 pub(super) fn report(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    let run = asked(control, call)?;
-    let json = serde_json::to_string(&run).expect("texts and numbers always serialise");
-    drop(run);
+    let document = call.redactor().shown(&asked(control, call)?).to_string();
     let html = HeaderValue::from_static("text/html; charset=utf-8");
-    let mut response = answer(StatusCode::OK, html, ui::report(&json));
+    let mut response = answer(StatusCode::OK, html, ui::report(&document));
     let disposition = HeaderValue::from_static("attachment; filename=\"report.html\"");
     response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -74,26 +71,50 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
     let mover = control.mover(scope.0.clone());
     let name = scope.key();
     // Judging reads every record, so a call for a part of the document, as the page makes all the time, does without it.
-    let findings = limit.is_none().then(|| Json::of(&redactor.shown(&findings::judge(control, scope))));
+    let findings = limit.is_none().then(|| findings::judge(control, scope));
     let (due, due_later) = due(control, scope, redactor);
-    let keys = keys(control, scope, &generation, &history, redactor);
-    let subscriptions = subscriptions::all_of(control, scope, redactor);
+    let (mut keys, mut subscriptions) =
+        (keys(control, scope, &generation, &history, redactor), subscriptions::all_of(control, scope, redactor));
     let (mut progress, progress_omitted) = progress(control, scope, &generation, redactor);
-    let scenarios = generation.names().into_iter().map(|name| RunScenario {
-        scenario: scenarios::whole(&generation, &name),
-        progress: progress.remove(&name).unwrap_or_default(),
-    });
+    let mut names = generation.names();
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
-    let deliveries = control.deliveries.list(None, most, in_scope);
-    let (key_count, subscription_count, scenario_count) = (keys.len(), subscriptions.len(), scenarios.len());
-    let whole = |(_, record): &(u64, Arc<RequestRecord>)| RunRequest {
+    let found = control.deliveries.list(None, most, in_scope);
+    let requests = newest(&history.requests, most, |(_, request)| request.bytes());
+    let deliveries = newest(&found, most, |(_, delivery)| {
+        delivery.attempts.iter().map(|attempt| attempt.bytes() + 2 * attempt.body.len()).sum()
+    });
+    let events = newest(&history.events, most, |event| event.body.len());
+    let notices = newest(&history.notices, most, |_| 0);
+    let omitted = Omitted {
+        requests: history.requests.len() - requests.len(),
+        // Deliveries may have been evicted since they were listed.
+        deliveries: control.deliveries.count(in_scope).saturating_sub(deliveries.len()),
+        events: history.events.len() - events.len(),
+        notices: history.notices.len() - notices.len(),
+        keys: shorten(&mut keys),
+        subscriptions: shorten(&mut subscriptions),
+        scenarios: shorten(&mut names),
+        progress: progress_omitted,
+        due: due_later,
+        evicted_entries: control.journal.fill().evicted,
+        evicted_deliveries: control.deliveries.forgotten(),
+    };
+    let cursor = |omitted: usize, last: Option<u64>| last.filter(|_| omitted > 0).map(|number| number.to_string());
+    let next_cursor = NextCursors {
+        requests: cursor(omitted.requests, requests.last().map(|(number, _)| *number)),
+        deliveries: cursor(omitted.deliveries, deliveries.last().map(|(serial, _)| *serial)),
+    };
+    let request = |(_, record): &(u64, Arc<RequestRecord>)| RunRequest {
         request: requests::whole(record, redactor),
         explanation: explain::of_request(control, record, redactor),
     };
-    let delivery = |(_, record): &(u64, DeliveryRecord)| deliveries::whole(record, &control.registry, redactor);
-    let event = |record: &Arc<EventRecord>| events::shown(record, &control.registry, redactor);
+    let scenario = |name: Arc<str>| RunScenario {
+        scenario: scenarios::whole(&generation, &name),
+        progress: progress.remove(&name).unwrap_or_default(),
+    };
+    let registry = &control.registry;
     let now = mover.clock().now();
-    let mut run = Run {
+    Run {
         format: RUN_FORMAT.to_owned(),
         version: RUN_VERSION,
         emulator: facts(control, &generation, redactor),
@@ -101,57 +122,40 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         key: name.as_deref().map(|name| redactor.key(name).into_owned()),
         exec: None,
         viewing: None,
-        last_event_id: control.texts.id(history.next - 1),
-        verification: Json::of(&redactor.shown(&judge(control, scope, redactor))),
+        last_event_id: control.event_ids.id(history.next - 1),
+        verification: judge(control, scope, redactor),
         findings,
         clock: clock::shown(&mover, now, redactor),
         due,
-        keys: written(keys, MOST_RECORDS, redactor),
-        requests: written(history.requests.iter().map(whole), most, redactor),
-        deliveries: written(deliveries.iter().map(delivery), most, redactor),
-        events: written(history.events.iter().map(event), most, redactor),
-        notices: written(history.notices.iter().map(|notice| stream::shown(notice)), most, redactor),
-        subscriptions: written(subscriptions, MOST_RECORDS, redactor),
-        scenarios: written(scenarios, MOST_RECORDS, redactor),
-        profile: Json::of(&redactor.shown(&profile::settings(control, name.as_deref()))),
-        assumptions: Json::of(&redactor.shown(&profile::assumed(control, name.as_deref()))),
-        omitted: Omitted::default(),
-        next_cursor: NextCursors::default(),
-    };
-    run.omitted = Omitted {
-        requests: history.requests.len() - run.requests.len(),
-        // Deliveries may have been evicted since they were listed.
-        deliveries: control.deliveries.count(in_scope).saturating_sub(run.deliveries.len()),
-        events: history.events.len() - run.events.len(),
-        notices: history.notices.len() - run.notices.len(),
-        keys: key_count - run.keys.len(),
-        subscriptions: subscription_count - run.subscriptions.len(),
-        scenarios: scenario_count - run.scenarios.len(),
-        progress: progress_omitted,
-        due: due_later,
-        evicted_entries: control.journal.fill().evicted,
-        evicted_deliveries: control.deliveries.forgotten(),
-    };
-    let cursor = |omitted: usize, last: Option<u64>| last.filter(|_| omitted > 0).map(|number| number.to_string());
-    let last_request = run.requests.len().checked_sub(1).map(|last| history.requests[last].0);
-    let last_delivery = run.deliveries.len().checked_sub(1).map(|last| deliveries[last].0);
-    run.next_cursor = NextCursors {
-        requests: cursor(run.omitted.requests, last_request),
-        deliveries: cursor(run.omitted.deliveries, last_delivery),
-    };
-    run
+        keys,
+        requests: requests.iter().map(request).collect(),
+        deliveries: deliveries.iter().map(|(_, record)| deliveries::whole(record, registry, redactor)).collect(),
+        events: events.iter().map(|record| events::shown(record, registry, redactor)).collect(),
+        notices: notices.iter().map(|notice| stream::shown(notice)).collect(),
+        subscriptions,
+        scenarios: names.into_iter().map(scenario).collect(),
+        profile: profile::settings(control, name.as_deref()),
+        assumptions: profile::assumed(control, name.as_deref()),
+        omitted,
+        next_cursor,
+    }
 }
 
-/// The first of these records, masked.
-fn written<T: Serialize>(records: impl IntoIterator<Item = T>, most: usize, redactor: Redactor<'_>) -> Vec<Json<T>> {
-    let mut bytes = 0;
-    let has_room = |json: &Json<T>| {
-        let before = bytes;
-        bytes += json.len();
+/// The first of these records that a document has room for.
+fn newest<T>(records: &[T], most: usize, bytes: impl Fn(&T) -> usize) -> &[T] {
+    let mut all = 0;
+    let has_room = |record: &&T| {
+        let before = all;
+        all += bytes(record);
         before < MOST_BYTES
     };
-    let records = records.into_iter().take(most);
-    records.map(|record| Json::of(&redactor.shown(&record))).take_while(has_room).collect()
+    let count = records.iter().take(most).take_while(has_room).count();
+    &records[..count]
+}
+
+/// Leaves out what is beyond the most records of a kind, and returns how many these are.
+fn shorten<T>(records: &mut Vec<T>) -> usize {
+    records.split_off(records.len().min(MOST_RECORDS)).len()
 }
 
 fn facts(control: &Control, generation: &Generation, redactor: Redactor<'_>) -> EmulatorFacts {

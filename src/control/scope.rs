@@ -27,7 +27,6 @@ impl Scope {
         self.0.as_ref().map(|workspace| Arc::clone(workspace.name()))
     }
 
-    /// The workspaces in the scope.
     pub(super) fn workspaces(&self, engine: &Arc<Engine>) -> Vec<Arc<Workspace>> {
         self.0.as_ref().map_or_else(|| engine.registry.all(), |workspace| vec![Arc::clone(workspace)])
     }

@@ -11,7 +11,8 @@ use super::scope::{Scope, scope, scope_or_all, whose};
 use super::{Control, ControlError, Reply, api};
 use crate::engine::settle_for_a_moment;
 use crate::http::answer::{JSON, answer_in_pieces};
-use crate::snapshot::{Snapshot, SnapshotProblem};
+use crate::snapshot::SnapshotProblem;
+use crate::workspace::Snapshot;
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;

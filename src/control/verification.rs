@@ -4,7 +4,6 @@
 //! Each call computes it from the journal, the deliveries and the rule counters, and changes none of them.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +11,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hyper::header::AUTHORIZATION;
 
-use super::api::{
-    self, Delivery, ProblemCounts, ProblemWith, Request, Unfinished, UnfinishedPart, Unused, Verification,
-};
+use super::api::{self, ProblemCounts, ProblemWith, Request, Unfinished, UnfinishedPart, Unused, Verification};
 use super::call::{Input, wait_of};
 use super::diagnosis::delivery_summary;
 use super::explain::no_endpoint;
@@ -50,19 +47,27 @@ pub(super) async fn verify(
     control.read(&has_left, move || judge(&judging, &scope, input.redactor())).await
 }
 
-/// The problems found so far.
 pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
     let generation = control.library.load();
     let configs = configs(&generation, scope);
     let (mut unmatched, judged_requests) = unmatched(control, scope, redactor);
-    let (mut undelivered, judged_deliveries) = undelivered(control, scope, redactor);
-    let (mut forged, forgeries) = forged(control, scope, redactor);
+    let found = control.deliveries.list(None, usize::MAX, |delivery| scope.covers(Some(&delivery.event.workspace)));
+    let deliveries: Vec<DeliveryRecord> = found.into_iter().rev().map(|(_, delivery)| delivery).collect();
+    let problem = |delivery: &DeliveryRecord, what: String| {
+        let row = deliveries::row(delivery, &control.registry, redactor);
+        ProblemWith { message: format!("{} to {}: {what}", row.event_type, row.url), row }
+    };
+    let failed = deliveries.iter().filter(|it| it.status != DeliveryStatus::Delivered && !is_on_purpose(it));
+    let mut undelivered: Vec<_> = failed.map(|it| problem(it, delivery_summary(it, redactor))).collect();
+    let answered = |forgery: Forgery| deliveries.iter().filter(move |it| it.forgery() == Some(forgery));
+    let mut forged: Vec<_> = answered(Forgery::Accepted).map(|it| problem(it, accepted_forgery(it))).collect();
+    let refused_forgeries = answered(Forgery::Refused).count();
     let mut unfinished = unfinished(control, scope, &generation, &configs, redactor);
     let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.deliveries.forgotten());
     let unused = unused([
         judged_requests == 0 && forgotten_entries == 0,
-        judged_deliveries == 0 && forgotten_deliveries == 0,
-        forgeries == 0 && forgotten_deliveries == 0,
+        deliveries.is_empty() && forgotten_deliveries == 0,
+        forged.is_empty() && refused_forgeries == 0 && forgotten_deliveries == 0,
         configs.is_empty(),
     ]);
     let counts = ProblemCounts {
@@ -72,14 +77,12 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         unfinished: unfinished.len(),
         unused: unused.len(),
     };
-    let refused_forgeries = forgeries - forged.len();
     unmatched.truncate(MOST_SHOWN);
     undelivered.truncate(MOST_SHOWN);
     forged.truncate(MOST_SHOWN);
     unfinished.truncate(MOST_SHOWN);
     let active: BTreeSet<&str> =
         configs.iter().flat_map(|config| config.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
-    let active_scenarios = active.into_iter().map(str::to_owned).collect();
     Verification {
         unmatched,
         undelivered,
@@ -87,9 +90,9 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         unfinished,
         unused,
         counts,
-        active_scenarios,
+        active_scenarios: active.into_iter().map(str::to_owned).collect(),
         judged_requests,
-        judged_deliveries,
+        judged_deliveries: deliveries.len(),
         refused_forgeries,
         forgotten_entries,
         forgotten_deliveries,
@@ -145,44 +148,9 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<P
     (found.iter().map(entry).collect(), judged)
 }
 
-/// Deliveries that were not accepted, and the number judged.
-fn undelivered(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Delivery>>, usize) {
-    let is_problem =
-        |delivery: &DeliveryRecord| Some(delivery.status != DeliveryStatus::Delivered && !is_on_purpose(delivery));
-    among_deliveries(control, scope, redactor, is_problem, |delivery| delivery_summary(delivery, redactor))
-}
-
-/// Forged deliveries that were accepted, and the number that receivers answered.
-fn forged(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Delivery>>, usize) {
-    let is_problem = |delivery: &DeliveryRecord| Some(delivery.forgery()? == Forgery::Accepted);
-    let message = |delivery: &DeliveryRecord| {
-        let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
-        format!("answered {status}; {}", delivery.event.damage.as_deref().unwrap_or("forged"))
-    };
-    among_deliveries(control, scope, redactor, is_problem, message)
-}
-
-/// Deliveries with a problem, oldest first, and the number judged: those for which `is_problem` is not `None`.
-fn among_deliveries(
-    control: &Control,
-    scope: &Scope,
-    redactor: Redactor<'_>,
-    is_problem: impl Fn(&DeliveryRecord) -> Option<bool>,
-    message: impl Fn(&DeliveryRecord) -> String,
-) -> (Vec<ProblemWith<Delivery>>, usize) {
-    let judged = Cell::new(0);
-    let mut found = control.deliveries.list(None, usize::MAX, |delivery| {
-        let problem = scope.covers(Some(&delivery.event.workspace)).then(|| is_problem(delivery)).flatten();
-        judged.set(judged.get() + usize::from(problem.is_some()));
-        problem == Some(true)
-    });
-    found.reverse();
-    let entry = |(_, delivery): &(u64, DeliveryRecord)| {
-        let row = deliveries::row(delivery, &control.registry, redactor);
-        let message = format!("{} to {}: {}", row.event_type, row.url, message(delivery));
-        ProblemWith { row, message }
-    };
-    (found.iter().map(entry).collect(), judged.get())
+fn accepted_forgery(delivery: &DeliveryRecord) -> String {
+    let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
+    format!("answered {status}; {}", delivery.event.damage.as_deref().unwrap_or("forged"))
 }
 
 /// The kinds that had nothing to judge: an empty list of them proves nothing.

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::budget::{Budget, Charge, Full, History};
 use crate::clock::Instant;
+pub use crate::workspace::DeliveryStatus;
 use crate::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
 
 /// Most finished deliveries kept.
@@ -21,39 +21,20 @@ const MOST_FAILED: usize = MOST_FINISHED / 2;
 /// Bytes of a delivery, without its event and its attempts.
 const DELIVERY: usize = 448;
 
-/// The status of a delivery.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-#[serde(rename_all = "snake_case")]
-pub enum DeliveryStatus {
-    Pending,
-    Delivered,
-    // The last attempt failed.
-    Exhausted,
-    // Given up: the subscription was disabled or deleted, or the emulator stopped.
-    Cancelled,
-}
-
 /// One event on its way to one subscription.
 #[derive(Clone, Debug)]
 pub struct DeliveryRecord {
     /// The delivery, its subscription and URL.
     pub planned: Arc<PlannedDelivery>,
-    /// The event.
     pub event: Arc<EventRecord>,
-    /// Its status.
     pub status: DeliveryStatus,
-    /// How many attempts were made.
     pub made: u32,
     /// Attempts made, oldest first, without those for which the budget had no room.
     pub attempts: Vec<Arc<AttemptRecord>>,
-    /// When the next attempt is due.
     pub next: Option<Instant>,
-    /// Why it was given up, if it was.
     pub note: Option<String>,
 }
 
-/// Every delivery of one emulator.
 #[derive(Debug)]
 pub struct DeliveryStore {
     budget: Budget,
@@ -61,7 +42,6 @@ pub struct DeliveryStore {
     changed: Notify,
 }
 
-/// The contents of the store.
 #[derive(Debug)]
 struct State {
     by_serial: BTreeMap<u64, DeliveryRecord>,
@@ -222,7 +202,6 @@ impl DeliveryStore {
         self.changed.notify_waiters();
     }
 
-    /// One delivery.
     pub fn get(&self, id: &str) -> Option<DeliveryRecord> {
         let state = self.state.lock();
         state.by_serial.get(state.serial_by_id.get(id)?).cloned()

@@ -19,11 +19,11 @@ use crate::contract::signature::Tamper;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{Restored, RestoredKey, RestoredWhole, SettingPatch};
-use crate::snapshot::{
-    FORMAT, GlobalState, Nanos, SavedClock, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot,
-    SnapshotProblem, VERSION,
+use crate::snapshot::{FORMAT, SavedClock, SnapshotProblem, VERSION};
+use crate::workspace::{
+    Alias, EventRecord, GlobalState, Origin, PlannedDelivery, PlannedEvent, SavedDelivery, SavedEmission, SavedToken,
+    SavedWorkspace, Snapshot, Workspace,
 };
-use crate::workspace::{Alias, EventRecord, Origin, PlannedDelivery, PlannedEvent, Workspace};
 
 /// How long running tasks may take to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
 /// is made again after a load.
@@ -75,21 +75,21 @@ impl Engine {
         let token = |(token, alias): (Arc<str>, Alias)| SavedToken {
             token: token.to_string(),
             key: alias.key.to_string(),
-            expires: alias.expires.nanos(),
+            expires: alias.expires,
         };
         saved.tokens = tokens.into_iter().map(token).collect();
         let emission = |planned: &PlannedEvent| SavedEmission {
             emission: planned.emit.fingerprint,
-            at: planned.at.nanos(),
-            leaves: planned.leaves.map(Instant::nanos),
+            at: planned.at,
+            leaves: planned.leaves,
         };
         saved.planned = workspace.lock().timeline.planned(config.activation).map(emission).collect();
         saved.deliveries = deliveries;
         saved
     }
 
-    /// How long ago something was by the emulator's clock.
-    fn age(&self, at: Instant) -> Nanos {
+    /// How long ago something was by the emulator's clock, in nanoseconds.
+    fn age(&self, at: Instant) -> u64 {
         u64::try_from(self.registry.clock().instant().since(at).as_nanos()).unwrap_or(u64::MAX)
     }
 
@@ -104,7 +104,7 @@ impl Engine {
                 subscription: record.planned.subscription.clone(),
                 url: record.planned.url.to_string(),
                 attempts: record.planned.attempts_before.saturating_add(record.made),
-                due: record.next.unwrap_or(event.due).nanos(),
+                due: record.next.unwrap_or(event.due),
                 event: event.id.clone(),
                 event_type: event.event_type.clone(),
                 created_at: event.created_at,
@@ -131,8 +131,7 @@ impl Engine {
         });
         let seed = seed.transpose()?;
         if let Some(whole) = &snapshot.whole {
-            let checked = self.registry.check_sources(&whole.anonymous);
-            checked.map_err(|text| problem(format!("whole.anonymous: {text}")))?;
+            whole.anonymous.restored().map_err(|text| problem(format!("whole.anonymous: {text}")))?;
         }
         let budget = self.journal.budget();
         let mut ready: Vec<(_, _, Vec<EventRecord>)> = Vec::new();
@@ -149,7 +148,7 @@ impl Engine {
         let restored = self.restored(snapshot, elapsed)?;
         let instant = match &snapshot.whole {
             // Late enough that activations can be as long ago as they were.
-            Some(_) => clock.instant().max(Instant::from_nanos(snapshot.clock.moment).plus(elapsed)),
+            Some(_) => clock.instant().max(snapshot.clock.moment.plus(elapsed)),
             None => clock.instant(),
         };
         self.library.restore(restored, instant).map_err(|found| refused_by(&found))?;
@@ -158,7 +157,7 @@ impl Engine {
         if let (Some(whole), Some(seed)) = (&snapshot.whole, seed) {
             self.clear_all();
             self.registry.set_seed(seed);
-            clock.restore(&SavedClock { moment: instant.nanos(), ..snapshot.clock }, Duration::ZERO);
+            clock.restore(&SavedClock { moment: instant, ..snapshot.clock }, Duration::ZERO);
             let _ = self.registry.anonymous().lock().restore_sources(&whole.anonymous);
             for (name, statuses) in &whole.sinks {
                 self.sinks.script(name, statuses.clone());
@@ -212,7 +211,7 @@ impl Engine {
         workspace.clock().restore(&saved.clock, elapsed);
         workspace.lock().restore_scenarios(&saved.scenarios, config.activation);
         for token in &saved.tokens {
-            let alias = Alias { key: Arc::from(token.key.as_str()), expires: Instant::from_nanos(token.expires) };
+            let alias = Alias { key: Arc::from(token.key.as_str()), expires: token.expires };
             self.registry.tokens().put(Arc::from(token.token.as_str()), alias);
         }
         // A request in between may have created a new workspace, which is removed here.
@@ -224,8 +223,7 @@ impl Engine {
         let by_print: HashMap<u64, _> = config.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
         let planned = saved.planned.iter().filter_map(|planned| {
             let emit = Arc::clone(by_print.get(&planned.emission)?);
-            let (at, leaves) = (Instant::from_nanos(planned.at), planned.leaves.map(Instant::from_nanos));
-            Some(PlannedEvent { emit, activation: config.activation, at, leaves })
+            Some(PlannedEvent { emit, activation: config.activation, at: planned.at, leaves: planned.leaves })
         });
         let planned: Vec<PlannedEvent> = planned.collect();
         let lost = saved.planned.len() - planned.len();
@@ -282,7 +280,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery, budget: &Budget) -> Resul
         created_at: saved.created_at,
         handed_at: workspace.clock().now().wall,
         body: saved.body.clone(),
-        due: Instant::from_nanos(saved.due),
+        due: saved.due,
         deliveries: vec![Arc::new(delivery)],
         skipped: Vec::new(),
         tamper,

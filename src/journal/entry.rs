@@ -7,14 +7,10 @@ use jiff::Timestamp;
 use super::RequestRecord;
 use crate::workspace::{AttemptRecord, EventRecord};
 
-/// One entry of the journal.
 #[derive(Clone, Debug)]
 pub enum Entry {
-    /// A request and its answer.
     Request(Arc<RequestRecord>),
-    /// An event was fired.
     Event(Arc<EventRecord>),
-    /// A delivery was attempted.
     Attempt(Arc<AttemptRecord>),
     /// Something the emulator itself did, such as a reload or an eviction.
     Notice(Arc<Notice>),
@@ -25,13 +21,10 @@ pub enum Entry {
 /// Something the emulator itself did.
 #[derive(Clone, Debug)]
 pub struct Notice {
-    /// When it happened.
     pub at: Timestamp,
     /// The workspace concerned; `None` if it concerns the whole emulator.
     pub workspace: Option<Arc<str>>,
-    /// What happened, in one line.
     pub message: String,
-    /// Whether it is a warning.
     pub warning: bool,
 }
 

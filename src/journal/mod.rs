@@ -5,6 +5,7 @@
 //! Reading order: `entry`, `request` (the largest kind of entry), this file, `waiter` (selective notification), `tally`.
 
 mod entry;
+pub(crate) mod record;
 mod request;
 mod tally;
 mod waiter;
@@ -27,13 +28,11 @@ use crate::budget::{Budget, Charge, History};
 use crate::workspace::Workspace;
 use waiter::Waiters;
 
-/// Most entries kept.
 pub const MOST_ENTRIES: usize = 10_000;
 
 /// The newest entries, in this part of the budget, do not give way: they explain why something else is refused.
 const LEAST_SHARE: usize = 16;
 
-/// The log itself.
 #[derive(Debug)]
 pub struct Journal {
     most_entries: usize,
@@ -54,10 +53,8 @@ struct Log {
     waiters: Waiters,
 }
 
-/// How full the journal is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
-    /// Entries kept.
     pub entries: usize,
     /// Bytes they hold, roughly.
     pub bytes: usize,
@@ -186,7 +183,6 @@ impl Journal {
         Waiter { journal: Arc::clone(self), notify }
     }
 
-    /// Forgets all entries.
     pub fn clear_all(&self) {
         let mut log = self.log.lock();
         log.first += log.entries.len() as u64;
@@ -209,7 +205,6 @@ impl Journal {
         log.charge.shrink(bytes);
     }
 
-    /// How full the journal is.
     pub fn fill(&self) -> Fill {
         let log = self.log.lock();
         Fill { entries: log.entries.len(), bytes: log.charge.bytes(), evicted: log.tally.evicted }
@@ -248,7 +243,6 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// The journal that is read.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.journal
     }
@@ -272,7 +266,6 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The journal that is read.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.journal
     }

@@ -22,18 +22,14 @@ use crate::workspace::Workspace;
 /// Most bytes of a body that the journal keeps.
 pub const KEPT_BODY: usize = 64 * 1024;
 
-/// One request and its answer.
 #[derive(Clone, Debug)]
 pub struct RequestRecord {
-    /// The bytes of the request and of the answer.
     pub transcript: Transcript,
-    /// When it arrived.
     pub at: Timestamp,
     /// The workspace of its key; `None` without a valid key.
     pub workspace: Option<Arc<Workspace>>,
     /// The key, if the workspace is named after a group of keys; must pass through `redact` before it is shown.
     pub group_key: Option<Arc<str>>,
-    /// The operation that the path and method matched.
     pub operation: Option<Operation>,
     /// The answer's status; 0 if the connection was broken instead.
     pub status: u16,
@@ -41,23 +37,17 @@ pub struct RequestRecord {
     pub broken: Option<&'static str>,
     /// From arrival to answer, by the emulator's clock.
     pub latency: Duration,
-    /// Why this answer.
     pub reason: Reason,
-    /// The quota after this request.
     pub quota: Option<Verdict>,
-    /// The scenario rule that decided, if one did.
     pub scripted: Option<Scripted>,
     /// Parts of the answer that could not be produced, such as a template that failed; a few short texts.
     pub warnings: Vec<String>,
-    /// The generation of scenarios and profile that answered.
     pub generation: u64,
     /// The configuration that answered it (a `scenario::EffectiveConfig`, which this layer does not know), while it is still in use.
     pub config: Weak<dyn Any + Send + Sync>,
     /// When it arrived, by the workspace's clock.
     pub instant: Instant,
-    /// How it came.
     pub arrival: Arrival,
-    /// When the last bytes of the answer were written.
     pub written: Written,
 }
 
@@ -66,7 +56,6 @@ pub struct RequestRecord {
 pub struct Arrival {
     /// The number of the connection, from 1 in the order accepted; 0 for bytes that are not a request.
     pub connection: u64,
-    /// The number of the request on it, from 1.
     pub sequence: u64,
     /// When its first byte was read; `None` if it came together with the request before it.
     pub first_byte: Option<Timestamp>,
@@ -83,7 +72,6 @@ impl Written {
         if micros == 0 { None } else { Timestamp::from_microsecond(micros).ok() }
     }
 
-    /// Records the time.
     pub fn note(&self, at: Timestamp) {
         self.0.store(at.as_microsecond(), Ordering::Relaxed);
     }
@@ -96,7 +84,8 @@ impl Clone for Written {
 }
 
 impl RequestRecord {
-    pub(super) fn bytes(&self) -> usize {
+    /// The bytes that it takes in memory.
+    pub fn bytes(&self) -> usize {
         self.transcript.bytes.len() + self.warnings.iter().map(String::len).sum::<usize>()
     }
 
@@ -106,32 +95,24 @@ impl RequestRecord {
     }
 }
 
-/// Why a request was answered as it was.
 #[derive(Clone, Debug)]
 pub enum Reason {
-    /// All checks passed.
     Answered,
-    /// A subscription was made or updated.
     Subscribed {
-        /// Its id.
         id: String,
         /// False if an existing one was updated.
         created: bool,
         /// Ways in which receivers' libraries may read its secret differently.
         warnings: Vec<String>,
     },
-    /// The key was refused.
     Unauthorized {
-        /// Why.
         refusal: KeyRefusal,
         /// The advice that the answer gave, by the settings at that time.
         advice: Box<str>,
     },
     /// The quota was used up; the details are in `quota`.
     RateLimited,
-    /// Fields failed validation.
     Invalid(Vec<FieldProblem>),
-    /// No such path, in words.
     NotFound(Box<str>),
     /// An operation that the contract announces and that is switched off.
     Announced(&'static str),
@@ -141,20 +122,17 @@ pub enum Reason {
     Refused(ErrorKind, String),
     /// A scenario rule answered; it is in `scripted`.
     Scripted,
-    /// The emulator failed.
     Panicked(String),
 }
 
 /// The scenario rule that decided a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scripted {
-    /// The scenario's name.
     pub scenario: Arc<str>,
     /// The rule's name, or its position as `rule 2`.
     pub rule: Arc<str>,
     /// How often the rule has applied, this request included.
     pub turn: u64,
-    /// What the rule did, in words.
     pub action: Arc<str>,
 }
 
@@ -180,20 +158,17 @@ thread_local! {
     static GUESS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What a transcript is made from.
 #[derive(Clone, Copy)]
 pub struct Wire<'a> {
     /// Form `req_<id>`, in ASCII.
     pub id: &'a [u8],
     /// Method and target; `None` for bytes that are not a valid request.
     pub request: Option<(&'a Method, &'a Uri)>,
-    /// The request's headers.
     pub headers: &'a HeaderMap,
     /// The request's body, as far as it was read.
     pub body: &'a [u8],
     /// Writes the answer's headers, a line each.
     pub answer_headers: &'a dyn Fn(&mut Vec<u8>),
-    /// The answer's body.
     pub answer_body: &'a [u8],
 }
 
@@ -252,7 +227,6 @@ impl Transcript {
         fields(&self.bytes[self.ends[0]..self.ends[1]])
     }
 
-    /// The answer's header names and values.
     pub fn answer_headers(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
         fields(&self.bytes[self.ends[1]..self.ends[2]])
     }
@@ -268,12 +242,10 @@ impl Transcript {
     }
 }
 
-/// Bytes copied from a `&str`.
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The part of a body that the journal keeps.
 fn kept(body: &[u8]) -> &[u8] {
     &body[..body.len().min(KEPT_BODY)]
 }

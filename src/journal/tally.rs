@@ -17,13 +17,10 @@ const CLASSES: usize = 6;
 /// All operations, and one more row for requests that matched none.
 const OPERATIONS: usize = ROUTES.len() + 1;
 
-/// Everything counted so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     requests: [[u64; CLASSES]; OPERATIONS],
-    /// Requests refused because the quota was used up.
     pub quota_refusals: u64,
-    /// Events fired.
     pub events: u64,
     /// Attempts that the receiver answered with 2xx.
     pub accepted: u64,
@@ -33,7 +30,6 @@ pub struct Tally {
     pub failed: BTreeMap<FailureReason, u64>,
     /// Attempts by latency; the last bucket is for those above every bound.
     pub latencies: [u64; LATENCY_BOUNDS.len() + 1],
-    /// The latencies of all attempts together.
     pub latency_sum: Duration,
     /// Entries evicted from the journal; cleared entries are not counted.
     pub evicted: u64,

@@ -42,7 +42,6 @@ struct Marks {
     path: u64,
 }
 
-/// The waiters of one journal.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     kept: Vec<(Interest, Arc<Notify>)>,

@@ -16,13 +16,11 @@ use crate::header_lines::HeaderLines;
 pub struct AttemptRecord {
     /// The delivery, with its subscription and URL.
     pub delivery: Arc<PlannedDelivery>,
-    /// The event.
     pub event: Arc<EventRecord>,
     /// Whether it is a forgery that its receiver could detect. The built-in receiver answers by its script.
     pub forged: bool,
     /// 1 for the first attempt.
     pub number: u32,
-    /// When it started.
     pub at: Timestamp,
     /// The URL that was dialled, which differs from the subscription's with `--forward` or the built-in receiver; empty if none was.
     pub dialled: Arc<str>,
@@ -32,7 +30,6 @@ pub struct AttemptRecord {
     pub signed: SignedContent,
     /// The body as sent.
     pub body: Bytes,
-    /// How it ended.
     pub outcome: AttemptOutcome,
     /// From start to end, by the workspace's clock.
     pub latency: Duration,
@@ -59,6 +56,19 @@ impl AttemptRecord {
         };
         FIXED + self.headers.size() + self.signed.before.len() + self.dialled.len() + answer
     }
+}
+
+/// The status of a delivery.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryStatus {
+    Pending,
+    Delivered,
+    // The last attempt failed.
+    Exhausted,
+    // Given up: the subscription was disabled or deleted, or the emulator stopped.
+    Cancelled,
 }
 
 /// What a receiver did with a forged delivery.
@@ -102,10 +112,8 @@ impl SignedContent {
     }
 }
 
-/// How an attempt ended.
 #[derive(Clone, Debug)]
 pub enum AttemptOutcome {
-    /// The receiver answered.
     Answered {
         /// Its status; 2xx is success.
         status: u16,
@@ -114,7 +122,6 @@ pub enum AttemptOutcome {
         /// Its body, read to 16 KiB.
         body: Bytes,
     },
-    /// No answer came.
     Failed {
         /// The cause, as a stable word.
         reason: FailureReason,
@@ -124,7 +131,6 @@ pub enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    /// Whether the receiver answered 2xx.
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Answered { status: 200..=299, .. })
     }
@@ -137,25 +143,20 @@ impl AttemptOutcome {
         }
     }
 
-    /// Whether the receiver answered 4xx.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Answered { status: 400..=499, .. })
     }
 }
 
-/// Why an attempt had no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureReason {
-    /// The host has no address.
     NameNotFound,
     /// The egress guard refuses the address.
     EgressRefused,
-    /// Nothing listens there.
     ConnectionRefused,
     /// The process, or the machine, has no file descriptor left for a connection.
     NoDescriptors,
-    /// The connect did not finish in time.
     ConnectTimeout,
     /// The certificate's issuer is not trusted.
     UnknownCertificateAuthority,
@@ -169,11 +170,9 @@ pub enum FailureReason {
     TlsTimeout,
     /// The TLS handshake failed otherwise.
     TlsFailed,
-    /// The attempt did not finish in time.
     Timeout,
     /// The connection was closed or reset before an answer.
     ConnectionReset,
-    /// The answer is not valid HTTP.
     InvalidAnswer,
     /// The subscription was deleted or disabled before the attempt.
     SubscriptionGone,

@@ -27,12 +27,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
-pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason, Forgery, SignedContent, is_elsewhere};
+pub use attempt::{AttemptOutcome, AttemptRecord, DeliveryStatus, FailureReason, Forgery, SignedContent, is_elsewhere};
 pub use events::{EventRecord, FireRequest, Origin, PlannedDelivery, SkipReason, SkippedSubscription};
 pub use fire::FireProblem;
 pub use preview::Listed;
 pub use queue::{Job, Next, Queue};
 pub use registry::{MOST_WORKSPACES, Registry};
+pub use saved::{GlobalState, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot};
 pub use subscribe::Subscribed;
 pub use subscriptions::{Secret, SubscriptionRecord};
 pub use timeline::{PlannedEvent, Timeline};

@@ -47,17 +47,19 @@ impl State {
             status: placed.status,
             created_at: now.wall,
             updated_at: now.wall,
-            completes: (now.instant.plus(run_time), later(now.wall, run_time)),
+            completes: now.instant.plus(run_time),
+            completes_at: later(now.wall, run_time),
+            is_due: placed.status == WorkflowStatus::Running,
         };
-        let (view, completes) = (record.view(profile), record.completes.0);
+        let view = record.view(profile);
         let workflows = &mut self.workflows;
         workflows.made += 1;
         if let Some(old) = known.and_then(|serial| Some((serial, workflows.by_serial.remove(&serial)?))) {
-            workflows.due.remove(&(old.1.completes.0, old.0));
+            workflows.due.remove(&(old.1.completes, old.0));
         }
         workflows.serial_by_id.insert(id, workflows.made);
-        if record.status == WorkflowStatus::Running {
-            workflows.due.insert((completes, workflows.made));
+        if record.is_due {
+            workflows.due.insert((record.completes, workflows.made));
         }
         workflows.by_serial.insert(workflows.made, record);
         Ok(view)
@@ -123,7 +125,8 @@ impl State {
             record.status = WorkflowStatus::Cancelled;
             record.updated_at = now.wall;
         }
-        let (view, completes) = (record.view(profile), record.completes.0);
+        record.is_due = false;
+        let (view, completes) = (record.view(profile), record.completes);
         if let Some(serial) = self.workflows.serial_by_id.get(id) {
             self.workflows.due.remove(&(completes, *serial));
         }
@@ -138,6 +141,7 @@ impl State {
             self.workflows.due.remove(&(completes, serial));
             let Some(record) = self.workflows.by_serial.get_mut(&serial) else { continue };
             record.settle(now);
+            record.is_due = false;
             let id = Value::from(record.id.clone());
             let completed = [("workflow_id", id.clone()), ("status", WorkflowStatus::Completed.name().into())];
             events.push(event(WORKFLOW_COMPLETED, completed, profile));

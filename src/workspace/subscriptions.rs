@@ -9,13 +9,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use rand::Rng;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::Url;
 
 use crate::budget::{Budget, Charge, Full};
 use crate::clock::{Instant, Now};
 use crate::contract::signature::{KeyReading, Scheme, SchemeName, SecretProblem, SigningKey};
 use crate::contract::types::SubscriptionStatus;
-use crate::snapshot::SavedSubscription;
 
 /// A signing secret; its text never appears in debug output. Clones share the key that was read from it.
 #[derive(Clone)]
@@ -59,34 +59,83 @@ impl Secret {
     }
 }
 
+/// For snapshots alone: no other record with a secret is serialised.
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.reveal())
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
+    }
+}
+
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
 }
 
-/// One subscription as it is kept.
-#[derive(Clone, Debug)]
+/// One subscription as it is kept and saved.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SubscriptionRecord {
     /// Form `sub_<id>`.
     pub id: String,
     /// As the client wrote it.
     pub url: String,
     /// Normalised, for comparison and dialling.
+    #[serde(with = "target")]
     pub target: Arc<Url>,
     /// The same URL as text.
+    #[serde(skip)]
     pub target_text: Arc<str>,
-    /// Subscribed event types.
     pub events: Vec<String>,
-    /// Short label.
     pub description: Option<String>,
-    /// Whether events are delivered.
+    #[serde(rename = "disabled", with = "disabled")]
     pub status: SubscriptionStatus,
-    /// When it was created.
+    #[serde(with = "crate::snapshot::text")]
     pub created_at: Timestamp,
     pub(super) secret: Secret,
     /// The secret before the last rotation, and when it stops signing.
     pub(super) previous: Option<(Secret, Instant)>,
+}
+
+/// A URL as text.
+mod target {
+    use std::sync::Arc;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+    use url::Url;
+
+    pub(super) fn serialize<S: Serializer>(target: &Arc<Url>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(target.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Url>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Url::parse(&text).map(Arc::new).map_err(|error| D::Error::custom(format!("target: {error}")))
+    }
+}
+
+/// Whether a subscription is disabled.
+mod disabled {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use crate::contract::types::SubscriptionStatus;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(status: &SubscriptionStatus, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(*status == SubscriptionStatus::Disabled)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SubscriptionStatus, D::Error> {
+        let disabled = bool::deserialize(deserializer)?;
+        Ok(if disabled { SubscriptionStatus::Disabled } else { SubscriptionStatus::Active })
+    }
 }
 
 /// The subscriptions of one workspace, in the order in which they were made.
@@ -141,46 +190,14 @@ impl Subscriptions {
         Ok(())
     }
 
-    /// The subscriptions for a snapshot, oldest first.
-    pub(crate) fn save(&self) -> Vec<SavedSubscription> {
-        let saved = |record: &SubscriptionRecord| SavedSubscription {
-            id: record.id.clone(),
-            url: record.url.clone(),
-            target: record.target_text.to_string(),
-            events: record.events.clone(),
-            description: record.description.clone(),
-            disabled: record.status == SubscriptionStatus::Disabled,
-            created_at: record.created_at,
-            secret: record.secret.reveal().to_owned(),
-            previous: record.previous.as_ref().map(|(secret, until)| (secret.reveal().to_owned(), until.nanos())),
-        };
-        self.iter().map(saved).collect()
-    }
-
-    /// The subscriptions of a snapshot. The error names the one that cannot be restored.
-    pub(crate) fn restore(saved: &[SavedSubscription], budget: &Budget) -> Result<Self, String> {
+    /// The subscriptions of a snapshot, oldest first. The error names the one that cannot be restored.
+    pub(crate) fn restore(saved: &[SubscriptionRecord], budget: &Budget) -> Result<Self, String> {
         let mut subscriptions = Self::within(budget);
-        for saved in saved {
-            let id = &saved.id;
-            let target = Url::parse(&saved.target).map_err(|error| format!("subscription {id}: target: {error}"))?;
-            if subscriptions.get(id).is_some() {
-                return Err(format!("subscription {id} is there twice"));
+        for record in saved {
+            if subscriptions.get(&record.id).is_some() {
+                return Err(format!("subscription {} is there twice", record.id));
             }
-            let record = SubscriptionRecord {
-                id: id.clone(),
-                url: saved.url.clone(),
-                target_text: Arc::from(target.as_str()),
-                target: Arc::new(target),
-                events: saved.events.clone(),
-                description: saved.description.clone(),
-                status: if saved.disabled { SubscriptionStatus::Disabled } else { SubscriptionStatus::Active },
-                created_at: saved.created_at,
-                secret: Secret::new(saved.secret.as_str()),
-                previous: saved
-                    .previous
-                    .as_ref()
-                    .map(|(secret, until)| (Secret::new(secret.as_str()), Instant::from_nanos(*until))),
-            };
+            let record = SubscriptionRecord { target_text: Arc::from(record.target.as_str()), ..record.clone() };
             subscriptions.insert(record).map_err(|full| full.to_string())?;
         }
         Ok(subscriptions)

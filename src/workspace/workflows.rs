@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
-use serde_json::value::{RawValue, to_raw_value};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::budget::{Budget, Charge};
@@ -12,26 +12,35 @@ use crate::clock::{Instant, Now};
 use crate::contract::preview::{Workflow, WorkflowStatus};
 use crate::contract::timestamp::timestamp_of;
 use crate::profile::Profile;
-use crate::snapshot::SavedWorkflow;
+use crate::snapshot::text;
 
-#[derive(Clone, Debug)]
-pub(super) struct WorkflowRecord {
+/// One workflow as it is kept and saved.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WorkflowRecord {
     pub(super) id: String,
     pub(super) name: Option<String>,
     pub(super) reference: Option<String>,
     pub(super) status: WorkflowStatus,
+    #[serde(with = "text")]
     pub(super) created_at: Timestamp,
+    #[serde(with = "text")]
     pub(super) updated_at: Timestamp,
     /// When it completes unless it is cancelled, by the workspace's clock and as wall time.
-    pub(super) completes: (Instant, Timestamp),
+    pub(super) completes: Instant,
+    #[serde(with = "text")]
+    pub(super) completes_at: Timestamp,
+    /// Whether the event of its completion is still to be fired; if so, it is in [`Workflows::due`].
+    #[serde(rename = "untold")]
+    pub(super) is_due: bool,
 }
 
 impl WorkflowRecord {
     /// Completes the workflow once its time has come, whether or not its event has been fired yet.
     pub(super) fn settle(&mut self, now: Now) {
-        if self.status == WorkflowStatus::Running && self.completes.0 <= now.instant {
+        if self.status == WorkflowStatus::Running && self.completes <= now.instant {
             self.status = WorkflowStatus::Completed;
-            self.updated_at = self.updated_at.max(self.completes.1);
+            self.updated_at = self.updated_at.max(self.completes_at);
         }
     }
 
@@ -82,60 +91,28 @@ impl Workflows {
         }
     }
 
-    /// The workflows for a snapshot, oldest first.
-    pub(crate) fn save(&self) -> Vec<SavedWorkflow> {
-        let saved = |(serial, record): (&u64, &WorkflowRecord)| SavedWorkflow {
-            id: record.id.clone(),
-            name: record.name.clone(),
-            reference: record.reference.clone(),
-            status: record.status.name().to_owned(),
-            created_at: record.created_at,
-            updated_at: record.updated_at,
-            completes: record.completes.0.nanos(),
-            completes_at: record.completes.1,
-            untold: self.due.contains(&(record.completes.0, *serial)),
-        };
-        self.by_serial.iter().map(saved).collect()
-    }
-
-    /// The users for a snapshot, in order.
-    pub(crate) fn save_users(&self) -> Vec<Box<RawValue>> {
-        self.users.values().map(|user| to_raw_value(user).expect("JSON always serialises")).collect()
-    }
-
-    /// The workflows and users of a snapshot. The error names the one that cannot be restored.
-    pub(crate) fn restore(saved: &[SavedWorkflow], users: &[Box<RawValue>], budget: &Budget) -> Result<Self, String> {
+    /// The workflows and users of a snapshot, oldest first. The error names the one that cannot be restored.
+    pub(crate) fn restore(
+        saved: &[WorkflowRecord],
+        users: &[Map<String, Value>],
+        budget: &Budget,
+    ) -> Result<Self, String> {
         let mut workflows = Self::within(budget);
-        for saved in saved {
-            let status = WorkflowStatus::from_name(&saved.status);
-            let status = status.ok_or_else(|| format!("workflow {}: no status `{}`", saved.id, saved.status))?;
+        for record in saved {
             workflows.made += 1;
-            let serial = workflows.made;
-            if workflows.serial_by_id.insert(saved.id.clone(), serial).is_some() {
-                return Err(format!("workflow {} is there twice", saved.id));
+            if workflows.serial_by_id.insert(record.id.clone(), workflows.made).is_some() {
+                return Err(format!("workflow {} is there twice", record.id));
             }
-            let completes = (Instant::from_nanos(saved.completes), saved.completes_at);
-            if saved.untold {
-                workflows.due.insert((completes.0, serial));
+            if record.is_due {
+                workflows.due.insert((record.completes, workflows.made));
             }
-            let record = WorkflowRecord {
-                id: saved.id.clone(),
-                name: saved.name.clone(),
-                reference: saved.reference.clone(),
-                status,
-                created_at: saved.created_at,
-                updated_at: saved.updated_at,
-                completes,
-            };
             workflows.charge.grow(WORKFLOW).map_err(|full| full.to_string())?;
-            workflows.by_serial.insert(serial, record);
+            workflows.by_serial.insert(workflows.made, record.clone());
         }
         for (serial, user) in (1..).zip(users) {
-            let user: Map<String, Value> =
-                serde_json::from_str(user.get()).map_err(|error| format!("users[{}]: {error}", serial - 1))?;
-            workflows.charge.grow(user_bytes(&user)).map_err(|full| full.to_string())?;
-            workflows.user_by_id.insert(user_id(&user), serial);
-            workflows.users.insert(serial, user);
+            workflows.charge.grow(user_bytes(user)).map_err(|full| full.to_string())?;
+            workflows.user_by_id.insert(user_id(user), serial);
+            workflows.users.insert(serial, user.clone());
         }
         Ok(workflows)
     }

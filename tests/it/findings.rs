@@ -1,9 +1,13 @@
 //! Findings about an integration: each kind is found in the traffic of its own example, and not in sound traffic.
 
+mod examples;
+
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use wrs_emulator::Emulator;
-use wrs_emulator::review::findings::{Check, Example, checks};
+use wrs_emulator::review::findings::{Check, checks};
+
+use examples::{Example, example};
 
 use crate::support::{Receiver, ask, fire, subscribe};
 use crate::wire::peer::Peer;
@@ -47,14 +51,14 @@ async fn after_event(settings: &[&str], event: &str, statuses: &[u16]) -> Value 
 }
 
 async fn found(rule: &Check) -> Value {
-    match rule.example {
+    match example(rule.code) {
         Example::Requests { settings, found, .. } => after_requests(settings, found).await,
         Example::Deliveries { event, settings, found, .. } => after_event(settings, event, found).await,
     }
 }
 
 async fn sound(rule: &Check) -> Value {
-    match rule.example {
+    match example(rule.code) {
         Example::Requests { settings, sound, .. } => after_requests(settings, sound).await,
         Example::Deliveries { event, settings, sound, .. } => after_event(settings, event, sound).await,
     }

@@ -187,7 +187,7 @@ fn what_cannot_be_exported_is_reported_with_what_to_do() {
         (&["--har", &missing][..], 2, "--har: cannot write", "mkdir -p"),
         (&["--har", "-", "--from", &missing], 2, "cannot use", ""),
         (&["--har", "-", "--from", &other], 2, "it is not a run of wrs-emulator", "run save FILE"),
-        (&["--har", "-", "--from", &damaged], 2, "the records of the run cannot be read", "use wrs-emulator 0."),
+        (&["--har", "-", "--from", &damaged], 2, "it is not as it was saved", "use wrs-emulator 0."),
         (&["--har", "-", "--from", &saved, "--key", "sk_test_c"], 1, "the run has no `sk_test_c`", "without --key"),
         (&["--har", "-", "--operation", "helo"], 2, "--operation: there is no `helo`; did you mean `hello`?", ""),
         (&["--har", "-", "--since", "now"], 2, "--since now", "timestamp"),

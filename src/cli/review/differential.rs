@@ -132,10 +132,6 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
         }
     });
     runtime.shutdown_background();
-    if args.jobs == 1 && !is_json() && !matches!(found, Ok(Ok(_))) {
-        // Ends the progress line of the run that was interrupted.
-        say("\n");
-    }
     let mut report = match found? {
         Ok(report) => report,
         Err(number) => return Ok(ExitCode::from(128 + number)),
@@ -161,8 +157,7 @@ async fn examine(args: &DifferentialArgs, runner: &Runner<'_>, seed: u64) -> Res
     let began = machine::monotonic();
     let chosen = |change: &&UnpromisedChange| args.only.is_empty() || args.only.iter().any(|name| name == change.name);
     let chosen: Vec<&UnpromisedChange> = CHANGES.iter().filter(chosen).collect();
-    let progress = Progress { all: chosen.len(), done: AtomicUsize::new(0), is_alone: args.jobs == 1 };
-    progress.begins("the command as it is");
+    let progress = Progress { all: chosen.len(), done: AtomicUsize::new(0) };
     let plain = runner.run("plain", &[], *runner.limit.get().unwrap_or(&FIRST)).await?;
     progress.ended("the command as it is", if plain.passed { "passed" } else { "failed" });
     let _ = runner.limit.set((plain.took * TIMES).max(LEAST));
@@ -188,8 +183,8 @@ async fn examine(args: &DifferentialArgs, runner: &Runner<'_>, seed: u64) -> Res
             printed: if plain.passed { Vec::new() } else { tail(&plain.output) },
             passed: plain.passed,
             ending: plain.ending,
-            requests: plain.record.exchanges.len(),
-            deliveries: plain.record.delivered.len(),
+            requests: plain.record.requests.len(),
+            deliveries: plain.record.deliveries.len(),
         },
         changes,
         folder: None,
@@ -216,7 +211,6 @@ async fn judge(
         printed: Vec::new(),
         output: None,
     };
-    progress.begins(name);
     if change.aspect == Aspect::Order && plain.frozen {
         // An event that is held back would wait until somebody moves the clock.
         judged.reason =
@@ -285,30 +279,16 @@ async fn smallest(
 struct Progress {
     all: usize,
     done: AtomicUsize,
-    /// Whether nothing else is reported between the beginning and the end of a change.
-    is_alone: bool,
 }
 
 impl Progress {
-    fn begins(&self, name: &str) {
-        if self.is_alone && !is_json() {
-            say(&format!("[{}/{}] {name} … ", self.done.load(Ordering::Relaxed), self.all));
-        }
-    }
-
     fn ended(&self, name: &str, outcome: &str) {
         let number = self.done.fetch_add(1, Ordering::Relaxed);
         if is_json() {
             note(&format!("[{number}/{}] {name}: {outcome}", self.all));
-        } else if self.is_alone {
-            say(&format!("{outcome}\n"));
         } else {
-            say(&format!("[{number}/{}] {name} … {outcome}\n", self.all));
+            // There is nowhere to report a closed stderr.
+            let _ = writeln!(std::io::stderr().lock(), "[{number}/{}] {name} … {outcome}", self.all);
         }
     }
-}
-
-fn say(text: &str) {
-    // There is nowhere to report a closed stderr.
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -16,12 +16,12 @@ use crate::cli::failure::{Failure, warn};
 use crate::cli::run_file::RunFile;
 use crate::cli::serve::{ServeArgs, start};
 use crate::clock::machine;
-use crate::control::api::{self, Bytes, ClockMode, ExecFacts, Run};
+use crate::control::api::{ClockMode, ExecFacts, Run};
 use crate::duration::duration_text;
 use crate::file;
 use crate::process::Group;
 use crate::redact::Redactor;
-use crate::review::differential::{Delivered, Exchange, Record};
+use crate::review::differential::Record;
 use crate::tasks::beside;
 
 /// How often, and at what interval, processes that were asked to end are checked; those still running are then killed.
@@ -93,8 +93,7 @@ impl Runner<'_> {
             Some(code) => format!("ended with exit status {code}"),
             None => format!("ended by a signal (exit status {})", exit_code(status)),
         };
-        let record = record(&run).map_err(|error| Failure::io(format!("the run cannot be read: {error}")))?;
-        Ok(Ran { record, passed: status.success() && !is_late, ending, took, output })
+        Ok(Ran { record: record(run), passed: status.success() && !is_late, ending, took, output })
     }
 }
 
@@ -116,43 +115,12 @@ impl Drop for Ending {
 }
 
 /// What the command saw in a run.
-fn record(run: &Run) -> serde_json::Result<Record> {
-    let text = |bytes: Bytes| match bytes {
-        Bytes::Text(text) => text,
-        Bytes::Binary { base64 } => base64,
-    };
-    let mut record = Record { frozen: run.clock.mode != ClockMode::Real, ..Record::default() };
-    for key in &run.keys {
-        let clock = key.read_as::<api::KeyState>()?.clock;
-        record.frozen |= clock.is_some_and(|clock| clock.mode != ClockMode::Real);
-    }
-    for request in run.requests.iter().rev() {
-        let request: api::RequestWhole = request.read_as()?;
-        let row = request.row;
-        record.exchanges.push(Exchange {
-            id: row.id.to_string(),
-            key: row.key,
-            method: row.method,
-            target: row.query.map_or_else(|| row.path.clone(), |query| format!("{}?{query}", row.path)),
-            body: text(request.body),
-            status: row.status,
-            headers: request.answer.headers.into_iter().map(|(name, _)| name).collect(),
-            answer: text(request.answer.body),
-        });
-    }
-    for delivery in run.deliveries.iter().rev() {
-        let delivery: api::DeliveryWhole = delivery.read_as()?;
-        let Some(first) = delivery.attempts.0.into_iter().next() else { continue };
-        record.delivered.push(Delivered {
-            id: delivery.id.to_string(),
-            event: delivery.event.to_string(),
-            event_type: delivery.event_type,
-            subscription: delivery.subscription.to_string(),
-            first_at: first.at.to_string(),
-            body: text(first.request.body),
-        });
-    }
-    Ok(record)
+fn record(run: Run) -> Record {
+    let mut clocks = run.keys.iter().filter_map(|key| key.clock.as_ref()).chain([&run.clock]);
+    let frozen = clocks.any(|clock| clock.mode != ClockMode::Real);
+    let requests = run.requests.into_iter().rev().map(|record| record.request).collect();
+    let attempted = run.deliveries.into_iter().rev().filter(|delivery| !delivery.attempts.0.is_empty());
+    Record { requests, deliveries: attempted.collect(), frozen }
 }
 
 pub(super) fn tail(path: &Path) -> Vec<String> {

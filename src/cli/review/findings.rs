@@ -1,5 +1,4 @@
-//! `review findings`: what the traffic shows, without the findings that have been accepted: the file of `--accept` has one a line, its code
-//! and then the reason.
+//! `review findings`: what the traffic shows, and which of it fails the review. Accepted findings do not.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -54,6 +53,7 @@ pub(crate) struct FindingsArgs {
     accept: Option<PathBuf>,
 }
 
+/// The format of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Lines for people.
@@ -95,6 +95,7 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     Ok(if review.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The outcome in a sentence.
 fn sentence(review: &Review) -> String {
     let (requests, deliveries) = (review.findings.judged_requests, review.findings.judged_deliveries);
     let judged = format!("{} and {} judged", counted(requests, "request"), counted(deliveries, "delivery"));
@@ -109,22 +110,19 @@ fn sentence(review: &Review) -> String {
     format!("{found}; {judged}")
 }
 
-pub(super) fn text(review: &Review, colors: bool) -> String {
+/// The report for people.
+fn text(review: &Review, colors: bool) -> String {
     let (red, yellow, green, plain) =
         if colors { ("\u{1b}[31m", "\u{1b}[33m", "\u{1b}[32m", "\u{1b}[0m") } else { ("", "", "", "") };
     let mut text = String::new();
     for (number, finding) in (1..).zip(&review.findings.data) {
         let (color, mark) = if review.failing.contains(&finding.code) { (red, "✗") } else { (yellow, "!") };
-        let Finding { title, code, severity, confidence, why, remedy, clause, .. } = finding;
-        text += &format!("{color}{mark}{plain} {number}. {title} ({code}, {severity}, {confidence})\n");
-        for shown in &finding.evidence {
-            text += &format!("    {} {}\n", cell(shown.id()), cell(&shown.detail));
-        }
-        let more = finding.count.saturating_sub(finding.evidence.len());
-        if more > 0 {
-            text += &format!("    … and {more} more\n");
-        }
-        text += &format!("    why:  {why}\n    do:   {remedy}\n    by:   {clause}\n");
+        let Finding { title, code, severity, confidence, .. } = finding;
+        let (severity, confidence) = (severity.name(), confidence.name());
+        text += &format!(
+            "{color}{mark}{plain} {number}. {title} ({code}, {severity}, {confidence})\n{}",
+            finding.details()
+        );
         for accepted in review.accepted.iter().filter(|accepted| accepted.code == *code) {
             text += &format!("    accepted: {}\n", cell(&accepted.reason));
         }
@@ -132,13 +130,7 @@ pub(super) fn text(review: &Review, colors: bool) -> String {
     for accepted in review.stale() {
         text += &format!("{red}✗{plain} {}\n", accepted.line());
     }
-    if !review.findings.not_exercised.is_empty() {
-        text += "not exercised, so unproven:\n";
-        for idle in &review.findings.not_exercised {
-            text += &format!("    {}: {}\n", idle.code, idle.exercise);
-        }
-    }
-    text += &format!("no traffic can show: {}\n", review.findings.beyond.join("; "));
+    text += &review.findings.unproven();
     let forgotten = review.findings.forgotten_entries;
     if forgotten > 0 {
         text += &format!(
@@ -183,14 +175,13 @@ fn suite(review: &Review) -> Suite {
     Suite { name: "review", cases, notes: notes.collect() }
 }
 
-const MOST_BYTES: u64 = 1024 * 1024;
-
-/// The file.
+/// The file of `--accept`: the code of a finding and the reason, one a line.
 #[derive(Debug)]
 pub(crate) struct Accepted(Vec<(String, String)>);
 
 impl Accepted {
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        const MOST_BYTES: u64 = 1024 * 1024;
         let shown = path.display();
         let bytes = file::read_input(path, MOST_BYTES)
             .map_err(|problem| Failure::io(format!("--accept: cannot read `{shown}`: {problem}")))?;
@@ -239,22 +230,25 @@ impl Accepted {
     }
 }
 
+/// An accepted finding with what became of it.
 #[derive(Debug, Serialize)]
-pub(super) struct Acceptance {
-    pub(super) code: String,
-    pub(super) reason: String,
-    pub(super) outcome: String,
+struct Acceptance {
+    code: String,
+    reason: String,
+    outcome: String,
     /// Whether the entry itself fails the review.
-    pub(super) fails: bool,
+    fails: bool,
 }
 
+/// A review as it is reported.
 #[derive(Serialize)]
 pub(crate) struct Review {
     #[serde(flatten)]
     pub(crate) findings: Findings,
-    pub(super) accepted: Vec<Acceptance>,
-    pub(super) failing: Vec<String>,
-    pub(super) failed: bool,
+    accepted: Vec<Acceptance>,
+    /// The codes of findings that fail the review.
+    failing: Vec<String>,
+    failed: bool,
 }
 
 impl Review {
@@ -267,9 +261,8 @@ impl Review {
     ) -> Self {
         let accepted = accepted.map(|accepted| accepted.judge(&findings)).unwrap_or_default();
         let fails = |finding: &&Finding| {
-            let severity = Severity::from_name(&finding.severity);
-            (likely || finding.confidence == Confidence::Certain.name())
-                && severity.zip(fail_on).is_some_and(|(severity, least)| severity <= least)
+            (likely || finding.confidence == Confidence::Certain)
+                && fail_on.is_some_and(|least| finding.severity <= least)
                 && accepted.iter().all(|accepted| accepted.code != finding.code)
         };
         let failing: Vec<String> = findings.data.iter().filter(fails).map(|finding| finding.code.clone()).collect();
@@ -277,25 +270,48 @@ impl Review {
         Self { findings, accepted, failing, failed }
     }
 
+    /// What fails the review, a line each.
     pub(crate) fn problems(&self) -> Vec<String> {
         // Of two findings with the same code, the certain one comes first.
         let found = |code: &String| self.findings.data.iter().find(|finding| finding.code == *code);
         let line = |finding: &Finding| {
             let first = finding.evidence.first().map(|shown| format!("{} {}", shown.id(), shown.detail));
             let times = if finding.count > 1 { format!(", {} times", finding.count) } else { String::new() };
-            let (code, severity) = (&finding.code, &finding.severity);
+            let (code, severity) = (&finding.code, finding.severity.name());
             cell(format!("{}: {} ({code}, {severity}{times})", first.unwrap_or_default(), finding.title))
         };
         self.failing.iter().filter_map(found).map(line).chain(self.stale().map(Acceptance::line)).collect()
     }
 
-    pub(super) fn stale(&self) -> impl Iterator<Item = &Acceptance> {
+    /// Accepted findings that fail the review.
+    fn stale(&self) -> impl Iterator<Item = &Acceptance> {
         self.accepted.iter().filter(|accepted| accepted.fails)
     }
 }
 
 impl Acceptance {
-    pub(super) fn line(&self) -> String {
+    fn line(&self) -> String {
         format!("accepted `{}`: {}", self.code, self.outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_wrong_say_where() {
+        for (text, expected) in [
+            (
+                "# known\n\nunknown-fields x",
+                "line 3: there is no finding `unknown-fields`; did you mean `unknown-field`?",
+            ),
+            ("unknown-field", "line 1: `unknown-field` has no reason"),
+            ("unknown-field x\nunknown-field y", "line 2: `unknown-field` is there twice"),
+        ] {
+            assert_eq!(Accepted::parse(text).expect_err("it is wrong"), expected);
+        }
+        let accepted = Accepted::parse("  unknown-field  gone with 2.4 \n").expect("it is right");
+        assert_eq!(accepted.0, [("unknown-field".to_owned(), "gone with 2.4".to_owned())]);
     }
 }

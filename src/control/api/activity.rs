@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Attempt, DeliveryId, EventId, Form, Nothing, SubscriptionId, Time, WorkspaceId, damage_text, destination, endpoint,
+    Attempt, DeliveryId, EventId, Form, Nothing, SubscriptionId, WorkspaceId, damage_text, destination, endpoint,
     outcome_text,
 };
 use crate::control::render::cell;
@@ -37,15 +37,6 @@ pub(crate) struct StreamedAttempt {
     pub(crate) event_type: String,
     pub(crate) subscription: SubscriptionId,
     pub(crate) workspace: Option<WorkspaceId>,
-}
-
-/// A line of the log.
-#[derive(Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-pub(crate) struct Notice {
-    pub(crate) at: Time,
-    pub(crate) message: String,
-    pub(crate) warning: bool,
 }
 
 /// How many journal entries were evicted before they could be sent.

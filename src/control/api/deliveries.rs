@@ -3,22 +3,22 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bytes, DeliveryId, DurationInput, Empty, EventId, Form, Headers, Integer, KeyField, List, Millis, Nothing, Page,
-    SubscriptionId, Time, Wait, WorkspaceId, body_text, endpoint, header_text, name_of,
+    Attempt, AttemptResult, Bytes, DeliveryRow, DeliveryWhole, DurationInput, Empty, Form, Headers, Integer, KeyField,
+    List, Nothing, Page, Time, Wait, body_text, endpoint, header_text, name_of,
 };
 use crate::control::render::{Row, Text, cell, table};
-pub(crate) use crate::engine::deliveries::DeliveryStatus;
 use crate::redact::Redactor;
+pub(crate) use crate::workspace::DeliveryStatus;
 pub(crate) use crate::workspace::Forgery;
 use crate::workspace::is_elsewhere;
 
 endpoint! {
     /// Deliveries, newest first.
-    ListDeliveries: GET "deliveries", Form::Masked, DeliveriesQuery, Nothing => Page<Delivery>;
+    ListDeliveries: GET "deliveries", Form::Masked, DeliveriesQuery, Nothing => Page<DeliveryRow>;
     /// One delivery with each attempt.
     ShowDelivery: GET "deliveries/{id}", Form::Masked, Nothing, Nothing => DeliveryWhole;
     /// Wait until so many deliveries match.
-    WaitDeliveries: POST "deliveries/wait", Form::Masked, Nothing, WaitForDeliveries => List<Delivery>;
+    WaitDeliveries: POST "deliveries/wait", Form::Masked, Nothing, WaitForDeliveries => List<DeliveryRow>;
     /// Send the same event to the same subscription again.
     Redeliver: POST "deliveries/{id}/redeliver", Form::Masked, Wait, Empty => Redelivered;
     /// What a built-in receiver got.
@@ -64,83 +64,6 @@ pub(crate) struct WaitForDeliveries {
     pub(crate) timeout: Option<DurationInput>,
 }
 
-/// A delivery, with the number of its attempts in a listing, or with all of them.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Delivery{A}"))]
-pub(crate) struct DeliveryWith<A> {
-    pub(crate) id: DeliveryId,
-    pub(crate) event: EventId,
-    #[serde(rename = "type")]
-    pub(crate) event_type: String,
-    pub(crate) subscription: SubscriptionId,
-    pub(crate) url: String,
-    pub(crate) workspace: Option<WorkspaceId>,
-    /// When the event happened.
-    pub(crate) created_at: Time,
-    pub(crate) status: DeliveryStatus,
-    pub(crate) attempts: A,
-    /// How the last attempt ended.
-    pub(crate) last: Option<Outcome>,
-    pub(crate) next_attempt_in_ms: Option<Millis>,
-    pub(crate) note: Option<String>,
-    /// The deliberate damage, and what requested it.
-    pub(crate) damage: Option<String>,
-    /// What became of a forged delivery.
-    pub(crate) forgery: Option<Forgery>,
-}
-
-/// A delivery as a row of a listing.
-pub(crate) type Delivery = DeliveryWith<AttemptCount>;
-/// A delivery with each attempt.
-pub(crate) type DeliveryWhole = DeliveryWith<Attempts>;
-
-/// How many attempts were made.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, rename = ""))]
-#[serde(transparent)]
-pub(crate) struct AttemptCount(pub(crate) u64);
-
-/// Each attempt.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, rename = "Whole"))]
-#[serde(transparent)]
-pub(crate) struct Attempts(pub(crate) Vec<Attempt>);
-
-/// One attempt: what was signed and sent, what came back.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-pub(crate) struct Attempt {
-    #[cfg_attr(test, schemars(range(min = 1)))]
-    pub(crate) number: u32,
-    pub(crate) at: Time,
-    pub(crate) url: String,
-    /// Where it really went.
-    pub(crate) dialled: String,
-    /// The deliberate damage, and what requested it.
-    pub(crate) damage: Option<String>,
-    pub(crate) request: Sent,
-    pub(crate) signed_content: Bytes,
-    pub(crate) outcome: Outcome,
-    pub(crate) latency_ms: Millis,
-}
-
-/// What was sent.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
-pub(crate) struct Sent {
-    pub(crate) headers: Headers,
-    pub(crate) body: Bytes,
-}
-
-/// How an attempt ended.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-#[serde(untagged)]
-pub(crate) enum Outcome {
-    Answered { accepted: bool, status: u16, body: Bytes },
-    Failed { accepted: bool, failure: String, detail: String },
-}
-
 /// The new delivery.
 #[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
@@ -184,7 +107,7 @@ pub(crate) struct Scripted {
     pub(crate) scripted: bool,
 }
 
-impl Row for Delivery {
+impl Row for DeliveryRow {
     fn table(rows: &[Self]) -> String {
         let columns = |row: &Self| {
             let forgery = row.forgery.map_or_else(String::new, |forgery| format!(" (forgery {})", name_of(forgery)));
@@ -192,13 +115,6 @@ impl Row for Delivery {
             [cell(&row.id), cell(&row.event), cell(&row.event_type), status, attempts, cell(&row.url)]
         };
         table(["ID", "EVENT", "TYPE", "STATUS", "ATTEMPTS", "URL"], rows.iter().map(columns))
-    }
-}
-
-impl DeliveryWhole {
-    /// Where the last attempt went.
-    pub(crate) fn dialled(&self) -> Option<&str> {
-        self.attempts.0.last().map(|attempt| attempt.dialled.as_str())
     }
 }
 
@@ -214,8 +130,10 @@ impl Text for DeliveryWhole {
                 (header_text(&request.headers), body_text(&request.body), body_text(signed_content));
             text.push_str(&format!("{headers}\n{sent}\n\nsigned: {signed}\n"));
             text.push_str(&match &attempt.outcome {
-                Outcome::Failed { failure, detail, .. } => format!("failed: {failure} ({})\n", cell(detail)),
-                Outcome::Answered { status, body: answer, .. } => format!("answered: {status} {}\n", body_text(answer)),
+                AttemptResult::Failed { failure, detail, .. } => format!("failed: {failure} ({})\n", cell(detail)),
+                AttemptResult::Answered { status, body: answer, .. } => {
+                    format!("answered: {status} {}\n", body_text(answer))
+                }
             });
         }
         text
@@ -229,14 +147,14 @@ impl Text for Redelivered {
 }
 
 /// What a receiver answered, with the first line of its body, or why it did not answer.
-pub(crate) fn outcome_text(outcome: Option<&Outcome>) -> String {
+pub(crate) fn outcome_text(outcome: Option<&AttemptResult>) -> String {
     match outcome {
-        Some(Outcome::Answered { status, body: Bytes::Text(body), .. }) => {
+        Some(AttemptResult::Answered { status, body: Bytes::Text(body), .. }) => {
             let line = Redactor::default().first_line(body.as_bytes());
             line.map_or_else(|| format!("answered {status}"), |line| format!("answered {status}: {}", cell(line)))
         }
-        Some(Outcome::Answered { status, .. }) => format!("answered {status}"),
-        Some(Outcome::Failed { detail, .. }) => cell(detail),
+        Some(AttemptResult::Answered { status, .. }) => format!("answered {status}"),
+        Some(AttemptResult::Failed { detail, .. }) => cell(detail),
         None => "not tried yet".to_owned(),
     }
 }

@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    Bytes, Delivery, DeliveryId, DeliveryStatus, DeliveryWhole, DurationInput, EventId, Forgery, Form, Integer,
-    KeyField, Outcome, SubscriptionId, Time, Wait, WorkspaceId, damage_text, destination, endpoint, name_of,
-    outcome_text,
+    AttemptResult, DeliveryRow, DeliveryStatus, DeliveryWhole, DurationInput, Event, EventId, Forgery, Form, Integer,
+    KeyField, Wait, damage_text, destination, endpoint, name_of, outcome_text,
 };
 use crate::control::render::{Text, cell};
 use crate::wording::counted;
@@ -71,7 +70,7 @@ pub(crate) struct Fired {
 #[serde(untagged)]
 pub(crate) enum DeliveryShown {
     Whole(DeliveryWhole),
-    Row(Delivery),
+    Row(DeliveryRow),
 }
 
 /// An event, or its id alone.
@@ -91,42 +90,6 @@ pub(crate) struct EventIdOnly {
     pub(crate) id: EventId,
 }
 
-/// An event with where it goes and where it does not.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-pub(crate) struct Event {
-    pub(crate) id: EventId,
-    #[serde(rename = "type")]
-    pub(crate) event_type: String,
-    pub(crate) created_at: Time,
-    pub(crate) workspace: Option<WorkspaceId>,
-    pub(crate) body: Bytes,
-    pub(crate) deliveries: Vec<Destination>,
-    pub(crate) skipped: Vec<Skipped>,
-    /// The deliberate damage, and what requested it.
-    pub(crate) damage: Option<String>,
-    pub(crate) warnings: Vec<String>,
-}
-
-/// Where an event goes.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
-pub(crate) struct Destination {
-    pub(crate) id: DeliveryId,
-    pub(crate) subscription: SubscriptionId,
-    pub(crate) url: String,
-}
-
-/// Where an event does not go, and why.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
-pub(crate) struct Skipped {
-    pub(crate) subscription: SubscriptionId,
-    pub(crate) url: String,
-    #[cfg_attr(test, schemars(extend("enum" = ["type_not_subscribed", "disabled", "not_named"])))]
-    pub(crate) reason: String,
-}
-
 impl DeliveryShown {
     pub(crate) fn status(&self) -> DeliveryStatus {
         match self {
@@ -142,7 +105,7 @@ impl DeliveryShown {
         }
     }
 
-    pub(crate) fn last(&self) -> Option<&Outcome> {
+    pub(crate) fn last(&self) -> Option<&AttemptResult> {
         match self {
             Self::Whole(whole) => whole.last.as_ref(),
             Self::Row(row) => row.last.as_ref(),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Delivery, Diagnostic, FiredEvent, Request};
+use super::{DeliveryRow, Diagnostic, FiredEvent, Request};
 
 /// A refused call: the error envelope of the emulated API without a request id, and further fields that help.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -42,7 +42,7 @@ pub(crate) struct Nearest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request: Option<Request>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) delivery: Option<Delivery>,
+    pub(crate) delivery: Option<DeliveryRow>,
     /// Field by field.
     pub(crate) differs: Vec<String>,
 }

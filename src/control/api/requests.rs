@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Bytes, DurationInput, Empty, Form, Headers, Integer, KeyField, List, Millis, Nothing, Page, RequestId, Time,
-    WorkspaceId, body_text, endpoint, header_text,
+    Connection, DurationInput, Empty, Form, Integer, KeyField, List, Nothing, Page, Request, RequestWhole, body_text,
+    endpoint, header_text,
 };
 use crate::control::render::{Row, Text, cell, optional, table, warnings};
 
@@ -76,86 +76,6 @@ pub(crate) struct Since(
     #[cfg_attr(test, schemars(extend("anyOf" = [{ "const": "now" }, { "format": "date-time" }])))] String,
 );
 
-/// A request as a row of a listing.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-pub(crate) struct Request {
-    pub(crate) id: RequestId,
-    pub(crate) at: Time,
-    pub(crate) workspace: Option<WorkspaceId>,
-    /// A test key whole, any other masked.
-    pub(crate) key: Option<String>,
-    pub(crate) method: String,
-    pub(crate) path: String,
-    pub(crate) query: Option<String>,
-    pub(crate) operation: Option<String>,
-    /// 0 if the connection was broken instead.
-    pub(crate) status: u16,
-    /// What the connection did in place of an answer.
-    #[cfg_attr(test, schemars(extend("enum" = ["reset", "empty", "garbage", null])))]
-    pub(crate) broken: Option<String>,
-    /// The stable name of the reason for the answer.
-    pub(crate) reason: String,
-    pub(crate) latency_ms: Millis,
-    /// The number of the generation of scenarios and settings that answered it.
-    pub(crate) generation: u64,
-    /// The scenario that decided.
-    pub(crate) scenario: Option<String>,
-}
-
-/// A request in full.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-pub(crate) struct RequestWhole {
-    #[serde(flatten)]
-    pub(crate) row: Request,
-    pub(crate) headers: Headers,
-    pub(crate) body: Bytes,
-    pub(crate) answer: Answer,
-    /// The quota after it, where it was counted.
-    pub(crate) quota: Option<Quota>,
-    /// How it came; null for bytes that are not a request.
-    pub(crate) connection: Option<Connection>,
-    /// What the answer lacks that was meant to be there.
-    pub(crate) warnings: Vec<String>,
-}
-
-/// The connection that a request came on, and when its bytes went over it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
-pub(crate) struct Connection {
-    /// The connections of the emulated API, counted from 1 in the order accepted.
-    pub(crate) number: u64,
-    /// The requests on the connection, counted from 1.
-    pub(crate) sequence: u64,
-    /// When its first byte was read; null if that came together with the request before it.
-    pub(crate) first_byte_at: Option<Time>,
-    /// When the last bytes of the answer were written; null if that has not happened.
-    pub(crate) answered_at: Option<Time>,
-}
-
-/// What was answered.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: Headers,
-    pub(crate) body: Bytes,
-}
-
-/// The quota of a key after a request.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
-pub(crate) struct Quota {
-    pub(crate) limit: u32,
-    pub(crate) remaining: u32,
-    pub(crate) window_ms: Millis,
-    /// When the next request is allowed.
-    pub(crate) opens_in_ms: Millis,
-    /// When the whole quota is back.
-    pub(crate) resets_in_ms: Millis,
-}
-
 /// The journal was cleared.
 #[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
@@ -183,11 +103,11 @@ impl Row for Request {
 impl Text for RequestWhole {
     fn text(&self) -> String {
         let (row, answer) = (&self.row, &self.answer);
-        let [id, at, key, status, method, path, reason] = row.columns();
-        let query = row.query.as_ref().map_or_else(String::new, |query| format!("?{}", cell(query)));
+        let [id, at, key, status, method, _, reason] = row.columns();
         format!(
-            "{method} {path}{query}\n{}\n{}\n\n{status}\n{}\n{}\n\nat {at}, {} ms, key {key}, reason {reason}\n{}{}\
+            "{method} {}\n{}\n{}\n\n{status}\n{}\n{}\n\nat {at}, {} ms, key {key}, reason {reason}\n{}{}\
              wrs-emulator explain {id} shows why\n",
+            cell(row.target()),
             header_text(&self.headers),
             body_text(&self.body),
             header_text(&answer.headers),

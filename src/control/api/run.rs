@@ -1,14 +1,10 @@
 //! What happened in an emulator so far, as one document: the page shows it live, a file keeps it.
 
-use std::marker::PhantomData;
-
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::value::{RawValue, to_raw_value};
+use serde::{Deserialize, Serialize};
 
 use super::{
-    Assumption, Clock, DeliveryId, DeliveryWhole, Event, Explanation, Findings, Form, List, Millis, Nothing, Notice,
-    Profile, Quota, RequestWhole, ScenarioWhole, Subscription, Time, Verification, WorkspaceId, endpoint,
+    Assumption, Clock, DeliveryId, DeliveryWhole, Event, Explanation, Findings, Form, List, LogLine, Millis, Nothing,
+    Profile, QuotaState, RequestWhole, ScenarioWhole, Subscription, Time, Verification, WorkspaceId, endpoint,
 };
 use crate::control::render::Text;
 
@@ -57,27 +53,27 @@ pub(crate) struct Run {
     /// The newest entry in the document, as `Last-Event-ID` of the event stream.
     pub(crate) last_event_id: String,
     /// The problems found, as `GET verdict` has them.
-    pub(crate) verification: Json<Verification>,
+    pub(crate) verification: Verification,
     /// What the traffic shows, as `GET findings` has it; absent if `limit` was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) findings: Option<Json<Findings>>,
+    pub(crate) findings: Option<Findings>,
     /// The emulator's clock, or that of the key.
     pub(crate) clock: Clock,
     /// What happens next, the earliest first.
     pub(crate) due: Vec<Due>,
-    pub(crate) keys: Vec<Json<KeyState>>,
+    pub(crate) keys: Vec<KeyState>,
     /// Newest first.
-    pub(crate) requests: Vec<Json<RunRequest>>,
+    pub(crate) requests: Vec<RunRequest>,
     /// Newest first.
-    pub(crate) deliveries: Vec<Json<DeliveryWhole>>,
+    pub(crate) deliveries: Vec<DeliveryWhole>,
     /// Newest first.
-    pub(crate) events: Vec<Json<Event>>,
+    pub(crate) events: Vec<Event>,
     /// Lines of the log, newest first.
-    pub(crate) notices: Vec<Json<Notice>>,
-    pub(crate) subscriptions: Vec<Json<Subscription>>,
-    pub(crate) scenarios: Vec<Json<RunScenario>>,
-    pub(crate) profile: Json<Profile>,
-    pub(crate) assumptions: Json<List<Assumption>>,
+    pub(crate) notices: Vec<LogLine>,
+    pub(crate) subscriptions: Vec<Subscription>,
+    pub(crate) scenarios: Vec<RunScenario>,
+    pub(crate) profile: Profile,
+    pub(crate) assumptions: List<Assumption>,
     /// What is not in the document.
     pub(crate) omitted: Omitted,
     /// Where the listings continue with what was left out.
@@ -174,7 +170,7 @@ pub(crate) struct KeyState {
     pub(crate) key: String,
     pub(crate) workspace: WorkspaceId,
     /// What is left at present; null if the quota is disabled.
-    pub(crate) quota: Option<Quota>,
+    pub(crate) quota: Option<QuotaState>,
     /// Requests in the journal.
     pub(crate) requests: usize,
     pub(crate) subscriptions: usize,
@@ -190,12 +186,6 @@ pub(crate) struct KeyState {
 pub(crate) struct RunRequest {
     #[serde(flatten)]
     pub(crate) request: RequestWhole,
-    pub(crate) explanation: Explanation,
-}
-
-/// What a [`RunRequest`] has besides the request.
-#[derive(Debug, Deserialize)]
-pub(crate) struct RunExplanation {
     pub(crate) explanation: Explanation,
 }
 
@@ -273,59 +263,4 @@ pub(crate) struct Omitted {
 pub(crate) struct NextCursors {
     pub(crate) requests: Option<String>,
     pub(crate) deliveries: Option<String>,
-}
-
-/// The JSON of a `T`, written once and not read again: a document of many records needs no second copy of them.
-#[derive(Clone, Debug)]
-pub(crate) struct Json<T> {
-    text: Box<RawValue>,
-    of: PhantomData<fn() -> T>,
-}
-
-impl<T> Json<T> {
-    /// What serialises as a `T` does.
-    pub(crate) fn of(value: &impl Serialize) -> Self {
-        Self { text: to_raw_value(value).expect("texts and numbers always serialise"), of: PhantomData }
-    }
-
-    /// The record, or the fields of it that a `U` has.
-    pub(crate) fn read_as<U: DeserializeOwned>(&self) -> serde_json::Result<U> {
-        serde_json::from_slice(self.text.get().as_bytes())
-    }
-
-    /// How many bytes it has.
-    pub(crate) fn len(&self) -> usize {
-        self.text.get().len()
-    }
-}
-
-impl<T> Serialize for Json<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.text.serialize(serializer)
-    }
-}
-
-impl<'de, T> Deserialize<'de> for Json<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self { text: Box::deserialize(deserializer)?, of: PhantomData })
-    }
-}
-
-#[cfg(test)]
-impl<T: schemars::JsonSchema> schemars::JsonSchema for Json<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> std::borrow::Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        T::json_schema(generator)
-    }
 }

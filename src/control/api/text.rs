@@ -1,117 +1,18 @@
-//! Strings with a format, such as ids and times, and numbers and bytes as JSON represents them.
+//! Durations and whole numbers in bodies of calls, and headers and bodies as text.
 
-use std::fmt;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Number, Value};
+use serde_json::Number;
 
-use crate::contract::timestamp::Precision;
-use crate::contract::timestamp::format_timestamp;
 use crate::control::render::cell;
+use crate::journal::record::{Bytes, Headers};
 use crate::redact::visible;
-
-/// Declares string types, each with a keyword of its schema.
-macro_rules! texts {
-    ($($(#[doc = $doc:literal])+ $name:ident, $key:literal: $value:literal;)+) => {
-        $(
-            $(#[doc = $doc])+
-            #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-            #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-            #[serde(transparent)]
-            pub(crate) struct $name(#[cfg_attr(test, schemars(extend($key = $value)))] pub(crate) String);
-
-            impl fmt::Display for $name {
-                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    f.pad(&self.0)
-                }
-            }
-
-            impl<T: Into<String>> From<T> for $name {
-                fn from(text: T) -> Self {
-                    Self(text.into())
-                }
-            }
-        )+
-    };
-}
-
-texts! {
-    /// A request's id.
-    RequestId, "pattern": "^req_";
-    /// An event's id.
-    EventId, "pattern": "^evt_";
-    /// A delivery's id.
-    DeliveryId, "pattern": "^dlv_";
-    /// A subscription's id.
-    SubscriptionId, "pattern": "^sub_";
-    /// A workspace's id.
-    WorkspaceId, "pattern": "^ws_";
-    /// A time, UTC with milliseconds.
-    Time, "format": "date-time";
-}
-
-/// A time as the control API shows it: always with milliseconds, whatever the profile says of the emulated API.
-pub(crate) fn time(at: Timestamp) -> Time {
-    Time(format_timestamp(at, Precision::Milliseconds))
-}
 
 /// A duration such as 250ms, 5s or 1m30s.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(transparent)]
 pub(crate) struct DurationInput(pub(crate) String);
-
-/// Milliseconds with their fraction, to the microsecond.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, PartialOrd, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-#[serde(transparent)]
-pub(crate) struct Millis(#[cfg_attr(test, schemars(range(min = 0.0)))] pub(crate) f64);
-
-impl fmt::Display for Millis {
-    /// As JSON has it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
-    }
-}
-
-impl From<std::time::Duration> for Millis {
-    fn from(duration: std::time::Duration) -> Self {
-        Self((duration.as_secs_f64() * 1_000_000.0).round() / 1000.0)
-    }
-}
-
-/// Bytes: as text where they are UTF-8, else as base64.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-#[serde(untagged)]
-pub(crate) enum Bytes {
-    Text(String),
-    Binary { base64: String },
-}
-
-impl From<&[u8]> for Bytes {
-    fn from(bytes: &[u8]) -> Self {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => Self::Text(text.to_owned()),
-            Err(_) => Self::Binary { base64: STANDARD.encode(bytes) },
-        }
-    }
-}
-
-/// The JSON name of an enum's value.
-pub(crate) fn name_of<T: Serialize>(value: T) -> String {
-    match serde_json::to_value(value) {
-        Ok(Value::String(name)) => name,
-        _ => String::new(),
-    }
-}
-
-/// Headers in the order in which they were sent: name and value.
-pub(crate) type Headers = Vec<(String, String)>;
 
 /// Headers as on the wire, one a line.
 pub(crate) fn header_text(headers: &Headers) -> String {

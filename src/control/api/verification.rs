@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Delivery, Form, Nothing, Request, Wait, WorkspaceId, endpoint};
+use super::{DeliveryRow, Form, Nothing, Request, Wait, WorkspaceId, endpoint};
 use crate::control::render::{Text, cell};
 use crate::wording::counted;
 
@@ -18,9 +18,9 @@ pub(crate) struct Verification {
     /// Requests that matched no endpoint.
     pub(crate) unmatched: Vec<ProblemWith<Request>>,
     /// Deliveries that were not accepted.
-    pub(crate) undelivered: Vec<ProblemWith<Delivery>>,
+    pub(crate) undelivered: Vec<ProblemWith<DeliveryRow>>,
     /// Forged deliveries that were accepted.
-    pub(crate) forged: Vec<ProblemWith<Delivery>>,
+    pub(crate) forged: Vec<ProblemWith<DeliveryRow>>,
     /// Scenarios that were not played to their end.
     pub(crate) unfinished: Vec<Unfinished>,
     /// The kinds that had nothing to judge: an empty list of them proves nothing.
@@ -95,7 +95,7 @@ pub(crate) struct Unused {
 impl Text for Verification {
     fn text(&self) -> String {
         let requests = self.unmatched.iter().map(|problem| format!("{} {}", problem.row.id, problem.message)).collect();
-        let deliveries = |found: &[ProblemWith<Delivery>]| {
+        let deliveries = |found: &[ProblemWith<DeliveryRow>]| {
             found.iter().map(|problem| format!("{} {}", problem.row.id, problem.message)).collect()
         };
         let kinds: [(&str, usize, Vec<String>); 5] = [

@@ -2,35 +2,35 @@
 
 use serde::Serialize;
 
-use super::record::Aspect;
+use super::compare::Aspect;
 
 /// One thing that the contract does not promise, changed.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct UnpromisedChange {
-    pub name: &'static str,
-    pub changes: &'static str,
-    pub clause: &'static str,
+pub(crate) struct UnpromisedChange {
+    pub(crate) name: &'static str,
+    pub(crate) changes: &'static str,
+    pub(crate) clause: &'static str,
     /// How to make a command that saw nothing of it exercise it.
-    pub exercise: &'static str,
+    pub(crate) exercise: &'static str,
     /// Where it shows.
     #[serde(skip)]
-    pub aspect: Aspect,
+    pub(crate) aspect: Aspect,
     /// The settings; without any, those of all parts together.
     #[serde(skip)]
     whole: &'static [&'static str],
     /// Smaller changes that it consists of.
     #[serde(skip)]
-    pub parts: &'static [Part],
+    pub(crate) parts: &'static [Part],
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Part {
-    pub name: &'static str,
-    pub settings: &'static [&'static str],
+pub(crate) struct Part {
+    pub(crate) name: &'static str,
+    pub(crate) settings: &'static [&'static str],
 }
 
 impl UnpromisedChange {
-    pub fn settings(&self) -> Vec<&'static str> {
+    pub(crate) fn settings(&self) -> Vec<&'static str> {
         let parts = || self.parts.iter().flat_map(|part| part.settings);
         if self.whole.is_empty() { parts().copied().collect() } else { self.whole.to_vec() }
     }
@@ -59,7 +59,7 @@ const fn change(
 
 /// Every change, the most common cause of trouble first.
 #[rustfmt::skip]
-pub const CHANGES: &[UnpromisedChange] = &[
+pub(crate) const CHANGES: &[UnpromisedChange] = &[
     change("message-text", Aspect::Message, "the message of every error reads differently",
         "Errors: message is text for people; no wording is shown",
         MEET_ERRORS, &[], &[

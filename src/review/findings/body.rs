@@ -1,10 +1,10 @@
-//! What the rules ask of a request's body, read in one pass that makes no copy of it: bodies are large, and there are thousands.
+//! What the rules ask of a request's body.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::contract::keys::Keys;
 
@@ -14,7 +14,7 @@ pub(super) struct Body {
     pub(super) is_json: bool,
     /// The names of its fields, if it is a JSON object.
     pub(super) names: Option<Vec<String>>,
-    /// Its fields `url` and `secret`, if they are texts.
+    /// Its fields `url` and `secret`, if they are texts. The last of two counts.
     pub(super) url: Option<String>,
     pub(super) secret: Option<String>,
     /// The first name that one object has twice, at any depth.
@@ -25,138 +25,84 @@ pub(super) struct Body {
 
 impl Body {
     pub(super) fn read(bytes: &[u8], keys: &Keys) -> Self {
-        let mut body = Self::default();
-        let mut reader = serde_json::Deserializer::from_slice(bytes);
-        let walk = Walk { body: &mut body, keys, place: Place::Top };
-        let is_json = walk.deserialize(&mut reader).and_then(|()| reader.end()).is_ok();
-        if is_json && body.names.is_some() {
-            return Self { is_json, ..body };
-        }
-        // Without fields there is no secret to be left out.
-        Self { is_json, doubled: body.doubled, key: key_in(&String::from_utf8_lossy(bytes), keys), ..Self::default() }
-    }
-}
-
-/// Where a value is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Top,
-    Url,
-    Secret,
-    InSecret,
-    Elsewhere,
-}
-
-impl Place {
-    fn within(self) -> Self {
-        if matches!(self, Self::Secret | Self::InSecret) { Self::InSecret } else { Self::Elsewhere }
-    }
-
-    fn of_field(self, name: &str) -> Self {
-        match (self, name) {
-            (Self::Top, "url") => Self::Url,
-            (Self::Top, "secret") => Self::Secret,
-            _ => self.within(),
+        let key = || key_in(&String::from_utf8_lossy(bytes), keys);
+        let Ok(json) = serde_json::from_slice::<Json>(bytes) else { return Self { key: key(), ..Self::default() } };
+        let doubled = json.doubled().map(str::to_owned);
+        let Json::Object(fields) = &json else { return Self { is_json: true, doubled, key: key(), ..Self::default() } };
+        let last = |name: &str| match fields.iter().rev().find(|(field, _)| field == name) {
+            Some((_, Json::Text(text))) => Some(text.clone()),
+            _ => None,
+        };
+        let public = fields.iter().filter(|(name, _)| name != "secret");
+        let texts = public.flat_map(|(name, value)| std::iter::once(name.as_str()).chain(value.texts()));
+        Self {
+            is_json: true,
+            names: Some(fields.iter().map(|(name, _)| name.clone()).collect()),
+            url: last("url"),
+            secret: last("secret"),
+            doubled,
+            // A live one comes before a test key.
+            key: texts.filter_map(|text| key_in(text, keys)).max(),
         }
     }
 }
 
-/// Walks through a value.
-struct Walk<'b> {
-    body: &'b mut Body,
-    keys: &'b Keys,
-    place: Place,
+/// JSON that keeps every field of an object, also two of one name.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Json {
+    Text(String),
+    Array(Vec<Self>),
+    #[serde(deserialize_with = "all_fields")]
+    Object(Vec<(String, Self)>),
+    Other(IgnoredAny),
 }
 
-impl Walk<'_> {
-    fn at(&mut self, place: Place) -> Walk<'_> {
-        Walk { body: &mut *self.body, keys: self.keys, place }
-    }
-
-    fn look_for_key(&mut self, text: &str) {
-        if !matches!(self.place, Place::Secret | Place::InSecret) && self.body.key != Some(true) {
-            self.body.key = key_in(text, self.keys).or(self.body.key);
-        }
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Walk<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E: Error>(mut self, text: &str) -> Result<(), E> {
-        self.look_for_key(text);
-        match self.place {
-            Place::Url => self.body.url = Some(text.to_owned()),
-            Place::Secret => self.body.secret = Some(text.to_owned()),
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<(), A::Error> {
-        let place = self.place.within();
-        while items.next_element_seed(self.at(place))?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<(), A::Error> {
-        let mut names = HashSet::new();
-        let mut in_order = Vec::new();
-        while let Some(name) = fields.next_key::<Cow<'de, str>>()? {
-            let place = self.place.of_field(&name);
-            self.at(place).look_for_key(&name);
-            if self.place == Place::Top {
-                // The last of two counts.
-                match place {
-                    Place::Url => self.body.url = None,
-                    Place::Secret => self.body.secret = None,
-                    _ => {}
-                }
-                in_order.push(name.clone().into_owned());
+impl Json {
+    /// Every text in it, names of fields included.
+    fn texts(&self) -> Vec<&str> {
+        match self {
+            Self::Text(text) => vec![text],
+            Self::Array(items) => items.iter().flat_map(Self::texts).collect(),
+            Self::Object(fields) => {
+                fields.iter().flat_map(|(name, value)| std::iter::once(name.as_str()).chain(value.texts())).collect()
             }
-            if names.contains(&name) {
-                self.body.doubled.get_or_insert_with(|| name.clone().into_owned());
-            }
-            names.insert(name);
-            fields.next_value_seed(self.at(place))?;
+            Self::Other(_) => Vec::new(),
         }
-        if self.place == Place::Top {
-            self.body.names = Some(in_order);
-        }
-        Ok(())
     }
+
+    fn doubled(&self) -> Option<&str> {
+        match self {
+            Self::Array(items) => items.iter().find_map(Self::doubled),
+            Self::Object(fields) => {
+                let mut names = HashSet::new();
+                fields.iter().find_map(|(name, value)| if names.insert(name) { value.doubled() } else { Some(name) })
+            }
+            Self::Text(_) | Self::Other(_) => None,
+        }
+    }
+}
+
+fn all_fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, Json)>, D::Error> {
+    struct AllFields;
+
+    impl<'de> Visitor<'de> for AllFields {
+        type Value = Vec<(String, Json)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Self::Value, A::Error> {
+            let mut all = Vec::new();
+            while let Some(field) = fields.next_entry()? {
+                all.push(field);
+            }
+            Ok(all)
+        }
+    }
+
+    deserializer.deserialize_map(AllFields)
 }
 
 /// Whether a text has a live key in it, or else a test key, by their prefixes.
@@ -177,7 +123,7 @@ mod tests {
     use crate::profile::Profile;
 
     #[test]
-    fn one_pass_finds_what_rules_ask_for() {
+    fn one_reading_finds_what_rules_ask_for() {
         let profile = Profile::default();
         let read = |text: &str| Body::read(text.as_bytes(), &profile.keys);
         let body = read(r#"{"url":"u","a":[{"b":1,"b":2}],"secret":"sk_live_abc","url":"v"}"#);

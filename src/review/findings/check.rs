@@ -1,33 +1,11 @@
-//! What a kind of finding is: its texts, its function, its example; and what the function returns.
+//! A kind of finding with its texts and its function; what the function returns; and the findings as they are shown.
+
+use serde::{Deserialize, Serialize};
 
 use super::traffic::{Subject, Traffic};
 use crate::contract::named::named;
 use crate::engine::deliveries::DeliveryRecord;
-
-/// A subscribe request as on the wire: as most examples have it, perhaps with a further field; or with this key, content type, URL,
-/// and text after the events.
-macro_rules! subscribe {
-    () => {
-        subscribe!("sk_test_local", "application/json", r#""url":"https://a.sink.localhost/""#)
-    };
-    ($further:literal) => {
-        subscribe!("sk_test_local", "application/json", r#""url":"https://a.sink.localhost/""#, ",", $further)
-    };
-    ($key:literal, $media:literal, $url:literal $(, $further:literal)*) => {
-        concat!(
-            "POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer ",
-            $key,
-            "\ncontent-type: ",
-            $media,
-            "\n\n{",
-            $url,
-            r#","events":["workflow.completed"]"#,
-            $($further,)*
-            "}"
-        )
-    };
-}
-pub(super) use subscribe;
+use crate::journal::record::{DeliveryId, RequestId};
 
 pub(super) const ALWAYS: &str = "always certain";
 pub(super) const ON_ONE_CONNECTION: &str = "certain if the second request has the method and path of the first and came on the same \
@@ -36,35 +14,33 @@ pub(super) const SEND_REQUESTS: &str = "send any request";
 pub(super) const SUBSCRIBE: &str = "subscribe to events: POST /v1/events/subscribe";
 pub(super) const OWN_SECRET: &str = "subscribe with a secret of your own";
 pub(super) const DELIVER: &str = "subscribe your receiver, then: wrs-emulator trigger workflow.completed";
-/// A call of the status check by a test key, as most examples have it.
-pub(super) const STATUS: &str =
-    "GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n";
-pub(super) const SOUND_SUBSCRIBE: &str = subscribe!();
 
 named! {
-    /// How bad a finding is, the worst first.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    // How bad a finding is, the worst first.
+    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+    #[serde(rename_all = "lowercase")]
     pub enum Severity {
-        /// Anybody can forge what the receiver acts on.
+        // Anybody can forge what the receiver acts on.
         Critical = "critical",
-        /// A credential is exposed, or will be.
+        // A credential is exposed, or will be.
         High = "high",
-        /// Breaks the contract, or will fail in production.
+        // Breaks the contract, or will fail in production.
         Medium = "medium",
-        /// Works today, by luck.
+        // Works today, by luck.
         Low = "low",
-        /// Worth knowing.
+        // Worth knowing.
         Info = "info",
     }
 }
 
 named! {
-    /// How sure a finding is.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+    #[serde(rename_all = "lowercase")]
     pub enum Confidence {
-        /// The traffic leaves no other explanation.
+        // The traffic leaves no other explanation.
         Certain = "certain",
-        /// There may be another one.
         Likely = "likely",
     }
 }
@@ -74,92 +50,20 @@ named! {
 pub struct Check {
     /// Its stable name.
     pub code: &'static str,
-    /// What is wrong, in a line.
     pub title: &'static str,
-    /// Why it matters, in a sentence or two.
     pub why: &'static str,
     /// The clause of the contract, or of the standard, that it goes against.
     pub clause: &'static str,
-    /// How bad it is.
     pub severity: Severity,
     /// When it is certain and when only likely.
     pub confidence: &'static str,
-    /// What to do.
     pub remedy: &'static str,
     /// The number in the Common Weakness Enumeration, where one fits.
     pub cwe: Option<u16>,
     /// How to give it something to judge.
     pub exercise: &'static str,
     pub(super) rule: Rule,
-    /// Traffic with it and without.
-    pub example: Example,
 }
-
-/// Traffic that shows a rule at work.
-#[derive(Clone, Copy, Debug)]
-pub enum Example {
-    /// Requests, each as on the wire with plain line ends, all on one connection.
-    Requests {
-        /// Settings of the emulator, `KNOB=VALUE`.
-        settings: &'static [&'static str],
-        /// With the finding.
-        found: &'static [&'static str],
-        /// Without it.
-        sound: &'static [&'static str],
-    },
-    /// Events for a receiver.
-    Deliveries {
-        /// The body of `POST /_emulator/events`.
-        event: &'static str,
-        /// Settings of the emulator, `KNOB=VALUE`.
-        settings: &'static [&'static str],
-        /// The statuses of a receiver with the finding.
-        found: &'static [u16],
-        /// The statuses of one without it.
-        sound: &'static [u16],
-    },
-}
-
-/// An example of requests without settings.
-pub(super) const fn requests(found: &'static [&'static str], sound: &'static [&'static str]) -> Example {
-    Example::Requests { settings: &[], found, sound }
-}
-
-/// Example traffic of deliveries: the statuses that the receiver answers, in order, 0 standing for no answer.
-pub(super) const fn deliveries(
-    event: &'static str,
-    settings: &'static [&'static str],
-    found: &'static [u16],
-    sound: &'static [u16],
-) -> Example {
-    Example::Deliveries { event, settings, found, sound }
-}
-
-/// What a rule found in the traffic.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Judged {
-    /// How many requests or deliveries could have shown the finding.
-    pub judged: usize,
-    /// Those that did, oldest first.
-    pub found: Vec<Sighting>,
-}
-
-/// Most characters of a detail.
-const LONGEST_DETAIL: usize = 300;
-
-/// One request or delivery that shows a finding.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sighting {
-    /// The id of the request or of the delivery.
-    pub id: String,
-    /// How sure it is.
-    pub confidence: Confidence,
-    /// What was seen, without any secret.
-    pub detail: String,
-}
-
-/// `None` if something has nothing to do with a rule, `Some(None)` if it is sound.
-pub(super) type Outcome = Option<Option<Sighting>>;
 
 /// How traffic is judged.
 #[derive(Clone, Copy, Debug)]
@@ -172,6 +76,27 @@ pub(super) enum Rule {
     All(fn(&Traffic<'_>) -> Judged),
     /// All subscriptions with secrets together.
     Secrets(fn(&[OwnSecret]) -> Judged),
+}
+
+/// `None` if something has nothing to do with a rule, `Some(None)` if it is sound.
+pub(super) type Outcome = Option<Option<Sighting>>;
+
+/// What a rule found in the traffic.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    /// How many requests or deliveries could have shown the finding.
+    pub(super) judged: usize,
+    /// Those that did, oldest first.
+    pub(super) found: Vec<Sighting>,
+}
+
+/// One request or delivery that shows a finding.
+#[derive(Clone, Debug)]
+pub(super) struct Sighting {
+    pub(super) id: String,
+    pub(super) confidence: Confidence,
+    /// What was seen, without any secret.
+    detail: String,
 }
 
 /// A subscribe request with a secret.
@@ -193,13 +118,112 @@ impl Judged {
 }
 
 impl Sighting {
-    pub(super) fn certain(id: &str, detail: impl Into<String>) -> Self {
-        // URLs and paths may be as long as a body; ten thousand of them must not fill the memory.
+    pub(super) fn new(confidence: Confidence, id: &str, detail: impl Into<String>) -> Self {
+        /// Most characters of a detail: URLs and paths may be as long as a body.
+        const LONGEST_DETAIL: usize = 300;
         let detail = detail.into().chars().take(LONGEST_DETAIL).collect();
-        Self { id: id.to_owned(), confidence: Confidence::Certain, detail }
+        Self { id: id.to_owned(), confidence, detail }
+    }
+
+    pub(super) fn certain(id: &str, detail: impl Into<String>) -> Self {
+        Self::new(Confidence::Certain, id, detail)
     }
 
     pub(super) fn likely(id: &str, detail: impl Into<String>) -> Self {
-        Self { confidence: Confidence::Likely, ..Self::certain(id, detail) }
+        Self::new(Confidence::Likely, id, detail)
+    }
+}
+
+/// The findings, the worst first, and what had nothing to judge.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Findings {
+    pub(crate) data: Vec<Finding>,
+    /// Rules that had nothing to judge: that they found nothing proves nothing.
+    pub(crate) not_exercised: Vec<NotExercised>,
+    /// What no traffic can show.
+    pub(crate) beyond: Vec<String>,
+    pub(crate) judged_requests: usize,
+    pub(crate) judged_deliveries: usize,
+    /// Entries that were evicted from the journal, and so were not judged.
+    pub(crate) forgotten_entries: u64,
+}
+
+/// One finding, with what showed it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct Finding {
+    /// Its stable name.
+    pub(crate) code: String,
+    pub(crate) title: String,
+    pub(crate) severity: Severity,
+    pub(crate) confidence: Confidence,
+    /// The clause of the contract, or of a standard, that it goes against.
+    pub(crate) clause: String,
+    pub(crate) why: String,
+    pub(crate) remedy: String,
+    /// The number in the Common Weakness Enumeration.
+    pub(crate) cwe: Option<u16>,
+    /// How many requests or deliveries show it.
+    pub(crate) count: usize,
+    /// The first of them.
+    pub(crate) evidence: Vec<Shown>,
+}
+
+/// A request or delivery that shows a finding.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Shown {
+    request: Option<RequestId>,
+    delivery: Option<DeliveryId>,
+    pub(crate) detail: String,
+}
+
+/// A rule that had nothing to judge.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct NotExercised {
+    pub(crate) code: String,
+    pub(crate) title: String,
+    /// How to give it something to judge.
+    pub(crate) exercise: String,
+}
+
+impl Check {
+    /// The finding with this confidence, if the rule found anything.
+    pub(super) fn finding(&self, confidence: Confidence, judged: &Judged) -> Option<Finding> {
+        /// Most requests or deliveries named for a finding; `count` counts all.
+        const MOST_SHOWN: usize = 20;
+        let found = || judged.found.iter().filter(|sighting| sighting.confidence == confidence);
+        let count = found().count();
+        (count > 0).then(|| Finding {
+            code: self.code.to_owned(),
+            title: self.title.to_owned(),
+            severity: self.severity,
+            confidence,
+            clause: self.clause.to_owned(),
+            why: self.why.to_owned(),
+            remedy: self.remedy.to_owned(),
+            cwe: self.cwe,
+            count,
+            evidence: found().take(MOST_SHOWN).map(Shown::of).collect(),
+        })
+    }
+}
+
+impl Shown {
+    fn of(Sighting { id, detail, .. }: &Sighting) -> Self {
+        let is_request = id.starts_with("req_");
+        Self {
+            request: is_request.then(|| id.as_str().into()),
+            delivery: (!is_request).then(|| id.as_str().into()),
+            detail: detail.clone(),
+        }
+    }
+
+    /// The id of the request or delivery.
+    pub(crate) fn id(&self) -> &str {
+        let request = self.request.as_ref().map(|id| &id.0);
+        request.or(self.delivery.as_ref().map(|id| &id.0)).map_or("", String::as_str)
     }
 }

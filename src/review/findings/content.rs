@@ -2,16 +2,12 @@
 
 use url::form_urlencoded;
 
-use super::check::{
-    ALWAYS, Check, Outcome, Rule, SEND_REQUESTS, SOUND_SUBSCRIBE, STATUS, SUBSCRIBE, Severity, Sighting, requests,
-    subscribe,
-};
+use super::check::{ALWAYS, Check, Outcome, Rule, SEND_REQUESTS, SUBSCRIBE, Severity, Sighting};
 use super::traffic::Subject;
 use crate::contract::routes::Operation;
 use crate::journal::Reason;
 use crate::redact::visible;
 
-/// The checks of this subject.
 pub(super) const CHECKS: [Check; 5] = [
     Check {
         code: "wrong-path",
@@ -24,7 +20,6 @@ pub(super) const CHECKS: [Check; 5] = [
         cwe: None,
         exercise: SEND_REQUESTS,
         rule: Rule::Request(wrong_path),
-        example: requests(&["GET /v1/system/stat HTTP/1.1\nhost: localhost\n\n"], &[STATUS]),
     },
     Check {
         code: "unknown-parameter",
@@ -37,14 +32,6 @@ pub(super) const CHECKS: [Check; 5] = [
         cwe: None,
         exercise: "send a request with a query, such as include_checks=true",
         rule: Rule::Request(unknown_parameter),
-        example: requests(
-            &[
-                "GET /v1/system/status?include_check=true HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n",
-            ],
-            &[
-                "GET /v1/system/status?include_checks=true HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n",
-            ],
-        ),
     },
     Check {
         code: "unknown-field",
@@ -57,7 +44,6 @@ pub(super) const CHECKS: [Check; 5] = [
         cwe: None,
         exercise: SUBSCRIBE,
         rule: Rule::Request(unknown_field),
-        example: requests(&[subscribe!(r#""name":"a""#)], &[SOUND_SUBSCRIBE]),
     },
     Check {
         code: "duplicate-json-key",
@@ -70,14 +56,6 @@ pub(super) const CHECKS: [Check; 5] = [
         cwe: Some(436),
         exercise: SUBSCRIBE,
         rule: Rule::Request(duplicate_key),
-        example: requests(
-            &[subscribe!(
-                "sk_test_local",
-                "application/json",
-                r#""url":"https://b.sink.localhost/","url":"https://a.sink.localhost/""#
-            )],
-            &[SOUND_SUBSCRIBE],
-        ),
     },
     Check {
         code: "wrong-content-type",
@@ -90,10 +68,6 @@ pub(super) const CHECKS: [Check; 5] = [
         cwe: None,
         exercise: SUBSCRIBE,
         rule: Rule::Request(wrong_content_type),
-        example: requests(
-            &[subscribe!("sk_test_local", "text/plain", r#""url":"https://a.sink.localhost/""#)],
-            &[SOUND_SUBSCRIBE],
-        ),
     },
 ];
 

@@ -1,15 +1,11 @@
 //! Rules about API keys: where they are sent, by whom, and which.
 
-use super::check::{
-    ALWAYS, Check, Outcome, Rule, SEND_REQUESTS, SOUND_SUBSCRIBE, STATUS, SUBSCRIBE, Severity, Sighting, requests,
-    subscribe,
-};
+use super::check::{ALWAYS, Check, Outcome, Rule, SEND_REQUESTS, SUBSCRIBE, Severity, Sighting};
 use super::traffic::Subject;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
 use crate::journal::Reason;
 
-/// The checks of this subject.
 pub(super) const CHECKS: [Check; 6] = [
     Check {
         code: "key-in-url",
@@ -22,7 +18,6 @@ pub(super) const CHECKS: [Check; 6] = [
         cwe: Some(598),
         exercise: SEND_REQUESTS,
         rule: Rule::Request(in_url),
-        example: requests(&["GET /v1/system/status?api_key=sk_test_local HTTP/1.1\nhost: localhost\n\n"], &[STATUS]),
     },
     Check {
         code: "key-in-body",
@@ -35,7 +30,6 @@ pub(super) const CHECKS: [Check; 6] = [
         cwe: Some(522),
         exercise: SUBSCRIBE,
         rule: Rule::Request(in_body),
-        example: requests(&[subscribe!(r#""description":"sk_test_local""#)], &[SOUND_SUBSCRIBE]),
     },
     Check {
         code: "key-in-another-header",
@@ -48,10 +42,6 @@ pub(super) const CHECKS: [Check; 6] = [
         cwe: Some(522),
         exercise: SEND_REQUESTS,
         rule: Rule::Request(in_other_header),
-        example: requests(
-            &["GET /v1/system/status HTTP/1.1\nhost: localhost\nx-api-key: sk_test_local\n\n"],
-            &[STATUS],
-        ),
     },
     Check {
         code: "key-sent-to-hello",
@@ -64,10 +54,6 @@ pub(super) const CHECKS: [Check; 6] = [
         cwe: None,
         exercise: "call GET /v1/hello",
         rule: Rule::Request(sent_to_hello),
-        example: requests(
-            &["GET /v1/hello HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n"],
-            &["GET /v1/hello HTTP/1.1\nhost: localhost\n\n"],
-        ),
     },
     Check {
         code: "called-from-a-browser",
@@ -80,14 +66,6 @@ pub(super) const CHECKS: [Check; 6] = [
         cwe: Some(522),
         exercise: SEND_REQUESTS,
         rule: Rule::Request(from_browser),
-        example: requests(
-            &["GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\
-               origin: https://app.example.com\nsec-fetch-site: cross-site\nsec-fetch-mode: cors\n\n"],
-            // Node's own fetch.
-            &[
-                "GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\nsec-fetch-mode: cors\n\n",
-            ],
-        ),
     },
     Check {
         code: "live-key-in-the-sandbox",
@@ -100,10 +78,6 @@ pub(super) const CHECKS: [Check; 6] = [
         cwe: Some(522),
         exercise: "send a request with a key",
         rule: Rule::Request(live_key),
-        example: requests(
-            &["GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_live_abcdefgh\n\n"],
-            &[STATUS],
-        ),
     },
 ];
 

@@ -1,8 +1,8 @@
 //! Findings: what the emulator knows about a client and its receivers from their traffic alone.
 //!
-//! [`checks`] has one row for each: its code, the clause of the contract, how bad it is, what to do, and an example of traffic
-//! with it and without. A row's function judges the traffic, and says how much of it there was: a rule with nothing to judge
-//! proves nothing, so it is listed as not exercised. Reading order: `check`, `traffic`, then the rules by subject, each with its functions.
+//! [`checks`] has one row for each: its code, the clause of the contract, how bad it is and what to do. A row's function judges the
+//! traffic, and says how much of it there was: a rule with nothing to judge proves nothing, so it is listed as not exercised. Reading
+//! order: `check`, `traffic`, then the rules by subject, each with its functions.
 
 #![allow(clippy::unnecessary_wraps, reason = "all rules have one signature")]
 
@@ -15,10 +15,11 @@ mod retries;
 mod secrets;
 mod traffic;
 
-use check::Rule;
-pub use check::{Check, Confidence, Example, Judged, Severity, Sighting};
+pub use check::{Check, Confidence, Severity};
+pub(crate) use check::{Finding, Findings, NotExercised};
+use check::{Judged, Rule};
 use traffic::Subject;
-pub use traffic::Traffic;
+pub(crate) use traffic::Traffic;
 
 /// Every kind of finding.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
@@ -27,8 +28,8 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
     subjects.into_iter().flatten()
 }
 
-/// Judges the traffic by each check, in their order.
-pub fn judge(traffic: &Traffic<'_>) -> Vec<(&'static Check, Judged)> {
+/// Judges the traffic by each check.
+pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
     let mut results: Vec<(&Check, Judged)> = checks().map(|check| (check, Judged::default())).collect();
     let mut secrets = Vec::new();
     for request in traffic.requests() {
@@ -40,28 +41,38 @@ pub fn judge(traffic: &Traffic<'_>) -> Vec<(&'static Check, Judged)> {
         }
         secrets.extend(secrets::own_secret(subject));
     }
-    for (check, judged) in &mut results {
+    let mut findings = Findings {
+        beyond: BEYOND.map(str::to_owned).to_vec(),
+        judged_requests: traffic.requests.len(),
+        judged_deliveries: traffic.deliveries.len(),
+        ..Findings::default()
+    };
+    for (check, mut judged) in results {
         match check.rule {
             Rule::Request(_) => {}
             Rule::Delivery(rule) => {
-                for delivery in traffic.deliveries {
-                    judged.count(rule(delivery, traffic));
-                }
+                traffic.deliveries.iter().for_each(|delivery| judged.count(rule(delivery, traffic)));
             }
-            Rule::All(rule) => *judged = rule(traffic),
-            Rule::Secrets(rule) => *judged = rule(&secrets),
+            Rule::All(rule) => judged = rule(traffic),
+            Rule::Secrets(rule) => judged = rule(&secrets),
         }
+        if judged.judged == 0 {
+            let [code, title, exercise] = [check.code, check.title, check.exercise].map(str::to_owned);
+            findings.not_exercised.push(NotExercised { code, title, exercise });
+        }
+        findings.data.extend(Confidence::ALL.into_iter().filter_map(|confidence| check.finding(confidence, &judged)));
     }
-    results
+    findings.data.sort_by_key(|finding| finding.severity);
+    findings
 }
 
-/// The rule with this code.
+/// The check with this code.
 pub fn check(code: &str) -> Option<&'static Check> {
-    checks().find(|rule| rule.code == code)
+    checks().find(|check| check.code == code)
 }
 
 /// What no traffic can show, so that nobody takes a clean list for more than it is.
-pub const BEYOND: [&str; 5] = [
+const BEYOND: [&str; 5] = [
     "whether a client that gave up after a 429 meant to",
     "whether it branches on the message of an error instead of its code",
     "whether it looks at X-RateLimit-Remaining",

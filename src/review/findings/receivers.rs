@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::check::{ALWAYS, Check, Confidence, DELIVER, Judged, Outcome, Rule, Severity, Sighting, deliveries};
+use super::check::{ALWAYS, Check, Confidence, DELIVER, Judged, Outcome, Rule, Severity, Sighting};
 use super::traffic::Traffic;
 use crate::contract::signature::Tamper;
 use crate::engine::deliveries::DeliveryRecord;
 use crate::workspace::{AttemptOutcome, FailureReason, Forgery};
 
-/// The checks of this subject.
 pub(super) const CHECKS: [Check; 7] = [
     Check {
         code: "receiver-accepts-forged",
@@ -22,7 +21,6 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: Some(345),
         exercise: "wrs-emulator trigger workflow.completed --tamper signature",
         rule: Rule::Delivery(accepted_forged),
-        example: deliveries(r#"{"type":"workflow.completed","tamper":"signature"}"#, &[], &[200], &[401]),
     },
     Check {
         code: "receiver-accepts-stale",
@@ -35,7 +33,6 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: Some(294),
         exercise: "wrs-emulator trigger workflow.completed --tamper timestamp",
         rule: Rule::Delivery(accepted_stale),
-        example: deliveries(r#"{"type":"workflow.completed","tamper":"timestamp"}"#, &[], &[200], &[401]),
     },
     Check {
         code: "receiver-accepts-unsigned",
@@ -48,7 +45,6 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: Some(306),
         exercise: "wrs-emulator trigger workflow.completed --tamper headers",
         rule: Rule::Delivery(accepted_unsigned),
-        example: deliveries(r#"{"type":"workflow.completed","tamper":"headers"}"#, &[], &[204], &[400]),
     },
     Check {
         code: "receiver-refuses-valid",
@@ -61,7 +57,6 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: None,
         exercise: DELIVER,
         rule: Rule::Delivery(refused_valid),
-        example: deliveries(r#"{"type":"workflow.completed"}"#, &["webhooks.retry.preset=none"], &[401], &[200]),
     },
     Check {
         code: "receiver-refuses-duplicate",
@@ -74,12 +69,6 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: None,
         exercise: "wrs-emulator trigger workflow.completed --duplicate 2",
         rule: Rule::All(refused_duplicate),
-        example: deliveries(
-            r#"{"type":"workflow.completed","duplicate":2}"#,
-            &["webhooks.retry.preset=none"],
-            &[200, 409],
-            &[200, 200],
-        ),
     },
     Check {
         code: "receiver-redirects",
@@ -92,7 +81,6 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: None,
         exercise: DELIVER,
         rule: Rule::Delivery(redirected),
-        example: deliveries(r#"{"type":"workflow.completed"}"#, &["webhooks.retry.preset=none"], &[307], &[200]),
     },
     Check {
         code: "receiver-slow",
@@ -105,12 +93,6 @@ pub(super) const CHECKS: [Check; 7] = [
         cwe: None,
         exercise: DELIVER,
         rule: Rule::Delivery(slow),
-        example: deliveries(
-            r#"{"type":"workflow.completed"}"#,
-            &["webhooks.retry.preset=none", "webhooks.timeout=1s"],
-            &[0],
-            &[200],
-        ),
     },
 ];
 
@@ -200,5 +182,5 @@ fn slow(delivery: &DeliveryRecord, traffic: &Traffic<'_>) -> Outcome {
         return None;
     }
     let worst = outcomes.into_iter().flatten().min_by_key(|(confidence, _)| *confidence);
-    Some(worst.map(|(confidence, detail)| Sighting { confidence, ..Sighting::certain(&delivery.planned.id, detail) }))
+    Some(worst.map(|(confidence, detail)| Sighting::new(confidence, &delivery.planned.id, detail)))
 }

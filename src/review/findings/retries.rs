@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::check::{Check, Confidence, Example, Judged, ON_ONE_CONNECTION, Rule, STATUS, Severity, Sighting, requests};
+use super::check::{Check, Confidence, Judged, ON_ONE_CONNECTION, Rule, Severity, Sighting};
 use super::traffic::{Request, Traffic};
 
-/// The checks of this subject.
 pub(super) const CHECKS: [Check; 4] = [
     Check {
         code: "no-back-off",
@@ -20,11 +19,6 @@ pub(super) const CHECKS: [Check; 4] = [
         cwe: None,
         exercise: "let requests meet a 429: --scenario rate-limit-burst",
         rule: Rule::All(no_back_off),
-        example: Example::Requests {
-            settings: &["rate_limit.requests=1"],
-            found: &[STATUS, STATUS, STATUS],
-            sound: &[STATUS, STATUS],
-        },
     },
     Check {
         code: "before-retry-after",
@@ -37,11 +31,6 @@ pub(super) const CHECKS: [Check; 4] = [
         cwe: None,
         exercise: "let requests meet a 429 with Retry-After: --set rate_limit.retry_after=seconds --scenario rate-limit-burst",
         rule: Rule::All(before_retry_after),
-        example: Example::Requests {
-            settings: &["rate_limit.requests=1", "rate_limit.retry_after=seconds"],
-            found: &[STATUS, STATUS, STATUS],
-            sound: &[STATUS, STATUS],
-        },
     },
     Check {
         code: "loop-after-401",
@@ -54,10 +43,6 @@ pub(super) const CHECKS: [Check; 4] = [
         cwe: Some(834),
         exercise: "send a request with a wrong key",
         rule: Rule::All(loop_after_401),
-        example: requests(
-            &["GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer wrong\n\n"; 3],
-            &["GET /v1/system/status HTTP/1.1\nhost: localhost\nauthorization: Bearer wrong\n\n", STATUS],
-        ),
     },
     Check {
         code: "invalid-repeated",
@@ -70,14 +55,6 @@ pub(super) const CHECKS: [Check; 4] = [
         cwe: None,
         exercise: "let a request meet a 422: --scenario always-422, or send a wrong value",
         rule: Rule::All(repeated_422),
-        example: requests(
-            &["GET /v1/system/status?include_checks=maybe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n";
-                2],
-            &[
-                "GET /v1/system/status?include_checks=maybe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local\n\n",
-                STATUS,
-            ],
-        ),
     },
 ];
 
@@ -115,8 +92,7 @@ fn after_each<'a, K: Hash + Eq>(
             let is_certain = same_connection && next.line() == answered.line();
             let confidence = if is_certain { Confidence::Certain } else { Confidence::Likely };
             found.extend(
-                judge(*answered, next, waited)
-                    .map(|detail| (at, Sighting { confidence, ..Sighting::certain(next.id(), detail) })),
+                judge(*answered, next, waited).map(|detail| (at, Sighting::new(confidence, next.id(), detail))),
             );
         }
     }
@@ -166,7 +142,7 @@ fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
             let detail =
                 format!("{} was sent {LOOP} times in a row with a key that was refused each time", request.line());
             let confidence = if same { Confidence::Certain } else { Confidence::Likely };
-            judged.found.push(Sighting { confidence, ..Sighting::certain(request.id(), detail) });
+            judged.found.push(Sighting::new(confidence, request.id(), detail));
         }
     }
     judged

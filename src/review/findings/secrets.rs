@@ -3,18 +3,12 @@
 use std::collections::HashMap;
 
 use super::body::Body;
-use super::check::{
-    ALWAYS, Check, Judged, OWN_SECRET, Outcome, OwnSecret, Rule, Severity, Sighting, requests, subscribe,
-};
+use super::check::{ALWAYS, Check, Judged, OWN_SECRET, Outcome, OwnSecret, Rule, Severity, Sighting};
 use super::traffic::Subject;
 use crate::contract::routes::Operation;
 use crate::contract::signature::{SigningKey, secret_warnings};
 use crate::profile::Profile;
 
-/// A subscription with a secret as it should be.
-const SOUND_SECRET: &str = subscribe!(r#""secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw""#);
-
-/// The checks of this subject.
 pub(super) const CHECKS: [Check; 4] = [
     Check {
         code: "secret-weak",
@@ -27,7 +21,6 @@ pub(super) const CHECKS: [Check; 4] = [
         cwe: Some(521),
         exercise: OWN_SECRET,
         rule: Rule::Request(weak),
-        example: requests(&[subscribe!(r#""secret":"mysecret123""#)], &[SOUND_SECRET]),
     },
     Check {
         code: "secret-reused",
@@ -40,18 +33,6 @@ pub(super) const CHECKS: [Check; 4] = [
         cwe: Some(323),
         exercise: OWN_SECRET,
         rule: Rule::Secrets(reused),
-        example: requests(
-            &[
-                SOUND_SECRET,
-                subscribe!(
-                    "sk_test_local",
-                    "application/json",
-                    r#""url":"https://b.sink.localhost/""#,
-                    r#","secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw""#
-                ),
-            ],
-            &[SOUND_SECRET; 2],
-        ),
     },
     Check {
         code: "secret-is-a-key",
@@ -64,15 +45,6 @@ pub(super) const CHECKS: [Check; 4] = [
         cwe: Some(323),
         exercise: OWN_SECRET,
         rule: Rule::Request(is_key),
-        example: requests(
-            &[subscribe!(
-                "sk_test_local_abcdefgh",
-                "application/json",
-                r#""url":"https://a.sink.localhost/""#,
-                r#","secret":"sk_test_local_abcdefgh""#
-            )],
-            &[SOUND_SECRET],
-        ),
     },
     Check {
         code: "secret-ambiguous",
@@ -85,7 +57,6 @@ pub(super) const CHECKS: [Check; 4] = [
         cwe: None,
         exercise: OWN_SECRET,
         rule: Rule::Request(ambiguous),
-        example: requests(&[subscribe!(r#""secret":"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw""#)], &[SOUND_SECRET]),
     },
 ];
 

@@ -15,15 +15,15 @@ use crate::profile::Profile;
 
 /// What is judged.
 #[derive(Clone, Copy, Debug)]
-pub struct Traffic<'a> {
+pub(crate) struct Traffic<'a> {
     /// Requests, oldest first.
-    pub requests: &'a [Arc<RequestRecord>],
+    pub(crate) requests: &'a [Arc<RequestRecord>],
     /// Deliveries, oldest first.
-    pub deliveries: &'a [DeliveryRecord],
+    pub(crate) deliveries: &'a [DeliveryRecord],
     /// The settings in force.
-    pub profile: &'a Profile,
+    pub(crate) profile: &'a Profile,
     /// Whether the clock runs. While it is frozen, how long a client waited is not known.
-    pub clock_runs: bool,
+    pub(crate) clock_runs: bool,
 }
 
 impl<'a> Traffic<'a> {
