@@ -4,8 +4,7 @@
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
 //! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active, as one generation: `content` is what it
 //! is made from, `files` adds files to it, `changes` is what a reload reports, `setting_patch` holds settings changed while running,
-//! `overrides` what single keys have of their own), `progress` (how far rules and stories are), `watch` (files on disk) with
-//! `reports` (what the system says about them).
+//! `overrides` what single keys have of their own), `progress` (how far rules and stories are), `watch` (files on disk).
 
 mod action;
 mod built_in;
@@ -19,7 +18,6 @@ mod overrides;
 mod parse;
 mod progress;
 mod render;
-mod reports;
 mod rule;
 mod schema;
 mod setting_patch;
