@@ -11,13 +11,11 @@ use super::keys::{Kind, TableKeys};
 use crate::contract::nearest;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::duration::parse_duration;
-use crate::template::{MOST_TEMPLATES as MOST_IN_A_BODY, check_template, is_template, request_paths, try_template};
+use crate::template::{MOST_TEMPLATES, Template, is_template};
 use crate::wording::any_of;
 
 /// Most problems reported of one file; the rest would follow from the same mistake.
 const MOST: usize = 100;
-/// Most templates tried in one file, as trying takes time; the others show their problems when they are rendered.
-const MOST_TEMPLATES: usize = 1_000;
 
 pub(super) type Place<'v, 'i> = &'v Spanned<DeValue<'i>>;
 
@@ -380,8 +378,8 @@ impl<'t> Problems<'t> {
             self.check_templates_of(value);
         }
         let count = self.templates - before;
-        if let Some(first) = keys.iter().find_map(|key| table.get(key)).filter(|_| count > MOST_IN_A_BODY) {
-            let message = format!("a body has at most {MOST_IN_A_BODY} templates, found {count}");
+        if let Some(first) = keys.iter().find_map(|key| table.get(key)).filter(|_| count > MOST_TEMPLATES) {
+            let message = format!("a body has at most {MOST_TEMPLATES} templates, found {count}");
             self.error(
                 "scenario/too-many",
                 first.span(),
@@ -395,15 +393,14 @@ impl<'t> Problems<'t> {
         match value.get_ref() {
             DeValue::String(text) if is_template(text) => {
                 self.templates += 1;
-                let is_tried = self.templates <= MOST_TEMPLATES;
-                let tried = if is_tried { try_template(text) } else { Ok(()) };
-                if let Err(problem) = check_template(text).and(tried) {
+                let template = Template::parse(text);
+                let tried = template.as_ref().map_err(Clone::clone).and_then(Template::try_out);
+                if let Err(problem) = tried {
                     let hint = "write values such as {{ request.body.url }}, {{ now }} or {{ ulid() }}; `docs/scenario-language.md` lists them";
                     self.error("scenario/bad-template", value.span(), problem.to_string(), hint);
                 }
-                if is_tried {
-                    self.request_paths.extend(request_paths(text).into_iter().map(|path| (value.span(), path)));
-                }
+                let paths = template.map(|template| template.request_paths()).unwrap_or_default();
+                self.request_paths.extend(paths.into_iter().map(|path| (value.span(), path)));
             }
             DeValue::Array(values) => values.iter().for_each(|value| self.check_templates_of(value)),
             DeValue::Table(table) => table.values().for_each(|value| self.check_templates_of(value)),
