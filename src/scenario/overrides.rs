@@ -57,7 +57,7 @@ impl Library {
             if key.is_none() {
                 inline_still_valid(content, &self.unpatched)?;
             }
-            content.patches.check_size()
+            content.patches.check_count()
         })
     }
 
@@ -113,7 +113,7 @@ impl Library {
                 }
                 content.patches.set(Some(&key), knobs);
             }
-            content.patches.check_size()
+            content.patches.check_count()
         })
         .inspect(|_| {
             if is_whole {

@@ -1,7 +1,7 @@
 //! What can never hold, never apply or never have a value in a text that is otherwise valid.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use super::Parser;
@@ -15,8 +15,6 @@ use crate::scenario::matcher::{Condition, Found, Subject, Test, When};
 use crate::scenario::rule::{FIRST_STEP, Rule, Then};
 use crate::wording::any_of;
 
-/// Rules with more conditions than this are compared by a few combinations of them only.
-const MOST_COMBINED: usize = 6;
 /// What templates see of a request.
 const PARTS: [&str; 7] = ["method", "path", "operation", "query", "headers", "body", "key"];
 
@@ -102,30 +100,27 @@ impl Parser<'_> {
         }
     }
 
-    /// Warns of rules after one that decides everything they match: a blanket. Blankets are looked up by their set of
-    /// conditions, so that checking ten thousand rules takes no longer than reading them.
+    /// Warns of rules after one that decides everything they match: a blanket. Blankets are looked up by one of their conditions, so
+    /// that checking ten thousand rules takes no longer than reading them.
     pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
-        let mut blankets: HashMap<String, Vec<&Rule>> = HashMap::new();
+        let mut blankets: HashMap<String, Vec<(&Rule, BTreeSet<String>)>> = HashMap::new();
         for (table, rule) in rules {
-            let mut conditions: Vec<String> = rule.when.conditions.iter().map(|known| format!("{known:?}")).collect();
-            conditions.sort_unstable();
-            conditions.dedup();
-            let steps = [None, rule.step.as_deref()];
-            let sets = combinations(&conditions);
-            let covering = sets
-                .iter()
-                .flat_map(|set| steps.iter().map(move |step| blanket_key(*step, set)))
-                .filter_map(|key| blankets.get(&key))
-                .flatten()
-                .find(|earlier| covers(&earlier.when.operations, &rule.when.operations));
-            if let Some(earlier) = covering {
+            let conditions: BTreeSet<String> = rule.when.conditions.iter().map(|known| format!("{known:?}")).collect();
+            let decides_all = |(earlier, demanded): &&(&Rule, BTreeSet<String>)| {
+                demanded.is_subset(&conditions)
+                    && (earlier.step.is_none() || earlier.step == rule.step)
+                    && covers(&earlier.when.operations, &rule.when.operations)
+            };
+            let keys = conditions.iter().map(String::as_str).chain([""]);
+            let covering = keys.filter_map(|key| blankets.get(key)).flatten().find(decides_all);
+            if let Some(earlier) = covering.map(|(earlier, _)| *earlier) {
                 let label = shown(&earlier.label);
                 let message = format!("this rule never applies: \"{label}\" decides all that it matches");
                 let hint = "move it up, or give the earlier rule `times`";
                 self.problems.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
             } else if rule.is_blanket() {
-                let all: Vec<&str> = conditions.iter().map(String::as_str).collect();
-                blankets.entry(blanket_key(rule.step.as_deref(), &all)).or_default().push(rule);
+                let key = conditions.first().cloned().unwrap_or_default();
+                blankets.entry(key).or_default().push((rule, conditions));
             }
         }
     }
@@ -242,25 +237,6 @@ impl Parser<'_> {
         };
         Some((why, hint.to_owned()))
     }
-}
-
-/// The sets of conditions under which to look up a blanket that covers a rule with these conditions.
-fn combinations(conditions: &[String]) -> Vec<Vec<&str>> {
-    if conditions.len() > MOST_COMBINED {
-        let singles = conditions.iter().map(|condition| vec![condition.as_str()]);
-        let all = conditions.iter().map(String::as_str).collect();
-        return singles.chain([Vec::new(), all]).collect();
-    }
-    (0..1_u32 << conditions.len())
-        .map(|mask| {
-            let chosen = conditions.iter().enumerate().filter(|(at, _)| mask & (1 << at) != 0);
-            chosen.map(|(_, condition)| condition.as_str()).collect()
-        })
-        .collect()
-}
-
-fn blanket_key(step: Option<&str>, conditions: &[&str]) -> String {
-    format!("{step:?} {conditions:?}")
 }
 
 fn covers(earlier: &[Operation], later: &[Operation]) -> bool {
