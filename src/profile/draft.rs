@@ -10,10 +10,9 @@ use toml::{Table, Value};
 
 use super::check::{Broken, check};
 use super::forwards::Forward;
-use super::layers::{Layered, ProfileProblem, Sources, deserialize};
+use super::layers::{Layered, Preset, ProfileProblem, Sources, deserialize};
 use super::paths::{collect, locate, put, value_at, without_spans};
 use super::plain;
-use super::presets::Preset;
 use super::table::Setting;
 
 /// Settings of a text, read once; each with its place in the text.
