@@ -116,15 +116,7 @@ impl Draft {
             Ok(found) => found,
             Err(problem) => return self.refuse(problem, source, written),
         };
-        let merge = below.is_empty();
-        let assignment = |value: Value| Assignment {
-            setting,
-            value: if merge { value } else { self.edited(setting, &below, value) },
-            merge,
-            source: Arc::from(source),
-            span: 0..0,
-            written: written.to_owned(),
-        };
+        let assignment = |value: Value| self.assigned(setting, &below, value, source, written);
         let as_toml = toml::from_str::<Table>(&format!("value = {text}"))
             .ok()
             .filter(|table| table.len() == 1)
@@ -146,9 +138,8 @@ impl Draft {
         let Ok(value) = Value::try_from(value) else {
             return self.refuse(bad_value(setting, "null has no place inside a value"), source, "");
         };
-        let merge = below.is_empty();
-        let value = if merge { value } else { self.edited(setting, &below, value) };
-        self.add(Assignment { setting, value, merge, source: Arc::from(source), span: 0..0, written: String::new() });
+        let assignment = self.assigned(setting, &below, value, source, "");
+        self.add(assignment);
     }
 
     /// Adds one more forward; `source` names where it comes from.
@@ -251,6 +242,20 @@ impl Draft {
     fn refuse(&mut self, problem: ProfileProblem, source: &str, written: &str) {
         let (source, written) = (Arc::from(source), Box::from(written));
         self.problems.push(ProfileProblem { source, written, ..problem });
+    }
+
+    /// A value for a setting, or for an entry below it.
+    fn assigned(
+        &self,
+        setting: &'static Setting,
+        below: &[String],
+        value: Value,
+        source: &str,
+        written: &str,
+    ) -> Assignment {
+        let merge = below.is_empty();
+        let value = if merge { value } else { self.edited(setting, below, value) };
+        Assignment { setting, value, merge, source: Arc::from(source), span: 0..0, written: written.to_owned() }
     }
 
     /// The setting's present value with one entry below it changed.
