@@ -41,7 +41,6 @@ pub fn generation_text(number: u64) -> String {
 /// Which scenarios are active, for all keys or for one.
 #[derive(Clone, Debug, Default)]
 pub struct Activation {
-    /// Names, in order.
     pub names: Vec<Arc<str>>,
     pub at: Instant,
     /// Which activation this is; 0 before the first.
@@ -64,7 +63,6 @@ pub(super) struct Start {
     active: Vec<Arc<str>>,
 }
 
-/// Scenarios by name.
 pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
 
 /// What a generation is made from: the scenarios there are, which are active, and the settings changed while running. A change is
@@ -258,7 +256,6 @@ impl Generation {
         }
     }
 
-    /// Whether any key has a list or settings of its own.
     pub fn has_key_configs(&self) -> bool {
         !self.key_configs.is_empty()
     }
@@ -301,17 +298,14 @@ impl Generation {
         self.content.find(name)
     }
 
-    /// The names of all scenarios, sorted.
     pub fn names(&self) -> Vec<Arc<str>> {
         self.content.names()
     }
 
-    /// How many scenarios come from files.
     pub fn file_count(&self) -> usize {
         self.content.files.len()
     }
 
-    /// Whether a scenario comes from a file in this folder.
     pub fn has_files_in(&self, folder: &Path) -> bool {
         let is_inside =
             |scenario: &Scenario| matches!(&scenario.origin, ScenarioOrigin::File(path) if path.starts_with(folder));
@@ -323,12 +317,10 @@ impl Generation {
         &self.content.global
     }
 
-    /// The keys that have a list of their own.
     pub fn active_by_key(&self) -> &BTreeMap<Arc<str>, Activation> {
         &self.content.keys
     }
 
-    /// The settings changed while running.
     pub fn patches(&self) -> &SettingPatches {
         &self.content.patches
     }

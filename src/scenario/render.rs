@@ -163,7 +163,7 @@ mod tests {
     fn rendered(reply: &str) -> String {
         let (scenario, problems) = check_text("test", &format!("[[rule]]\nreply = {reply}\n"));
         let scenario = scenario.unwrap_or_else(|| panic!("{problems:?}"));
-        let Action::Reply(reply) = &scenario.rules[0].sequence.steps()[0].action else { panic!("it is a reply") };
+        let Action::Reply(reply) = &scenario.rules[0].sequence.steps[0].action else { panic!("it is a reply") };
         let rendered = reply.rendered(&facts(), Timestamp::UNIX_EPOCH, random());
         let (reply, _) = rendered.unwrap_or_else(|problem| panic!("{problem}"));
         match reply.body {
@@ -192,7 +192,7 @@ mod tests {
     fn patches_are_rendered_too() {
         let (scenario, _) = check_text("test", "[[rule]]\npatch = { echo = '{{ request.path }}' }\n");
         let scenario = scenario.expect("it is valid");
-        let Action::Patch(patch) = &scenario.rules[0].sequence.steps()[0].action else { panic!("it is a patch") };
+        let Action::Patch(patch) = &scenario.rules[0].sequence.steps[0].action else { panic!("it is a patch") };
         let patch = patch.rendered(&facts(), Timestamp::UNIX_EPOCH, random());
         assert_eq!(patch.map(|(patch, _)| patch.merge["echo"].clone()), Ok(json!("/v1/events/subscribe")));
     }

@@ -143,7 +143,8 @@ fn collect(
         match value {
             Value::Object(entries) if setting.is_some_and(|setting| setting.merges) => {
                 for (entry, value) in entries {
-                    push(format!("{path}.{}", quoted(entry)), value, found, problems);
+                    // A JSON string is a TOML key.
+                    push(format!("{path}.{}", Value::from(entry.as_str())), value, found, problems);
                 }
             }
             Value::Object(entries) if setting.is_none() && on_the_way => collect(entries, &path, found, problems),
@@ -159,12 +160,6 @@ fn push(path: String, value: &Value, found: &mut Vec<(String, Value)>, problems:
         Ok(path) => found.push((path, value.clone())),
         Err(problem) => problems.push(problem),
     }
-}
-
-/// A name as TOML writes it in a dotted path.
-fn quoted(name: &str) -> String {
-    let bare = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-    if bare { name.to_owned() } else { Value::from(name).to_string() }
 }
 
 pub(super) fn diagnostic(problem: ProfileProblem) -> Diagnostic {

@@ -21,13 +21,10 @@ use crate::clock::machine;
 use crate::diagnostic::Diagnostic;
 use crate::file::{self, FileProblem, Stamp};
 
-/// Largest scenario file taken, in bytes.
 pub const LARGEST_FILE: u64 = 1024 * 1024;
-/// Most files read from one directory.
 pub(crate) const MOST_FILES: usize = 1_000;
 /// Most entries of a folder that are named in warnings because they are not read.
 const MOST_IGNORED: usize = 20;
-/// Most bytes of the files read from one directory.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// For how many seconds after its last change a file's stamp does not prove that it is the same.
 const YOUNG: u64 = 2;
@@ -183,7 +180,6 @@ pub(super) fn leads_out(path: &Path) -> bool {
     folder.zip(file).is_some_and(|(folder, file)| !file.starts_with(folder))
 }
 
-/// Why an entry of a folder is not read.
 fn not_read(path: &Path) -> Box<Diagnostic> {
     if path.is_dir() {
         let hint = "move its files up, or name it with a --scenarios of its own";
@@ -212,8 +208,19 @@ impl Known {
         // Before the contents, so that what is written meanwhile is seen the next time.
         let (stamps, now) = (stamps(folders), machine::wall_time());
         let young = stamps.iter().filter_map(|(_, stamp)| *stamp).any(|stamp| is_young(stamp.times, now));
-        let (hash, files) = read(folders);
-        (Self { stamps, hash, young }, files)
+        let files = folders.read();
+        let mut hash = Sha256::new();
+        for (path, text) in &files {
+            let content = match text {
+                Ok(text) => ["", text],
+                Err(problem) => [problem.code, &problem.message],
+            };
+            for part in [path.as_os_str().as_encoded_bytes(), content[0].as_bytes(), content[1].as_bytes()] {
+                hash.update((part.len() as u64).to_be_bytes());
+                hash.update(part);
+            }
+        }
+        (Self { stamps, hash: hash.finalize().into(), young }, files)
     }
 
     /// Whether the folders are unchanged, as far as can be known without reading them.
@@ -243,23 +250,6 @@ fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
 /// Whether a file was changed so shortly before `now` that the clock of its file system may not have moved since.
 fn is_young(times: [Option<Timestamp>; 2], now: Timestamp) -> bool {
     times.into_iter().flatten().any(|at| now.as_second().abs_diff(at.as_second()) <= YOUNG)
-}
-
-/// Everything in the folders, with a hash over it.
-fn read(folders: &Folders) -> ([u8; 32], FileTexts) {
-    let files = folders.read();
-    let mut hash = Sha256::new();
-    for (path, text) in &files {
-        let content = match text {
-            Ok(text) => ["", text],
-            Err(problem) => [problem.code, &problem.message],
-        };
-        for part in [path.as_os_str().as_encoded_bytes(), content[0].as_bytes(), content[1].as_bytes()] {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part);
-        }
-    }
-    (hash.finalize().into(), files)
 }
 
 /// What the thread of a watcher waits for.

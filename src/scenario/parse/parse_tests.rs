@@ -19,8 +19,8 @@ fn the_whole_language_is_read() {
     let overlay = scenario.overlay.as_ref().expect("there are knobs");
     let layered = Layered::default().with(|draft| overlay.add_to(draft)).expect("they fit");
     assert_eq!((layered.profile().rate_limit.requests, layered.source("rate_limit.requests")), (3, "scenario test"));
-    assert!(matches!(scenario.rules[4].sequence.steps()[0].action, Action::Fault(Fault::Stall { bytes: 10, .. })));
-    assert!(matches!(scenario.rules[4].sequence.steps()[0].delay, Some(Delay::LogNormal { .. })));
+    assert!(matches!(scenario.rules[4].sequence.steps[0].action, Action::Fault(Fault::Stall { bytes: 10, .. })));
+    assert!(matches!(scenario.rules[4].sequence.steps[0].delay, Some(Delay::LogNormal { .. })));
     assert_eq!(scenario.rules[1].label.as_ref(), "rule 2");
     assert_eq!(scenario.emits[0].delivery.tamper, Some(Tamper::Signature));
     assert!(matches!(scenario.emits[1].trigger, Trigger::Every(period) if period == Duration::from_secs(10)));

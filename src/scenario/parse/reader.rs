@@ -191,12 +191,23 @@ impl<'t> Problems<'t> {
         key: &str,
         expected: &str,
     ) -> Option<&'v DeTable<'i>> {
+        self.typed(table, key, expected, DeValue::as_table)
+    }
+
+    /// A value of one type; `expected` says which.
+    fn typed<'v, 'i, T>(
+        &mut self,
+        table: &Table<'v, 'i>,
+        key: &str,
+        expected: &str,
+        read: impl FnOnce(&'v DeValue<'i>) -> Option<T>,
+    ) -> Option<T> {
         let value = table.get(key)?;
-        let fields = value.get_ref().as_table();
-        if fields.is_none() {
+        let typed = read(value.get_ref());
+        if typed.is_none() {
             self.wrong_type(key, expected, value, table.meaning(key));
         }
-        fields
+        typed
     }
 
     /// The tables of a list: `[[key]]`, or a list of inline tables.
@@ -250,11 +261,7 @@ impl<'t> Problems<'t> {
     }
 
     pub(super) fn integer_within(&mut self, table: &Table<'_, '_>, key: &str, least: u64, most: u64) -> Option<u64> {
-        let value = table.get(key)?;
-        let DeValue::Integer(number) = value.get_ref() else {
-            self.wrong_type(key, "an integer", value, table.meaning(key));
-            return None;
-        };
+        let number = self.typed(table, key, "an integer", DeValue::as_integer)?;
         let read = i128::from_str_radix(number.as_str(), number.radix()).ok().and_then(|number| number.try_into().ok());
         let read = read.filter(|number: &u64| (least..=most).contains(number));
         if read.is_none() {
@@ -262,7 +269,7 @@ impl<'t> Problems<'t> {
                 u64::MAX => format!("`{key}` must be at least {least}, found {number}"),
                 most => format!("`{key}` must be from {least} to {most}, found {number}"),
             };
-            self.error("scenario/bad-value", value.span(), message, table.meaning(key));
+            self.error("scenario/bad-value", table.span_of(key), message, table.meaning(key));
         }
         read
     }
@@ -273,12 +280,7 @@ impl<'t> Problems<'t> {
     }
 
     pub(super) fn flag(&mut self, table: &Table<'_, '_>, key: &str) -> Option<bool> {
-        let value = table.get(key)?;
-        let flag = value.get_ref().as_bool();
-        if flag.is_none() {
-            self.wrong_type(key, "a boolean", value, table.meaning(key));
-        }
-        flag
+        self.typed(table, key, "a boolean", DeValue::as_bool)
     }
 
     pub(super) fn duration(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Duration> {
@@ -301,19 +303,20 @@ impl<'t> Problems<'t> {
     }
 
     /// A finite number, with or without a fraction.
-    pub(super) fn number(&mut self, table: &Table<'_, '_>, key: &str) -> Option<f64> {
-        let value = table.get(key)?;
-        let number = match value.get_ref() {
-            DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
-            DeValue::Float(number) => number.as_str().parse().ok(),
-            _ => {
-                self.wrong_type(key, "a number", value, table.meaning(key));
-                return None;
-            }
+    pub(super) fn number<'v>(&mut self, table: &Table<'v, '_>, key: &str) -> Option<f64> {
+        let digits = |value: &'v DeValue<'_>| match value {
+            DeValue::Integer(number) => Some(number.as_str()),
+            DeValue::Float(number) => Some(number.as_str()),
+            _ => None,
         };
-        let number = number.filter(|number| number.is_finite());
+        let number = self.typed(table, key, "a number", digits)?.parse().ok().filter(|number: &f64| number.is_finite());
         if number.is_none() {
-            self.error("scenario/bad-value", value.span(), format!("`{key}` must be a finite decimal number"), "");
+            self.error(
+                "scenario/bad-value",
+                table.span_of(key),
+                format!("`{key}` must be a finite decimal number"),
+                "",
+            );
         }
         number
     }

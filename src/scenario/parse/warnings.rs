@@ -28,12 +28,12 @@ impl Parser<'_> {
             let why = "this never holds: `to` is not later than `from`";
             self.warn_never(table.span_of("to"), why, "both count from activation");
         }
-        let (Some(times), true) = (rule.times, rule.sequence.is_spelled_out()) else { return };
+        let (Some(times), true) = (rule.times, rule.sequence.spelled_out) else { return };
         let length = rule.sequence.length();
         let (message, hint) = if times < length {
             let message = format!("the rule applies {times} times, but its sequence takes {length} requests");
             (message, "the later steps are never played; drop `times`, or shorten the sequence")
-        } else if times > length && rule.sequence.then() == Then::End {
+        } else if times > length && rule.sequence.then == Then::End {
             let message = format!("the sequence ends after {length} requests, so the rule never applies {times} times");
             (message, "add then = \"stay\" or then = \"repeat\", or drop `times`")
         } else {
@@ -45,8 +45,8 @@ impl Parser<'_> {
     /// Warns of a story that waits for a status with which neither the operation nor the rule answers.
     pub(super) fn warn_of_status_never_answered(&mut self, table: &Table<'_, '_>, rule: &Rule) {
         let Some(expected) = rule.next.as_ref().and_then(|next| next.status) else { return };
-        let steps = rule.sequence.steps();
-        let last = if rule.sequence.then() == Then::End { steps.len().saturating_sub(1) } else { 0 };
+        let steps = &rule.sequence.steps;
+        let last = if rule.sequence.then == Then::End { steps.len().saturating_sub(1) } else { 0 };
         let can = |action: &Action| match action {
             Action::Reply(reply) => reply.status == expected,
             Action::Fault(_) => false,
@@ -132,8 +132,8 @@ impl Parser<'_> {
         let equals = tests.iter().find_map(|test| if let Test::Equals(literal) = test { Some(literal) } else { None });
         if let Some(literal) = equals {
             let found = match subject {
-                Subject::Body(_) => Found::Json(literal.json()),
-                _ => Found::Text(Cow::Borrowed(literal.text())),
+                Subject::Body(_) => Found::Json(&literal.json),
+                _ => Found::Text(Cow::Borrowed(&literal.text)),
             };
             if let Some(failed) = tests.iter().find(|test| !test.holds(&found)) {
                 return never(&format!("{literal} is not {failed}"), "drop one of the two");
@@ -152,7 +152,7 @@ impl Parser<'_> {
             never(&format!("no number is greater than {low} and less than {high}"), "swap `lt` and `gt`?");
         }
         if let (Subject::Key, Some(literal)) = (subject, equals)
-            && let Err(refusal) = judge(literal.text(), self.profile.key_rules())
+            && let Err(refusal) = judge(&literal.text, self.profile.key_rules())
         {
             let why = format!("this never holds: {refusal}");
             self.warn_never(span, &why, "a request with such a key is answered with 401 before any rule is asked");
@@ -256,8 +256,8 @@ fn may_have_path(condition: &Condition, path: &str) -> bool {
     let literal =
         |text: &str| text.find(|at: char| !at.is_ascii_alphanumeric() && !"/_-".contains(at)).unwrap_or(text.len());
     condition.tests.iter().all(|test| match test {
-        Test::Equals(value) => is_one(value.text()),
-        Test::OneOf(values) => values.iter().any(|value| is_one(value.text())),
+        Test::Equals(value) => is_one(&value.text),
+        Test::OneOf(values) => values.iter().any(|value| is_one(&value.text)),
         Test::StartsWith(start) => overlaps(start),
         Test::Glob(glob, _) => overlaps(&glob[..literal(glob)]),
         Test::Matches(pattern) if pattern.as_str().contains('|') => true,
