@@ -56,7 +56,7 @@ pub enum HeldBack {
     Deleted,
 }
 
-/// What a reset returns to. Scenarios from files are not part of it: they stay as their files are saved.
+/// The state to which a reset returns. Scenarios from files are not part of it: they stay as their files are saved.
 #[derive(Debug, Default)]
 pub(super) struct Start {
     inline: ByName,
@@ -65,7 +65,7 @@ pub(super) struct Start {
 
 pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
 
-/// What a generation is made from: the scenarios there are, which are active, and the settings changed while running. A change is
+/// The content of a generation: all scenarios, which are active, and the settings changed while running. A change is
 /// worked out on a copy of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LibraryContent {
@@ -247,7 +247,7 @@ impl Generation {
         Ok(Self { number, base, made_at, content, config: global, key_configs, named: Mutex::default() })
     }
 
-    /// What is in force for a key: its own list of scenarios if it has one, else the global one, over its own settings. Cheap: it
+    /// The configuration of a key: its own list of scenarios if it has one, else the global one, over its own settings. Cheap: it
     /// takes no lock and copies nothing.
     pub fn config_for(&self, key: Option<&str>) -> &Arc<EffectiveConfig> {
         match key {
@@ -260,7 +260,7 @@ impl Generation {
         !self.key_configs.is_empty()
     }
 
-    /// What is in force for a request of a key that names its scenarios: these over the key's own settings. Times count from
+    /// The configuration of a request that names its scenarios: these over the key's own settings. Times count from
     /// this generation's beginning.
     pub fn config_named(&self, key: Option<&str>, names: &[&str]) -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
         let patch = key.and_then(|key| self.content.patches.keys.get(key));
@@ -284,7 +284,7 @@ impl Generation {
         let config = EffectiveConfig::build(&self.base, patch.map(Arc::as_ref), active, self.made_at, 0)?;
         let config = Arc::new(config);
         let mut named = self.named.lock();
-        // Whoever names so many combinations waits for each to be built again.
+        // A client that names so many combinations waits for each to be built again.
         let old = if named.len() >= MOST_NAMED { std::mem::take(&mut *named) } else { HashMap::new() };
         named.insert(combination, Arc::clone(&config));
         drop(named);
@@ -350,11 +350,10 @@ pub struct Library {
     pub(super) unpatched: Layered,
     /// Held while a change is worked out, so that none is lost.
     changing: Mutex<()>,
-    /// What was found in the files at the last reading, whether or not they were accepted.
+    /// The problems of the files at the last reading, whether or not they were accepted.
     pub(super) found: ArcSwap<Vec<Diagnostic>>,
     /// Generations that were replaced, oldest first: requests that they answered can still be explained by them.
     retired: Mutex<VecDeque<Arc<Generation>>>,
-    /// What was there when the emulator had started.
     pub(super) start: ArcSwap<Start>,
 }
 

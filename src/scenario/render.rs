@@ -14,7 +14,7 @@ use crate::template::{Gap, TemplateProblem, is_template, render_map, template_by
 /// Longest text body of a request that templates see, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
 
-/// What templates know of a request, as `request`: `method`, `path`, `operation`, `query.NAME`, `headers.NAME` (lower
+/// The parts of a request that templates see as `request`: `method`, `path`, `operation`, `query.NAME`, `headers.NAME` (lower
 /// case, `-` as `_` too), `body` (JSON, or text), `key` (a live one masked).
 pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
     let reading = Reading::new(view);
@@ -41,7 +41,7 @@ pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
         "headers": headers,
         "body": body,
     });
-    // What a request does not have is missing, and not null.
+    // A part that a request does not have is missing, and not null.
     if let Some(operation) = view.operation {
         request["operation"] = operation.name().into();
     }

@@ -35,7 +35,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// A change is over once nothing has been reported for this long, and at the latest after the second time.
 const SETTLE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_millis(600);
-/// When contents are read again that nobody reported as complete.
+/// Contents that were not reported as complete are read again after this time.
 const CONFIRM: Duration = Duration::from_millis(200);
 
 /// Scenario files as they were read, in the order of their paths; for one that could not be read, why. It is a warning if the
@@ -252,7 +252,6 @@ fn is_young(times: [Option<Timestamp>; 2], now: Timestamp) -> bool {
     times.into_iter().flatten().any(|at| now.as_second().abs_diff(at.as_second()) <= YOUNG)
 }
 
-/// What the thread of a watcher waits for.
 enum Signal {
     /// A scenario file may have changed.
     Change,

@@ -1,4 +1,4 @@
-//! What expressions mean: values from the request, the clock and chance, and the filters. Every step is charged in bytes to
+//! The meaning of expressions: values from the request, the clock and chance, and the filters. Every step is charged in bytes to
 //! one budget, so that a body of many templates cannot keep a processor busy.
 
 use jiff::Timestamp;
@@ -15,16 +15,15 @@ pub const LONGEST_TEXT: usize = 64 * 1024;
 /// Most gaps reported of one body, and the longest path named.
 const MOST_GAPS: usize = 10;
 const LONGEST_PATH: usize = 100;
-/// What one step costs besides the bytes that it handles.
+/// The cost of one step besides the bytes that it handles.
 const STEP: usize = 16;
 
-/// What templates see, and what they may still do.
+/// The values that templates see, and the work that they may still do.
 pub(super) struct Scope<'s> {
     pub(super) facts: &'s Map<String, Value>,
     pub(super) wall: Timestamp,
     pub(super) random: Random,
     pub(super) budget: usize,
-    /// What gave an empty string.
     pub(super) gaps: Vec<Gap>,
 }
 

@@ -71,7 +71,7 @@ fn problem_of_name(name: &str) -> Option<Diagnostic> {
     Some(Diagnostic::of_file("scenario/bad-name", message, hint))
 }
 
-/// What is wrong with a text that is not TOML. After the first error in a line, and after a bracket that was left open, the others
+/// The problems of a text that is not TOML. After the first error in a line, and after a bracket that was left open, the others
 /// follow from it.
 fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
     let at =
@@ -132,7 +132,7 @@ struct Parser<'t> {
     profile: Arc<Profile>,
     /// About what the patterns take once compiled.
     pattern_bytes: usize,
-    /// What each operation answers, once asked for.
+    /// The statuses that each operation answers, once asked for.
     statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
     /// Statuses that the file's own rules answer.
     scripted: BTreeSet<u16>,

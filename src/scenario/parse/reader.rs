@@ -54,7 +54,7 @@ impl<'v, 'i> Table<'v, 'i> {
     }
 }
 
-/// What was found in one text so far.
+/// The problems found in one text so far.
 pub(super) struct Problems<'t> {
     text: &'t str,
     found: Vec<Diagnostic>,

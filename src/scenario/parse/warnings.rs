@@ -1,4 +1,4 @@
-//! What can never hold, never apply or never have a value in a text that is otherwise valid.
+//! Warnings of a text that is otherwise valid: conditions, rules and templates that never hold, apply or have a value.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -15,7 +15,7 @@ use crate::scenario::matcher::{Condition, Found, Subject, Test, When};
 use crate::scenario::rule::{FIRST_STEP, Rule, Then};
 use crate::wording::any_of;
 
-/// What templates see of a request.
+/// The parts of a request that templates see.
 const PARTS: [&str; 7] = ["method", "path", "operation", "query", "headers", "body", "key"];
 
 impl Parser<'_> {
