@@ -1,4 +1,4 @@
-//! What one workspace waits for and what is running in it, so that its clock can be moved from one due instant to the next and
+//! The due times and running tasks of one workspace, so that its clock can be moved from one due instant to the next and
 //! callers can wait until everything due is done.
 //!
 //! Drivers record here when they must run next ([`Slot`]) and that they are running ([`Task`]). Must know neither what they do
@@ -52,7 +52,6 @@ impl Agenda {
         Slot { agenda: self.clone(), number: notes.slots, due: None }
     }
 
-    /// The earliest instant at which a driver must run.
     pub fn next_due(&self) -> Option<Instant> {
         self.shared.notes.lock().due.first().map(|(due, _)| *due)
     }

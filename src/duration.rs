@@ -14,7 +14,6 @@ const LONGEST: Duration = Duration::from_hours(87600);
 pub struct DurationText(pub Duration);
 
 impl DurationText {
-    /// The plain duration.
     pub fn get(self) -> Duration {
         self.0
     }

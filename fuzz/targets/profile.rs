@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use wrs_emulator::duration::parse_duration;
 use wrs_emulator::profile::{Layered, ledger};
-use wrs_emulator::template::check_template;
+use wrs_emulator::template::Template;
 
 fuzz_target!(|text: &str| {
     let base = Layered::default();
@@ -18,5 +18,5 @@ fuzz_target!(|text: &str| {
         }
         let _ = parse_duration(line);
     }
-    let _ = check_template(text);
+    let _ = Template::parse(text);
 });

@@ -4,12 +4,15 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 use wrs_emulator::clock::Seed;
-use wrs_emulator::template::{LONGEST_SOURCE, LONGEST_TEXT, check_template, is_template, render_map, try_template};
+use wrs_emulator::template::{LONGEST_SOURCE, LONGEST_TEXT, Template, is_template, render_map};
 
 fuzz_target!(|text: &str| {
-    let checked = check_template(text);
+    let checked = Template::parse(text);
     assert!(text.len() <= LONGEST_SOURCE || checked.is_err(), "a long source is refused");
-    let _ = try_template(text);
+    if let Ok(template) = &checked {
+        let _ = template.try_out();
+        let _ = template.request_paths();
+    }
     let (map, facts) = (json!({ "x": [text, text] }), json!({ "request": { "body": { "a": [1, "b", null] }, "path": "/" } }));
     let (map, facts) = (map.as_object().expect("an object"), facts.as_object().expect("an object"));
     let now = "2026-01-31T09:30:00Z".parse().expect("a time");

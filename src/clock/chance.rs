@@ -11,7 +11,7 @@ use crate::clock::machine;
 /// A repeatable source of chance: the same numbers on every machine and in every release.
 pub type Random = ChaCha8Rng;
 
-/// What fixes every id, secret, jitter and dice roll.
+/// The seed of every id, secret, jitter and dice roll.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed([u8; 32]);
 
@@ -31,7 +31,6 @@ impl Seed {
         STANDARD.encode(self.0)
     }
 
-    /// A fresh seed from the machine's entropy.
     pub fn from_entropy() -> Self {
         Self(machine::entropy())
     }
@@ -45,7 +44,7 @@ impl Seed {
     }
 }
 
-/// The complete state of a random source: whoever has it knows what will be drawn.
+/// The complete state of a random source, from which all further draws follow.
 pub fn save_random(random: &Random) -> [u8; 49] {
     random.serialize_state()
 }

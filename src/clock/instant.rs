@@ -24,12 +24,10 @@ impl From<Instant> for u64 {
 }
 
 impl Instant {
-    /// The instant this long after the start.
     pub const fn after_start(elapsed: Duration) -> Self {
         Self(elapsed)
     }
 
-    /// The time since the start.
     pub const fn since_start(self) -> Duration {
         self.0
     }
@@ -66,14 +64,12 @@ impl Instant {
         Self(self.0.saturating_sub(age))
     }
 
-    /// The instant `delay` later.
     #[must_use]
     pub fn plus(self, delay: Duration) -> Self {
         Self(self.0.saturating_add(delay))
     }
 }
 
-/// One reading of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
     /// Monotonic; everything that waits or expires uses it.

@@ -15,13 +15,11 @@ pub fn wall_time() -> Timestamp {
     Timestamp::new(since.as_secs().cast_signed(), since.subsec_nanos().cast_signed()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// The machine's monotonic time.
 #[allow(clippy::disallowed_methods, reason = "the one place that reads the machine's monotonic time")]
 pub fn monotonic() -> Instant {
     Instant::now()
 }
 
-/// Bytes of the machine's entropy.
 #[allow(clippy::disallowed_types, reason = "the one place that reads the machine's entropy")]
 pub fn entropy<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];

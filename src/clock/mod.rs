@@ -42,7 +42,7 @@ pub struct Clock {
 #[derive(Debug)]
 struct Shared {
     base: Base,
-    /// What a restart returns the clock to: the time at which it was frozen at the start, or `None` if it was running.
+    /// The time at which it was frozen at the start, to which a restart returns it; `None` if it was running.
     origin: Option<Timestamp>,
     /// True while the clock runs with its base and was not moved away from it; it is then read without the lock.
     plain: AtomicBool,
@@ -52,12 +52,11 @@ struct Shared {
     changed: watch::Sender<()>,
 }
 
-/// What a running clock moves with.
+/// The source of a running clock.
 #[derive(Debug)]
 enum Base {
     /// The machine's time since this instant.
     Machine(std::time::Instant),
-    /// Another clock.
     Clock(Clock),
 }
 
@@ -93,8 +92,8 @@ impl Clock {
 
     /// A clock frozen at `wall` until it is advanced.
     pub fn frozen(wall: Timestamp) -> Self {
-        let stands = State::Frozen(Now { instant: Instant::default(), wall });
-        Self::start(Base::Machine(machine::monotonic()), stands, Some(wall))
+        let state = State::Frozen(Now { instant: Instant::default(), wall });
+        Self::start(Base::Machine(machine::monotonic()), state, Some(wall))
     }
 
     /// A clock frozen at the machine's present time until it is advanced.
@@ -114,7 +113,6 @@ impl Clock {
         Self { shared: Arc::new(Shared { base, origin, plain, life, state, changed }) }
     }
 
-    /// Reads the clock.
     pub fn now(&self) -> Now {
         if self.is_plain() {
             return self.shared.base.now();
@@ -130,7 +128,6 @@ impl Clock {
         self.now().instant
     }
 
-    /// Reads the wall time alone.
     pub fn wall(&self) -> Timestamp {
         if self.is_plain() {
             return self.shared.base.wall();
@@ -154,7 +151,6 @@ impl Clock {
         self.shared.base.instant()
     }
 
-    /// Whether both are handles to the same clock.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
@@ -183,7 +179,6 @@ impl Clock {
         }
     }
 
-    /// Freezes the clock at its present time.
     pub fn freeze(&self) -> Now {
         self.change(|_, now| State::Frozen(now))
     }
@@ -196,7 +191,7 @@ impl Clock {
         })
     }
 
-    /// Holds a running clock back until [`Self::release`], so that whoever moves its base can let the clocks that follow
+    /// Holds a running clock back until [`Self::release`], so that a caller who moves its base can let the clocks that follow
     /// it continue one by one.
     pub fn hold(&self) {
         self.change(|state, now| match state {
@@ -274,7 +269,6 @@ impl Clock {
         })
     }
 
-    /// The clock for a snapshot.
     pub fn save(&self) -> SavedClock {
         let state = *self.shared.state.read();
         let (frozen, ahead) = match state {

@@ -17,10 +17,13 @@ use crate::http::connection::ConnectionFault;
 use crate::http::request::{Admitted, AppliedRule, Story};
 use crate::http::service::Api;
 use crate::journal::{Reason, Scripted};
-use crate::scenario::{Action, Decision, Fault, Inputs, Patch, ReplyBody, ScriptedReply, Templated};
+use crate::scenario::{Action, Decision, Fault, Patch, ReplyBody, ScriptedReply, Templated, request_facts};
 use crate::tasks::Lane;
 use crate::template::TemplateProblem;
 use crate::workspace::Workspace;
+
+/// Templates longer than this together, with the body that they may copy, hold up other requests on the thread.
+const LARGE: usize = 8 * 1024;
 
 impl Admitted {
     pub(super) fn decide(&self) -> Option<Decision> {
@@ -83,21 +86,24 @@ impl Api {
         &self,
         admitted: &mut Admitted,
         action: Arc<T>,
-    ) -> Result<Arc<T>, TemplateProblem> {
+    ) -> Result<T, TemplateProblem> {
         // A source of its own, so that what templates draw does not shift what is drawn after them.
-        let random = || admitted.workspace().lock().random().fork();
-        let rendered = match Inputs::of(&*action, &admitted.view(), admitted.request.now.wall, random) {
-            None => return Ok(action),
-            Some(inputs) if inputs.is_large() => {
-                self.engine.blocking.run(Lane::Answer, move || action.rendered(inputs)).await
-            }
-            Some(inputs) => action.rendered(inputs),
+        let random = admitted.workspace().lock().random().fork();
+        let wall = admitted.request.now.wall;
+        let (facts, body) = {
+            let view = admitted.view();
+            (request_facts(&view), view.body.len())
+        };
+        let rendered = if action.template_bytes() + body > LARGE {
+            self.engine.blocking.run(Lane::Answer, move || action.rendered(&facts, wall, random)).await
+        } else {
+            action.rendered(&facts, wall, random)
         };
         let (rendered, gaps) = rendered?;
         if let Some(rule) = &mut admitted.rule {
             rule.warn_of_gaps(&gaps);
         }
-        Ok(Arc::new(rendered))
+        Ok(rendered)
     }
 
     fn faulty(&self, admitted: &Admitted, operation: Operation, fault: Fault) -> Answer {

@@ -1,4 +1,4 @@
-//! What a profile is checked for beyond the types of its settings: values that would corrupt answers or could never work.
+//! Checks of a profile beyond the types of its settings: values that would corrupt answers or could never work.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ const MOST_COPIES: u32 = 100;
 const SUBSCRIPTION_FIELDS: [&str; 5] = ["id", "url", "events", "status", "created_at"];
 const ERROR_FIELDS: [&str; 4] = ["code", "message", "request_id", "details"];
 
-/// What is wrong with a profile: a rule that it breaks.
+/// A rule that a profile breaks.
 #[derive(Debug)]
 pub(super) struct Broken {
     pub(super) settings: &'static [&'static str],

@@ -10,10 +10,9 @@ use toml::{Table, Value};
 
 use super::check::{Broken, check};
 use super::forwards::Forward;
-use super::layers::{Layered, ProfileProblem, Sources, deserialize};
+use super::layers::{Layered, Preset, ProfileProblem, Sources, deserialize};
 use super::paths::{collect, locate, put, value_at, without_spans};
 use super::plain;
-use super::presets::Preset;
 use super::table::Setting;
 
 /// Settings of a text, read once; each with its place in the text.
@@ -117,15 +116,7 @@ impl Draft {
             Ok(found) => found,
             Err(problem) => return self.refuse(problem, source, written),
         };
-        let merge = below.is_empty();
-        let assignment = |value: Value| Assignment {
-            setting,
-            value: if merge { value } else { self.edited(setting, &below, value) },
-            merge,
-            source: Arc::from(source),
-            span: 0..0,
-            written: written.to_owned(),
-        };
+        let assignment = |value: Value| self.assigned(setting, &below, value, source, written);
         let as_toml = toml::from_str::<Table>(&format!("value = {text}"))
             .ok()
             .filter(|table| table.len() == 1)
@@ -147,9 +138,8 @@ impl Draft {
         let Ok(value) = Value::try_from(value) else {
             return self.refuse(bad_value(setting, "null has no place inside a value"), source, "");
         };
-        let merge = below.is_empty();
-        let value = if merge { value } else { self.edited(setting, &below, value) };
-        self.add(Assignment { setting, value, merge, source: Arc::from(source), span: 0..0, written: String::new() });
+        let assignment = self.assigned(setting, &below, value, source, "");
+        self.add(assignment);
     }
 
     /// Adds one more forward; `source` names where it comes from.
@@ -252,6 +242,20 @@ impl Draft {
     fn refuse(&mut self, problem: ProfileProblem, source: &str, written: &str) {
         let (source, written) = (Arc::from(source), Box::from(written));
         self.problems.push(ProfileProblem { source, written, ..problem });
+    }
+
+    /// A value for a setting, or for an entry below it.
+    fn assigned(
+        &self,
+        setting: &'static Setting,
+        below: &[String],
+        value: Value,
+        source: &str,
+        written: &str,
+    ) -> Assignment {
+        let merge = below.is_empty();
+        let value = if merge { value } else { self.edited(setting, below, value) };
+        Assignment { setting, value, merge, source: Arc::from(source), span: 0..0, written: written.to_owned() }
     }
 
     /// The setting's present value with one entry below it changed.

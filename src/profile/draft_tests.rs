@@ -91,37 +91,6 @@ fn a_schedule_without_a_preset_is_kept() {
     assert_eq!(set(&["webhooks.retry.jitter=0.1"]).0, "standard");
 }
 
-fn together(assignments: &[&str]) -> Result<Layered, Vec<ProfileProblem>> {
-    Layered::default().with(|draft| {
-        for assignment in assignments {
-            draft.assignment(assignment, "--set");
-        }
-    })
-}
-
-#[test]
-fn settings_that_are_valid_together_are_taken_in_any_order() {
-    let (test, live) = ("keys.test_prefix=sk_live_", "keys.live_prefix=sk_prod_");
-    for order in [[test, live], [live, test]] {
-        let made = together(&order).expect("valid together");
-        let keys = &made.profile().keys;
-        assert_eq!((keys.test_prefix.as_str(), keys.live_prefix.as_str()), ("sk_live_", "sk_prod_"));
-    }
-    // Each clashes with what the other is by default.
-    let swapped = together(&["keys.test_prefix=sk_live_", "keys.live_prefix=sk_test_"]).expect("valid together");
-    assert_eq!(swapped.profile().keys.live_prefix, "sk_test_");
-    let text = "[keys]\ntest_prefix = 'sk_live_'\nlive_prefix = 'sk_prod_'\n";
-    assert!(Layered::default().with(|draft| draft.text(text, "file")).is_ok());
-    // Across layers as well: a file, then an assignment, then a value of a patch.
-    let layers = Layered::default().with(|draft| {
-        draft.text("keys.test_prefix = 'sk_live_'\n", "file");
-        draft.preset("friendly");
-        draft.value("keys.live_prefix", &serde_json::json!("sk_prod_"), "control API");
-    });
-    let layers = layers.expect("valid together");
-    assert_eq!((layers.source("keys.test_prefix"), layers.source("keys.live_prefix")), ("file", "control API"));
-}
-
 #[test]
 fn each_problem_names_its_setting_and_source() {
     let problems = Layered::default().with(|draft| {

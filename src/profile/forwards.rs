@@ -61,7 +61,6 @@ impl Forward {
         rest.filter(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The target for `url` if this rule covers it.
     pub fn apply(&self, url: &Url) -> Option<Url> {
         let rest = self.rest(url)?;
         let mut target = self.to.clone();
@@ -84,7 +83,6 @@ impl Forwards {
         self.0.iter()
     }
 
-    /// The longest rule that covers a URL.
     pub fn covering(&self, url: &Url) -> Option<&Forward> {
         let covering = self.0.iter().filter(|forward| forward.rest(url).is_some());
         covering.max_by_key(|forward| forward.from.path().len())

@@ -1,8 +1,8 @@
 //! The profile: one typed value for everything the published contract leaves open ("not shown").
 //!
 //! Reading order: `sections` (the settings; most are the contract's own), `default.toml`, `table` (what the
-//! contract says about each setting and what is assumed), `layers` (a profile in force), `draft` (changes on top of one) with
-//! `presets` (changes by name), `check` (what a whole profile must keep to), `ledger` and `schema` (how it is shown).
+//! contract says about each setting and what is assumed), `layers` (a profile in force, and the presets), `draft` (changes on top of one),
+//! `check` (what a whole profile must keep to), `ledger` (how it is shown).
 //! Nothing here reads files or the command line.
 
 mod check;
@@ -12,19 +12,15 @@ mod layers;
 mod ledger;
 mod paths;
 mod plain;
-mod presets;
-mod schema;
 mod sections;
 mod table;
 
 pub use draft::{Draft, OverlaySettings};
 pub use forwards::{Forward, Forwards, MOST_FORWARDS};
-pub use layers::{DEFAULT_TEXT, Layered, ProfileProblem};
-pub use ledger::{LedgerRow, ledger, ledger_markdown};
+pub use layers::{DEFAULT_TEXT, Layered, PRESETS, Preset, ProfileProblem};
+pub use ledger::{LedgerRow, file_schema, ledger, ledger_markdown, schema};
 pub use paths::setting_path;
 pub(crate) use plain::{other_language, syntax_problem};
-pub use presets::{PRESETS, Preset};
-pub use schema::{file_schema, schema};
 pub use sections::{
     DeliveryOrder, Fraction, Hello, Profile, Retry, RetryPreset, SignatureTime, Status, SubscriptionSettings, Upsert,
     Webhooks,

@@ -69,12 +69,11 @@ pub(super) fn collect<'t, 'i>(
             settings.push((setting, value));
             continue;
         }
-        let on_the_way = SETTINGS.iter().any(|setting| setting.path.starts_with(&format!("{path}.")));
-        match (on_the_way, value.get_ref()) {
+        let mut inside = below(&path).peekable();
+        match (inside.peek().is_some(), value.get_ref()) {
             (true, DeValue::Table(inner)) => collect(inner, &path, settings, problems),
             (true, other) => {
-                let inside = SETTINGS.iter().filter(|setting| setting.path.starts_with(&format!("{path}.")));
-                let names = inside.map(|setting| format!("`{}`", setting.path)).collect::<Vec<_>>().join(", ");
+                let names = inside.map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ");
                 let message = format!("`{path}` is a table of settings, found {}", other.type_str());
                 let hint = format!("settings in it: {names}");
                 problems.push(ProfileProblem::new("profile/bad-value", value.span(), message, hint));
@@ -85,13 +84,6 @@ pub(super) fn collect<'t, 'i>(
             }
         }
     }
-}
-
-/// The group of settings that a name means, however its words are joined: `ratelimit` is `rate_limit`.
-fn setting_group(name: &str) -> Option<&'static str> {
-    let plain = |name: &str| name.replace(['_', '-'], "").to_ascii_lowercase();
-    let groups = SETTINGS.iter().filter_map(|setting| setting.path.split_once('.')).map(|(group, _)| group);
-    groups.into_iter().find(|group| plain(group) == plain(name))
 }
 
 fn unknown(path: &str) -> (String, String) {
@@ -110,8 +102,7 @@ fn unknown(path: &str) -> (String, String) {
     let groups =
         SETTINGS.iter().flat_map(|setting| setting.path.match_indices('.').map(|(end, _)| &setting.path[..end]));
     let names = || groups.clone().chain(SETTINGS.iter().map(|setting| setting.path));
-    let nearest = setting_group(path).or_else(|| crate::contract::nearest(path, names()));
-    let hint = match nearest {
+    let hint = match crate::contract::nearest(path, names()) {
         Some(name) => format!("did you mean `{name}`? {ALL}"),
         None => ALL.to_owned(),
     };

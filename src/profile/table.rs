@@ -7,7 +7,7 @@ pub struct Setting {
     /// What the contract says; "not shown" where it says nothing.
     pub contract: &'static str,
     pub assumed: &'static str,
-    /// What may be set, as it is typed in TOML; empty where the type shows it (`schema`).
+    /// What may be set, as it is typed in TOML; empty where the type shows it (`ledger`).
     pub(super) values: &'static str,
     /// Whether a table given for this setting is merged entry by entry (otherwise it replaces the value whole).
     pub merges: bool,

@@ -43,7 +43,7 @@ static SHIPPED: [Shipped; 18] = shipped![
     "webhook-retries",
 ];
 
-/// What `scenarios new` writes.
+/// The file that `scenarios new` writes.
 pub const STARTER_TEXT: &str = include_str!("starter.toml");
 
 pub fn built_in_names() -> impl Iterator<Item = &'static str> {

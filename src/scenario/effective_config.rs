@@ -1,4 +1,4 @@
-//! What is in force for one key: the profile with every overlay, and the indexed rules of the active scenarios. Computed when
+//! The configuration in force for one key: the profile with every overlay, and the indexed rules of the active scenarios. Computed when
 //! scenarios or profile change, never for a request.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a scenario fires, and when: checked emissions and the pure question of what is due.
+//! The events that a scenario fires: checked emissions, and which of them are due.
 //!
 //! Knows nothing of HTTP, deliveries or files: the driver fires what is due and keeps the counts.
 
@@ -106,7 +106,7 @@ impl Emit {
     }
 }
 
-/// What is due, and when to ask again.
+/// The emissions that are due, and when to ask again.
 #[derive(Clone, Debug, Default)]
 pub struct DueEmits {
     /// Each emission that is set off, with how often it was set off before: in the order of time, then of the files.

@@ -26,9 +26,9 @@ pub struct Reload {
     /// The generation in force after it.
     pub generation: u64,
     pub is_new: bool,
-    /// What changed, a line for each file: its path, then its rules and emissions.
+    /// The changes, a line for each file: its path, then its rules and emissions.
     pub changes: Vec<String>,
-    /// What is wrong with the files now.
+    /// The problems of the files now.
     pub found: Vec<Diagnostic>,
 }
 
@@ -178,7 +178,7 @@ impl Library {
         Reload { generation, is_new, changes, found: self.diagnostics() }
     }
 
-    /// What was found in the files at the last reading, and a warning for each scenario whose file is gone.
+    /// The problems of the files at the last reading, and a warning for each scenario whose file is gone.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let generation = self.load();
         let content = generation.content();
@@ -204,7 +204,7 @@ fn name_of(path: &Path, was_read: bool) -> Option<String> {
     Some(stem.to_string_lossy().into_owned())
 }
 
-/// What differs between the scenario files of two generations, a line for each file.
+/// The differences between the scenario files of two generations, a line for each file.
 fn changes(before: &ByName, after: &ByName) -> Vec<String> {
     let of = |scenario: &Scenario, what: &str| format!("{}: {what}", scenario.file_name());
     let known = after.values().filter_map(|new| match before.get(&new.name) {

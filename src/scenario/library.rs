@@ -41,7 +41,6 @@ pub fn generation_text(number: u64) -> String {
 /// Which scenarios are active, for all keys or for one.
 #[derive(Clone, Debug, Default)]
 pub struct Activation {
-    /// Names, in order.
     pub names: Vec<Arc<str>>,
     pub at: Instant,
     /// Which activation this is; 0 before the first.
@@ -57,17 +56,16 @@ pub enum HeldBack {
     Deleted,
 }
 
-/// What a reset returns to. Scenarios from files are not part of it: they stay as their files are saved.
+/// The state to which a reset returns. Scenarios from files are not part of it: they stay as their files are saved.
 #[derive(Debug, Default)]
 pub(super) struct Start {
     inline: ByName,
     active: Vec<Arc<str>>,
 }
 
-/// Scenarios by name.
 pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
 
-/// What a generation is made from: the scenarios there are, which are active, and the settings changed while running. A change is
+/// The content of a generation: all scenarios, which are active, and the settings changed while running. A change is
 /// worked out on a copy of it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LibraryContent {
@@ -249,7 +247,7 @@ impl Generation {
         Ok(Self { number, base, made_at, content, config: global, key_configs, named: Mutex::default() })
     }
 
-    /// What is in force for a key: its own list of scenarios if it has one, else the global one, over its own settings. Cheap: it
+    /// The configuration of a key: its own list of scenarios if it has one, else the global one, over its own settings. Cheap: it
     /// takes no lock and copies nothing.
     pub fn config_for(&self, key: Option<&str>) -> &Arc<EffectiveConfig> {
         match key {
@@ -258,12 +256,11 @@ impl Generation {
         }
     }
 
-    /// Whether any key has a list or settings of its own.
     pub fn has_key_configs(&self) -> bool {
         !self.key_configs.is_empty()
     }
 
-    /// What is in force for a request of a key that names its scenarios: these over the key's own settings. Times count from
+    /// The configuration of a request that names its scenarios: these over the key's own settings. Times count from
     /// this generation's beginning.
     pub fn config_named(&self, key: Option<&str>, names: &[&str]) -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
         let patch = key.and_then(|key| self.content.patches.keys.get(key));
@@ -287,7 +284,7 @@ impl Generation {
         let config = EffectiveConfig::build(&self.base, patch.map(Arc::as_ref), active, self.made_at, 0)?;
         let config = Arc::new(config);
         let mut named = self.named.lock();
-        // Whoever names so many combinations waits for each to be built again.
+        // A client that names so many combinations waits for each to be built again.
         let old = if named.len() >= MOST_NAMED { std::mem::take(&mut *named) } else { HashMap::new() };
         named.insert(combination, Arc::clone(&config));
         drop(named);
@@ -301,17 +298,14 @@ impl Generation {
         self.content.find(name)
     }
 
-    /// The names of all scenarios, sorted.
     pub fn names(&self) -> Vec<Arc<str>> {
         self.content.names()
     }
 
-    /// How many scenarios come from files.
     pub fn file_count(&self) -> usize {
         self.content.files.len()
     }
 
-    /// Whether a scenario comes from a file in this folder.
     pub fn has_files_in(&self, folder: &Path) -> bool {
         let is_inside =
             |scenario: &Scenario| matches!(&scenario.origin, ScenarioOrigin::File(path) if path.starts_with(folder));
@@ -323,12 +317,10 @@ impl Generation {
         &self.content.global
     }
 
-    /// The keys that have a list of their own.
     pub fn active_by_key(&self) -> &BTreeMap<Arc<str>, Activation> {
         &self.content.keys
     }
 
-    /// The settings changed while running.
     pub fn patches(&self) -> &SettingPatches {
         &self.content.patches
     }
@@ -358,11 +350,10 @@ pub struct Library {
     pub(super) unpatched: Layered,
     /// Held while a change is worked out, so that none is lost.
     changing: Mutex<()>,
-    /// What was found in the files at the last reading, whether or not they were accepted.
+    /// The problems of the files at the last reading, whether or not they were accepted.
     pub(super) found: ArcSwap<Vec<Diagnostic>>,
     /// Generations that were replaced, oldest first: requests that they answered can still be explained by them.
     retired: Mutex<VecDeque<Arc<Generation>>>,
-    /// What was there when the emulator had started.
     pub(super) start: ArcSwap<Start>,
 }
 

@@ -71,8 +71,9 @@ pub enum Test {
 /// A value given in a scenario, with its form as text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Literal {
-    json: Value,
-    text: Box<str>,
+    pub json: Value,
+    /// As query parameters and headers carry it.
+    pub text: Box<str>,
 }
 
 impl Literal {
@@ -82,15 +83,6 @@ impl Literal {
             other => other.to_string().into(),
         };
         Self { json, text }
-    }
-
-    /// The value as a text, as query parameters and headers carry it.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    pub fn json(&self) -> &Value {
-        &self.json
     }
 }
 

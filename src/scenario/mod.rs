@@ -1,11 +1,11 @@
 //! Scenarios: a story in a file, checked, and what it does with each request. Overview of layer 2.
 //!
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
-//! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `decide` (which rule applies),
-//! `emit` (events), `parse` (text to scenario), `library` (which scenarios are active, as one generation: `content` is what it
-//! is made from, `files` adds files to it, `changes` is what a reload reports, `setting_patch` holds settings changed while running,
-//! `overrides` what single keys have of their own), `progress` (how far rules and stories are), `watch` (files on disk) with
-//! `reports` (what the system says about them).
+//! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `render` (its templates), `decide`
+//! (which rule applies), `emit` (events), `parse` (text to scenario), `effective_config` (all that is in force for one key),
+//! `library` (the scenarios and which are active, as one generation; `files` reloads files into it, `setting_patch` is the
+//! settings changed while running, `overrides` changes what single keys have of their own), `progress` (how far rules and stories
+//! are), `watch` (files on disk).
 
 mod action;
 mod built_in;
@@ -19,7 +19,6 @@ mod overrides;
 mod parse;
 mod progress;
 mod render;
-mod reports;
 mod rule;
 mod schema;
 mod setting_patch;
@@ -43,7 +42,7 @@ pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
 pub use overrides::{Restored, RestoredKey, RestoredWhole};
 pub use parse::{check_text, json_to_toml};
 pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story_progress};
-pub use render::{Inputs, Templated, request_facts};
+pub use render::{Templated, request_facts};
 pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, Then};
 pub use schema::{language_markdown, schema};
 pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};

@@ -1,4 +1,4 @@
-//! What all keys, or single ones, have of their own: settings changed while running and lists of active scenarios. Changes
+//! Settings changed while running and lists of active scenarios, for all keys or for single ones. Changes
 //! them, takes them back, or puts them in place as a snapshot kept them; each is one swap of the generation.
 
 use std::collections::BTreeMap;
@@ -16,12 +16,10 @@ use crate::diagnostic::Diagnostic;
 use crate::profile::Layered;
 use crate::redact::Redactor;
 
-/// What a snapshot puts in place.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
-    /// What concerns all keys, if everything is restored.
+    /// For all keys, if everything is restored.
     pub whole: Option<RestoredWhole>,
-    /// What concerns single keys.
     pub keys: Vec<RestoredKey>,
 }
 
@@ -57,7 +55,7 @@ impl Library {
             if key.is_none() {
                 inline_still_valid(content, &self.unpatched)?;
             }
-            content.patches.check_size()
+            content.patches.check_count()
         })
     }
 
@@ -113,7 +111,7 @@ impl Library {
                 }
                 content.patches.set(Some(&key), knobs);
             }
-            content.patches.check_size()
+            content.patches.check_count()
         })
         .inspect(|_| {
             if is_whole {

@@ -1,4 +1,4 @@
-//! What is left of a scenario in one workspace: how often its rules still apply, and how far its story is from an end.
+//! The rest of a scenario in one workspace: how often its rules still apply, and how far its story is from an end.
 //!
 //! Counters are an argument, switched to the activation in question. A rule without end has nothing left, and a story that
 //! goes round for ever has no end. Knows no workspaces and no requests.

@@ -9,12 +9,12 @@ use super::action::{Action, Patch, ReplyBody, ScriptedReply};
 use super::matcher::{Reading, RequestView};
 use crate::clock::Random;
 use crate::contract::keys::shown;
-use crate::template::{Gap, TemplateProblem, each_template, is_template, render_map};
+use crate::template::{Gap, TemplateProblem, is_template, render_map, template_bytes};
 
 /// Longest text body of a request that templates see, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
 
-/// What templates know of a request, as `request`: `method`, `path`, `operation`, `query.NAME`, `headers.NAME` (lower
+/// The parts of a request that templates see as `request`: `method`, `path`, `operation`, `query.NAME`, `headers.NAME` (lower
 /// case, `-` as `_` too), `body` (JSON, or text), `key` (a live one masked).
 pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
     let reading = Reading::new(view);
@@ -41,7 +41,7 @@ pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
         "headers": headers,
         "body": body,
     });
-    // What a request does not have is missing, and not null.
+    // A part that a request does not have is missing, and not null.
     if let Some(operation) = view.operation {
         request["operation"] = operation.name().into();
     }
@@ -53,77 +53,43 @@ pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
 
 impl Action {
     pub(super) fn has_templates(&self) -> bool {
-        let mut found = false;
-        let mut see = |_: &str| found = true;
         match self {
-            Self::Reply(reply) => reply.each_template(&mut see),
-            Self::Patch(patch) => patch.each_template(&mut see),
-            Self::Pass | Self::Fault(_) => {}
+            Self::Reply(reply) => reply.template_bytes() > 0,
+            Self::Patch(patch) => patch.template_bytes() > 0,
+            Self::Pass | Self::Fault(_) => false,
         }
-        found
     }
 }
-
-/// Templates of an action that are longer than this together, with the body they may copy, take long enough to hold up
-/// other requests on the thread.
-const LARGE: usize = 8 * 1024;
 
 pub trait Templated: Sized {
-    fn each_template(&self, see: &mut impl FnMut(&str));
+    /// How long its templates are together.
+    fn template_bytes(&self) -> usize;
 
     /// The action with its templates rendered, and what gave an empty string in place of a value.
-    fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<Gap>), TemplateProblem>;
-}
-
-/// What rendering needs besides the action; owned, so that any thread can do it.
-#[derive(Debug)]
-pub struct Inputs {
-    facts: Map<String, Value>,
-    wall: Timestamp,
-    random: Random,
-    large: bool,
-}
-
-impl Inputs {
-    /// What rendering `action` for a request needs; `None` if there is nothing to render.
-    pub fn of(
-        action: &impl Templated,
-        view: &RequestView<'_>,
+    fn rendered(
+        &self,
+        facts: &Map<String, Value>,
         wall: Timestamp,
-        random: impl FnOnce() -> Random,
-    ) -> Option<Self> {
-        let (mut bytes, mut mentions_request) = (0, false);
-        action.each_template(&mut |text| {
-            bytes += text.len();
-            mentions_request |= text.contains("request");
-        });
-        // Making the facts reads the whole request.
-        let facts = if mentions_request { request_facts(view) } else { Map::new() };
-        (bytes > 0).then(|| Self { facts, wall, random: random(), large: bytes + view.body.len() > LARGE })
-    }
-
-    /// Whether rendering may take so long that it belongs on a blocking thread.
-    pub fn is_large(&self) -> bool {
-        self.large
-    }
+        random: Random,
+    ) -> Result<(Self, Vec<Gap>), TemplateProblem>;
 }
 
 impl Templated for ScriptedReply {
-    fn each_template(&self, see: &mut impl FnMut(&str)) {
-        let mut text = |text: &str| {
-            if is_template(text) {
-                see(text);
-            }
+    fn template_bytes(&self) -> usize {
+        let body = match &self.body {
+            Some(ReplyBody::Text(body)) => text_bytes(body),
+            Some(ReplyBody::Json(body, _)) => template_bytes(body),
+            None => 0,
         };
-        self.message.as_deref().map(&mut text);
-        match &self.body {
-            Some(ReplyBody::Text(body)) => text(body),
-            Some(ReplyBody::Json(body, _)) => each_template(body, see),
-            None => {}
-        }
+        body + self.message.as_deref().map_or(0, text_bytes)
     }
 
-    fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<Gap>), TemplateProblem> {
+    fn rendered(
+        &self,
+        facts: &Map<String, Value>,
+        wall: Timestamp,
+        random: Random,
+    ) -> Result<(Self, Vec<Gap>), TemplateProblem> {
         let mut values = Map::new();
         if let Some(message) = &self.message {
             values.insert("message".to_owned(), message.clone().into());
@@ -135,7 +101,7 @@ impl Templated for ScriptedReply {
             };
             values.insert("body".to_owned(), value);
         }
-        let (mut rendered, gaps) = render_map(&values, &inputs.facts, inputs.wall, || inputs.random)?;
+        let (mut rendered, gaps) = render_map(&values, facts, wall, || random)?;
         let message = rendered.remove("message").and_then(|message| message.as_str().map(str::to_owned));
         let body = match (&self.body, rendered.remove("body")) {
             (Some(ReplyBody::Text(_)), Some(Value::String(text))) => Some(ReplyBody::Text(text)),
@@ -146,14 +112,23 @@ impl Templated for ScriptedReply {
 }
 
 impl Templated for Patch {
-    fn each_template(&self, see: &mut impl FnMut(&str)) {
-        self.merge.values().for_each(|value| each_template(value, see));
+    fn template_bytes(&self) -> usize {
+        self.merge.values().map(template_bytes).sum()
     }
 
-    fn rendered(&self, inputs: Inputs) -> Result<(Self, Vec<Gap>), TemplateProblem> {
-        let (merge, gaps) = render_map(&self.merge, &inputs.facts, inputs.wall, || inputs.random)?;
+    fn rendered(
+        &self,
+        facts: &Map<String, Value>,
+        wall: Timestamp,
+        random: Random,
+    ) -> Result<(Self, Vec<Gap>), TemplateProblem> {
+        let (merge, gaps) = render_map(&self.merge, facts, wall, || random)?;
         Ok((Self { merge, remove: self.remove.clone() }, gaps))
     }
+}
+
+fn text_bytes(text: &str) -> usize {
+    if is_template(text) { text.len() } else { 0 }
 }
 
 #[cfg(test)]
@@ -165,11 +140,11 @@ mod tests {
     use crate::clock::Seed;
     use crate::scenario::check_text;
 
-    fn with_view<T>(look: impl FnOnce(&RequestView<'_>) -> T) -> T {
+    fn facts() -> Map<String, Value> {
         let mut headers = HeaderMap::new();
         headers.insert("x-trace-id", HeaderValue::from_static("t1"));
         headers.insert(AUTHORIZATION, HeaderValue::from_static("Bearer sk_test_abcdefgh"));
-        look(&RequestView {
+        request_facts(&RequestView {
             operation: None,
             method: &Method::POST,
             path: "/v1/events/subscribe",
@@ -181,25 +156,20 @@ mod tests {
         })
     }
 
-    fn inputs(action: &impl Templated) -> Option<Inputs> {
-        let random = || Seed::from_number(1).source("test");
-        with_view(|view| Inputs::of(action, view, Timestamp::UNIX_EPOCH, random))
-    }
-
-    fn as_rendered<T: Templated + Clone>(action: &T) -> Result<T, TemplateProblem> {
-        inputs(action)
-            .map_or_else(|| Ok(action.clone()), |inputs| action.rendered(inputs).map(|(rendered, _)| rendered))
+    fn random() -> Random {
+        Seed::from_number(1).source("test")
     }
 
     fn rendered(reply: &str) -> String {
         let (scenario, problems) = check_text("test", &format!("[[rule]]\nreply = {reply}\n"));
         let scenario = scenario.unwrap_or_else(|| panic!("{problems:?}"));
-        let Action::Reply(reply) = &scenario.rules[0].sequence.steps()[0].action else { panic!("it is a reply") };
-        match as_rendered(&**reply) {
-            Err(problem) => format!("problem: {problem}"),
-            Ok(ScriptedReply { message, body: None, .. }) => message.unwrap_or_default(),
-            Ok(ScriptedReply { body: Some(ReplyBody::Text(text)), .. }) => text,
-            Ok(ScriptedReply { body: Some(ReplyBody::Json(value, _)), .. }) => value.to_string(),
+        let Action::Reply(reply) = &scenario.rules[0].sequence.steps[0].action else { panic!("it is a reply") };
+        let rendered = reply.rendered(&facts(), Timestamp::UNIX_EPOCH, random());
+        let (reply, _) = rendered.unwrap_or_else(|problem| panic!("{problem}"));
+        match reply.body {
+            None => reply.message.unwrap_or_default(),
+            Some(ReplyBody::Text(text)) => text,
+            Some(ReplyBody::Json(value, _)) => value.to_string(),
         }
     }
 
@@ -222,20 +192,8 @@ mod tests {
     fn patches_are_rendered_too() {
         let (scenario, _) = check_text("test", "[[rule]]\npatch = { echo = '{{ request.path }}' }\n");
         let scenario = scenario.expect("it is valid");
-        let Action::Patch(patch) = &scenario.rules[0].sequence.steps()[0].action else { panic!("it is a patch") };
-        let patch = as_rendered(&**patch);
-        assert_eq!(patch.map(|patch| patch.merge["echo"].clone()), Ok(json!("/v1/events/subscribe")));
-    }
-
-    #[test]
-    fn only_much_text_with_templates_is_large() {
-        let large = |merge: Value| {
-            let merge = merge.as_object().expect("an object").clone();
-            inputs(&Patch { merge, remove: Vec::new() }).map(|inputs| inputs.is_large())
-        };
-        let (short, long) = ("{{ now }}", "{{ now }}".repeat(LARGE / 9 / 3 + 1));
-        assert_eq!(large(json!({ "a": "x".repeat(2 * LARGE) })), None);
-        assert_eq!(large(json!({ "a": "x".repeat(2 * LARGE), "b": [short] })), Some(false));
-        assert_eq!(large(json!({ "a": [long, long], "b": { "c": long } })), Some(true));
+        let Action::Patch(patch) = &scenario.rules[0].sequence.steps[0].action else { panic!("it is a patch") };
+        let patch = patch.rendered(&facts(), Timestamp::UNIX_EPOCH, random());
+        assert_eq!(patch.map(|(patch, _)| patch.merge["echo"].clone()), Ok(json!("/v1/events/subscribe")));
     }
 }

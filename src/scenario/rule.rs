@@ -51,9 +51,10 @@ pub struct NextStep {
 
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    steps: Vec<Step>,
-    then: Then,
-    spelled_out: bool,
+    pub steps: Vec<Step>,
+    pub then: Then,
+    /// Whether the rule has a `sequence`; if not, its one step lasts.
+    pub spelled_out: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -95,20 +96,8 @@ impl Sequence {
         Self { steps: steps.collect(), then, spelled_out: true }
     }
 
-    pub fn steps(&self) -> &[Step] {
-        &self.steps
-    }
-
-    pub fn then(&self) -> Then {
-        self.then
-    }
-
     pub fn length(&self) -> u64 {
         self.steps.last().map_or(0, |step| step.until)
-    }
-
-    pub fn is_spelled_out(&self) -> bool {
-        self.spelled_out
     }
 
     /// The step for a rule that has applied this often before; `None` at the end.

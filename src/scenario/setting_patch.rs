@@ -17,12 +17,8 @@ pub const PATCH_SOURCE: &str = "control API";
 pub(crate) const MOST_KEYS: usize = 1_000;
 /// Most settings, or entries below settings, in one patch.
 pub(crate) const MOST_ENTRIES: usize = 256;
-/// Most bytes of a patch as text, and of all patches together: a profile made of them takes several times as much.
+/// Most bytes of a patch as text.
 pub(crate) const MOST_BYTES: usize = 64 * 1024;
-pub(crate) const MOST_BYTES_IN_ALL: usize = 4 * 1024 * 1024;
-
-/// Most bytes of the text of a patch that may be indented, as in a snapshot.
-const MOST_INDENTED: usize = 4 * MOST_BYTES;
 
 /// Changed settings: dotted paths to values, in the order in which they were set.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,9 +48,6 @@ impl SettingPatch {
 
     /// A patch from its JSON text: an object as `PATCH profile` takes it.
     pub fn from_text(text: &str) -> Result<Self, Vec<Diagnostic>> {
-        if text.len() > MOST_INDENTED {
-            return Err(too_many());
-        }
         let changes: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
             vec![Diagnostic::of_file("profile/syntax", format!("expected a JSON object of settings: {error}"), "")]
         })?;
@@ -108,16 +101,11 @@ impl SettingPatch {
 }
 
 impl SettingPatches {
-    /// Refuses more patches than may be kept.
-    pub(super) fn check_size(&self) -> Result<(), Vec<Diagnostic>> {
-        let bytes: usize = self.keys.values().chain([&self.global]).map(|patch| patch.text().len()).sum();
-        let message = if self.keys.len() > MOST_KEYS {
-            format!("at most {MOST_KEYS} keys can have settings of their own")
-        } else if bytes > MOST_BYTES_IN_ALL {
-            format!("the patches of all keys together hold more than {} MiB", MOST_BYTES_IN_ALL / (1024 * 1024))
-        } else {
+    pub(super) fn check_count(&self) -> Result<(), Vec<Diagnostic>> {
+        if self.keys.len() <= MOST_KEYS {
             return Ok(());
-        };
+        }
+        let message = format!("at most {MOST_KEYS} keys can have settings of their own");
         Err(vec![Diagnostic::of_file("profile/bad-value", message, "take the patches of other keys back")])
     }
 
@@ -155,7 +143,8 @@ fn collect(
         match value {
             Value::Object(entries) if setting.is_some_and(|setting| setting.merges) => {
                 for (entry, value) in entries {
-                    push(format!("{path}.{}", quoted(entry)), value, found, problems);
+                    // A JSON string is a TOML key.
+                    push(format!("{path}.{}", Value::from(entry.as_str())), value, found, problems);
                 }
             }
             Value::Object(entries) if setting.is_none() && on_the_way => collect(entries, &path, found, problems),
@@ -171,12 +160,6 @@ fn push(path: String, value: &Value, found: &mut Vec<(String, Value)>, problems:
         Ok(path) => found.push((path, value.clone())),
         Err(problem) => problems.push(problem),
     }
-}
-
-/// A name as TOML writes it in a dotted path.
-fn quoted(name: &str) -> String {
-    let bare = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-    if bare { name.to_owned() } else { Value::from(name).to_string() }
 }
 
 pub(super) fn diagnostic(problem: ProfileProblem) -> Diagnostic {

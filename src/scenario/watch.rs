@@ -2,32 +2,29 @@
 //!
 //! The directory is watched, not its files, as a watch on a file dies when an editor saves by renaming; it is polled as well, for
 //! mounts where no event arrives. Contents are compared by hash, and read only if a file's stamp changed or is too recent to be
-//! relied on. What a rule means is not known here.
+//! relied on. A change counts once it is whole: on Linux when the file that was written is closed, elsewhere when two readings agree.
+//! What a rule means is not known here.
 
 use std::convert::Infallible;
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind};
+use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use super::reports::{Next, Reports, Waited, is_hidden, is_scenario};
 use crate::clock::machine;
 use crate::diagnostic::Diagnostic;
 use crate::file::{self, FileProblem, Stamp};
 
-/// Largest scenario file taken, in bytes.
 pub const LARGEST_FILE: u64 = 1024 * 1024;
-/// Most files read from one directory.
 pub(crate) const MOST_FILES: usize = 1_000;
 /// Most entries of a folder that are named in warnings because they are not read.
 const MOST_IGNORED: usize = 20;
-/// Most bytes of the files read from one directory.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// For how many seconds after its last change a file's stamp does not prove that it is the same.
 const YOUNG: u64 = 2;
@@ -35,8 +32,11 @@ const YOUNG: u64 = 2;
 const POLL: Duration = Duration::from_secs(1);
 /// How long dropping a watcher waits for its thread, which a slow disk may hold up.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// How often contents are compared where nothing reports that they are complete.
-const MOST_COMPARED: usize = 30;
+/// A change is over once nothing has been reported for this long, and at the latest after the second time.
+const SETTLE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_millis(600);
+/// Contents that were not reported as complete are read again after this time.
+const CONFIRM: Duration = Duration::from_millis(200);
 
 /// Scenario files as they were read, in the order of their paths; for one that could not be read, why. It is a warning if the
 /// other files are accepted all the same.
@@ -153,6 +153,15 @@ fn listed(entries: std::fs::ReadDir) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (scenarios, mistaken)
 }
 
+/// Whether scenarios are read from a file of this name.
+fn is_scenario(path: &Path) -> bool {
+    !is_hidden(path) && path.extension().is_some_and(|extension| extension == "toml")
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
 /// Whether somebody may expect that scenarios are read from this entry. A JSON Schema is there for editors.
 fn is_mistaken(entry: &DirEntry, name: &Path) -> bool {
     if is_hidden(name) {
@@ -171,7 +180,6 @@ pub(super) fn leads_out(path: &Path) -> bool {
     folder.zip(file).is_some_and(|(folder, file)| !file.starts_with(folder))
 }
 
-/// Why an entry of a folder is not read.
 fn not_read(path: &Path) -> Box<Diagnostic> {
     if path.is_dir() {
         let hint = "move its files up, or name it with a --scenarios of its own";
@@ -200,8 +208,19 @@ impl Known {
         // Before the contents, so that what is written meanwhile is seen the next time.
         let (stamps, now) = (stamps(folders), machine::wall_time());
         let young = stamps.iter().filter_map(|(_, stamp)| *stamp).any(|stamp| is_young(stamp.times, now));
-        let (hash, files) = read(folders);
-        (Self { stamps, hash, young }, files)
+        let files = folders.read();
+        let mut hash = Sha256::new();
+        for (path, text) in &files {
+            let content = match text {
+                Ok(text) => ["", text],
+                Err(problem) => [problem.code, &problem.message],
+            };
+            for part in [path.as_os_str().as_encoded_bytes(), content[0].as_bytes(), content[1].as_bytes()] {
+                hash.update((part.len() as u64).to_be_bytes());
+                hash.update(part);
+            }
+        }
+        (Self { stamps, hash: hash.finalize().into(), young }, files)
     }
 
     /// Whether the folders are unchanged, as far as can be known without reading them.
@@ -233,27 +252,16 @@ fn is_young(times: [Option<Timestamp>; 2], now: Timestamp) -> bool {
     times.into_iter().flatten().any(|at| now.as_second().abs_diff(at.as_second()) <= YOUNG)
 }
 
-/// Everything in the folders, with a hash over it.
-fn read(folders: &Folders) -> ([u8; 32], FileTexts) {
-    let files = folders.read();
-    let mut hash = Sha256::new();
-    for (path, text) in &files {
-        let content = match text {
-            Ok(text) => ["", text],
-            Err(problem) => [problem.code, &problem.message],
-        };
-        for part in [path.as_os_str().as_encoded_bytes(), content[0].as_bytes(), content[1].as_bytes()] {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part);
-        }
-    }
-    (hash.finalize().into(), files)
+enum Signal {
+    /// A scenario file may have changed.
+    Change,
+    Stop,
 }
 
 /// A thread that watches directories; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Watcher {
-    reports: Arc<Reports>,
+    signals: Sender<Signal>,
     /// Disconnected once the thread has ended.
     ended: Mutex<Receiver<Infallible>>,
 }
@@ -266,26 +274,45 @@ impl Watcher {
         folders: Folders,
         on_change: impl Fn(FileTexts) + Send + 'static,
     ) -> std::io::Result<(Self, FileTexts)> {
-        let reports = Arc::new(Reports::default());
+        let (signals, received) = channel();
+        let reported = signals.clone();
         // Without events there is still the polling, so a platform that has none is no error.
-        let mut events = Reports::watch(&reports);
+        let mut events = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            if event.is_ok_and(|event| is_change(&event)) {
+                let _ = reported.send(Signal::Change);
+            }
+        })
+        .ok();
         // Before the first reading, so that nothing falls between the two.
         watch_again(&mut events, &folders);
         let (known, files) = Known::read(&folders);
         let (running, ended) = channel();
-        let reading = Arc::clone(&reports);
         std::thread::Builder::new().name("scenario-watch".to_owned()).spawn(move || {
             let _running = running;
-            run(&folders, known, events, &reading, &on_change);
+            run(&folders, known, events, &received, &on_change);
         })?;
-        Ok((Self { reports, ended: Mutex::new(ended) }, files))
+        Ok((Self { signals, ended: Mutex::new(ended) }, files))
     }
 }
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.reports.stop();
+        let _ = self.signals.send(Signal::Stop);
         let _ = self.ended.get_mut().recv_timeout(FAREWELL);
+    }
+}
+
+fn is_change(event: &notify::Event) -> bool {
+    match event.kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => event.paths.iter().any(|path| is_scenario(path)),
+        // Our own reading is an event as well; if it were taken for a change, reading would never end.
+        EventKind::Access(_) => false,
+        // Only Linux reports the close that ends the writing; a link is there at once.
+        EventKind::Create(CreateKind::File) if cfg!(target_os = "linux") => {
+            event.paths.iter().any(|path| path.is_symlink())
+        }
+        EventKind::Modify(ModifyKind::Data(_)) if cfg!(target_os = "linux") => false,
+        _ => true,
     }
 }
 
@@ -293,51 +320,52 @@ fn run(
     folders: &Folders,
     mut known: Known,
     mut events: Option<RecommendedWatcher>,
-    reports: &Reports,
+    signals: &Receiver<Signal>,
     on_change: &impl Fn(FileTexts),
 ) {
-    let (mut seen, mut poll) = (0, POLL);
+    let (mut accepted, mut pause) = (known.hash, POLL);
     loop {
         watch_again(&mut events, folders);
-        let waited = match reports.next(&mut seen, poll) {
-            Next::Change => reports.settled(&mut seen),
-            Next::Quiet | Next::Open => Waited::ForNothing,
-            Next::Stop => Waited::Stopped,
+        let is_reported = match signals.recv_timeout(pause) {
+            Ok(Signal::Change) => true,
+            Err(RecvTimeoutError::Timeout) => false,
+            Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
         };
-        if waited == Waited::Stopped {
+        if is_reported && !settle(signals) {
             return;
         }
         let began = machine::monotonic();
-        let is_unchanged = known.holds(folders);
-        poll = POLL.max(machine::monotonic().duration_since(began) * 50);
+        let is_unchanged = known.hash == accepted && known.holds(folders);
+        pause = POLL.max(machine::monotonic().duration_since(began) * 50);
         if is_unchanged {
             continue;
         }
-        let told = known.hash;
-        let mut files;
+        let before = known.hash;
+        let files;
         (known, files) = Known::read(folders);
-        if known.hash == told {
+        if known.hash == accepted {
             continue;
         }
-        // Without events that report a file as complete, its contents must be the same twice.
-        let mut is_whole = waited != Waited::ForNothing && cfg!(target_os = "linux");
-        for _ in 0..MOST_COMPARED {
-            if is_whole {
-                break;
-            }
-            let again = reports.settled(&mut seen);
-            if again == Waited::Stopped {
-                return;
-            }
-            let before = known.hash;
-            (known, files) = Known::read(folders);
-            is_whole = known.hash == before || again == Waited::StillChanging;
-        }
-        reports.close_all();
-        if known.hash != told {
+        if known.hash == before || is_reported && cfg!(target_os = "linux") {
+            accepted = known.hash;
             on_change(files);
+        } else {
+            pause = CONFIRM;
         }
     }
+}
+
+/// Waits until nothing is reported for a while, but not forever; false if the watcher is to end.
+fn settle(signals: &Receiver<Signal>) -> bool {
+    let began = machine::monotonic();
+    while machine::monotonic().duration_since(began) < PATIENCE {
+        match signals.recv_timeout(SETTLE) {
+            Ok(Signal::Change) => {}
+            Err(RecvTimeoutError::Timeout) => return true,
+            Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
+        }
+    }
+    true
 }
 
 /// Done again each time: a directory that was deleted and made anew has lost its watch. One that is not there is polled for.

@@ -1,11 +1,11 @@
-//! Tests of the watcher, over every way in which editors and platforms change files. Each waits for the event, not for a
-//! length of time; the bound only ends a test that would hang.
+//! Tests of the watcher: what is read, and when its thread ends. `tests/it/reload.rs` has the ways in which files are saved.
 
 use std::fs;
 use std::sync::mpsc;
 
 use super::*;
 
+/// Ends a test that would hang.
 const BOUND: Duration = Duration::from_secs(20);
 
 /// A folder that the user named.
@@ -13,120 +13,8 @@ fn given(folder: PathBuf) -> Folders {
     Folders { given: vec![folder], usual: None }
 }
 
-struct Scene {
-    directory: tempfile::TempDir,
-    changes: mpsc::Receiver<FileTexts>,
-    /// Ends with the scene.
-    watcher: Watcher,
-}
-
-impl Scene {
-    fn new(prepare: impl FnOnce(&Path), choose: impl FnOnce(&Path) -> PathBuf) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        prepare(directory.path());
-        let (sender, changes) = mpsc::channel();
-        let (watcher, _) = Watcher::start(given(choose(directory.path())), move |files| {
-            // A test that is over has no receiver any more.
-            let _ = sender.send(files);
-        })
-        .expect("a thread can be started");
-        Self { directory, changes, watcher }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
-    }
-
-    /// Waits until these files are reported.
-    fn expect(&self, expected: &[(&str, &str)]) {
-        loop {
-            let read = self.changes.recv_timeout(BOUND).expect("the change is reported");
-            let found: Vec<_> = read
-                .iter()
-                .map(|(path, text)| {
-                    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                    (name, text.as_deref().unwrap_or_else(|problem| problem.code))
-                })
-                .collect();
-            if found == expected {
-                return;
-            }
-        }
-    }
-}
-
 fn write(path: &Path, text: &str) {
     fs::write(path, text).expect("the file can be written");
-}
-
-#[test]
-fn every_way_of_saving_is_seen() {
-    let scene = Scene::new(|directory| write(&directory.join("a.toml"), "one"), Path::to_owned);
-    write(&scene.path("a.toml"), "two");
-    scene.expect(&[("a.toml", "two")]);
-    write(&scene.path(".a.toml.swp"), "three");
-    fs::rename(scene.path(".a.toml.swp"), scene.path("a.toml")).expect("it can be renamed");
-    scene.expect(&[("a.toml", "three")]);
-    fs::remove_file(scene.path("a.toml")).expect("it can be removed");
-    scene.expect(&[]);
-    write(&scene.path("a.toml"), "four");
-    write(&scene.path("b.toml"), "five");
-    scene.expect(&[("a.toml", "four"), ("b.toml", "five")]);
-}
-
-/// Only Linux reports when a file that is being written is closed.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_file_is_not_read_while_it_is_being_written() {
-    use std::io::Write as _;
-    let scene = Scene::new(|directory| write(&directory.join("a.toml"), "one"), Path::to_owned);
-    let mut file = fs::File::create(scene.path("a.toml")).expect("it can be written");
-    for piece in ["first half, ", "second half"] {
-        file.write_all(piece.as_bytes()).expect("it can be written");
-        // Longer than contents take to settle, shorter than patience lasts.
-        std::thread::sleep(crate::scenario::reports::SETTLE * 8);
-    }
-    drop(file);
-    let read = scene.changes.recv_timeout(BOUND).expect("the change is reported");
-    assert_eq!(read[0].1.as_deref(), Ok("first half, second half"));
-    assert!(scene.changes.try_recv().is_err(), "it is reported once");
-}
-
-#[test]
-fn a_directory_that_comes_later_or_again_is_seen() {
-    let scene = Scene::new(|_| {}, |directory| directory.join("later"));
-    let directory = scene.path("later");
-    fs::create_dir(&directory).expect("it can be made");
-    write(&directory.join("a.toml"), "one");
-    scene.expect(&[("a.toml", "one")]);
-    fs::remove_dir_all(&directory).expect("it can be removed");
-    scene.expect(&[("later", "file/unreadable")]);
-    fs::create_dir(&directory).expect("it can be made");
-    write(&directory.join("a.toml"), "two");
-    scene.expect(&[("a.toml", "two")]);
-}
-
-#[cfg(unix)]
-#[test]
-fn links_and_config_map_swaps_are_followed() {
-    use std::os::unix::fs::symlink;
-    let scene = Scene::new(
-        |directory| {
-            for version in ["v1", "v2"] {
-                fs::create_dir_all(directory.join(version)).expect("it can be made");
-                write(&directory.join(version).join("a.toml"), version);
-            }
-            fs::create_dir(directory.join("mount")).expect("it can be made");
-            symlink("../v1", directory.join("mount/..data")).expect("it can be linked");
-            symlink("..data/a.toml", directory.join("mount/a.toml")).expect("it can be linked");
-        },
-        |directory| directory.join("mount"),
-    );
-    symlink("../v2", scene.path("mount/..data_tmp")).expect("it can be linked");
-    fs::rename(scene.path("mount/..data_tmp"), scene.path("mount/..data")).expect("it can be renamed");
-    scene.expect(&[("a.toml", "v2")]);
-    write(&scene.path("v2/a.toml"), "v3");
-    scene.expect(&[("a.toml", "v3")]);
 }
 
 #[test]
@@ -181,17 +69,22 @@ fn a_folder_that_nobody_asked_for_may_come_later_and_go_again() {
     assert_eq!(given(later).read().len(), 1);
 }
 
-/// A file that is closed is read at once. One that stays open, or changes again and again, is waited for, but not forever.
 #[test]
 fn a_quiet_directory_stays_quiet_and_dropping_ends_the_thread() {
-    let scene = Scene::new(|directory| write(&directory.join("a.toml"), "one"), Path::to_owned);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("a.toml");
+    write(&file, "one");
+    let (sender, changes) = mpsc::channel();
+    let watcher = Watcher::start(given(directory.path().to_owned()), move |files| {
+        let _ = sender.send(files.len());
+    });
     // Reading and touching are events, and change nothing.
     for _ in 0..5 {
-        assert!(read_file(&scene.path("a.toml")).is_ok());
-        write(&scene.path("a.toml"), "one");
+        assert!(read_file(&file).is_ok());
+        write(&file, "one");
     }
-    drop(scene.watcher);
-    assert!(scene.changes.try_recv().is_err());
+    drop(watcher);
+    assert!(changes.try_recv().is_err());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What expressions mean: values from the request, the clock and chance, and the filters. Every step is charged in bytes to
+//! The meaning of expressions: values from the request, the clock and chance, and the filters. Every step is charged in bytes to
 //! one budget, so that a body of many templates cannot keep a processor busy.
 
 use jiff::Timestamp;
@@ -7,26 +7,23 @@ use serde_json::{Map, Value};
 
 use super::parse::{Expression, Filter, Function, Piece, Source, Step};
 use crate::clock::Random;
-use crate::contract::ids::IdStyle;
-use crate::contract::ids::{IdKind, make_id};
-use crate::contract::timestamp::Precision;
-use crate::contract::timestamp::format_timestamp;
+use crate::contract::ids::{IdKind, IdStyle, make_id};
+use crate::contract::timestamp::{Precision, format_timestamp};
 
 /// Longest text that one template makes, in bytes.
 pub const LONGEST_TEXT: usize = 64 * 1024;
 /// Most gaps reported of one body, and the longest path named.
 const MOST_GAPS: usize = 10;
 const LONGEST_PATH: usize = 100;
-/// What one step costs besides the bytes that it handles.
+/// The cost of one step besides the bytes that it handles.
 const STEP: usize = 16;
 
-/// What templates see, and what they may still do.
+/// The values that templates see, and the work that they may still do.
 pub(super) struct Scope<'s> {
     pub(super) facts: &'s Map<String, Value>,
     pub(super) wall: Timestamp,
     pub(super) random: Random,
     pub(super) budget: usize,
-    /// What gave an empty string.
     pub(super) gaps: Vec<Gap>,
 }
 
@@ -232,12 +229,9 @@ impl<'s> Scope<'s> {
     }
 
     fn json(&mut self, value: &Value) -> Result<String, String> {
-        let mut output = Bounded { bytes: Vec::new() };
-        let written = serde_json::to_writer(&mut output, value);
-        // What is too long was read as far as the bound.
-        self.pay(if written.is_ok() { output.bytes.len() } else { LONGEST_TEXT })?;
-        written.map_err(|_| too_long())?;
-        Ok(String::from_utf8(output.bytes).expect("JSON is UTF-8"))
+        let text = value.to_string();
+        self.pay(text.len().min(LONGEST_TEXT))?;
+        if text.len() > LONGEST_TEXT { Err(too_long()) } else { Ok(text) }
     }
 }
 
@@ -276,23 +270,4 @@ fn integer(value: &Value) -> Option<i64> {
 
 fn too_long() -> String {
     format!("the text made is longer than {} KiB", LONGEST_TEXT / 1024)
-}
-
-/// A buffer that refuses to grow past the bound.
-struct Bounded {
-    bytes: Vec<u8>,
-}
-
-impl std::io::Write for Bounded {
-    fn write(&mut self, more: &[u8]) -> std::io::Result<usize> {
-        if self.bytes.len() + more.len() > LONGEST_TEXT {
-            return Err(std::io::ErrorKind::FileTooLarge.into());
-        }
-        self.bytes.extend_from_slice(more);
-        Ok(more.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
 }

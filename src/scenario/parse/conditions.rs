@@ -14,10 +14,8 @@ use super::reader::{Place, Problems, Table, nearest_hint, shown};
 use crate::contract::routes::{Operation, ROUTES};
 use crate::scenario::matcher::{Condition, Literal, Subject, Test, When, glob_pattern};
 
-/// Largest compiled regular expression in bytes, and most in one file: compiling them takes time and memory.
+/// Most bytes that a regular expression, and those of a file together, take once compiled.
 const LARGEST_PATTERN: usize = 1 << 20;
-const MOST_PATTERNS: usize = 1_000;
-/// Most bytes that the regular expressions of a file take together once compiled.
 const MOST_PATTERN_BYTES: usize = 96 << 20;
 /// Deepest nesting of `not`.
 const DEEPEST_NOT: usize = 8;
@@ -185,18 +183,13 @@ impl Parser<'_> {
     }
 
     fn pattern(&mut self, span: Range<usize>, pattern: &str) -> Option<regex::Regex> {
-        const TOO_MANY: &str = "use `starts_with`, `one_of` or a shorter expression where it will do";
-        self.patterns += 1;
-        if self.patterns > MOST_PATTERNS {
-            let message = format!("a file may hold at most {MOST_PATTERNS} regular expressions");
-            return self.problems.refuse("scenario/too-many", span, message, TOO_MANY);
-        }
         // The smallest limit that suffices tells what the compiled expression takes, which nothing else does.
         for limit in [LARGEST_PATTERN >> 7, LARGEST_PATTERN >> 4, LARGEST_PATTERN] {
             self.pattern_bytes += limit;
             if self.pattern_bytes > MOST_PATTERN_BYTES {
                 let message = "the regular expressions of this file are too large together";
-                return self.problems.refuse("scenario/too-many", span, message, TOO_MANY);
+                let hint = "use `starts_with`, `one_of` or a shorter expression where it will do";
+                return self.problems.refuse("scenario/too-many", span, message, hint);
             }
             match regex::RegexBuilder::new(pattern).size_limit(limit).build() {
                 Ok(compiled) => return Some(compiled),

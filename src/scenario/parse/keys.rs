@@ -110,15 +110,13 @@ pub(crate) struct TableKeys {
     pub(crate) example: &'static str,
     /// Keys that must be there.
     pub(crate) required: &'static [&'static str],
-    /// Keys that another kind of table has as well, with the same meaning.
-    shared: &'static [Key],
-    own: &'static [Key],
+    /// Its keys; some lists are those of another kind of table as well.
+    parts: &'static [&'static [Key]],
 }
 
 impl TableKeys {
-    /// Every key, the shared ones first.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static Key> + use<> {
-        self.shared.iter().chain(self.own)
+        self.parts.iter().copied().flatten()
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&'static Key> {
@@ -153,14 +151,13 @@ macro_rules! keys {
 }
 
 macro_rules! table {
-    ($name:ident, $definition:literal, $place:literal, $shared:expr, $required:expr, $example:literal, { $($keys:tt)+ }) => {
+    ($name:ident, $definition:literal, $place:literal, $required:expr, $example:literal => $parts:expr) => {
         pub(crate) const $name: TableKeys = TableKeys {
             definition: $definition,
             place: $place,
             example: $example,
             required: &$required,
-            shared: $shared,
-            own: keys!($($keys)+),
+            parts: &$parts,
         };
     };
 }
@@ -182,7 +179,25 @@ const REQUEST: &[Key] = keys! {
     "key": Kind::Condition, "the API key";
 };
 
-table!(FILE, "file", "a scenario", &[], [],
+/// A scripted answer.
+const ANSWER: &[Key] = keys! {
+    "error": Kind::OneOf(|| ErrorKind::ALL.map(ErrorKind::name).to_vec()), "a contract error by its name, with the status, code and headers that belong to it";
+    "status": Kind::Integer(200, 599), "the HTTP status, 200 to 599";
+    "code": Kind::Name, "`error.code` of the answer";
+    "message": Kind::Text, "`error.message` of the answer; may use templates";
+    "headers": Kind::Headers, "further headers, by name";
+    "body": Kind::Any, "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates";
+};
+
+/// What happens to an answer that is not replaced.
+const CHANGES: &[Key] = keys! {
+    "patch": Kind::AnyTable, "fields merged into the ordinary answer's JSON body (RFC 7396)";
+    "remove": Kind::Pointers, "JSON pointers of what is deleted from the ordinary answer's body";
+    "delay": Kind::Delay, "how long the answer is held back";
+    "fault": Kind::NameOr(fault_names, &FAULT), "something that goes wrong on the connection";
+};
+
+table!(FILE, "file", "a scenario", [],
     r#"title = "A full quota"
 profile.rate_limit.requests = 5
 
@@ -190,56 +205,56 @@ profile.rate_limit.requests = 5
 when = { operation = "system.status" }
 times = 1
 reply = { error = "rate_limit_exceeded" }
-"#, {
+"# => [keys! {
     "title": Kind::Name, "one line that says what the story is";
     "description": Kind::Text, "what happens and what a good client does, for people";
     "profile": Kind::Settings, "settings in force while the scenario is active; `wrs-emulator assumptions` lists them";
     "given": Kind::Table(&GIVEN), "state put in place at activation";
     "rule": Kind::Tables(&RULE), "what happens to a request; the first rule that applies decides";
     "emit": Kind::Tables(&EMIT), "an event that is fired";
-});
-table!(GIVEN, "given", "`given`", &[], [],
+}]);
+table!(GIVEN, "given", "`given`", [],
     r#"[[given.subscription]]
 url = "https://app.example.com/hooks"
 events = ["workflow.completed"]
 
 [[given.user]]
 name = "Ada"
-"#, {
+"# => [keys! {
     "subscription": Kind::Tables(&SUBSCRIPTION), "a webhook subscription that is there from the start";
     "workflow": Kind::Tables(&WORKFLOW), "a workflow that is there from the start (preview)";
     "user": Kind::AnyTables, "a user that is there from the start (preview); any fields";
-});
-table!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", &[], ["url", "events"],
+}]);
+table!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", ["url", "events"],
     r#"[[given.subscription]]
 url = "https://app.example.com/hooks"
 events = ["workflow.completed"]
 secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-"#, {
+"# => [keys! {
     "url": Kind::Text, "where events go: an https URL";
     "events": Kind::Events, "the event types subscribed to";
     "secret": Kind::Name, "the signing secret; generated if left out";
     "description": Kind::Text, "a short label";
-});
-table!(WORKFLOW, "workflow", "a `[[given.workflow]]`", &[], [],
+}]);
+table!(WORKFLOW, "workflow", "a `[[given.workflow]]`", [],
     r#"[[given.workflow]]
 id = "wf_1"
 name = "Onboarding"
 status = "running"
-"#, {
+"# => [keys! {
     "id": Kind::Name, "form wf_<id>; generated if left out";
     "name": Kind::Name, "a label";
     "reference": Kind::Name, "the reference it is about";
     "status": Kind::OneOf(|| vec!["running", "completed", "cancelled"]), "running, completed or cancelled; running if left out";
-});
-table!(RULE, "rule", "a `[[rule]]`", &[], [],
+}]);
+table!(RULE, "rule", "a `[[rule]]`", [],
     r#"[[rule]]
 name = "every third status check is slow"
 when = { operation = "system.status" }
 skip = 2
 every = 3
 delay = "2s"
-"#, {
+"# => [keys! {
     "name": Kind::Name, "what listings and explanations call the rule";
     "when": Kind::Table(&WHEN), "what a request must look like; every request if left out";
     "skip": Kind::Integer(0, ANY), "matching requests let through first";
@@ -250,22 +265,19 @@ delay = "2s"
     "to": Kind::Duration, "apply until this long after activation";
     "next": Kind::TextOr(&NEXT), "the step that the story moves to once the rule is used up; with { step = …, status = … }, only after an answer with this status";
     "reply": Kind::Table(&REPLY), "a scripted answer in place of the ordinary one";
-    "patch": Kind::AnyTable, "fields merged into the ordinary answer's JSON body (RFC 7396)";
-    "remove": Kind::Pointers, "JSON pointers of what is deleted from the ordinary answer's body";
-    "delay": Kind::Delay, "how long the answer is held back";
-    "fault": Kind::NameOr(fault_names, &FAULT), "something that goes wrong on the connection";
+}, CHANGES, keys! {
     "pass": Kind::True, "true: the ordinary answer, and no later rule applies";
     "sequence": Kind::Steps, "steps played one after the other, request by request";
     "then": Kind::OneOf(|| vec!["end", "stay", "repeat"]), "what follows the sequence: end (the default), stay at its last step, or repeat it";
-});
-table!(WHEN, "when", "`when`", REQUEST, [],
+}]);
+table!(WHEN, "when", "`when`", [],
     r#"[[rule]]
 when = { operation = "events.subscribe", header.user-agent = { contains = "curl" }, body."/url" = { starts_with = "https://" } }
 reply = { error = "validation_error" }
-"#, {
+"# => [REQUEST, keys! {
     "step": Kind::Name, "the step at which the story must be; it begins at \"start\"";
-});
-table!(NEXT, "next", "`next`", &[], ["step"],
+}]);
+table!(NEXT, "next", "`next`", ["step"],
     r#"[[rule]]
 when = { operation = "events.subscribe", step = "start" }
 next = { step = "subscribed", status = 200 }
@@ -273,15 +285,15 @@ next = { step = "subscribed", status = 200 }
 [[rule]]
 when = { step = "subscribed" }
 reply = { error = "rate_limit_exceeded" }
-"#, {
+"# => [keys! {
     "step": Kind::Name, "the step that the story moves to";
     "status": Kind::Integer(200, 599), "the status that the answer must have; an ordinary answer with another one does not count towards `times`";
-});
-table!(MATCHER, "matcher", "a matcher", &[], [],
+}]);
+table!(MATCHER, "matcher", "a matcher", [],
     r#"[[rule]]
 when = { query.include_checks = { one_of = ["true", "1"] }, key = { not = { ends_with = "_admin" } } }
 fault = "reset"
-"#, {
+"# => [keys! {
     "equals": Kind::Any, "is this value";
     "contains": Kind::Any, "text: contains this part; list: has this entry; object: has this key";
     "starts_with": Kind::Text, "begins with this text";
@@ -292,54 +304,44 @@ fault = "reset"
     "not": Kind::Condition, "the matcher given here does not match";
     "lt": Kind::Number, "is a number less than this";
     "gt": Kind::Number, "is a number greater than this";
-});
-table!(REPLY, "reply", "`reply`", &[], [],
+}]);
+table!(REPLY, "reply", "`reply`", [],
     r#"[[rule]]
 when = { operation = "events.subscribe" }
 reply = { error = "validation_error", code = "url_taken", message = "{{ request.body.url }} is taken", headers = { retry-after = "5" } }
-"#, {
-    "error": Kind::OneOf(|| ErrorKind::ALL.map(ErrorKind::name).to_vec()), "a contract error by its name, with the status, code and headers that belong to it";
-    "status": Kind::Integer(200, 599), "the HTTP status, 200 to 599";
-    "code": Kind::Name, "`error.code` of the answer";
-    "message": Kind::Text, "`error.message` of the answer; may use templates";
-    "headers": Kind::Headers, "further headers, by name";
-    "body": Kind::Any, "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates";
-});
-table!(STEP, "step", "a sequence step", REPLY.own, [],
+"# => [ANSWER]);
+table!(STEP, "step", "a sequence step", [],
     r#"[[rule]]
 when = { operation = "system.status" }
 sequence = [{ error = "rate_limit_exceeded", times = 2 }, { fault = "empty" }, { pass = true }]
 then = "stay"
-"#, {
+"# => [ANSWER, keys! {
     "reply": Kind::Table(&REPLY), "a scripted answer, where it is not written out in the step itself";
-    "patch": Kind::AnyTable, "fields merged into the ordinary answer's JSON body (RFC 7396)";
-    "remove": Kind::Pointers, "JSON pointers of what is deleted from the ordinary answer's body";
-    "delay": Kind::Delay, "how long the answer is held back";
-    "fault": Kind::NameOr(fault_names, &FAULT), "something that goes wrong on the connection";
+}, CHANGES, keys! {
     "pass": Kind::True, "true: the ordinary answer";
     "times": Kind::Integer(1, ANY), "how many requests the step lasts; 1 if left out";
-});
-table!(DELAY, "delay", "`delay`", &[], [],
+}]);
+table!(DELAY, "delay", "`delay`", [],
     r#"[[rule]]
 when = { operation = "system.status" }
 delay = { median = "80ms", p99 = "2s" }
-"#, {
+"# => [keys! {
     "min": Kind::Duration, "the shortest delay";
     "max": Kind::Duration, "the longest delay; evenly spread between the two";
     "median": Kind::Duration, "half of the delays are shorter";
     "p99": Kind::Duration, "99 in 100 of the delays are shorter";
-});
-table!(FAULT, "fault", "`fault`", &[], ["kind"],
+}]);
+table!(FAULT, "fault", "`fault`", ["kind"],
     r#"[[rule]]
 when = { operation = "system.status" }
 fault = { kind = "drip", bytes = 1, interval = "50ms" }
-"#, {
+"# => [keys! {
     "kind": Kind::OneOf(fault_names), "reset, empty, truncate, garbage, stall or drip";
     "bytes": Kind::Integer(0, MOST_BYTES), "truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time";
     "duration": Kind::Duration, "stall: how long the silence lasts; until the client leaves if left out";
     "interval": Kind::Duration, "drip: time from one piece to the next";
-});
-table!(EMIT, "emit", "an `[[emit]]`", &[], ["event", "on"],
+}]);
+table!(EMIT, "emit", "an `[[emit]]`", ["event", "on"],
     r#"[[emit]]
 name = "completed"
 event = "workflow.completed"
@@ -347,7 +349,7 @@ on = "command"
 data = { workflow_id = "wf_42" }
 times = 3
 interval = "10s"
-"#, {
+"# => [keys! {
     "name": Kind::Name, "what `trigger --emit NAME` and listings call it";
     "event": Kind::Text, "the event type";
     "on": Kind::NameOr(|| vec!["activation", "command"], &ON), "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request";
@@ -356,28 +358,28 @@ interval = "10s"
     "times": Kind::Integer(1, MOST_EVENTS), "events for each trigger; with `every`, events in all";
     "interval": Kind::Duration, "from one event to the next";
     "delivery": Kind::Table(&DELIVERY), "what happens to the deliveries";
-});
-table!(ON, "on", "`on`", REQUEST, [],
+}]);
+table!(ON, "on", "`on`", [],
     r#"[[emit]]
 event = "workflow.completed"
 on = { operation = "events.subscribe", status = 200 }
 delay = "1s"
-"#, {
+"# => [REQUEST, keys! {
     "status": Kind::Integer(200, 599), "the status of the answer";
     "every": Kind::Duration, "again and again, from activation on";
     "after": Kind::Duration, "once, this long after activation";
-});
-table!(DELIVERY, "delivery", "`delivery`", &[], [],
+}]);
+table!(DELIVERY, "delivery", "`delivery`", [],
     r#"[[emit]]
 event = "workflow.completed"
 on = { every = "1m" }
 delivery = { tamper = "signature", duplicate = 2 }
-"#, {
+"# => [keys! {
     "tamper": Kind::OneOf(|| Tamper::ALL.map(Tamper::name).to_vec()), "what is falsified: body, signature, secret, timestamp, future_timestamp or headers";
     "duplicate": Kind::Integer(1, 100), "copies of each delivery in all";
     "shuffle": Kind::Boolean, "true: the events of one trigger go out in another order";
     "drop": Kind::Boolean, "true: nothing is delivered, as if it were lost";
-});
+}]);
 
 fn fault_names() -> Vec<&'static str> {
     Fault::NAMES.to_vec()

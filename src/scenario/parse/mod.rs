@@ -23,8 +23,6 @@ use crate::diagnostic::{Diagnostic, Level};
 use crate::profile::{Draft, Layered, Profile, other_language, syntax_problem};
 use reader::{Problems, Table, shown};
 
-/// Most entries of a `[profile]`, all levels together; there are far fewer settings.
-const MOST_SETTINGS: usize = 2_000;
 /// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
 /// hundred times as much as their text.
 pub(crate) const MOST_WEIGHT: usize = 64 * 1024 * 1024;
@@ -54,7 +52,6 @@ pub(super) fn parse_scenario(
     let mut parser = Parser {
         problems: Problems::new(text),
         profile: Arc::clone(base.profile()),
-        patterns: 0,
         pattern_bytes: 0,
         statuses: OnceCell::new(),
         scripted: BTreeSet::new(),
@@ -74,7 +71,7 @@ fn problem_of_name(name: &str) -> Option<Diagnostic> {
     Some(Diagnostic::of_file("scenario/bad-name", message, hint))
 }
 
-/// What is wrong with a text that is not TOML. After the first error in a line, and after a bracket that was left open, the others
+/// The problems of a text that is not TOML. After the first error in a line, and after a bracket that was left open, the others
 /// follow from it.
 fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
     let at =
@@ -133,10 +130,9 @@ struct Parser<'t> {
     problems: Problems<'t>,
     /// The profile in force while the scenario is active: decides which event types and URLs are accepted.
     profile: Arc<Profile>,
-    patterns: usize,
     /// About what the patterns take once compiled.
     pattern_bytes: usize,
-    /// What each operation answers, once asked for.
+    /// The statuses that each operation answers, once asked for.
     statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
     /// Statuses that the file's own rules answer.
     scripted: BTreeSet<u16>,
@@ -204,11 +200,6 @@ impl Parser<'_> {
 
     fn overlay(&mut self, name: &str, base: &Layered, file: &Table<'_, '_>) -> Option<Overlay> {
         let table = self.problems.fields(file, "profile", "a table of settings")?;
-        if count(table) > MOST_SETTINGS {
-            let message = format!("`[profile]` has more than {MOST_SETTINGS} entries");
-            let hint = "set only what the story needs";
-            return self.problems.refuse("scenario/too-many", file.span_of("profile"), message, hint);
-        }
         let source = format!("scenario {name}");
         let mut draft = Draft::of(base);
         let settings = draft.table(table, &source);
@@ -226,12 +217,6 @@ impl Parser<'_> {
             }
         }
     }
-}
-
-/// Entries of a table and of the tables in it.
-fn count(table: &DeTable<'_>) -> usize {
-    let inner = table.values().filter_map(|value| value.get_ref().as_table());
-    table.len() + inner.map(count).sum::<usize>()
 }
 
 /// Fingerprints of the rules or emissions of one scenario: the same as long as name and content are the same, whatever

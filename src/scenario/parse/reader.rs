@@ -11,13 +11,11 @@ use super::keys::{Kind, TableKeys};
 use crate::contract::nearest;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::duration::parse_duration;
-use crate::template::{MOST_TEMPLATES as MOST_IN_A_BODY, check_template, is_template, request_paths, try_template};
+use crate::template::{MOST_TEMPLATES, Template, is_template};
 use crate::wording::any_of;
 
 /// Most problems reported of one file; the rest would follow from the same mistake.
 const MOST: usize = 100;
-/// Most templates tried in one file, as trying takes time; the others show their problems when they are rendered.
-const MOST_TEMPLATES: usize = 1_000;
 
 pub(super) type Place<'v, 'i> = &'v Spanned<DeValue<'i>>;
 
@@ -56,7 +54,7 @@ impl<'v, 'i> Table<'v, 'i> {
     }
 }
 
-/// What was found in one text so far.
+/// The problems found in one text so far.
 pub(super) struct Problems<'t> {
     text: &'t str,
     found: Vec<Diagnostic>,
@@ -193,12 +191,23 @@ impl<'t> Problems<'t> {
         key: &str,
         expected: &str,
     ) -> Option<&'v DeTable<'i>> {
+        self.typed(table, key, expected, DeValue::as_table)
+    }
+
+    /// A value of one type; `expected` says which.
+    fn typed<'v, 'i, T>(
+        &mut self,
+        table: &Table<'v, 'i>,
+        key: &str,
+        expected: &str,
+        read: impl FnOnce(&'v DeValue<'i>) -> Option<T>,
+    ) -> Option<T> {
         let value = table.get(key)?;
-        let fields = value.get_ref().as_table();
-        if fields.is_none() {
+        let typed = read(value.get_ref());
+        if typed.is_none() {
             self.wrong_type(key, expected, value, table.meaning(key));
         }
-        fields
+        typed
     }
 
     /// The tables of a list: `[[key]]`, or a list of inline tables.
@@ -252,11 +261,7 @@ impl<'t> Problems<'t> {
     }
 
     pub(super) fn integer_within(&mut self, table: &Table<'_, '_>, key: &str, least: u64, most: u64) -> Option<u64> {
-        let value = table.get(key)?;
-        let DeValue::Integer(number) = value.get_ref() else {
-            self.wrong_type(key, "an integer", value, table.meaning(key));
-            return None;
-        };
+        let number = self.typed(table, key, "an integer", DeValue::as_integer)?;
         let read = i128::from_str_radix(number.as_str(), number.radix()).ok().and_then(|number| number.try_into().ok());
         let read = read.filter(|number: &u64| (least..=most).contains(number));
         if read.is_none() {
@@ -264,7 +269,7 @@ impl<'t> Problems<'t> {
                 u64::MAX => format!("`{key}` must be at least {least}, found {number}"),
                 most => format!("`{key}` must be from {least} to {most}, found {number}"),
             };
-            self.error("scenario/bad-value", value.span(), message, table.meaning(key));
+            self.error("scenario/bad-value", table.span_of(key), message, table.meaning(key));
         }
         read
     }
@@ -275,12 +280,7 @@ impl<'t> Problems<'t> {
     }
 
     pub(super) fn flag(&mut self, table: &Table<'_, '_>, key: &str) -> Option<bool> {
-        let value = table.get(key)?;
-        let flag = value.get_ref().as_bool();
-        if flag.is_none() {
-            self.wrong_type(key, "a boolean", value, table.meaning(key));
-        }
-        flag
+        self.typed(table, key, "a boolean", DeValue::as_bool)
     }
 
     pub(super) fn duration(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Duration> {
@@ -303,19 +303,20 @@ impl<'t> Problems<'t> {
     }
 
     /// A finite number, with or without a fraction.
-    pub(super) fn number(&mut self, table: &Table<'_, '_>, key: &str) -> Option<f64> {
-        let value = table.get(key)?;
-        let number = match value.get_ref() {
-            DeValue::Integer(number) => number.as_str().parse::<f64>().ok(),
-            DeValue::Float(number) => number.as_str().parse().ok(),
-            _ => {
-                self.wrong_type(key, "a number", value, table.meaning(key));
-                return None;
-            }
+    pub(super) fn number<'v>(&mut self, table: &Table<'v, '_>, key: &str) -> Option<f64> {
+        let digits = |value: &'v DeValue<'_>| match value {
+            DeValue::Integer(number) => Some(number.as_str()),
+            DeValue::Float(number) => Some(number.as_str()),
+            _ => None,
         };
-        let number = number.filter(|number| number.is_finite());
+        let number = self.typed(table, key, "a number", digits)?.parse().ok().filter(|number: &f64| number.is_finite());
         if number.is_none() {
-            self.error("scenario/bad-value", value.span(), format!("`{key}` must be a finite decimal number"), "");
+            self.error(
+                "scenario/bad-value",
+                table.span_of(key),
+                format!("`{key}` must be a finite decimal number"),
+                "",
+            );
         }
         number
     }
@@ -380,8 +381,8 @@ impl<'t> Problems<'t> {
             self.check_templates_of(value);
         }
         let count = self.templates - before;
-        if let Some(first) = keys.iter().find_map(|key| table.get(key)).filter(|_| count > MOST_IN_A_BODY) {
-            let message = format!("a body has at most {MOST_IN_A_BODY} templates, found {count}");
+        if let Some(first) = keys.iter().find_map(|key| table.get(key)).filter(|_| count > MOST_TEMPLATES) {
+            let message = format!("a body has at most {MOST_TEMPLATES} templates, found {count}");
             self.error(
                 "scenario/too-many",
                 first.span(),
@@ -395,15 +396,14 @@ impl<'t> Problems<'t> {
         match value.get_ref() {
             DeValue::String(text) if is_template(text) => {
                 self.templates += 1;
-                let is_tried = self.templates <= MOST_TEMPLATES;
-                let tried = if is_tried { try_template(text) } else { Ok(()) };
-                if let Err(problem) = check_template(text).and(tried) {
+                let template = Template::parse(text);
+                let tried = template.as_ref().map_err(Clone::clone).and_then(Template::try_out);
+                if let Err(problem) = tried {
                     let hint = "write values such as {{ request.body.url }}, {{ now }} or {{ ulid() }}; `docs/scenario-language.md` lists them";
                     self.error("scenario/bad-template", value.span(), problem.to_string(), hint);
                 }
-                if is_tried {
-                    self.request_paths.extend(request_paths(text).into_iter().map(|path| (value.span(), path)));
-                }
+                let paths = template.map(|template| template.request_paths()).unwrap_or_default();
+                self.request_paths.extend(paths.into_iter().map(|path| (value.span(), path)));
             }
             DeValue::Array(values) => values.iter().for_each(|value| self.check_templates_of(value)),
             DeValue::Table(table) => table.values().for_each(|value| self.check_templates_of(value)),

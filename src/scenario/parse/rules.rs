@@ -37,7 +37,7 @@ impl Parser<'_> {
         self.check_names("rule", &tables);
         self.warn_of_unreachable_steps(&rules);
         self.warn_of_unreachable_rules(&rules);
-        for step in rules.iter().flat_map(|(_, rule)| rule.sequence.steps()) {
+        for step in rules.iter().flat_map(|(_, rule)| &rule.sequence.steps) {
             if let Action::Reply(reply) = &step.action {
                 self.scripted.insert(reply.status);
             }

@@ -1,7 +1,7 @@
-//! What can never hold, never apply or never have a value in a text that is otherwise valid.
+//! Warnings of a text that is otherwise valid: conditions, rules and templates that never hold, apply or have a value.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 use super::Parser;
@@ -15,9 +15,7 @@ use crate::scenario::matcher::{Condition, Found, Subject, Test, When};
 use crate::scenario::rule::{FIRST_STEP, Rule, Then};
 use crate::wording::any_of;
 
-/// Rules with more conditions than this are compared by a few combinations of them only.
-const MOST_COMBINED: usize = 6;
-/// What templates see of a request.
+/// The parts of a request that templates see.
 const PARTS: [&str; 7] = ["method", "path", "operation", "query", "headers", "body", "key"];
 
 impl Parser<'_> {
@@ -30,12 +28,12 @@ impl Parser<'_> {
             let why = "this never holds: `to` is not later than `from`";
             self.warn_never(table.span_of("to"), why, "both count from activation");
         }
-        let (Some(times), true) = (rule.times, rule.sequence.is_spelled_out()) else { return };
+        let (Some(times), true) = (rule.times, rule.sequence.spelled_out) else { return };
         let length = rule.sequence.length();
         let (message, hint) = if times < length {
             let message = format!("the rule applies {times} times, but its sequence takes {length} requests");
             (message, "the later steps are never played; drop `times`, or shorten the sequence")
-        } else if times > length && rule.sequence.then() == Then::End {
+        } else if times > length && rule.sequence.then == Then::End {
             let message = format!("the sequence ends after {length} requests, so the rule never applies {times} times");
             (message, "add then = \"stay\" or then = \"repeat\", or drop `times`")
         } else {
@@ -47,8 +45,8 @@ impl Parser<'_> {
     /// Warns of a story that waits for a status with which neither the operation nor the rule answers.
     pub(super) fn warn_of_status_never_answered(&mut self, table: &Table<'_, '_>, rule: &Rule) {
         let Some(expected) = rule.next.as_ref().and_then(|next| next.status) else { return };
-        let steps = rule.sequence.steps();
-        let last = if rule.sequence.then() == Then::End { steps.len().saturating_sub(1) } else { 0 };
+        let steps = &rule.sequence.steps;
+        let last = if rule.sequence.then == Then::End { steps.len().saturating_sub(1) } else { 0 };
         let can = |action: &Action| match action {
             Action::Reply(reply) => reply.status == expected,
             Action::Fault(_) => false,
@@ -102,30 +100,27 @@ impl Parser<'_> {
         }
     }
 
-    /// Warns of rules after one that decides everything they match: a blanket. Blankets are looked up by their set of
-    /// conditions, so that checking ten thousand rules takes no longer than reading them.
+    /// Warns of rules after one that decides everything they match: a blanket. Blankets are looked up by one of their conditions, so
+    /// that checking ten thousand rules takes no longer than reading them.
     pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
-        let mut blankets: HashMap<String, Vec<&Rule>> = HashMap::new();
+        let mut blankets: HashMap<String, Vec<(&Rule, BTreeSet<String>)>> = HashMap::new();
         for (table, rule) in rules {
-            let mut conditions: Vec<String> = rule.when.conditions.iter().map(|known| format!("{known:?}")).collect();
-            conditions.sort_unstable();
-            conditions.dedup();
-            let steps = [None, rule.step.as_deref()];
-            let sets = combinations(&conditions);
-            let covering = sets
-                .iter()
-                .flat_map(|set| steps.iter().map(move |step| blanket_key(*step, set)))
-                .filter_map(|key| blankets.get(&key))
-                .flatten()
-                .find(|earlier| covers(&earlier.when.operations, &rule.when.operations));
-            if let Some(earlier) = covering {
+            let conditions: BTreeSet<String> = rule.when.conditions.iter().map(|known| format!("{known:?}")).collect();
+            let decides_all = |(earlier, demanded): &&(&Rule, BTreeSet<String>)| {
+                demanded.is_subset(&conditions)
+                    && (earlier.step.is_none() || earlier.step == rule.step)
+                    && covers(&earlier.when.operations, &rule.when.operations)
+            };
+            let keys = conditions.iter().map(String::as_str).chain([""]);
+            let covering = keys.filter_map(|key| blankets.get(key)).flatten().find(decides_all);
+            if let Some(earlier) = covering.map(|(earlier, _)| *earlier) {
                 let label = shown(&earlier.label);
                 let message = format!("this rule never applies: \"{label}\" decides all that it matches");
                 let hint = "move it up, or give the earlier rule `times`";
                 self.problems.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
             } else if rule.is_blanket() {
-                let all: Vec<&str> = conditions.iter().map(String::as_str).collect();
-                blankets.entry(blanket_key(rule.step.as_deref(), &all)).or_default().push(rule);
+                let key = conditions.first().cloned().unwrap_or_default();
+                blankets.entry(key).or_default().push((rule, conditions));
             }
         }
     }
@@ -137,8 +132,8 @@ impl Parser<'_> {
         let equals = tests.iter().find_map(|test| if let Test::Equals(literal) = test { Some(literal) } else { None });
         if let Some(literal) = equals {
             let found = match subject {
-                Subject::Body(_) => Found::Json(literal.json()),
-                _ => Found::Text(Cow::Borrowed(literal.text())),
+                Subject::Body(_) => Found::Json(&literal.json),
+                _ => Found::Text(Cow::Borrowed(&literal.text)),
             };
             if let Some(failed) = tests.iter().find(|test| !test.holds(&found)) {
                 return never(&format!("{literal} is not {failed}"), "drop one of the two");
@@ -157,7 +152,7 @@ impl Parser<'_> {
             never(&format!("no number is greater than {low} and less than {high}"), "swap `lt` and `gt`?");
         }
         if let (Subject::Key, Some(literal)) = (subject, equals)
-            && let Err(refusal) = judge(literal.text(), self.profile.key_rules())
+            && let Err(refusal) = judge(&literal.text, self.profile.key_rules())
         {
             let why = format!("this never holds: {refusal}");
             self.warn_never(span, &why, "a request with such a key is answered with 401 before any rule is asked");
@@ -244,25 +239,6 @@ impl Parser<'_> {
     }
 }
 
-/// The sets of conditions under which to look up a blanket that covers a rule with these conditions.
-fn combinations(conditions: &[String]) -> Vec<Vec<&str>> {
-    if conditions.len() > MOST_COMBINED {
-        let singles = conditions.iter().map(|condition| vec![condition.as_str()]);
-        let all = conditions.iter().map(String::as_str).collect();
-        return singles.chain([Vec::new(), all]).collect();
-    }
-    (0..1_u32 << conditions.len())
-        .map(|mask| {
-            let chosen = conditions.iter().enumerate().filter(|(at, _)| mask & (1 << at) != 0);
-            chosen.map(|(_, condition)| condition.as_str()).collect()
-        })
-        .collect()
-}
-
-fn blanket_key(step: Option<&str>, conditions: &[&str]) -> String {
-    format!("{step:?} {conditions:?}")
-}
-
 fn covers(earlier: &[Operation], later: &[Operation]) -> bool {
     earlier.is_empty() || (!later.is_empty() && later.iter().all(|operation| earlier.contains(operation)))
 }
@@ -280,8 +256,8 @@ fn may_have_path(condition: &Condition, path: &str) -> bool {
     let literal =
         |text: &str| text.find(|at: char| !at.is_ascii_alphanumeric() && !"/_-".contains(at)).unwrap_or(text.len());
     condition.tests.iter().all(|test| match test {
-        Test::Equals(value) => is_one(value.text()),
-        Test::OneOf(values) => values.iter().any(|value| is_one(value.text())),
+        Test::Equals(value) => is_one(&value.text),
+        Test::OneOf(values) => values.iter().any(|value| is_one(&value.text)),
         Test::StartsWith(start) => overlaps(start),
         Test::Glob(glob, _) => overlaps(&glob[..literal(glob)]),
         Test::Matches(pattern) if pattern.as_str().contains('|') => true,
