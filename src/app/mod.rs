@@ -42,7 +42,7 @@ pub use state::StopProblem;
 
 use crate::budget::Budget;
 use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, EventIds, MOST_VIEWERS, Start, WrongTokens};
+use crate::control::{Access, Control, MOST_VIEWERS, Start, Texts, WrongTokens};
 use crate::engine::Engine;
 use crate::http::body::BodyReader;
 use crate::http::limits::Limits;
@@ -97,7 +97,7 @@ impl Emulator {
         };
         settings.check_folders()?;
         let started_at = clock.now().wall;
-        let event_ids = EventIds::new(&seed, started_at);
+        let texts = Arc::new(Texts::new(&seed, started_at));
         let (stop, stopping) = watch::channel(false);
         let journal = Arc::new(Journal::new(settings.most_journal_entries, &Budget::new(settings.most_memory_bytes)));
         let (engine, to_deliver) = Engine::new(
@@ -132,7 +132,7 @@ impl Emulator {
             bodies,
             ca_pem: tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
-            event_ids,
+            texts,
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stopping.clone(),
             wrong_tokens: WrongTokens::default(),
