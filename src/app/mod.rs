@@ -45,7 +45,7 @@ pub use state::StopProblem;
 use crate::budget::Budget;
 use crate::clock::{Clock, Now, Random, Seed};
 use crate::contract::error::ErrorKind;
-use crate::control::{Access, Control, ControlError, EventIds, MOST_VIEWERS, PREFIX, Start, WrongTokens};
+use crate::control::{Access, Control, ControlError, LastFindings, MOST_VIEWERS, PREFIX, Start, Texts, WrongTokens};
 use crate::engine::Engine;
 use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
@@ -104,7 +104,7 @@ impl Emulator {
         };
         settings.check_folders()?;
         let started_at = clock.now().wall;
-        let event_ids = EventIds::new(&seed, started_at);
+        let texts = Arc::new(Texts::new(&seed, started_at));
         let (stop, stopping) = watch::channel(false);
         let journal = Arc::new(Journal::new(settings.most_journal_entries, &Budget::new(settings.most_memory_bytes)));
         let (engine, to_deliver) = Engine::new(
@@ -142,10 +142,11 @@ impl Emulator {
             bodies,
             ca_pem: ca_pem.clone(),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
-            event_ids,
+            texts,
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stopping.clone(),
             wrong_tokens: WrongTokens::default(),
+            last_findings: LastFindings::default(),
             start: Start {
                 seed: settings.seed,
                 at: started_at,

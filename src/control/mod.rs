@@ -42,9 +42,10 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
 pub(crate) use filter::operation_named;
+pub use findings::LastFindings;
 pub use guard::{Access, WrongTokens};
 pub use reply::{ControlError, Reply};
-pub use stream::{EventIds, MOST_VIEWERS};
+pub use stream::{MOST_VIEWERS, Texts};
 pub use system::{openapi_document, run_schema};
 pub use viewer::Viewer;
 
@@ -66,12 +67,15 @@ pub struct Control {
     pub ca_pem: Option<String>,
     /// A permit for each further viewer of the event stream.
     pub viewers: Arc<Semaphore>,
-    pub event_ids: EventIds,
+    /// The last texts sent to viewers.
+    pub texts: Arc<Texts>,
     /// Who may call.
     pub access: Access,
     /// Becomes true when the emulator stops.
     pub stopping: watch::Receiver<bool>,
     pub wrong_tokens: WrongTokens,
+    /// The findings that were made last.
+    pub last_findings: LastFindings,
     /// How the emulator was started.
     pub start: Start,
 }
