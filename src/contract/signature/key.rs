@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine as _};
+use ring::hmac::Tag;
 
 use super::mac::{Hash, KeyReading, Keyed};
 use super::scheme::{Scheme, SchemeName};
@@ -73,10 +74,10 @@ impl SigningKey {
         Ok(Self(Arc::new(Key { bytes, keyed: OnceLock::new() })))
     }
 
-    pub(super) fn mac(&self, hash: Hash, content: &[u8]) -> Vec<u8> {
+    pub(super) fn sign(&self, hash: Hash, content: &[u8]) -> Tag {
         let Key { bytes, keyed } = &*self.0;
         let keyed = keyed.get_or_init(|| Keyed::new(hash, bytes));
-        if keyed.hash() == hash { keyed.mac(content) } else { Keyed::new(hash, bytes).mac(content) }
+        if keyed.hash == hash { keyed.sign(content) } else { Keyed::new(hash, bytes).sign(content) }
     }
 
     /// The key's bytes.

@@ -51,7 +51,7 @@ pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, time
     );
     let room = if matches!(scheme.form, Form::One { .. }) { 1 } else { keys.len() };
     let signatures: Vec<String> =
-        keys.iter().take(room).map(|key| token(scheme, &key.mac(scheme.hash, &content))).collect();
+        keys.iter().take(room).map(|key| token(scheme, key.sign(scheme.hash, &content).as_ref())).collect();
 
     let mut headers = Vec::with_capacity(3);
     if let Some(name) = &scheme.id_header {
