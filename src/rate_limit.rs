@@ -10,12 +10,9 @@ use crate::clock::Instant;
 use crate::contract::quota::{CountRule, RateAlgorithm, RateLimit};
 use crate::snapshot::SavedQuota;
 
-/// The outcome of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether the request is within the quota.
     pub allowed: bool,
-    /// Requests per window.
     pub limit: u32,
     /// Requests left after this one, at least 0.
     pub remaining: u32,
@@ -23,11 +20,9 @@ pub struct Verdict {
     pub wait: Duration,
     /// Time until the full quota is available again: the end of the window, or a full bucket.
     pub reset: Duration,
-    /// Length of the window.
     pub window: Duration,
 }
 
-/// What one key has used.
 #[derive(Clone, Debug, Default)]
 pub struct Quota {
     usage: Usage,
@@ -109,7 +104,6 @@ impl Quota {
         }
     }
 
-    /// What was used, for a snapshot.
     pub fn save(&self) -> SavedQuota {
         match &self.usage {
             Usage::None => SavedQuota::None,
@@ -125,7 +119,6 @@ impl Quota {
         }
     }
 
-    /// What was used according to a snapshot.
     pub fn restore(saved: &SavedQuota) -> Self {
         let usage = match saved {
             SavedQuota::None => Usage::None,

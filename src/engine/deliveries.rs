@@ -13,7 +13,6 @@ use crate::budget::{Budget, Charge, Full, History};
 use crate::clock::Instant;
 use crate::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
 
-/// Most finished deliveries kept.
 pub const MOST_FINISHED: usize = 10_000;
 /// How many of them may be failures before the oldest failure is evicted; failures are kept longer, as they are what people
 /// look for.
@@ -21,7 +20,6 @@ const MOST_FAILED: usize = MOST_FINISHED / 2;
 /// Bytes of a delivery, without its event and its attempts.
 const DELIVERY: usize = 448;
 
-/// The status of a delivery.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
@@ -34,26 +32,18 @@ pub enum DeliveryStatus {
     Cancelled,
 }
 
-/// One event on its way to one subscription.
 #[derive(Clone, Debug)]
 pub struct DeliveryRecord {
-    /// The delivery, its subscription and URL.
     pub planned: Arc<PlannedDelivery>,
-    /// The event.
     pub event: Arc<EventRecord>,
-    /// Its status.
     pub status: DeliveryStatus,
-    /// How many attempts were made.
     pub made: u32,
     /// Attempts made, oldest first, without those for which the budget had no room.
     pub attempts: Vec<Arc<AttemptRecord>>,
-    /// When the next attempt is due.
     pub next: Option<Instant>,
-    /// Why it was given up, if it was.
     pub note: Option<String>,
 }
 
-/// Every delivery of one emulator.
 #[derive(Debug)]
 pub struct DeliveryStore {
     budget: Budget,
@@ -61,7 +51,6 @@ pub struct DeliveryStore {
     changed: Notify,
 }
 
-/// The contents of the store.
 #[derive(Debug)]
 struct State {
     by_serial: BTreeMap<u64, DeliveryRecord>,
@@ -147,7 +136,6 @@ impl DeliveryStore {
         });
     }
 
-    /// Records that one of an event's deliveries is cancelled.
     pub fn note_cancelled(&self, event: &Arc<EventRecord>, delivery: &PlannedDelivery, note: &str) {
         self.change(event, delivery, None, |record| {
             record.status = DeliveryStatus::Cancelled;
@@ -156,7 +144,6 @@ impl DeliveryStore {
         });
     }
 
-    /// Records that all of an event's deliveries are cancelled.
     pub fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
         for delivery in &event.deliveries {
             self.note_cancelled(event, delivery, note);
@@ -222,7 +209,6 @@ impl DeliveryStore {
         self.changed.notify_waiters();
     }
 
-    /// One delivery.
     pub fn get(&self, id: &str) -> Option<DeliveryRecord> {
         let state = self.state.lock();
         state.by_serial.get(state.serial_by_id.get(id)?).cloned()
@@ -240,7 +226,6 @@ impl DeliveryStore {
         below.filter(|(_, record)| pick(record)).take(most).map(|(serial, record)| (*serial, record.clone())).collect()
     }
 
-    /// How many deliveries there are for which `pick` is true.
     pub fn count(&self, pick: impl Fn(&DeliveryRecord) -> bool) -> usize {
         self.state.lock().by_serial.values().filter(|record| pick(record)).count()
     }
@@ -282,7 +267,6 @@ impl DeliveryStore {
         self.state.lock().charge.bytes()
     }
 
-    /// How many deliveries are pending.
     pub fn pending(&self) -> usize {
         self.state.lock().pending
     }
@@ -352,12 +336,10 @@ impl History for DeliveryStore {
 }
 
 impl DeliveryRecord {
-    /// Whether the receiver accepted or refused it, if it is a forgery.
     pub fn forgery(&self) -> Option<Forgery> {
         self.attempts.last()?.forgery()
     }
 
-    /// The bytes that it takes in memory, without the event's body.
     fn bytes(&self) -> usize {
         DELIVERY + self.attempts.iter().map(|attempt| attempt.bytes()).sum::<usize>()
     }
@@ -377,7 +359,6 @@ const MOST_CHANGES: usize = 16_384;
 #[derive(Debug, Default)]
 struct ChangeLog {
     serials: VecDeque<u64>,
-    /// Changes so far.
     count: u64,
 }
 

@@ -49,7 +49,6 @@ impl Pace {
     }
 }
 
-/// The event that an emission fires.
 pub fn emitted(emit: &Emit) -> FireRequest {
     FireRequest {
         event_type: emit.event.clone(),

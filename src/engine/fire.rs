@@ -14,7 +14,6 @@ use crate::workspace::{EventRecord, FireProblem, FireRequest, PlannedDelivery, W
 pub const GONE: &str = "the workspace was reset or evicted";
 
 impl Engine {
-    /// Fires an event at the matching subscriptions of a workspace.
     pub fn fire(
         &self,
         workspace: &Arc<Workspace>,
@@ -26,7 +25,6 @@ impl Engine {
         handed.map(|()| event).map_err(FireProblem::Full)
     }
 
-    /// Makes an event without delivering it.
     pub fn make_event(
         &self,
         workspace: &Workspace,

@@ -8,16 +8,13 @@ use crate::contract::keys::{SAMPLE_KEY, judge, not_a_key, workspace_of};
 use crate::diagnostic::Diagnostic;
 use crate::workspace::Workspace;
 
-/// Why a text does not name a workspace.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyProblem {
     /// `*`, which names all of them.
     #[error("key: `*` cannot be meant here; name one key")]
     All,
-    /// The id of a workspace that does not exist.
     #[error("there is no workspace `{}`", .0.escape_debug())]
     UnknownId(String),
-    /// A key that is not valid.
     #[error("{0}")]
     Invalid(String),
 }

@@ -39,30 +39,20 @@ use crate::workspace::{Registry, Workspace};
 use deliveries::DeliveryStore;
 use sink::Sinks;
 
-/// The parts of one emulator.
 #[derive(Debug)]
 pub struct Engine {
-    /// Scenarios and profile.
     pub library: Arc<Library>,
-    /// Workspaces.
     pub registry: Arc<Registry>,
     /// The log of requests, events, attempts and notices.
     pub journal: Arc<Journal>,
-    /// Deliveries.
     pub deliveries: Arc<DeliveryStore>,
-    /// The built-in receivers.
     pub sinks: Arc<Sinks>,
-    /// Folders of scenario files, for reloading.
     pub scenario_folders: Folders,
-    /// Threads for long computations.
     pub blocking: Blocking,
-    /// The runtime of the tasks that fire planned events.
     runtime: Handle,
-    /// Becomes true when the emulator stops.
     stopping: watch::Receiver<bool>,
     /// Receives each workspace that needs a delivery worker.
     to_deliver: UnboundedSender<Arc<Workspace>>,
-    /// Events of emissions that were dropped.
     dropped: AtomicU64,
     /// How many changes by [`Engine::begin_write`] have ended.
     writes: Arc<AtomicU64>,

@@ -10,21 +10,15 @@ use parking_lot::Mutex;
 
 use crate::budget::{Budget, Charge, History};
 
-/// Most deliveries kept for one name.
 pub const KEPT: usize = 1000;
-/// Most names.
 pub const MOST_NAMES: usize = 1000;
 
-/// One delivery as the sink received it.
 #[derive(Clone, Debug)]
 pub struct Receipt {
-    /// When it was received.
     pub at: Timestamp,
-    /// The path and query.
     pub target: String,
     /// Headers in sending order.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Bytes,
     /// `Ok`, or why the signature is invalid.
     pub verified: Result<(), String>,
@@ -33,7 +27,6 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Roughly what it holds in memory.
     fn bytes(&self) -> usize {
         const FIXED: usize = 512;
         let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
@@ -41,7 +34,6 @@ impl Receipt {
     }
 }
 
-/// All sinks of one emulator, by name.
 #[derive(Debug)]
 pub struct Sinks {
     budget: Budget,
@@ -54,7 +46,6 @@ struct Kept {
     /// The deliveries of all sinks in order, with the name of the sink.
     received: BTreeMap<u64, (Arc<str>, Receipt, Charge)>,
     serial: u64,
-    /// Deliveries evicted so far.
     evicted: u64,
 }
 
@@ -93,20 +84,17 @@ impl Sinks {
         status
     }
 
-    /// The scripted answers of each sink that has any.
     pub fn scripts(&self) -> BTreeMap<String, Vec<u16>> {
         let kept = self.kept.lock();
         let scripted = kept.by_name.iter().filter(|(_, sink)| !sink.script.is_empty());
         scripted.map(|(name, sink)| (name.to_string(), sink.script.iter().copied().collect())).collect()
     }
 
-    /// Forgets the deliveries and scripts of all sinks.
     pub fn clear(&self) {
         let mut kept = self.kept.lock();
         *kept = Kept { evicted: kept.evicted, ..Kept::default() };
     }
 
-    /// The deliveries that a sink has received, oldest first.
     pub fn received(&self, name: &str) -> Vec<Receipt> {
         let kept = self.kept.lock();
         let serials = kept.by_name.get(name).into_iter().flat_map(|sink| &sink.received);
@@ -118,7 +106,6 @@ impl Sinks {
         self.kept.lock().sink(name).1.script = statuses.into();
     }
 
-    /// Bytes that all sinks hold, roughly.
     pub fn bytes(&self) -> usize {
         self.kept.lock().received.values().map(|(_, _, charge)| charge.bytes()).sum()
     }

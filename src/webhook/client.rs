@@ -29,7 +29,6 @@ pub const MOST_KEPT: usize = 512;
 
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// Where it goes.
     pub target: Arc<Target>,
     /// Headers without `host` and `content-length`.
     pub headers: HeaderMap,

@@ -23,7 +23,6 @@ use crate::workspace::FailureReason;
 
 #[derive(Clone, Debug)]
 pub struct DialProblem {
-    /// The cause, as a stable word.
     pub reason: FailureReason,
     pub detail: String,
 }

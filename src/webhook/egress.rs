@@ -24,7 +24,6 @@ pub enum Destination {
 #[derive(Debug)]
 pub struct Target {
     pub url: Url,
-    /// The same URL as text.
     pub text: Arc<str>,
     /// Scheme, host and port: connections are kept by it.
     pub origin: Arc<str>,
@@ -35,7 +34,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target; `None` if its parts are not valid in a request.
     pub(crate) fn new(url: Url, forwarded: Option<&str>) -> Option<Self> {
         let uri = url[Position::BeforePath..Position::AfterQuery].parse().ok()?;
         let host = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]).ok()?;

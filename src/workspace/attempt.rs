@@ -11,18 +11,14 @@ use super::{EventRecord, PlannedDelivery};
 use crate::clock::Instant;
 use crate::header_lines::HeaderLines;
 
-/// One attempt to deliver one event to one subscription.
 #[derive(Clone, Debug)]
 pub struct AttemptRecord {
-    /// The delivery, with its subscription and URL.
     pub delivery: Arc<PlannedDelivery>,
-    /// The event.
     pub event: Arc<EventRecord>,
     /// Whether it is a forgery that its receiver could detect. The built-in receiver answers by its script.
     pub forged: bool,
     /// 1 for the first attempt.
     pub number: u32,
-    /// When it started.
     pub at: Timestamp,
     /// The URL that was dialled, which differs from the subscription's with `--forward` or the built-in receiver; empty if none was.
     pub dialled: Arc<str>,
@@ -30,13 +26,10 @@ pub struct AttemptRecord {
     pub headers: HeaderLines,
     /// The exact bytes that were signed, for the first scheme.
     pub signed: SignedContent,
-    /// The body as sent.
     pub body: Bytes,
-    /// How it ended.
     pub outcome: AttemptOutcome,
     /// From start to end, by the workspace's clock.
     pub latency: Duration,
-    /// When the next attempt is due, if there will be one.
     pub next: Option<Instant>,
 }
 
@@ -61,7 +54,6 @@ impl AttemptRecord {
     }
 }
 
-/// What a receiver did with a forged delivery.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
@@ -88,7 +80,6 @@ pub struct SignedContent {
 }
 
 impl SignedContent {
-    /// The content of a signature of this body.
     pub fn new(content: Vec<u8>, body: &Bytes) -> Self {
         match content.strip_suffix(body.as_ref()) {
             Some(before) => Self { before: Bytes::copy_from_slice(before), body: body.clone() },
@@ -96,16 +87,13 @@ impl SignedContent {
         }
     }
 
-    /// All of them in one buffer.
     pub fn to_vec(&self) -> Vec<u8> {
         [self.before.as_ref(), self.body.as_ref()].concat()
     }
 }
 
-/// How an attempt ended.
 #[derive(Clone, Debug)]
 pub enum AttemptOutcome {
-    /// The receiver answered.
     Answered {
         /// Its status; 2xx is success.
         status: u16,
@@ -114,9 +102,7 @@ pub enum AttemptOutcome {
         /// Its body, read to 16 KiB.
         body: Bytes,
     },
-    /// No answer came.
     Failed {
-        /// The cause, as a stable word.
         reason: FailureReason,
         /// The cause in the user's terms, with the flag that fixes it.
         detail: String,
@@ -124,12 +110,10 @@ pub enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    /// Whether the receiver answered 2xx.
     pub fn is_success(&self) -> bool {
         matches!(self, Self::Answered { status: 200..=299, .. })
     }
 
-    /// The status that the receiver answered, if it answered.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Answered { status, .. } => Some(*status),
@@ -137,7 +121,6 @@ impl AttemptOutcome {
         }
     }
 
-    /// Whether the receiver answered 4xx.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::Answered { status: 400..=499, .. })
     }
@@ -147,33 +130,24 @@ impl AttemptOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureReason {
-    /// The host has no address.
     NameNotFound,
-    /// The egress guard refuses the address.
     EgressRefused,
-    /// Nothing listens there.
     ConnectionRefused,
     /// The process, or the machine, has no file descriptor left for a connection.
     NoDescriptors,
-    /// The connect did not finish in time.
     ConnectTimeout,
-    /// The certificate's issuer is not trusted.
     UnknownCertificateAuthority,
-    /// The certificate is for another name.
     CertificateNameMismatch,
     /// The certificate has expired or is not valid yet.
     CertificateExpired,
-    /// The peer does not speak TLS.
     NotTls,
     /// The peer accepted the connection but did not answer the TLS handshake.
     TlsTimeout,
     /// The TLS handshake failed otherwise.
     TlsFailed,
-    /// The attempt did not finish in time.
     Timeout,
     /// The connection was closed or reset before an answer.
     ConnectionReset,
-    /// The answer is not valid HTTP.
     InvalidAnswer,
     /// The subscription was deleted or disabled before the attempt.
     SubscriptionGone,

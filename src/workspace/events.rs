@@ -1,22 +1,36 @@
-//! Events as they are requested and recorded: what to fire, for whom, and which subscriptions it goes to. How one is fired is in
-//! `fire`.
+//! Events: what is requested and recorded, which subscriptions one goes to and why not to the others, and what is deliberately
+//! wrong with its deliveries.
+//!
+//! The envelope is serialised once, when the event is fired; every attempt signs and sends these bytes.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
+use rand::{RngExt as _, SeedableRng as _};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use url::Url;
 
+use super::State;
 use crate::budget::{Budget, Charge, Full};
-use crate::clock::Instant;
+use crate::clock::{Instant, Now};
+use crate::contract::ids::IdKind;
+use crate::contract::nearest;
+use crate::contract::rules::unsupported;
 use crate::contract::signature::Tamper;
+use crate::contract::timestamp::timestamp_of;
+use crate::contract::types::{EventEnvelope, SubscriptionStatus};
+use crate::contract::variation::{BodyKind, vary};
+use crate::duration::duration_text;
+use crate::memory::kept;
+use crate::profile::Profile;
+use crate::template::{Gap, render_map};
 
 /// Most characters of an emission's name that are repeated in texts.
 const LONGEST_NAME: usize = 80;
 
-/// What fires an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// A Rust test that embeds the emulator.
@@ -24,11 +38,8 @@ pub enum Origin {
     Embedding,
     /// `trigger`, or the control API.
     Command,
-    /// A workflow of the preview that completed.
     Workflow,
-    /// An emission of a scenario.
     Emission {
-        /// The scenario's name.
         scenario: Arc<str>,
         /// The emission: its name as `` emission `late` ``, or its position as `emission 3`.
         emission: Arc<str>,
@@ -57,7 +68,6 @@ impl Origin {
 /// A request to fire an event.
 #[derive(Clone, Debug, Default)]
 pub struct FireRequest {
-    /// The event type.
     pub event_type: String,
     /// The whole `data`; the profile's default for the type when absent.
     pub data: Option<Map<String, Value>>,
@@ -75,26 +85,20 @@ pub struct FireRequest {
     pub shuffled: bool,
     /// Whether nothing is delivered, as if the event were lost on the way.
     pub lost: bool,
-    /// What fires it; outputs that show a damaged delivery name it.
     pub origin: Origin,
 }
 
-/// An event that was fired.
 #[derive(Clone, Debug)]
 pub struct EventRecord {
     /// Form `evt_<id>`.
     pub id: String,
-    /// The workspace it belongs to.
     pub workspace: Arc<str>,
-    /// The event type.
     pub event_type: String,
-    /// When it occurred.
     pub created_at: Timestamp,
     /// When it was queued for delivery: when it happened, or later if it is delivered again.
     pub handed_at: Timestamp,
     /// The envelope's bytes as signed and sent.
     pub body: Bytes,
-    /// When first attempts are due.
     pub due: Instant,
     /// The subscriptions that it goes to.
     pub deliveries: Vec<Arc<PlannedDelivery>>,
@@ -106,7 +110,6 @@ pub struct EventRecord {
     pub lost: bool,
     /// What is deliberately wrong with the deliveries, and who asked for it.
     pub damage: Option<Arc<str>>,
-    /// What fired it.
     pub origin: Origin,
     /// Parts of its data that a template could not produce; a few short texts.
     pub warnings: Vec<String>,
@@ -115,7 +118,6 @@ pub struct EventRecord {
 }
 
 impl EventRecord {
-    /// Charges the event to a budget.
     pub fn charged(mut self, budget: &Budget) -> Result<Self, Full> {
         const FIXED: usize = 512;
         let damage = self.damage.as_ref().map_or(0, |damage| damage.len());
@@ -129,16 +131,13 @@ impl EventRecord {
 const DELIVERY: usize = 320;
 const SKIPPED: usize = 64;
 
-/// One event on its way to one subscription.
 #[derive(Clone, Debug)]
 pub struct PlannedDelivery {
     /// Form `dlv_<id>`.
     pub id: String,
-    /// The subscription.
     pub subscription: String,
     /// The subscription's URL as it is dialled.
     pub url: Arc<str>,
-    /// The same URL, parsed.
     pub target: Arc<Url>,
     /// Attempts made before it was queued: more than 0 only after a snapshot was loaded.
     pub attempts_before: u32,
@@ -146,25 +145,245 @@ pub struct PlannedDelivery {
     pub serial: OnceLock<u64>,
 }
 
-/// A subscription that an event does not go to.
 #[derive(Clone, Debug)]
 pub struct SkippedSubscription {
-    /// The subscription.
     pub subscription: String,
-    /// Its URL.
     pub url: Arc<str>,
-    /// Why.
     pub reason: SkipReason,
 }
 
-/// Why an event does not go to a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
-    /// It does not subscribe to the event type.
     TypeNotSubscribed,
     /// A receiver answered 410 Gone.
     Disabled,
     /// The request names another subscription.
     NotNamed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FireProblem {
+    #[error("{0}")]
+    UnsupportedType(String),
+    #[error("there is no subscription `{0}` in this workspace")]
+    UnknownSubscription(String),
+    #[error("`{path}` means nothing in the data of {event_type}{hint}")]
+    UnknownPath {
+        path: String,
+        event_type: String,
+        /// The nearest path, as the end of the sentence.
+        hint: String,
+    },
+    #[error("{0}")]
+    Template(String),
+    #[error(transparent)]
+    Full(#[from] Full),
+}
+
+impl State {
+    /// Fires an event: serialises its envelope and plans a delivery to each matching subscription, oldest first.
+    pub fn fire(
+        &mut self,
+        workspace: &Arc<str>,
+        request: FireRequest,
+        profile: &Profile,
+        now: Now,
+    ) -> Result<EventRecord, FireProblem> {
+        if !profile.events.types().any(|known| known == request.event_type) {
+            return Err(FireProblem::UnsupportedType(unsupported(&request.event_type, &profile.events)));
+        }
+        if let Some(id) = request.subscription.as_ref().filter(|id| self.subscriptions.get(id).is_none()) {
+            return Err(FireProblem::UnknownSubscription(id.clone()));
+        }
+        let (damage, copies) = (request.damage(profile), request.copies(profile) as usize);
+        let template = match request.data {
+            Some(data) => data,
+            None => profile.events.data.get(&request.event_type).cloned().unwrap_or_default(),
+        };
+        let (mut data, gaps) = render_map(&template, &Map::new(), now.wall, || self.event_random().fork())
+            .map_err(|problem| FireProblem::Template(problem.to_string()))?;
+        // Events have no request whose data could be missing, so a failed template is the author's mistake.
+        if let Some(failed) = gaps.iter().find_map(Gap::failure) {
+            return Err(FireProblem::Template(format!("a template of the data cannot be rendered: {failed}")));
+        }
+        for (path, value) in request.set {
+            set_path(&mut data, &path, value, &request.event_type)?;
+        }
+        let id = self.make_id(IdKind::Event, profile, now);
+        let created_at = timestamp_of(&id, now.wall, profile.time.precision);
+        let envelope = EventEnvelope { id, event_type: request.event_type, created_at, data };
+        let mut body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
+        if profile.variation.is_on() {
+            body = vary(body, BodyKind::Event, &profile.variation, self.event_random());
+        }
+        let mut targets = Vec::new();
+        let mut skipped = Vec::new();
+        for record in self.subscriptions.iter() {
+            let reason = if request.subscription.as_ref().is_some_and(|id| *id != record.id) {
+                Some(SkipReason::NotNamed)
+            } else if record.status == SubscriptionStatus::Disabled {
+                Some(SkipReason::Disabled)
+            } else if record.events.contains(&envelope.event_type) {
+                None
+            } else {
+                Some(SkipReason::TypeNotSubscribed)
+            };
+            let subscription = record.id.clone();
+            match reason {
+                Some(reason) => {
+                    let url = Arc::clone(&record.target_text);
+                    skipped.push(SkippedSubscription { subscription, url, reason });
+                }
+                None => targets.push((subscription, Arc::clone(&record.target_text), Arc::clone(&record.target))),
+            }
+        }
+        let deliveries = targets
+            .into_iter()
+            .flat_map(|target| std::iter::repeat_n(target, copies))
+            .map(|(subscription, url, target)| {
+                let id = self.make_id(IdKind::Delivery, profile, now);
+                Arc::new(PlannedDelivery { id, subscription, url, target, attempts_before: 0, serial: OnceLock::new() })
+            })
+            .collect();
+        let event = EventRecord {
+            id: envelope.id,
+            workspace: Arc::clone(workspace),
+            event_type: envelope.event_type,
+            created_at: now.wall,
+            handed_at: now.wall,
+            body: kept(body),
+            due: request.due.unwrap_or(now.instant).plus(self.scatter(profile)).plus(self.swap(profile)),
+            deliveries,
+            skipped,
+            tamper: request.tamper,
+            lost: request.lost,
+            damage,
+            origin: request.origin,
+            warnings: gaps.iter().map(|gap| gap.text("the event's data", "and an event has no request")).collect(),
+            charge: None,
+        };
+        event.charged(self.budget()).map_err(FireProblem::Full)
+    }
+
+    /// The random delay of an event's first attempts. A number is drawn only if the profile sets a delay, so that the setting's
+    /// default leaves other random values unchanged.
+    fn scatter(&mut self, profile: &Profile) -> Duration {
+        let longest = u64::try_from(profile.webhooks.scatter.get().as_millis()).unwrap_or(u64::MAX);
+        if longest == 0 {
+            return Duration::ZERO;
+        }
+        Duration::from_millis(self.event_random().random_range(0..=longest))
+    }
+
+    /// How long an event waits so that the one after it overtakes it: every other one, beginning with the first.
+    fn swap(&mut self, profile: &Profile) -> Duration {
+        let wait = profile.webhooks.swap.get();
+        self.held_back = !self.held_back && !wait.is_zero();
+        if self.held_back { wait } else { Duration::ZERO }
+    }
+}
+
+/// Changes one existing field. An unknown path is an error and does not add a field, as it is most likely misspelled.
+fn set_path(data: &mut Map<String, Value>, path: &str, value: Value, event_type: &str) -> Result<(), FireProblem> {
+    let unknown =
+        |hint: String| FireProblem::UnknownPath { path: path.to_owned(), event_type: event_type.to_owned(), hint };
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    if !data.contains_key(first) {
+        let known = data.keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+        return Err(unknown(match nearest(first, data.keys().map(String::as_str)) {
+            Some(name) => format!("; did you mean `{name}`?"),
+            None if known.is_empty() => "; it has no fields".to_owned(),
+            None => format!("; it has {known}"),
+        }));
+    }
+    match (data.get_mut(first), rest) {
+        (Some(place), None) => {
+            *place = value;
+            Ok(())
+        }
+        (Some(Value::Object(inner)), Some(rest)) => set_path(inner, rest, value, event_type),
+        _ => Err(unknown(format!("; `{first}` is not an object"))),
+    }
+}
+
+impl FireRequest {
+    /// How many copies of each delivery are sent: as many as were requested, and at least as many as the profile sets.
+    pub(super) fn copies(&self, profile: &Profile) -> u32 {
+        profile.webhooks.copies.get().max(self.extra_copies.saturating_add(1))
+    }
+
+    /// What is deliberately wrong with the deliveries, and who asked for it or which setting causes it; `None` if nothing is.
+    pub fn damage(&self, profile: &Profile) -> Option<Arc<str>> {
+        let parts: Vec<String> = self.asked_for().into_iter().chain(self.by_settings(profile)).collect();
+        (!parts.is_empty()).then(|| parts.join(", ").into())
+    }
+
+    fn by_settings(&self, profile: &Profile) -> impl Iterator<Item = String> {
+        let (copies, longest) = (self.copies(profile), profile.webhooks.scatter.get());
+        let copied = copies > self.extra_copies.saturating_add(1);
+        let copied = copied.then(|| format!("sent {copies} times deliberately (setting webhooks.copies)"));
+        let delayed = || format!("delayed deliberately by up to {} (setting webhooks.scatter)", duration_text(longest));
+        let swap = profile.webhooks.swap.get();
+        let swapped = || format!("every other event held back by {} (setting webhooks.swap)", duration_text(swap));
+        copied.into_iter().chain((!longest.is_zero()).then(delayed)).chain((!swap.is_zero()).then(swapped))
+    }
+
+    fn asked_for(&self) -> Option<String> {
+        let copies = self.extra_copies.saturating_add(1);
+        let kinds = [
+            self.tamper.map(|tamper| {
+                (format!("tampered deliberately: {}", tamper.name()), format!("--tamper {}", tamper.name()))
+            }),
+            (copies > 1).then(|| (format!("sent {copies} times deliberately"), format!("--duplicate {copies}"))),
+            self.shuffled.then(|| ("sent out of order deliberately".to_owned(), "--shuffle".to_owned())),
+            self.lost.then(|| ("dropped deliberately".to_owned(), "--drop".to_owned())),
+        ];
+        let (what, flags): (Vec<String>, Vec<String>) = kinds.into_iter().flatten().unzip();
+        if what.is_empty() {
+            return None;
+        }
+        let by = self.origin.in_scenario().unwrap_or_else(|| match self.origin {
+            Origin::Command => format!("`trigger {}`, or POST /_emulator/events", flags.join(" ")),
+            _ => "a `FireRequest`".to_owned(),
+        });
+        Some(format!("{} ({by})", what.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::contract::signature::Tamper;
+
+    use super::*;
+
+    #[test]
+    fn the_text_names_each_kind_and_the_origin() {
+        let tampered = |origin| FireRequest { tamper: Some(Tamper::Body), origin, ..FireRequest::default() };
+        let scenario: Arc<str> = "forged".into();
+        for (request, expected) in [
+            (FireRequest::default(), None),
+            (tampered(Origin::Embedding), Some("tampered deliberately: body (a `FireRequest`)")),
+            (
+                FireRequest { extra_copies: 1, ..tampered(Origin::Command) },
+                Some(
+                    "tampered deliberately: body, sent 2 times deliberately (`trigger --tamper body --duplicate 2`, or POST /_emulator/events)",
+                ),
+            ),
+            (
+                tampered(Origin::emission(&scenario, None, "emit 3")),
+                Some("tampered deliberately: body (scenario `forged`, emission 3)"),
+            ),
+            (
+                FireRequest {
+                    lost: true,
+                    origin: Origin::emission(&scenario, Some(&"x".repeat(200)), "x"),
+                    ..FireRequest::default()
+                },
+                Some(&*format!("dropped deliberately (scenario `forged`, emission `{}`)", "x".repeat(80))),
+            ),
+        ] {
+            assert_eq!(request.damage(&Profile::default()).as_deref(), expected);
+        }
+    }
 }
