@@ -20,6 +20,7 @@ const MOST_FAILED: usize = MOST_FINISHED / 2;
 /// Bytes of a delivery, without its event and its attempts.
 const DELIVERY: usize = 448;
 
+/// The status of a delivery.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]

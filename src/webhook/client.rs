@@ -18,9 +18,8 @@ use tokio::time::timeout;
 use crate::clock::machine;
 use crate::http::outgoing::Outgoing;
 use crate::tasks::spawn;
-use crate::webhook::dial::{DialProblem, Reach, dial, permitted, resolve};
+use crate::webhook::dial::{DialProblem, Link, Reach, Sender, dial, permitted, resolve};
 use crate::webhook::egress::Target;
-use crate::webhook::link::{Link, Sender};
 use crate::workspace::{AttemptOutcome, FailureReason};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;

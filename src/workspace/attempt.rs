@@ -54,6 +54,7 @@ impl AttemptRecord {
     }
 }
 
+/// What a receiver did with a forged delivery.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]

@@ -1,7 +1,7 @@
 //! The preview's workflows and users of one workspace: how they are kept, saved and restored, and what the API does with them.
 //! Their form on the wire is in `contract::preview`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -21,27 +21,29 @@ use crate::scenario::GivenWorkflow;
 use crate::snapshot::SavedWorkflow;
 
 #[derive(Clone, Debug)]
-pub(super) struct WorkflowRecord {
-    pub(super) id: String,
-    pub(super) name: Option<String>,
-    pub(super) reference: Option<String>,
-    pub(super) status: WorkflowStatus,
-    pub(super) created_at: Timestamp,
-    pub(super) updated_at: Timestamp,
+struct WorkflowRecord {
+    id: String,
+    name: Option<String>,
+    reference: Option<String>,
+    status: WorkflowStatus,
+    created_at: Timestamp,
+    updated_at: Timestamp,
     /// When it completes unless it is cancelled, by the workspace's clock and as wall time.
-    pub(super) completes: (Instant, Timestamp),
+    completes: (Instant, Timestamp),
+    /// Whether the events of its completion are still to be fired.
+    is_due: bool,
 }
 
 impl WorkflowRecord {
     /// Completes the workflow once its time has come, whether or not its event has been fired yet.
-    pub(super) fn settle(&mut self, now: Now) {
+    fn settle(&mut self, now: Now) {
         if self.status == WorkflowStatus::Running && self.completes.0 <= now.instant {
             self.status = WorkflowStatus::Completed;
             self.updated_at = self.updated_at.max(self.completes.1);
         }
     }
 
-    pub(super) fn view(&self, profile: &Profile) -> Workflow {
+    fn view(&self, profile: &Profile) -> Workflow {
         let shown = |instant| timestamp_of(&self.id, instant, profile.time.precision);
         Workflow {
             id: self.id.clone(),
@@ -54,43 +56,39 @@ impl WorkflowRecord {
     }
 }
 
-/// The workflows and users of one workspace, in the order in which they were created.
+/// The workflows and users of one workspace, in the order in which they were created. They are few, so they are searched by id.
 #[derive(Debug)]
 pub(crate) struct Workflows {
-    pub(super) by_serial: BTreeMap<u64, WorkflowRecord>,
-    pub(super) serial_by_id: HashMap<String, u64>,
-    pub(super) made: u64,
-    /// Workflows whose completion has not been fired as an event yet, by the time of completion.
-    pub(super) due: BTreeSet<(Instant, u64)>,
-    pub(super) users: BTreeMap<u64, Map<String, Value>>,
-    pub(super) user_by_id: HashMap<String, u64>,
-    pub(super) charge: Charge,
+    records: Vec<WorkflowRecord>,
+    /// With their ids.
+    users: Vec<(String, Map<String, Value>)>,
+    charge: Charge,
 }
 
 /// Bytes that a workflow takes in memory, with its name and reference.
-pub(super) const WORKFLOW: usize = 1024;
+const WORKFLOW: usize = 1024;
 
 /// Roughly the bytes that a user takes in memory.
-pub(super) fn user_bytes(user: &Map<String, Value>) -> usize {
+fn user_bytes(user: &Map<String, Value>) -> usize {
     256 + 2 * serde_json::to_vec(user).map_or(0, |text| text.len())
 }
 
 impl Workflows {
     pub(super) fn within(budget: &Budget) -> Self {
-        Self {
-            by_serial: BTreeMap::new(),
-            serial_by_id: HashMap::new(),
-            made: 0,
-            due: BTreeSet::new(),
-            users: BTreeMap::new(),
-            user_by_id: HashMap::new(),
-            charge: Charge::empty(budget),
-        }
+        Self { records: Vec::new(), users: Vec::new(), charge: Charge::empty(budget) }
+    }
+
+    fn position(&self, id: &str) -> Option<usize> {
+        self.records.iter().position(|record| record.id == id)
+    }
+
+    fn user_position(&self, id: &str) -> Option<usize> {
+        self.users.iter().position(|(known, _)| known == id)
     }
 
     /// The workflows for a snapshot, oldest first.
     pub(crate) fn save(&self) -> Vec<SavedWorkflow> {
-        let saved = |(serial, record): (&u64, &WorkflowRecord)| SavedWorkflow {
+        let saved = |record: &WorkflowRecord| SavedWorkflow {
             id: record.id.clone(),
             name: record.name.clone(),
             reference: record.reference.clone(),
@@ -99,30 +97,24 @@ impl Workflows {
             updated_at: record.updated_at,
             completes: record.completes.0.nanos(),
             completes_at: record.completes.1,
-            untold: self.due.contains(&(record.completes.0, *serial)),
+            untold: record.is_due,
         };
-        self.by_serial.iter().map(saved).collect()
+        self.records.iter().map(saved).collect()
     }
 
     /// The users for a snapshot, in order.
     pub(crate) fn save_users(&self) -> Vec<Box<RawValue>> {
-        self.users.values().map(|user| to_raw_value(user).expect("JSON always serialises")).collect()
+        self.users.iter().map(|(_, user)| to_raw_value(user).expect("JSON always serialises")).collect()
     }
 
     /// The workflows and users of a snapshot. The error names the one that cannot be restored.
     pub(crate) fn restore(saved: &[SavedWorkflow], users: &[Box<RawValue>], budget: &Budget) -> Result<Self, String> {
-        let mut workflows = Self::within(budget);
+        let (mut workflows, mut ids) = (Self::within(budget), HashSet::new());
         for saved in saved {
             let status = WorkflowStatus::from_name(&saved.status);
             let status = status.ok_or_else(|| format!("workflow {}: no status `{}`", saved.id, saved.status))?;
-            workflows.made += 1;
-            let serial = workflows.made;
-            if workflows.serial_by_id.insert(saved.id.clone(), serial).is_some() {
+            if !ids.insert(&saved.id) {
                 return Err(format!("workflow {} is there twice", saved.id));
-            }
-            let completes = (Instant::from_nanos(saved.completes), saved.completes_at);
-            if saved.untold {
-                workflows.due.insert((completes.0, serial));
             }
             let record = WorkflowRecord {
                 id: saved.id.clone(),
@@ -131,27 +123,26 @@ impl Workflows {
                 status,
                 created_at: saved.created_at,
                 updated_at: saved.updated_at,
-                completes,
+                completes: (Instant::from_nanos(saved.completes), saved.completes_at),
+                is_due: saved.untold,
             };
             workflows.charge.grow(WORKFLOW).map_err(|full| full.to_string())?;
-            workflows.by_serial.insert(serial, record);
+            workflows.records.push(record);
         }
-        for (serial, user) in (1..).zip(users) {
+        for (at, user) in users.iter().enumerate() {
             let user: Map<String, Value> =
-                serde_json::from_str(user.get()).map_err(|error| format!("users[{}]: {error}", serial - 1))?;
+                serde_json::from_str(user.get()).map_err(|error| format!("users[{at}]: {error}"))?;
             workflows.charge.grow(user_bytes(&user)).map_err(|full| full.to_string())?;
-            workflows.user_by_id.insert(user_id(&user), serial);
-            workflows.users.insert(serial, user);
+            let id = user.get("id").map(id_text).unwrap_or_default();
+            workflows.users.push((id, user));
         }
         Ok(workflows)
     }
 }
 
-pub(super) fn user_id(user: &Map<String, Value>) -> String {
-    match user.get("id") {
-        Some(Value::String(id)) => id.clone(),
-        other => other.map(Value::to_string).unwrap_or_default(),
-    }
+/// A user's id may be of any type.
+fn id_text(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
 #[derive(Clone, Debug)]
@@ -167,7 +158,7 @@ impl State {
 
     /// Adds a workflow or replaces the one with the same id.
     pub fn place_workflow(&mut self, placed: GivenWorkflow, profile: &Profile, now: Now) -> Result<Workflow, Error> {
-        let known = placed.id.as_ref().and_then(|id| self.workflows.serial_by_id.get(id).copied());
+        let known = placed.id.as_deref().and_then(|id| self.workflows.position(id));
         if known.is_none() {
             let full = |full: Full| Error::validation(vec![FieldProblem::new("body", full.to_string())]);
             self.workflows.charge.grow(WORKFLOW).map_err(full)?;
@@ -175,31 +166,28 @@ impl State {
         let id = placed.id.unwrap_or_else(|| self.make_id(IdKind::Workflow, profile, now));
         let run_time = profile.preview.run_time.get();
         let record = WorkflowRecord {
-            id: id.clone(),
+            id,
             name: placed.fields.name.flatten(),
             reference: placed.fields.reference.flatten(),
             status: placed.status,
             created_at: now.wall,
             updated_at: now.wall,
             completes: (now.instant.plus(run_time), later(now.wall, run_time)),
+            is_due: placed.status == WorkflowStatus::Running,
         };
-        let (view, completes) = (record.view(profile), record.completes.0);
-        let workflows = &mut self.workflows;
-        workflows.made += 1;
-        if let Some(old) = known.and_then(|serial| Some((serial, workflows.by_serial.remove(&serial)?))) {
-            workflows.due.remove(&(old.1.completes.0, old.0));
+        let view = record.view(profile);
+        let workflows = &mut self.workflows.records;
+        if let Some(known) = known {
+            workflows.remove(known);
         }
-        workflows.serial_by_id.insert(id, workflows.made);
-        if record.status == WorkflowStatus::Running {
-            workflows.due.insert((completes, workflows.made));
-        }
-        workflows.by_serial.insert(workflows.made, record);
+        workflows.push(record);
         Ok(view)
     }
 
     /// When the next workflow completes whose event has not been fired.
     pub fn next_completion(&self) -> Option<Instant> {
-        self.workflows.due.first().map(|(at, _)| *at)
+        let due = self.workflows.records.iter().filter(|record| record.is_due);
+        due.map(|record| record.completes.0).min()
     }
 
     pub fn list_workflows(
@@ -209,10 +197,10 @@ impl State {
         now: Now,
     ) -> Result<Listed<Workflow>, Error> {
         let before = match &query.page.cursor {
-            None => u64::MAX,
-            Some(cursor) => *self.workflows.serial_by_id.get(cursor).ok_or_else(|| bad_cursor(cursor))?,
+            None => self.workflows.records.len(),
+            Some(cursor) => self.workflows.position(cursor).ok_or_else(|| bad_cursor(cursor))?,
         };
-        let matching = self.workflows.by_serial.range_mut(..before).rev().filter_map(|(_, record)| {
+        let matching = self.workflows.records[..before].iter_mut().rev().filter_map(|record| {
             record.settle(now);
             let matches = query.status.is_none_or(|status| status == record.status)
                 && query.created_after.is_none_or(|after| record.created_at > after)
@@ -254,20 +242,19 @@ impl State {
             record.status = WorkflowStatus::Cancelled;
             record.updated_at = now.wall;
         }
-        let (view, completes) = (record.view(profile), record.completes.0);
-        if let Some(serial) = self.workflows.serial_by_id.get(id) {
-            self.workflows.due.remove(&(completes, *serial));
-        }
-        Some(Ok(view))
+        record.is_due = false;
+        Some(Ok(record.view(profile)))
     }
 
     /// The events of workflows that have completed since the last call, oldest first: each completion, and the match of its
     /// reference. Fields that are absent from the profile's `events.data` are left out.
     pub fn take_completed(&mut self, profile: &Profile, now: Now) -> Vec<FireRequest> {
+        let is_due = |record: &&mut WorkflowRecord| record.is_due && record.completes.0 <= now.instant;
+        let mut due: Vec<&mut WorkflowRecord> = self.workflows.records.iter_mut().filter(is_due).collect();
+        due.sort_by_key(|record| record.completes.0);
         let mut events = Vec::new();
-        while let Some((completes, serial)) = self.workflows.due.first().copied().filter(|(at, _)| *at <= now.instant) {
-            self.workflows.due.remove(&(completes, serial));
-            let Some(record) = self.workflows.by_serial.get_mut(&serial) else { continue };
+        for record in due {
+            record.is_due = false;
             record.settle(now);
             let id = Value::from(record.id.clone());
             let completed = [("workflow_id", id.clone()), ("status", WorkflowStatus::Completed.name().into())];
@@ -281,45 +268,41 @@ impl State {
     }
 
     fn workflow(&mut self, id: &str, now: Now) -> Option<&mut WorkflowRecord> {
-        let record = self.workflows.by_serial.get_mut(self.workflows.serial_by_id.get(id)?)?;
+        let at = self.workflows.position(id)?;
+        let record = &mut self.workflows.records[at];
         record.settle(now);
         Some(record)
     }
 
     /// Adds a user or replaces the one with the same id. Does nothing if the budget is used up.
     pub fn place_user(&mut self, mut user: Map<String, Value>, profile: &Profile, now: Now) {
-        let id = match user.get("id") {
-            Some(Value::String(id)) => id.clone(),
-            Some(other) => other.to_string(),
-            None => {
-                let id = self.make_id(IdKind::User, profile, now);
-                user.shift_insert(0, "id".to_owned(), id.clone().into());
-                id
-            }
+        let id = if let Some(id) = user.get("id") {
+            id_text(id)
+        } else {
+            let id = self.make_id(IdKind::User, profile, now);
+            user.shift_insert(0, "id".to_owned(), id.clone().into());
+            id
         };
-        let users = &mut self.workflows;
-        let serial = match users.user_by_id.get(&id) {
+        let workflows = &mut self.workflows;
+        match workflows.user_position(&id) {
             // The user that is replaced was charged already.
-            Some(serial) => *serial,
-            None if users.charge.grow(user_bytes(&user)).is_err() => return,
-            None => users.users.len() as u64 + 1,
-        };
-        users.user_by_id.insert(id, serial);
-        users.users.insert(serial, user);
+            Some(known) => workflows.users[known].1 = user,
+            None if workflows.charge.grow(user_bytes(&user)).is_err() => {}
+            None => workflows.users.push((id, user)),
+        }
     }
 
     /// A page of users, in the order in which they were added.
     pub fn list_users(&self, page: &Page) -> Result<Listed<Map<String, Value>>, Error> {
         let after = match &page.cursor {
             None => 0,
-            Some(cursor) => *self.workflows.user_by_id.get(cursor).ok_or_else(|| bad_cursor(cursor))?,
+            Some(cursor) => self.workflows.user_position(cursor).ok_or_else(|| bad_cursor(cursor))? + 1,
         };
-        let users = self.workflows.users.range(after + 1..).map(|(_, user)| (user_id(user), user.clone()));
-        Ok(listed(users, page))
+        Ok(listed(self.workflows.users[after..].iter().cloned(), page))
     }
 
     pub fn read_user(&self, id: &str) -> Option<&Map<String, Value>> {
-        self.workflows.users.get(self.workflows.user_by_id.get(id)?)
+        self.workflows.user_position(id).map(|at| &self.workflows.users[at].1)
     }
 }
 

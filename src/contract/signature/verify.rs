@@ -9,9 +9,8 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use super::key::SigningKey;
 use super::mac;
-use super::scheme::{Form, Scheme, SchemeName};
+use super::scheme::{Form, Scheme, SchemeName, Values, render};
 use super::sign::token;
-use super::template::{self, Values};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
@@ -127,7 +126,7 @@ pub fn verify(
         check_not_stale(timestamp, now, tolerance_seconds)?;
         check_not_ahead(timestamp, now, tolerance_seconds)?;
     }
-    let content = template::render(
+    let content = render(
         &scheme.content,
         &Values {
             id: id.as_deref().unwrap_or_default(),
