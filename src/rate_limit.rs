@@ -329,18 +329,6 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_gives_the_request_back() {
-        for algorithm in [RateAlgorithm::Fixed, RateAlgorithm::Sliding, RateAlgorithm::TokenBucket] {
-            let policy = policy(algorithm, 1, CountRule::Successful);
-            let mut quota = Quota::default();
-            for _ in 0..5 {
-                assert!(quota.check(&policy, at(1)).allowed, "{algorithm:?}");
-                quota.refund();
-            }
-        }
-    }
-
-    #[test]
     fn a_refund_gives_one_request_back_and_no_other() {
         for algorithm in [RateAlgorithm::Fixed, RateAlgorithm::Sliding, RateAlgorithm::TokenBucket] {
             let policy = policy(algorithm, 3, CountRule::Successful);

@@ -62,7 +62,6 @@ impl ErrorKind {
         }
     }
 
-    /// The HTTP status that goes with the kind.
     pub const fn status(self) -> u16 {
         self.row().0
     }
@@ -159,7 +158,6 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind` with a message of its own.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, status: kind.status(), message: message.into(), problems: Vec::new() }
     }

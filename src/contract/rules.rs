@@ -117,16 +117,13 @@ pub struct SubscribeRules<'p> {
     pub malformed_json_status: MalformedStatus,
     pub events: &'p Events,
     pub allow_http: bool,
-    /// The schemes that sign with the secret.
     pub schemes: Vec<Scheme>,
-    /// How the secret becomes key bytes.
     pub secret_key: KeyReading,
 }
 
 /// A subscribe request that passed every check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedSubscribe {
-    /// The body as it was read, each event type once.
     pub request: SubscribeRequest,
     /// The URL in the form used for comparison and dialling.
     pub url: Url,

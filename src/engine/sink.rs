@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use crate::budget::{Budget, Charge, History};
 
 pub const KEPT: usize = 1000;
-pub const MOST_NAMES: usize = 1000;
 
 #[derive(Clone, Debug)]
 pub struct Receipt {
@@ -65,21 +64,20 @@ impl Sinks {
     pub fn receive(&self, name: &str, receipt: Receipt) -> u16 {
         let charge = self.budget.charge(receipt.bytes());
         let mut kept = self.kept.lock();
-        let (name, sink) = kept.sink(name);
-        let status = sink.script.pop_front().unwrap_or(200);
-        let oldest = if sink.received.len() >= KEPT { sink.received.front().copied() } else { None };
-        if let Some(oldest) = oldest {
-            kept.evict(oldest);
-        }
+        let status = kept.by_name.get_mut(name).and_then(|sink| sink.script.pop_front()).unwrap_or(200);
         let Ok(charge) = charge else {
             kept.evicted += 1;
             return status;
         };
         kept.serial += 1;
         let serial = kept.serial;
-        kept.received.insert(serial, (Arc::clone(&name), Receipt { status, ..receipt }, charge));
-        if let Some(sink) = kept.by_name.get_mut(&name) {
-            sink.received.push_back(serial);
+        let name = kept.by_name.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
+        let sink = kept.by_name.entry(Arc::clone(&name)).or_default();
+        sink.received.push_back(serial);
+        let oldest = if sink.received.len() > KEPT { sink.received.front().copied() } else { None };
+        kept.received.insert(serial, (name, Receipt { status, ..receipt }, charge));
+        if let Some(oldest) = oldest {
+            kept.evict(oldest);
         }
         status
     }
@@ -103,7 +101,7 @@ impl Sinks {
 
     /// Sets the statuses of the next answers; further answers are 200.
     pub fn script(&self, name: &str, statuses: Vec<u16>) {
-        self.kept.lock().sink(name).1.script = statuses.into();
+        self.kept.lock().by_name.entry(Arc::from(name)).or_default().script = statuses.into();
     }
 
     pub fn bytes(&self) -> usize {
@@ -128,28 +126,15 @@ impl History for Sinks {
 }
 
 impl Kept {
-    /// The sink of this name. If there are too many, another one is evicted with its deliveries.
-    fn sink(&mut self, name: &str) -> (Arc<str>, &mut Sink) {
-        if self.by_name.len() >= MOST_NAMES
-            && !self.by_name.contains_key(name)
-            && let Some(other) = self.by_name.keys().next().cloned()
-        {
-            let received = self.by_name.get(&other).map(|sink| sink.received.clone()).unwrap_or_default();
-            for serial in received {
-                self.evict(serial);
-            }
-            self.by_name.remove(&other);
-        }
-        let name = self.by_name.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
-        (Arc::clone(&name), self.by_name.entry(name).or_default())
-    }
-
     /// Evicts the oldest delivery of a sink, by its number.
     fn evict(&mut self, serial: u64) {
         let Some((name, ..)) = self.received.remove(&serial) else { return };
         self.evicted += 1;
         if let Some(sink) = self.by_name.get_mut(&name) {
             sink.received.pop_front();
+            if sink.received.is_empty() && sink.script.is_empty() {
+                self.by_name.remove(&name);
+            }
         }
     }
 }
@@ -189,9 +174,6 @@ mod tests {
         sinks.clear();
         assert_eq!((sinks.received("large").len(), sinks.bytes(), budget.used()), (0, 0, 0));
         sinks.script("a", vec![500]);
-        for number in 0..MOST_NAMES {
-            sinks.receive(&format!("b{number}"), receipt(0));
-        }
-        assert_eq!((sinks.receive("a", receipt(0)), sinks.kept.lock().by_name.len()), (200, MOST_NAMES));
+        assert_eq!((sinks.receive("a", receipt(0)), sinks.receive("a", receipt(0))), (500, 200));
     }
 }

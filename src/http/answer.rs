@@ -95,7 +95,6 @@ pub(super) struct Answer {
     pub(super) fault: Option<SendFault>,
 }
 
-/// What goes wrong while an answer is sent.
 pub(super) enum SendFault {
     Paced(Pace),
     Connection(ConnectionFault),
@@ -130,7 +129,6 @@ impl Admitted {
         Answer::json(StatusCode::OK, self.varied(body, BodyKind::Answer), reason)
     }
 
-    /// A body of the API, varied as the profile says.
     pub(super) fn varied(&self, body: Vec<u8>, kind: BodyKind) -> Vec<u8> {
         match self.identity.variety {
             None => body,

@@ -209,7 +209,6 @@ impl Progress {
         self.has_body.load(Ordering::Relaxed)
     }
 
-    /// Requests begun so far.
     pub fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }

@@ -26,11 +26,7 @@ pub enum SecretProblem {
     Empty { found: &'static str },
     /// The reading asks for base64 and the text is not.
     #[error("expected {part} to be base64 (`A-Z a-z 0-9 + /`, padded with `=`), found {found}")]
-    NotBase64 {
-        /// Which part of the text was read as base64.
-        part: &'static str,
-        found: String,
-    },
+    NotBase64 { part: &'static str, found: String },
 }
 
 /// The key bytes a delivery is signed with, at least one; `Debug` shows their number only. Clones share the prepared HMAC.
@@ -80,7 +76,6 @@ impl SigningKey {
         if keyed.hash == hash { keyed.sign(content) } else { Keyed::new(hash, bytes).sign(content) }
     }
 
-    /// The key's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0.bytes
     }

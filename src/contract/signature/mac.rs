@@ -28,7 +28,6 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// Length of the HMAC in bytes.
     pub(super) const fn length(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -86,7 +85,6 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// `bytes` as text.
     pub(super) fn encode(self, bytes: &[u8]) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         match self {
