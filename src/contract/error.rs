@@ -217,19 +217,6 @@ mod tests {
     use crate::contract::section;
 
     #[test]
-    fn the_envelope_has_exactly_the_three_published_fields() {
-        let error = Error::validation(vec![
-            FieldProblem::new("url", "must use https"),
-            FieldProblem::new("events", "must not be empty"),
-        ]);
-        let body: Value = serde_json::from_slice(&error.body(&section("errors"), "req_1")).expect("the body is JSON");
-        assert_eq!(
-            body,
-            json!({"error": {"code": "validation_error", "message": "url: must use https; events: must not be empty", "request_id": "req_1"}})
-        );
-    }
-
-    #[test]
     fn every_kind_has_one_name_and_a_code_in_the_profile() {
         let settings: Errors = section("errors");
         for kind in ErrorKind::ALL {

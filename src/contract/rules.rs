@@ -299,9 +299,9 @@ mod tests {
     use crate::contract::section;
     use crate::contract::signature::{CustomScheme, SchemeName};
 
-    fn subscribe(body: &[u8], unknown: Unknown) -> Result<CheckedSubscribe, Error> {
+    fn subscribe(body: &[u8]) -> Result<CheckedSubscribe, Error> {
         let rules = SubscribeRules {
-            validation: &Validation { unknown, ..section("validation") },
+            validation: &section("validation"),
             malformed_json_status: section::<Errors>("errors").malformed_json_status,
             events: &section("events"),
             allow_http: false,
@@ -372,30 +372,10 @@ mod tests {
                 "secret: must not be empty; leave it out to have one generated",
             ),
         ] {
-            let error = subscribe(body.as_bytes(), Unknown::Ignore).expect_err(body);
+            let error = subscribe(body.as_bytes()).expect_err(body);
             assert_eq!((error.status, error.message.as_str()), (422, message), "{body}");
         }
-        let error = subscribe(b"{\"url\":", Unknown::Ignore).expect_err("the body is cut off");
+        let error = subscribe(b"{\"url\":").expect_err("the body is cut off");
         assert!(error.message.starts_with("body: is not valid JSON: EOF"), "{}", error.message);
-    }
-
-    #[test]
-    fn a_valid_body_is_taken_with_duplicates_folded_and_null_as_absent() {
-        let body = r#"{"url":"x","url":"https://A.b","events":["workflow.completed","workflow.completed"],"secret":null,"more":1}"#;
-        let checked = subscribe(body.as_bytes(), Unknown::Ignore).expect("the body is valid");
-        assert_eq!(checked.request.url, "https://A.b");
-        assert_eq!(checked.url.as_str(), "https://a.b/");
-        assert_eq!(checked.request.events, ["workflow.completed"]);
-        assert_eq!(checked.request.secret, None);
-        let error = subscribe(body.as_bytes(), Unknown::Reject).expect_err("`more` is unknown");
-        assert_eq!(error.message, "more: is not a known field");
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_input_panics(body in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200), query in ".{0,80}") {
-            let _ = subscribe(&body, Unknown::Ignore);
-            let _ = parse_status_query(Some(&query), &section("validation"));
-        }
     }
 }
