@@ -1,14 +1,17 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
-//! Reading order: this file, `subscriptions`, `events`, `queue` (deliveries that wait), `attempt`, `workflows`, `timeline`,
-//! `registry`, `saved` (snapshots).
+//! Reading order: this file, `subscriptions` and `subscribe`, `events` and `fire`, `queue` (deliveries that wait), `attempt`,
+//! `workflows` and `preview`, `timeline`, `registry`, `saved` (snapshots).
 
 mod attempt;
 mod events;
+mod fire;
+mod preview;
 mod queue;
 mod registry;
 mod saved;
+mod subscribe;
 mod subscriptions;
 mod timeline;
 mod workflows;
@@ -21,12 +24,14 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
 pub use attempt::{AttemptOutcome, AttemptRecord, FailureReason, Forgery, SignedContent, is_elsewhere};
-pub use events::{EventRecord, FireProblem, FireRequest, Origin, PlannedDelivery, SkipReason, SkippedSubscription};
+pub use events::{EventRecord, FireRequest, Origin, PlannedDelivery, SkipReason, SkippedSubscription};
+pub use fire::FireProblem;
+pub use preview::Listed;
 pub use queue::{Job, Next, Queue};
 pub use registry::{Alias, MOST_WORKSPACES, Registry, Tokens};
-pub use subscriptions::{Secret, Subscribed, SubscriptionRecord};
+pub use subscribe::Subscribed;
+pub use subscriptions::{Secret, SubscriptionRecord};
 pub use timeline::{PlannedEvent, Timeline};
-pub use workflows::Listed;
 
 use crate::agenda::{Agenda, Slot};
 use crate::budget::Budget;
