@@ -40,7 +40,6 @@ struct Woken {
 }
 
 impl<F: Future> WhenWoken<F> {
-    /// A future that was not polled yet.
     pub fn new(future: F) -> Self {
         Self { future: Box::pin(future), woken: None }
     }
@@ -79,7 +78,6 @@ pub fn boxed(task: impl Future<Output = ()> + Send + 'static) -> Pin<Box<dyn Fut
     Box::pin(task)
 }
 
-/// Starts a task.
 pub fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     tokio::spawn(boxed(task))
 }
@@ -97,7 +95,6 @@ pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static
     Ok(result.lock().take().expect("the work is done"))
 }
 
-/// Runs a future to its end.
 pub fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
     let mut result = None;
     let whole: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(async { result = Some(future.await) });
@@ -105,7 +102,6 @@ pub fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
     result.expect("the future has ended")
 }
 
-/// Most computations at a time.
 pub const MOST_AT_ONCE: usize = 4;
 /// Most reads that wait; further ones are refused.
 pub const MOST_READS: usize = 256;
@@ -130,19 +126,16 @@ impl Lane {
     }
 }
 
-/// Too many reads are waiting.
 #[derive(Debug)]
 pub struct Busy;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// A computation that waits for a thread.
 struct Piece {
     work: Work,
     reader: Option<Reader>,
 }
 
-/// The caller of a read.
 struct Reader {
     /// Upgrades while the caller waits for the result.
     waits: Weak<()>,

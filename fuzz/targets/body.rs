@@ -2,9 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wrs_emulator::contract::keys::{authenticate, shown};
-use wrs_emulator::contract::oauth::parse_token_request;
-use wrs_emulator::contract::preview::{parse_user_query, parse_workflow, parse_workflow_query};
+use wrs_emulator::contract::keys::{bearer_token, judge, shown};
+use wrs_emulator::contract::preview::{parse_token_request, parse_user_query, parse_workflow, parse_workflow_query};
 use wrs_emulator::contract::rules::{parse_status_query, parse_subscribe};
 use wrs_emulator::profile::Profile;
 
@@ -25,7 +24,9 @@ fuzz_target!(|bytes: &[u8]| {
     {
         headers.insert("authorization", value);
     }
-    if let Ok(key) = authenticate(&headers, profile.key_rules()) {
+    if let Ok(key) = bearer_token(&headers)
+        && judge(key, profile.key_rules()).is_ok()
+    {
         assert!(shown(key, &profile.keys).len() <= key.len() + 16, "a mask is short");
     }
     let _ = parse_token_request(&headers, bytes, &profile.validation, profile.key_rules());

@@ -25,7 +25,7 @@ use super::target::{DEFAULT_URL, Target, address, base, is_webhook_url, reachabl
 use crate::control::api::{self, Endpoint};
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::tasks::block_on;
-use crate::webhook::link::{Sender, open};
+use crate::webhook::dial::{Sender, open};
 use crate::webhook::tls::Trust;
 
 /// Why there was no answer, with a hint where starting the emulator would not help.

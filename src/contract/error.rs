@@ -62,7 +62,6 @@ impl ErrorKind {
         }
     }
 
-    /// The HTTP status that goes with the kind.
     pub const fn status(self) -> u16 {
         self.row().0
     }
@@ -159,7 +158,6 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind` with a message of its own.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, status: kind.status(), message: message.into(), problems: Vec::new() }
     }
@@ -217,19 +215,6 @@ pub fn envelope(settings: &Errors, code: &str, message: &str, problems: &[FieldP
 mod tests {
     use super::*;
     use crate::contract::section;
-
-    #[test]
-    fn the_envelope_has_exactly_the_three_published_fields() {
-        let error = Error::validation(vec![
-            FieldProblem::new("url", "must use https"),
-            FieldProblem::new("events", "must not be empty"),
-        ]);
-        let body: Value = serde_json::from_slice(&error.body(&section("errors"), "req_1")).expect("the body is JSON");
-        assert_eq!(
-            body,
-            json!({"error": {"code": "validation_error", "message": "url: must use https; events: must not be empty", "request_id": "req_1"}})
-        );
-    }
 
     #[test]
     fn every_kind_has_one_name_and_a_code_in_the_profile() {

@@ -51,7 +51,6 @@ impl TryFrom<String> for HeaderNameText {
 pub struct OptionalHeaderName(Option<HeaderNameText>);
 
 impl OptionalHeaderName {
-    /// The name, if the header is sent.
     pub fn get(&self) -> Option<&HeaderNameText> {
         self.0.as_ref()
     }

@@ -48,7 +48,6 @@ pub enum KeyMode {
     Any,
 }
 
-/// What decides whether a key is valid.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRules<'p> {
     pub environment: Environment,

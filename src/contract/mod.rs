@@ -3,19 +3,16 @@
 //! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments. What
 //! the published contract leaves open is a setting: each file has the settings of its own behaviour as a plain struct.
 //! Reading order: `routes` (which operations exist), `not_found` (how other paths are answered), `keys` (who may call them),
-//! `rules` (what they accept), `types` and `error` (what they answer), `preview` and `oauth` (what is announced), `variation` (what
+//! `rules` (what they accept), `types` and `error` (what they answer), `preview` (what is announced), `variation` (what
 //! a body may be like), `signature` (webhooks).
 
-pub mod api_shape;
 pub mod error;
 pub mod header_name;
 pub mod ids;
 pub mod keys;
 pub(crate) mod named;
 pub mod not_found;
-pub mod oauth;
 pub mod openapi;
-mod openapi_preview;
 pub mod preview;
 pub mod quota;
 pub mod routes;

@@ -2,16 +2,38 @@
 //!
 //! Everything that the published contract does not state is marked: `x-assumed` names the setting of the profile behind it.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
-use crate::contract::api_shape::{ApiShape, schema_of};
-use crate::contract::error::ErrorDetails;
-use crate::contract::ids::IdStyle;
-use crate::contract::quota::{ResetForm, RetryAfterForm};
+use crate::contract::VERSION;
+use crate::contract::error::{ErrorDetails, Errors};
+use crate::contract::ids::{IdStyle, Ids};
+use crate::contract::preview::{LONGEST_LABEL, Oauth, OauthErrorShape, Preview, WorkflowStatus};
+use crate::contract::quota::{RateLimit, ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
-use crate::contract::rules::Unknown;
+use crate::contract::rules::{Unknown, Validation};
+use crate::contract::types::Events;
+use crate::contract::variation::Variation;
 use crate::contract::webhook_url::LONGEST_URL;
-use crate::contract::{VERSION, openapi_preview};
+
+/// The settings that decide what a client may meet.
+#[derive(Clone, Copy, Debug)]
+pub struct ApiShape<'p> {
+    pub errors: &'p Errors,
+    pub validation: &'p Validation,
+    pub rate_limit: &'p RateLimit,
+    pub ids: &'p Ids,
+    /// What a JSON body may be like beyond its published fields.
+    pub variation: &'p Variation,
+    /// Name of the response field with a generated secret.
+    pub secret_field: &'p str,
+    pub events: &'p Events,
+    pub allow_http: bool,
+    pub hello: &'p Map<String, Value>,
+    pub preview: &'p Preview,
+    pub oauth: &'p Oauth,
+}
 
 pub fn document(shape: &ApiShape<'_>) -> Value {
     let mut paths = Map::new();
@@ -61,7 +83,7 @@ fn operation(route: &Route, shape: &ApiShape<'_>) -> Value {
             });
         }
         Operation::Hello => {}
-        _ => openapi_preview::describe(route, &mut operation, shape),
+        _ => describe_preview(route, &mut operation, shape),
     }
     operation
 }
@@ -113,7 +135,7 @@ fn responses(route: &Route, shape: &ApiShape<'_>) -> Value {
         Operation::SystemStatus => "SystemStatus",
         Operation::EventsSubscribe => "Subscription",
         Operation::Hello => "Hello",
-        announced => openapi_preview::answer_schema(announced),
+        announced => preview_schema(announced),
     };
     let counted = route.credential == Credential::Bearer;
     let mut responses = Map::new();
@@ -136,7 +158,7 @@ fn responses(route: &Route, shape: &ApiShape<'_>) -> Value {
         push(429, "The key's quota is used up; back off before retrying.", "Error", true, None);
     }
     if route.operation == Operation::OauthToken {
-        let schema = openapi_preview::oauth_error(shape);
+        let schema = oauth_error(shape);
         push(401, "The client's secret is not a valid API key.", schema, false, Some("oauth.error_shape"));
         let (status, text) = if schema == "Error" {
             (422, "Not a token request.")
@@ -256,7 +278,7 @@ fn schemas(shape: &ApiShape<'_>) -> Value {
     envelope["properties"]["id"]["pattern"] = id_pattern("evt_", shape).into();
     let mut schemas = Map::new();
     if shape.preview.enabled {
-        openapi_preview::add_schemas(&mut schemas, shape);
+        add_preview_schemas(&mut schemas, shape);
     }
     let mut open = json!({
         "SystemStatus": status,
@@ -343,4 +365,173 @@ fn webhook(shape: &ApiShape<'_>) -> Value {
             "responses": { "2XX": { "description": "The event was accepted." } },
         },
     })
+}
+
+/// The name of the schema that an announced operation answers with.
+fn preview_schema(operation: Operation) -> &'static str {
+    match operation {
+        Operation::WorkflowsList => "WorkflowList",
+        Operation::UsersList => "UserList",
+        Operation::UsersRead => "User",
+        Operation::OauthToken => "Token",
+        _ => "Workflow",
+    }
+}
+
+/// What an announced operation has beyond its answers.
+fn describe_preview(route: &Route, operation: &mut Value, shape: &ApiShape<'_>) {
+    let query = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema });
+    let body =
+        |kind: &str, schema: &str| json!({ kind: { "schema": { "$ref": format!("#/components/schemas/{schema}") } } });
+    operation["x-assumed"] = "preview.enabled".into();
+    let mut parameters = Vec::new();
+    if route.path.contains("{id}") {
+        parameters.push(json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }));
+    }
+    if matches!(route.operation, Operation::WorkflowsList | Operation::UsersList) {
+        let (most, default) = (shape.preview.page_limit, shape.preview.page_size.min(shape.preview.page_limit));
+        let limit = json!({ "type": "integer", "minimum": 1, "maximum": most, "default": default });
+        parameters.push(query("limit", "Most entries of the page.", limit));
+        parameters.push(query("cursor", "The next_cursor of the previous page.", json!({ "type": "string" })));
+    }
+    if route.operation == Operation::WorkflowsList {
+        let statuses = json!({ "type": "string", "enum": WorkflowStatus::ALL.map(WorkflowStatus::name) });
+        let instant = json!({ "type": "string", "format": "date-time" });
+        parameters.push(query("status", "Only workflows with this status.", statuses));
+        parameters.push(query("created_after", "Only workflows created later.", instant.clone()));
+        parameters.push(query("created_before", "Only workflows created earlier.", instant));
+    }
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    match route.operation {
+        Operation::OauthToken => {
+            operation["requestBody"] = json!({
+                "required": true,
+                "description": "The client's secret is an API key, here or as the password of HTTP Basic.",
+                "content": body("application/x-www-form-urlencoded", "TokenRequest"),
+            });
+        }
+        Operation::WorkflowsCreate | Operation::WorkflowsUpdate => {
+            operation["requestBody"] =
+                json!({ "required": true, "content": body("application/json", "WorkflowFields") });
+        }
+        _ => {}
+    }
+}
+
+/// Adds the schemas of the announced endpoints.
+fn add_preview_schemas(schemas: &mut Map<String, Value>, shape: &ApiShape<'_>) {
+    let label = |text: &str| json!({ "description": text, "type": ["string", "null"], "minLength": 1, "maxLength": LONGEST_LABEL });
+    let mut fields = json!({
+        "type": "object",
+        "properties": { "name": label("A label."), "reference": label("The reference that it is about.") },
+    });
+    if shape.validation.unknown == Unknown::Reject {
+        fields["additionalProperties"] = false.into();
+    }
+    // Its id has any form after the prefix: a scenario may give one.
+    let mut workflow = schema_of("Workflow");
+    workflow["required"] = json!(["id", "name", "status", "reference", "created_at", "updated_at"]);
+    let user = json!({ "description": "As the scenario gave it.", "type": "object", "required": ["id"] });
+    let added = [
+        ("Workflow", workflow),
+        ("WorkflowFields", fields),
+        ("WorkflowList", list("Workflow")),
+        ("User", user),
+        ("UserList", list("User")),
+    ];
+    for (name, mut schema) in added.into_iter().chain(oauth_schemas()) {
+        schema["x-assumed"] = "preview.enabled".into();
+        schemas.insert(name.to_owned(), schema);
+    }
+}
+
+/// The schema of the token endpoint's errors.
+fn oauth_error(shape: &ApiShape<'_>) -> &'static str {
+    match shape.oauth.error_shape {
+        OauthErrorShape::Rfc6749 => "OauthError",
+        OauthErrorShape::Envelope => "Error",
+    }
+}
+
+fn oauth_schemas() -> [(&'static str, Value); 4] {
+    let text = || json!({ "type": "string" });
+    let token = json!({
+        "type": "object",
+        "required": ["access_token", "token_type", "expires_in"],
+        "properties": {
+            "access_token": text(),
+            "token_type": { "const": "Bearer" },
+            "expires_in": { "description": "Seconds.", "type": "integer", "minimum": 0 },
+        },
+    });
+    let request = json!({
+        "type": "object",
+        "required": ["grant_type"],
+        "properties": { "grant_type": { "const": "client_credentials" }, "client_id": text(), "client_secret": text() },
+    });
+    let error = json!({
+        "type": "object",
+        "required": ["error"],
+        "properties": {
+            "error": { "enum": ["invalid_request", "invalid_client", "unsupported_grant_type"] },
+            "error_description": text(),
+        },
+    });
+    let either =
+        json!({ "anyOf": [{ "$ref": "#/components/schemas/OauthError" }, { "$ref": "#/components/schemas/Error" }] });
+    [("OauthErrorOrError", either), ("Token", token), ("TokenRequest", request), ("OauthError", error)]
+}
+
+fn list(entry: &str) -> Value {
+    json!({
+        "type": "object",
+        "required": ["data", "has_more", "next_cursor"],
+        "properties": {
+            "data": { "type": "array", "items": { "$ref": format!("#/components/schemas/{entry}") } },
+            "has_more": { "type": "boolean" },
+            "next_cursor": { "type": ["string", "null"] },
+        },
+    })
+}
+
+/// The JSON Schemas of the types on the wire, by name. A test makes the file from the types.
+static SCHEMAS: LazyLock<Map<String, Value>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("schemas.json")).expect("a test has made it"));
+
+/// The JSON Schema of a type as it is read, without references.
+fn schema_of(name: &str) -> Value {
+    SCHEMAS[name].clone()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use schemars::JsonSchema;
+    use schemars::generate::SchemaSettings;
+
+    use super::*;
+    use crate::committed;
+    use crate::contract::preview::Workflow;
+    use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
+
+    pub(crate) fn schema<T: JsonSchema>() -> Value {
+        let generator = SchemaSettings::draft2020_12().with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        });
+        generator.into_generator().into_root_schema_for::<T>().to_value()
+    }
+
+    #[test]
+    fn the_file_beside_is_made_from_the_types() {
+        let made = serde_json::json!({
+            "SystemStatus": schema::<SystemStatus>(),
+            "Subscription": schema::<Subscription>(),
+            "SubscribeRequest": schema::<SubscribeRequest>(),
+            "EventEnvelope": schema::<EventEnvelope>(),
+            "Workflow": schema::<Workflow>(),
+        });
+        committed::compare("src/contract/schemas.json", &committed::json(&made, 1));
+    }
 }

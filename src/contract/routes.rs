@@ -140,7 +140,6 @@ pub const ANNOUNCED: &[Announced] = &[
     Announced { path: "/v1/oauth", what: "OAuth 2.0 client credentials" },
 ];
 
-/// What a method and path lead to.
 #[derive(Clone, Debug)]
 pub enum Lookup {
     Found(&'static Route),
@@ -174,7 +173,6 @@ pub fn look_up_announced(method: &Method, path: &str) -> Lookup {
     among(method, ROUTES.iter().filter(|route| route.stage == Stage::Announced && route.matches(&path)))
 }
 
-/// The endpoint of this method among those of one path.
 fn among(method: &Method, routes: impl Iterator<Item = &'static Route> + Clone) -> Lookup {
     if let Some(route) = routes.clone().find(|route| route.takes(method)) {
         return Lookup::Found(route);

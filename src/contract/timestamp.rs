@@ -125,20 +125,6 @@ fn push_whole_second(text: &mut String, instant: Timestamp) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_fraction_follows_the_precision() {
-        let instant = Timestamp::from_microsecond(1_750_000_000_123_456).expect("the instant is in range");
-        for (precision, text) in [
-            (Precision::Seconds, "2025-06-15T15:06:40Z"),
-            (Precision::Milliseconds, "2025-06-15T15:06:40.123Z"),
-            (Precision::Microseconds, "2025-06-15T15:06:40.123456Z"),
-            (Precision::Nanoseconds, "2025-06-15T15:06:40.123456000Z"),
-        ] {
-            assert_eq!(format_timestamp(instant, precision), text);
-            assert_eq!(timestamp_of("sub_1", instant, precision), text);
-        }
-    }
-
     /// What is put together here is what the printer would write.
     #[test]
     fn every_instant_is_written_as_by_the_printer() {

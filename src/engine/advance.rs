@@ -17,12 +17,10 @@ use crate::workspace::{Registry, Workspace};
 #[derive(Clone, Debug)]
 pub struct Mover {
     registry: Arc<Registry>,
-    /// The one workspace.
     pub workspace: Option<Arc<Workspace>>,
 }
 
 impl Mover {
-    /// The clock.
     pub fn clock(&self) -> &Clock {
         self.workspace.as_ref().map_or_else(|| self.registry.clock(), |workspace| workspace.clock())
     }
@@ -83,7 +81,6 @@ impl Mover {
         }
     }
 
-    /// The workspaces that move with the clock.
     fn moved(&self) -> Vec<Arc<Workspace>> {
         if let Some(workspace) = &self.workspace {
             return vec![Arc::clone(workspace)];
@@ -103,12 +100,10 @@ impl Mover {
 }
 
 impl Engine {
-    /// Moves the clock of one workspace, or the emulator's.
     pub fn mover(&self, workspace: Option<Arc<Workspace>>) -> Mover {
         Mover { registry: Arc::clone(&self.registry), workspace }
     }
 
-    /// Waits until nothing is running and nothing is due in any workspace.
     pub async fn settle(&self) {
         for workspace in self.registry.all() {
             settle(&workspace).await;
@@ -135,7 +130,6 @@ async fn wait_until(workspace: &Workspace, is_done: impl Fn(&Agenda, Instant) ->
     }
 }
 
-/// Waits until nothing is running and nothing is due in a workspace.
 pub async fn settle(workspace: &Workspace) {
     wait_until(workspace, Agenda::is_settled).await;
 }

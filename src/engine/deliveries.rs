@@ -13,7 +13,6 @@ use crate::clock::Instant;
 pub use crate::workspace::DeliveryStatus;
 use crate::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
 
-/// Most finished deliveries kept.
 pub const MOST_FINISHED: usize = 10_000;
 /// How many of them may be failures before the oldest failure is evicted; failures are kept longer, as they are what people
 /// look for.
@@ -24,7 +23,6 @@ const DELIVERY: usize = 448;
 /// One event on its way to one subscription.
 #[derive(Clone, Debug)]
 pub struct DeliveryRecord {
-    /// The delivery, its subscription and URL.
     pub planned: Arc<PlannedDelivery>,
     pub event: Arc<EventRecord>,
     pub status: DeliveryStatus,
@@ -127,7 +125,6 @@ impl DeliveryStore {
         });
     }
 
-    /// Records that one of an event's deliveries is cancelled.
     pub fn note_cancelled(&self, event: &Arc<EventRecord>, delivery: &PlannedDelivery, note: &str) {
         self.change(event, delivery, None, |record| {
             record.status = DeliveryStatus::Cancelled;
@@ -136,7 +133,6 @@ impl DeliveryStore {
         });
     }
 
-    /// Records that all of an event's deliveries are cancelled.
     pub fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
         for delivery in &event.deliveries {
             self.note_cancelled(event, delivery, note);
@@ -219,7 +215,6 @@ impl DeliveryStore {
         below.filter(|(_, record)| pick(record)).take(most).map(|(serial, record)| (*serial, record.clone())).collect()
     }
 
-    /// How many deliveries there are for which `pick` is true.
     pub fn count(&self, pick: impl Fn(&DeliveryRecord) -> bool) -> usize {
         self.state.lock().by_serial.values().filter(|record| pick(record)).count()
     }
@@ -261,7 +256,6 @@ impl DeliveryStore {
         self.state.lock().charge.bytes()
     }
 
-    /// How many deliveries are pending.
     pub fn pending(&self) -> usize {
         self.state.lock().pending
     }
@@ -331,12 +325,10 @@ impl History for DeliveryStore {
 }
 
 impl DeliveryRecord {
-    /// Whether the receiver accepted or refused it, if it is a forgery.
     pub fn forgery(&self) -> Option<Forgery> {
         self.attempts.last()?.forgery()
     }
 
-    /// The bytes that it takes in memory, without the event's body.
     fn bytes(&self) -> usize {
         DELIVERY + self.attempts.iter().map(|attempt| attempt.bytes()).sum::<usize>()
     }
@@ -356,7 +348,6 @@ const MOST_CHANGES: usize = 16_384;
 #[derive(Debug, Default)]
 struct ChangeLog {
     serials: VecDeque<u64>,
-    /// Changes so far.
     count: u64,
 }
 

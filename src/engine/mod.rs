@@ -1,17 +1,14 @@
 //! Layer 3, the engine: the parts of the emulator, and everything that needs more than one of them.
 //!
 //! The control API and Rust tests drive an emulator through the methods of [`Engine`]. Must not know HTTP. Reading order: this
-//! file, `keys` (from a key to its workspace), `fire`, `deliveries` (the state of each delivery),
-//! `sink` (the built-in receiver), `emissions` (what scenarios and workflows fire), `advance` (time), `reset`,
-//! `snapshot`, `reload`.
+//! file, `keys` (from a key to its workspace, and resets), `fire`, `deliveries` (the state of each delivery),
+//! `sink` (the built-in receiver), `advance` (time), `snapshot`, `reload`.
 
 mod advance;
 pub mod deliveries;
-mod emissions;
 mod fire;
 mod keys;
 mod reload;
-mod reset;
 pub mod sink;
 mod snapshot;
 
@@ -24,8 +21,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 pub use advance::{Mover, events_made, settle, settle_ahead};
-pub use emissions::emitted;
-pub use fire::GONE;
+pub use fire::{GONE, emitted};
 pub use keys::KeyProblem;
 pub use snapshot::settle_for_a_moment;
 
@@ -39,30 +35,20 @@ use crate::workspace::{Registry, Workspace};
 use deliveries::DeliveryStore;
 use sink::Sinks;
 
-/// The parts of one emulator.
 #[derive(Debug)]
 pub struct Engine {
-    /// Scenarios and profile.
     pub library: Arc<Library>,
-    /// Workspaces.
     pub registry: Arc<Registry>,
     /// The log of requests, events, attempts and notices.
     pub journal: Arc<Journal>,
-    /// Deliveries.
     pub deliveries: Arc<DeliveryStore>,
-    /// The built-in receivers.
     pub sinks: Arc<Sinks>,
-    /// Folders of scenario files, for reloading.
     pub scenario_folders: Folders,
-    /// Threads for long computations.
     pub blocking: Blocking,
-    /// The runtime of the tasks that fire planned events.
     runtime: Handle,
-    /// Becomes true when the emulator stops.
     stopping: watch::Receiver<bool>,
     /// Receives each workspace that needs a delivery worker.
     to_deliver: UnboundedSender<Arc<Workspace>>,
-    /// Events of emissions that were dropped.
     dropped: AtomicU64,
     /// How many changes by [`Engine::begin_write`] have ended.
     writes: Arc<AtomicU64>,

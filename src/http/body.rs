@@ -53,7 +53,6 @@ pub struct BodyReader {
 }
 
 impl BodyReader {
-    /// A reader with these limits.
     pub fn new(limits: &Limits) -> Self {
         // A body larger than the budget would wait forever.
         let in_all = limits.body_bytes_in_all.max(limits.body_bytes).min(Semaphore::MAX_PERMITS);

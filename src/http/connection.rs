@@ -29,9 +29,9 @@ use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 
 use crate::clock::machine::monotonic;
+pub use crate::http::handler::{ConnectionFault, Progress};
 use crate::http::handler::{Handler, Sent};
 use crate::http::limits::Limits;
-pub use crate::http::progress::{ConnectionFault, Progress};
 
 /// Longest that a connection is kept open after its last answer for the peer to read it.
 pub(super) const LINGER: Duration = Duration::from_secs(2);

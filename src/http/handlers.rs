@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::contract::VERSION;
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::keys::workspace_of;
-use crate::contract::oauth::{OauthProblem, parse_token_request};
-use crate::contract::preview::{WorkflowFields, parse_user_query, parse_workflow, parse_workflow_query};
+use crate::contract::preview::{
+    OauthProblem, WorkflowFields, parse_token_request, parse_user_query, parse_workflow, parse_workflow_query,
+};
 use crate::contract::routes::{Operation, id_in};
 use crate::contract::rules::{check_content_type, parse_status_query, parse_subscribe};
 use crate::contract::signature::secret_warnings;
@@ -65,7 +66,7 @@ fn system_status(admitted: &Admitted) -> Answer {
 
 fn events_subscribe(admitted: &Admitted) -> Answer {
     let profile = admitted.profile();
-    let checked = check_content_type(&content_types(admitted), &profile.validation)
+    let checked = check_content_type(&admitted.request.head.headers, &profile.validation)
         .and_then(|()| parse_subscribe(&admitted.body, &profile.subscribe_rules()));
     let secret = checked.as_ref().ok().and_then(|checked| checked.request.secret.as_deref());
     let warnings = secret.map(|secret| warnings(secret, profile)).unwrap_or_default();
@@ -182,13 +183,8 @@ fn refuse_token(admitted: &Admitted, problem: &OauthProblem) -> Answer {
 
 fn workflow_fields(admitted: &Admitted) -> Result<WorkflowFields, Error> {
     let profile = admitted.profile();
-    check_content_type(&content_types(admitted), &profile.validation)?;
+    check_content_type(&admitted.request.head.headers, &profile.validation)?;
     parse_workflow(&admitted.body, &profile.validation, profile.errors.malformed_json_status)
-}
-
-/// The `Content-Type` headers of a request, as bytes.
-fn content_types(admitted: &Admitted) -> Vec<&[u8]> {
-    admitted.request.head.headers.get_all(CONTENT_TYPE).iter().map(HeaderValue::as_bytes).collect()
 }
 
 fn result<T: Serialize>(admitted: &Admitted, done: Result<T, Error>) -> Answer {

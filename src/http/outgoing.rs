@@ -1,13 +1,19 @@
 //! The body of a message that is sent, an answer or a request: the counterpart of hyper's `Incoming`. One type, so that the code
-//! of a connection is compiled once.
+//! of a connection is compiled once. A scenario may slow a body down or break it off.
 
-use std::fmt;
-use std::io;
+use std::future::pending;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use std::{fmt, io};
 
 use futures_util::Stream;
+use futures_util::stream::unfold;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
+
+use crate::agenda::Slot;
+use crate::clock::Clock;
+use crate::workspace::Workspace;
 
 /// Most bytes handed to hyper at a time. It copies them behind the head, so that one write takes both, and a connection keeps
 /// the buffer for as long as it lives.
@@ -69,6 +75,80 @@ impl Body for Outgoing {
 
     fn size_hint(&self) -> SizeHint {
         if self.is_stream() { SizeHint::default() } else { SizeHint::with_exact(self.rest.len() as u64) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    Truncate(usize),
+    Stall(usize, Option<Duration>),
+    /// This many bytes at a time with this interval between them, until the body is complete.
+    Drip(usize, Duration),
+}
+
+pub(super) fn paced(body: Bytes, pace: Pace, workspace: &Workspace) -> Outgoing {
+    let (clock, slot) = (workspace.clock().clone(), workspace.agenda().slot());
+    let paced = PacedBody { rest: body, has_begun: false, pace, clock, slot };
+    Outgoing::stream(unfold(paced, PacedBody::next))
+}
+
+struct PacedBody {
+    rest: Bytes,
+    has_begun: bool,
+    pace: Pace,
+    clock: Clock,
+    /// When the present wait ends. The slot stays due until the next wait or the end of the body.
+    slot: Slot,
+}
+
+impl PacedBody {
+    /// The next piece with what follows it; `None` at the end.
+    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
+        let piece = match self.pace {
+            Pace::Truncate(most) | Pace::Stall(most, _) if !self.has_begun && most > 0 && !self.rest.is_empty() => {
+                Ok(self.take(most))
+            }
+            Pace::Truncate(_) => {
+                // Lets hyper flush what was sent so far.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                Err(self.broken_off())
+            }
+            Pace::Stall(_, pause) => {
+                match pause {
+                    Some(pause) => self.wait(pause).await,
+                    None => pending().await,
+                }
+                Err(self.broken_off())
+            }
+            Pace::Drip(..) if self.rest.is_empty() => return None,
+            Pace::Drip(size, interval) => {
+                if self.has_begun {
+                    self.wait(interval).await;
+                }
+                let part = self.take(size.max(1));
+                if self.rest.is_empty() {
+                    self.slot.set(None);
+                }
+                Ok(part)
+            }
+        };
+        Some((piece, self))
+    }
+
+    async fn wait(&mut self, pause: Duration) {
+        let until = self.clock.instant().plus(pause);
+        self.slot.set(Some(until));
+        self.clock.sleep_until(until).await;
+    }
+
+    fn take(&mut self, most: usize) -> Bytes {
+        self.has_begun = true;
+        self.rest.split_to(most.min(self.rest.len()))
+    }
+
+    fn broken_off(&mut self) -> io::Error {
+        self.slot.set(None);
+        io::Error::new(io::ErrorKind::ConnectionAborted, "a scenario broke this answer off")
     }
 }
 

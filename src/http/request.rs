@@ -3,6 +3,7 @@
 //! `service` admits requests; `answer` has the answers that any operation may give.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
@@ -58,10 +59,8 @@ impl Request {
     /// what is wrong with that header, and leaves the configuration as it is.
     pub(super) fn choose_config(&mut self, generation: &Generation, tokens: &Tokens) -> Result<(), String> {
         let headers = &self.head.headers;
-        let token = if generation.has_key_configs() { bearer_token(headers).ok() } else { None };
-        let alias = token.and_then(|token| tokens.find(token));
-        let key = alias.as_ref().map(|alias| &*alias.key).or(token);
-        let workspace = key.map(|key| workspace_of(key, &generation.base.profile().keys));
+        let key = if generation.has_key_configs() { key_of(headers, Some(tokens)).ok() } else { None };
+        let workspace = key.as_ref().map(|(key, _)| workspace_of(key, &generation.base.profile().keys));
         if let Some(names) = values_of(headers, &SCENARIO).next() {
             let names = names
                 .to_str()
@@ -97,7 +96,6 @@ pub(super) struct ValidKey {
 }
 
 impl Identity {
-    /// The identity of a request without a valid key.
     pub(super) fn anonymous(workspace: Arc<Workspace>, profile: &Profile, now: Now) -> Self {
         let (id, variety) = draw(&mut workspace.lock(), profile, now);
         Self { id, variety, workspace, key: None }
@@ -260,11 +258,13 @@ impl Drop for Story {
     }
 }
 
-pub(super) struct Sender {
-    pub(super) workspace: Arc<Workspace>,
-    /// The key, where the workspace is not named after it.
-    pub(super) group_key: Option<Arc<str>>,
-    pub(super) expires: Option<Instant>,
+/// The key that a request carries: an access token of the preview stands for its key, until it expires.
+fn key_of<'r>(headers: &'r HeaderMap, tokens: Option<&Tokens>) -> Result<(Cow<'r, str>, Option<Instant>), KeyRefusal> {
+    let token = bearer_token(headers)?;
+    Ok(match tokens.and_then(|tokens| tokens.find(token)) {
+        Some(alias) => (Cow::Owned(alias.key.to_string()), Some(alias.expires)),
+        None => (Cow::Borrowed(token), None),
+    })
 }
 
 struct Known {
@@ -277,28 +277,30 @@ thread_local! {
     static LAST: RefCell<Option<Known>> = const { RefCell::new(None) };
 }
 
-pub(super) fn sender(registry: &Registry, request: &Request) -> Result<Sender, KeyRefusal> {
+/// The workspace of the request's key, and the key where the workspace is not named after it.
+pub(super) fn sender(registry: &Registry, request: &Request) -> Result<(Arc<Workspace>, Option<Arc<str>>), KeyRefusal> {
     let Request { head, config, now, .. } = request;
     let profile = &*config.profile;
+    // Only the preview has access tokens.
     let has_tokens = profile.preview.enabled;
     if !has_tokens
         && let Some(workspace) = LAST.with_borrow(|last| last.as_ref()?.workspace(&head.headers, config, *now))
     {
-        return Ok(Sender { workspace, group_key: None, expires: None });
+        return Ok((workspace, None));
     }
-    let token = bearer_token(&head.headers)?;
-    // An access token replaces a key; only the preview has such tokens.
-    let alias = has_tokens.then(|| registry.tokens().find(token)).flatten();
-    let key = alias.as_ref().map_or(token, |alias| &*alias.key);
-    judge(key, profile.key_rules())?;
-    let workspace = registry.open(workspace_of(key, &profile.keys), *now);
-    let group_key = (workspace.name().as_ref() != key).then(|| Arc::from(key));
+    let (key, expires) = key_of(&head.headers, has_tokens.then(|| registry.tokens()))?;
+    judge(&key, profile.key_rules())?;
+    let workspace = registry.open(workspace_of(&key, &profile.keys), *now);
+    if expires.is_some_and(|expires| expires <= workspace.clock().now().instant) {
+        return Err(KeyRefusal::Expired);
+    }
+    let group_key = (**workspace.name() != *key).then(|| Arc::from(&*key));
     if !has_tokens && group_key.is_none() {
         let (config, workspace) = (Arc::downgrade(config), Arc::downgrade(&workspace));
         let authorization = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes().into()).unwrap_or_default();
         LAST.set(Some(Known { config, authorization, workspace }));
     }
-    Ok(Sender { workspace, group_key, expires: alias.map(|alias| alias.expires) })
+    Ok((workspace, group_key))
 }
 
 impl Known {

@@ -15,14 +15,13 @@ use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
 use crate::engine::Engine;
 use crate::header_lines::push_headers;
-use crate::http::answer::{AdmissionError, Answer, SendFault, id_value, own_headers, paced};
+use crate::http::answer::{AdmissionError, Answer, REQUEST_ID, SendFault, all_headers, id_value, own_headers};
 use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
 use crate::http::handler::{Answering, PLAIN_ON_TLS, Sent, caught, caught_now};
-use crate::http::headers::{REQUEST_ID, all_headers};
 use crate::http::host::check_host;
-use crate::http::outgoing::Outgoing;
-use crate::http::request::{Admitted, Identity, Request, Sender, ValidKey, draw, sender};
+use crate::http::outgoing::{Outgoing, paced};
+use crate::http::request::{Admitted, Identity, Request, ValidKey, draw, sender};
 use crate::journal::{Arrival, Entry, Transcript, Wire};
 use crate::scenario::{Decision, Generation};
 
@@ -168,19 +167,15 @@ impl Api {
         }
     }
 
-    /// The identity of a request without a valid key.
     fn anonymous(&self, request: &Request) -> Identity {
         Identity::anonymous(self.engine.registry.anonymous(), &request.config.profile, request.now)
     }
 
     /// The identity of a request with a valid key; counts the request if it is one that counts.
     fn recognize(&self, request: &mut Request, counts: bool) -> Result<Identity, KeyRefusal> {
-        let Sender { workspace, group_key, expires } = sender(&self.engine.registry, request)?;
+        let (workspace, group_key) = sender(&self.engine.registry, request)?;
         // From here on, times are by the workspace's clock.
         let now = if workspace.clock().is_plain() { request.now } else { workspace.clock().now() };
-        if expires.is_some_and(|expires| expires <= now.instant) {
-            return Err(KeyRefusal::Expired);
-        }
         let (config, profile) = (&request.config, &request.config.profile);
         let (quota, (id, variety)) = {
             let mut state = workspace.lock();

@@ -110,7 +110,7 @@ impl Setting {
 mod tests {
     use super::*;
     use crate::committed;
-    use crate::contract::api_shape::tests::schema as schema_of;
+    use crate::contract::openapi::tests::schema as schema_of;
     use crate::profile::{DEFAULT_TEXT, PRESETS, Profile};
 
     /// Whoever had a value refused needs one to copy.

@@ -6,12 +6,11 @@ use std::num::NonZeroU32;
 use serde::Deserialize;
 
 use super::forwards::Forwards;
-use crate::contract::api_shape::ApiShape;
 use crate::contract::error::Errors;
 use crate::contract::ids::Ids;
 use crate::contract::keys::{KeyRules, Keys};
-use crate::contract::oauth::Oauth;
-use crate::contract::preview::Preview;
+use crate::contract::openapi::ApiShape;
+use crate::contract::preview::{Oauth, Preview};
 use crate::contract::quota::RateLimit;
 use crate::contract::rules::{SubscribeRules, Validation};
 use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeNames};

@@ -125,7 +125,6 @@ fn names_secret(text: &str) -> bool {
     SECRET_FIELDS.iter().any(|name| text.contains(name)) || text.contains("\\u")
 }
 
-/// The index after the string that begins at `start`.
 fn string_end(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while at < bytes.len() {
@@ -138,7 +137,6 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// The text of a quoted string.
 fn content(quoted: &str) -> Cow<'_, str> {
     if quoted.contains('\\') {
         // A lone surrogate is a valid escape but does not decode to text.
@@ -157,7 +155,6 @@ fn value_start(bytes: &[u8], end: usize) -> Option<usize> {
     (bytes.get(colon) == Some(&b':')).then(|| skip_space(bytes, colon + 1))
 }
 
-/// The index after the value that begins at `start`.
 fn value_end(bytes: &[u8], start: usize) -> usize {
     let (mut at, mut depth) = (start, 0_usize);
     while at < bytes.len() {

@@ -49,7 +49,6 @@ pub fn is_credential_header(name: &str) -> bool {
         .any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// The contract's rules for keys.
 static CONTRACT: LazyLock<Keys> = LazyLock::new(|| Layered::default().profile().keys.clone());
 
 /// Masks credentials by a profile's rules for keys.
@@ -66,7 +65,6 @@ impl Default for Redactor<'static> {
 }
 
 impl<'k> Redactor<'k> {
-    /// A redactor by these rules.
     pub fn new(keys: &'k Keys) -> Self {
         Self { keys }
     }
@@ -86,7 +84,6 @@ impl<'k> Redactor<'k> {
         }
     }
 
-    /// The value of a header.
     pub fn header<'v>(self, name: &str, value: &'v str) -> Cow<'v, str> {
         match name.to_ascii_lowercase().as_str() {
             "authorization" | "proxy-authorization" => self.credential(value).into(),
@@ -122,7 +119,6 @@ impl<'k> Redactor<'k> {
         }
     }
 
-    /// A record as masked JSON.
     pub fn shown<T: Serialize>(self, record: &T) -> Value {
         let mut value = serde_json::to_value(record).expect("texts and numbers always serialise");
         self.value(&mut value);

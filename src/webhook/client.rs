@@ -18,9 +18,8 @@ use tokio::time::timeout;
 use crate::clock::machine;
 use crate::http::outgoing::Outgoing;
 use crate::tasks::spawn;
-use crate::webhook::dial::{DialProblem, Reach, dial, permitted, resolve};
+use crate::webhook::dial::{DialProblem, Link, Reach, Sender, dial, permitted, resolve};
 use crate::webhook::egress::Target;
-use crate::webhook::link::{Link, Sender};
 use crate::workspace::{AttemptOutcome, FailureReason};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
@@ -29,7 +28,6 @@ pub const MOST_KEPT: usize = 512;
 
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// Where it goes.
     pub target: Arc<Target>,
     /// Headers without `host` and `content-length`.
     pub headers: HeaderMap,

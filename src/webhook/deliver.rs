@@ -1,6 +1,7 @@
-//! One delivery attempt: makes it, and reports its outcome to the queue, the delivery store and the journal.
+//! Delivery attempts: a worker for each workspace with waiting deliveries takes due jobs from its queue, makes the attempts, reports
+//! each outcome to the queue, the delivery store and the journal, and sleeps until the next is due.
 //!
-//! `worker` decides when an attempt is made; the workspace's queue decides whether and when to retry.
+//! The workspace's queue decides what is due, and whether and when to retry.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,21 +9,25 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
 
+use crate::agenda::Task;
 use crate::clock::{Instant, machine};
 use crate::engine::deliveries::DeliveryStatus;
 use crate::engine::sink::Receipt;
-use crate::engine::{Engine, GONE};
+use crate::engine::{Engine, GONE, events_made};
 use crate::header_lines::HeaderLines;
 use crate::journal::Entry;
 use crate::profile::Profile;
+use crate::tasks::{boxed, stopped};
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::dial::DialProblem;
 use crate::webhook::egress::{Destination, Egress, Target};
+use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 use crate::workspace::{
-    AttemptOutcome, AttemptRecord, FailureReason, Job, Next, PlannedDelivery, SignedContent, Workspace,
+    AttemptOutcome, AttemptRecord, FailureReason, Job, Next, PlannedDelivery, Queue, SignedContent, Workspace,
 };
 
 pub const CONCURRENT_ATTEMPTS: usize = 256;
@@ -35,14 +40,14 @@ pub struct Deliverer {
     egress: Arc<Egress>,
     client: Arc<Client>,
     slots: Semaphore,
-    pub(super) slots_of_workspace: usize,
+    slots_of_workspace: usize,
 }
 
-pub(super) struct WorkerState {
-    pub(super) workspace: Arc<Workspace>,
+struct WorkerState {
+    workspace: Arc<Workspace>,
     /// The workspace's share of the concurrent attempts and of the look-ups.
-    pub(super) slots: Semaphore,
-    pub(super) look_ups: Arc<Semaphore>,
+    slots: Semaphore,
+    look_ups: Arc<Semaphore>,
 }
 
 /// Where an attempt goes, with what had to be looked up for it.
@@ -63,43 +68,148 @@ impl Deliverer {
         Arc::new(Self { engine, egress, client, slots, slots_of_workspace })
     }
 
-    pub(super) async fn make(&self, state: &WorkerState, job: Job, destination: Option<Destination>) {
-        if state.workspace.has_left() {
-            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, GONE);
+    /// Starts a worker for each workspace received. When `stop` becomes true, makes the attempts that are due and returns once
+    /// they have ended.
+    pub async fn run(
+        self: Arc<Self>,
+        mut workspaces: mpsc::UnboundedReceiver<Arc<Workspace>>,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        let (mut workers, stopping) = (JoinSet::new(), stop.clone());
+        loop {
+            tokio::select! {
+                received = workspaces.recv() => match received {
+                    Some(workspace) => drop(workers.spawn(boxed(Arc::clone(&self).worker(workspace, stopping.clone())))),
+                    None => break,
+                },
+                // Frees the memory of workers that have ended.
+                Some(_) = workers.join_next() => {}
+                () = stopped(&mut stop), if !workspaces.is_closed() => workspaces.close(),
+            }
         }
-        let mut profile = self.profile_of(&state.workspace);
+        workers.join_all().await;
+    }
+
+    /// Makes the attempts of one workspace until none waits, or the workspace is evicted or reset; after `stop`, until none is
+    /// due.
+    async fn worker(self: Arc<Self>, workspace: Arc<Workspace>, mut stop: watch::Receiver<bool>) {
+        let (slots, look_ups) = (Semaphore::new(self.slots_of_workspace), Semaphore::new(LOOK_UPS_PER_WORKSPACE));
+        let state = Arc::new(WorkerState { workspace, slots, look_ups: Arc::new(look_ups) });
+        let workspace = &state.workspace;
+        let mut leaving = workspace.leaving();
+        // Aborted when the worker ends, so that nothing is posted after the emulator has stopped.
+        let mut attempts = JoinSet::new();
+        while !workspace.has_left() {
+            let order = self.profile_of(workspace).webhooks.order;
+            // A closed channel means that the emulator was dropped.
+            let draining = *stop.borrow() || stop.has_changed().is_err();
+            while attempts.try_join_next().is_some() {}
+            events_made(workspace).await;
+            let mut due = Vec::new();
+            let (next, is_done) = workspace.with_queue(|queue| {
+                queue.set_order(order);
+                let now = workspace.clock().instant();
+                // Events of this instant come before the deliveries due at it, so that the order of these is always the same.
+                let is_firing = workspace.agenda().is_firing(now);
+                if !is_firing {
+                    due.extend(std::iter::from_fn(|| take_due(workspace, queue, now)));
+                }
+                let is_idle = !is_firing && attempts.is_empty() && queue.under_way() == 0;
+                let is_done = is_idle && (draining || queue.pending() == 0);
+                queue.has_worker = !is_done;
+                (queue.next_due(), is_done)
+            });
+            if is_done {
+                return;
+            }
+            if self.send_off(&state, due, &mut attempts).await {
+                continue;
+            }
+            tokio::select! {
+                () = workspace.queue_changed().notified() => {}
+                Some(_) = attempts.join_next() => {}
+                () = sleep_until(workspace, next), if !draining => {}
+                () = stopped(&mut stop), if !draining => {}
+                () = stopped(&mut leaving) => {}
+            }
+        }
+        let given_up = workspace.with_queue(|queue| {
+            queue.has_worker = false;
+            queue.give_up_all()
+        });
+        self.cancel(given_up, GONE);
+    }
+
+    /// Starts a task for each due attempt. Those to the built-in receiver are made here instead, one after the other, so that
+    /// their order does not depend on scheduling. Returns whether there were any of these.
+    async fn send_off(
+        self: &Arc<Self>,
+        state: &Arc<WorkerState>,
+        due: Vec<(Job, Task)>,
+        attempts: &mut JoinSet<()>,
+    ) -> bool {
+        let mut made = false;
+        for (job, task) in due {
+            let destination = self.destination(&state.workspace, &job);
+            if matches!(destination, Some(Destination::Sink(_))) {
+                self.make(state, job, destination).await;
+                made = true;
+            } else {
+                attempts.spawn(Arc::clone(self).work(Arc::clone(state), job, destination, task.outside()));
+            }
+        }
+        if made {
+            // Lets other tasks run during a flood to the built-in receiver.
+            tokio::task::yield_now().await;
+        }
+        made
+    }
+
+    /// Makes one attempt and then any further ones that are due, without waking the worker for each. The agenda counts them as one
+    /// task.
+    async fn work(self: Arc<Self>, state: Arc<WorkerState>, first: Job, to: Option<Destination>, _task: Task) {
+        let mut next = Some((first, to));
+        while let Some((job, to)) = next {
+            self.make(&state, job, to).await;
+            let job = state.workspace.with_queue(|queue| queue.take_due(state.workspace.clock().instant()));
+            next = job.map(|job| {
+                let to = self.destination(&state.workspace, &job);
+                (job, to)
+            });
+        }
+    }
+
+    async fn make(&self, state: &WorkerState, job: Job, destination: Option<Destination>) {
         let route = match destination {
-            Some(destination) => Some(self.route(state, destination, &profile).await),
+            Some(destination) => Some(self.route(state, destination).await),
             None => None,
         };
-        let mut has_waited = matches!(&route, Some(Route::Dial { took: (look_up, _), .. }) if !look_up.is_zero());
         // Acquired after the look-up, so that one that hangs does not take a slot from other attempts.
         let _slots = match &route {
             Some(Route::Dial { addresses: Ok(_), .. }) => {
-                Some((slot(&state.slots, &mut has_waited).await, slot(&self.slots, &mut has_waited).await))
+                Some((state.slots.acquire().await, self.slots.acquire().await))
             }
             _ => None,
         };
-        // The settings may have changed meanwhile.
-        if has_waited {
-            profile = self.profile_of(&state.workspace);
-        }
         if state.workspace.has_left() {
             return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, GONE);
         }
+        // The settings may have changed while the attempt waited.
+        let profile = self.profile_of(&state.workspace);
         let (record, began) = self.attempt(job, route, state, &profile).await;
         self.settle(state, &profile, record, began);
     }
 
     /// Looks the name of a server up, limited by the attempt's timeout.
-    async fn route(&self, state: &WorkerState, destination: Destination, profile: &Profile) -> Route {
+    async fn route(&self, state: &WorkerState, destination: Destination) -> Route {
         let target = match destination {
             Destination::Sink(name) => return Route::Sink(name),
             Destination::Dial(target) => target,
         };
         let clock = state.workspace.clock();
         let began = (machine::monotonic(), clock.instant());
-        let addresses = self.client.look_up(&target, &state.look_ups, profile.webhooks.timeout.get()).await;
+        let limit = self.profile_of(&state.workspace).webhooks.timeout.get();
+        let addresses = self.client.look_up(&target, &state.look_ups, limit).await;
         let took = match addresses {
             Ok(None) => Default::default(),
             _ => (machine::monotonic().duration_since(began.0), clock.instant().since(began.1)),
@@ -108,12 +218,12 @@ impl Deliverer {
     }
 
     /// Where an attempt goes under the settings in force; `None` if no request can be made for its URL.
-    pub(super) fn destination(&self, workspace: &Workspace, job: &Job) -> Option<Destination> {
+    fn destination(&self, workspace: &Workspace, job: &Job) -> Option<Destination> {
         let forwards = &self.profile_of(workspace).webhooks.forwards;
         self.egress.destination(forwards, &job.delivery.target, &job.delivery.url)
     }
 
-    pub(super) fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {
+    fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {
         self.engine.profile_for(Some(workspace.name()))
     }
 
@@ -282,7 +392,7 @@ impl Deliverer {
         }
     }
 
-    pub(super) fn cancel(&self, jobs: Vec<Job>, note: &str) {
+    fn cancel(&self, jobs: Vec<Job>, note: &str) {
         for job in jobs {
             self.engine.deliveries.note_cancelled(&job.event, &job.delivery, note);
         }
@@ -293,12 +403,15 @@ fn failed(reason: FailureReason, detail: &str) -> AttemptOutcome {
     AttemptOutcome::Failed { reason, detail: detail.to_owned() }
 }
 
-/// One of these slots; notes whether it had to be waited for.
-async fn slot<'s>(slots: &'s Semaphore, has_waited: &mut bool) -> Option<SemaphorePermit<'s>> {
-    if let Ok(slot) = slots.try_acquire() {
-        return Some(slot);
+/// Takes the next due attempt from the queue, with a task that the agenda counts as running.
+fn take_due(workspace: &Workspace, queue: &mut Queue, now: Instant) -> Option<(Job, Task)> {
+    let job = queue.take_due(now)?;
+    Some((job, workspace.agenda().begin()))
+}
+
+async fn sleep_until(workspace: &Workspace, due: Option<Instant>) {
+    match due {
+        Some(due) => workspace.clock().sleep_until(due).await,
+        None => std::future::pending().await,
     }
-    *has_waited = true;
-    // The semaphore is never closed.
-    slots.acquire().await.ok()
 }

@@ -24,7 +24,6 @@ pub enum Destination {
 #[derive(Debug)]
 pub struct Target {
     pub url: Url,
-    /// The same URL as text.
     pub text: Arc<str>,
     /// Scheme, host and port: connections are kept by it.
     pub origin: Arc<str>,
@@ -35,7 +34,6 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target; `None` if its parts are not valid in a request.
     pub(crate) fn new(url: Url, forwarded: Option<&str>) -> Option<Self> {
         let uri = url[Position::BeforePath..Position::AfterQuery].parse().ok()?;
         let host = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]).ok()?;
@@ -56,15 +54,11 @@ impl Target {
     }
 }
 
-pub const MOST_KNOWN: usize = 10_000;
-/// Most bytes of them. Each URL is kept as text, parsed, and as the parts of a request.
-pub const MOST_KNOWN_BYTES: usize = 8 * 1024 * 1024;
+/// Most destinations remembered. Each takes a few times the bytes of its URL, which has at most 2 KB.
+const MOST_KNOWN: usize = 1_000;
 
-#[derive(Debug, Default)]
-struct Known {
-    by_url: HashMap<Arc<str>, (Option<Forward>, Destination)>,
-    bytes: usize,
-}
+/// Destinations by URL, with the forward that led there.
+type Known = HashMap<Arc<str>, (Option<Forward>, Destination)>;
 
 #[derive(Debug, Default)]
 pub struct Egress {
@@ -86,20 +80,18 @@ impl Egress {
     /// Where an attempt at `url` goes under these forwards; `None` if no request can be made for it.
     pub fn destination(&self, forwards: &Forwards, url: &Url, text: &Arc<str>) -> Option<Destination> {
         let forward = forwards.covering(url);
-        if let Some((by, known)) = self.known.lock().by_url.get(text)
+        if let Some((by, known)) = self.known.lock().get(text)
             && by.as_ref() == forward
         {
             return Some(known.clone());
         }
         let target = forward.and_then(|forward| forward.apply(url)).unwrap_or_else(|| url.clone());
-        let bytes = 512 + 4 * (text.len() + target.as_str().len());
         let found = find_destination(target, forward.map(Forward::from))?;
         let mut known = self.known.lock();
-        if known.by_url.len() >= MOST_KNOWN || known.bytes + bytes > MOST_KNOWN_BYTES {
-            *known = Known::default();
+        if known.len() >= MOST_KNOWN {
+            known.clear();
         }
-        known.bytes += bytes;
-        known.by_url.insert(Arc::clone(text), (forward.cloned(), found.clone()));
+        known.insert(Arc::clone(text), (forward.cloned(), found.clone()));
         Some(found)
     }
 
@@ -251,21 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn destinations_are_remembered_up_to_a_number_and_to_some_bytes() {
+    fn destinations_are_remembered_up_to_a_number() {
         let egress = Egress::default();
-        for number in 0..2 * MOST_KNOWN {
-            let url = Url::parse(&format!("https://a.example/{number}/{}", "x".repeat(1_900))).expect("a URL");
-            egress.destination(&Forwards::default(), &url, &Arc::from(url.as_str())).expect("a destination");
-            assert!(egress.known.lock().bytes <= MOST_KNOWN_BYTES);
-        }
-        let egress = Egress::default();
-        let mut counts = Vec::new();
         for number in 0..=MOST_KNOWN {
             let url = Url::parse(&format!("https://a.example/{number}")).expect("a URL");
             egress.destination(&Forwards::default(), &url, &Arc::from(url.as_str())).expect("a destination");
-            counts.push(egress.known.lock().by_url.len());
         }
-        assert_eq!((counts[1], counts[MOST_KNOWN - 1], counts[MOST_KNOWN]), (2, MOST_KNOWN, 1));
+        assert_eq!(egress.known.lock().len(), 1);
     }
 
     #[test]

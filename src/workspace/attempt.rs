@@ -11,10 +11,8 @@ use super::{EventRecord, PlannedDelivery};
 use crate::clock::Instant;
 use crate::header_lines::HeaderLines;
 
-/// One attempt to deliver one event to one subscription.
 #[derive(Clone, Debug)]
 pub struct AttemptRecord {
-    /// The delivery, with its subscription and URL.
     pub delivery: Arc<PlannedDelivery>,
     pub event: Arc<EventRecord>,
     /// Whether it is a forgery that its receiver could detect. The built-in receiver answers by its script.
@@ -28,12 +26,10 @@ pub struct AttemptRecord {
     pub headers: HeaderLines,
     /// The exact bytes that were signed, for the first scheme.
     pub signed: SignedContent,
-    /// The body as sent.
     pub body: Bytes,
     pub outcome: AttemptOutcome,
     /// From start to end, by the workspace's clock.
     pub latency: Duration,
-    /// When the next attempt is due, if there will be one.
     pub next: Option<Instant>,
 }
 
@@ -98,7 +94,6 @@ pub struct SignedContent {
 }
 
 impl SignedContent {
-    /// The content of a signature of this body.
     pub fn new(content: Vec<u8>, body: &Bytes) -> Self {
         match content.strip_suffix(body.as_ref()) {
             Some(before) => Self { before: Bytes::copy_from_slice(before), body: body.clone() },
@@ -106,7 +101,6 @@ impl SignedContent {
         }
     }
 
-    /// All of them in one buffer.
     pub fn to_vec(&self) -> Vec<u8> {
         [self.before.as_ref(), self.body.as_ref()].concat()
     }
@@ -123,7 +117,6 @@ pub enum AttemptOutcome {
         body: Bytes,
     },
     Failed {
-        /// The cause, as a stable word.
         reason: FailureReason,
         /// The cause in the user's terms, with the flag that fixes it.
         detail: String,
@@ -135,7 +128,6 @@ impl AttemptOutcome {
         matches!(self, Self::Answered { status: 200..=299, .. })
     }
 
-    /// The status that the receiver answered, if it answered.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Answered { status, .. } => Some(*status),
@@ -152,19 +144,15 @@ impl AttemptOutcome {
 #[serde(rename_all = "snake_case")]
 pub enum FailureReason {
     NameNotFound,
-    /// The egress guard refuses the address.
     EgressRefused,
     ConnectionRefused,
     /// The process, or the machine, has no file descriptor left for a connection.
     NoDescriptors,
     ConnectTimeout,
-    /// The certificate's issuer is not trusted.
     UnknownCertificateAuthority,
-    /// The certificate is for another name.
     CertificateNameMismatch,
     /// The certificate has expired or is not valid yet.
     CertificateExpired,
-    /// The peer does not speak TLS.
     NotTls,
     /// The peer accepted the connection but did not answer the TLS handshake.
     TlsTimeout,

@@ -1,5 +1,6 @@
-//! Events as they are requested and recorded: what to fire, for whom, and which subscriptions it goes to. How one is fired is in
-//! `fire`.
+//! Events as they are requested and recorded: what to fire, for whom, which subscriptions it goes to, and what is deliberately wrong
+//! with its deliveries, in words. Every output that shows a damaged delivery contains this text, so that nobody mistakes it for a
+//! bug. How an event is fired is in `fire`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,11 +13,12 @@ use url::Url;
 use crate::budget::{Budget, Charge, Full};
 use crate::clock::Instant;
 use crate::contract::signature::Tamper;
+use crate::duration::duration_text;
+use crate::profile::Profile;
 
 /// Most characters of an emission's name that are repeated in texts.
 const LONGEST_NAME: usize = 80;
 
-/// What fires an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// A Rust test that embeds the emulator.
@@ -24,11 +26,8 @@ pub enum Origin {
     Embedding,
     /// `trigger`, or the control API.
     Command,
-    /// A workflow of the preview that completed.
     Workflow,
-    /// An emission of a scenario.
     Emission {
-        /// The scenario's name.
         scenario: Arc<str>,
         /// The emission: its name as `` emission `late` ``, or its position as `emission 3`.
         emission: Arc<str>,
@@ -57,7 +56,6 @@ impl Origin {
 /// A request to fire an event.
 #[derive(Clone, Debug, Default)]
 pub struct FireRequest {
-    /// The event type.
     pub event_type: String,
     /// The whole `data`; the profile's default for the type when absent.
     pub data: Option<Map<String, Value>>,
@@ -75,26 +73,20 @@ pub struct FireRequest {
     pub shuffled: bool,
     /// Whether nothing is delivered, as if the event were lost on the way.
     pub lost: bool,
-    /// What fires it; outputs that show a damaged delivery name it.
     pub origin: Origin,
 }
 
-/// An event that was fired.
 #[derive(Clone, Debug)]
 pub struct EventRecord {
     /// Form `evt_<id>`.
     pub id: String,
-    /// The workspace it belongs to.
     pub workspace: Arc<str>,
-    /// The event type.
     pub event_type: String,
-    /// When it occurred.
     pub created_at: Timestamp,
     /// When it was queued for delivery: when it happened, or later if it is delivered again.
     pub handed_at: Timestamp,
     /// The envelope's bytes as signed and sent.
     pub body: Bytes,
-    /// When first attempts are due.
     pub due: Instant,
     /// The subscriptions that it goes to.
     pub deliveries: Vec<Arc<PlannedDelivery>>,
@@ -106,7 +98,6 @@ pub struct EventRecord {
     pub lost: bool,
     /// What is deliberately wrong with the deliveries, and who asked for it.
     pub damage: Option<Arc<str>>,
-    /// What fired it.
     pub origin: Origin,
     /// Parts of its data that a template could not produce; a few short texts.
     pub warnings: Vec<String>,
@@ -115,7 +106,6 @@ pub struct EventRecord {
 }
 
 impl EventRecord {
-    /// Charges the event to a budget.
     pub fn charged(mut self, budget: &Budget) -> Result<Self, Full> {
         const FIXED: usize = 512;
         let damage = self.damage.as_ref().map_or(0, |damage| damage.len());
@@ -129,16 +119,13 @@ impl EventRecord {
 const DELIVERY: usize = 320;
 const SKIPPED: usize = 64;
 
-/// One event on its way to one subscription.
 #[derive(Clone, Debug)]
 pub struct PlannedDelivery {
     /// Form `dlv_<id>`.
     pub id: String,
-    /// The subscription.
     pub subscription: String,
     /// The subscription's URL as it is dialled.
     pub url: Arc<str>,
-    /// The same URL, parsed.
     pub target: Arc<Url>,
     /// Attempts made before it was queued: more than 0 only after a snapshot was loaded.
     pub attempts_before: u32,
@@ -146,25 +133,100 @@ pub struct PlannedDelivery {
     pub serial: OnceLock<u64>,
 }
 
-/// A subscription that an event does not go to.
 #[derive(Clone, Debug)]
 pub struct SkippedSubscription {
-    /// The subscription.
     pub subscription: String,
-    /// Its URL.
     pub url: Arc<str>,
-    /// Why.
     pub reason: SkipReason,
 }
 
-/// Why an event does not go to a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
-    /// It does not subscribe to the event type.
     TypeNotSubscribed,
     /// A receiver answered 410 Gone.
     Disabled,
     /// The request names another subscription.
     NotNamed,
+}
+
+impl FireRequest {
+    /// How many copies of each delivery are sent: as many as were requested, and at least as many as the profile sets.
+    pub(super) fn copies(&self, profile: &Profile) -> u32 {
+        profile.webhooks.copies.get().max(self.extra_copies.saturating_add(1))
+    }
+
+    /// What is deliberately wrong with the deliveries, and who asked for it or which setting causes it; `None` if nothing is.
+    pub fn damage(&self, profile: &Profile) -> Option<Arc<str>> {
+        let parts: Vec<String> = self.asked_for().into_iter().chain(self.by_settings(profile)).collect();
+        (!parts.is_empty()).then(|| parts.join(", ").into())
+    }
+
+    fn by_settings(&self, profile: &Profile) -> impl Iterator<Item = String> {
+        let (copies, longest) = (self.copies(profile), profile.webhooks.scatter.get());
+        let copied = copies > self.extra_copies.saturating_add(1);
+        let copied = copied.then(|| format!("sent {copies} times deliberately (setting webhooks.copies)"));
+        let delayed = || format!("delayed deliberately by up to {} (setting webhooks.scatter)", duration_text(longest));
+        let swap = profile.webhooks.swap.get();
+        let swapped = || format!("every other event held back by {} (setting webhooks.swap)", duration_text(swap));
+        copied.into_iter().chain((!longest.is_zero()).then(delayed)).chain((!swap.is_zero()).then(swapped))
+    }
+
+    fn asked_for(&self) -> Option<String> {
+        let copies = self.extra_copies.saturating_add(1);
+        let kinds = [
+            self.tamper.map(|tamper| {
+                (format!("tampered deliberately: {}", tamper.name()), format!("--tamper {}", tamper.name()))
+            }),
+            (copies > 1).then(|| (format!("sent {copies} times deliberately"), format!("--duplicate {copies}"))),
+            self.shuffled.then(|| ("sent out of order deliberately".to_owned(), "--shuffle".to_owned())),
+            self.lost.then(|| ("dropped deliberately".to_owned(), "--drop".to_owned())),
+        ];
+        let (what, flags): (Vec<String>, Vec<String>) = kinds.into_iter().flatten().unzip();
+        if what.is_empty() {
+            return None;
+        }
+        let by = self.origin.in_scenario().unwrap_or_else(|| match self.origin {
+            Origin::Command => format!("`trigger {}`, or POST /_emulator/events", flags.join(" ")),
+            _ => "a `FireRequest`".to_owned(),
+        });
+        Some(format!("{} ({by})", what.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::contract::signature::Tamper;
+
+    use super::*;
+
+    #[test]
+    fn the_text_names_each_kind_and_the_origin() {
+        let tampered = |origin| FireRequest { tamper: Some(Tamper::Body), origin, ..FireRequest::default() };
+        let scenario: Arc<str> = "forged".into();
+        for (request, expected) in [
+            (FireRequest::default(), None),
+            (tampered(Origin::Embedding), Some("tampered deliberately: body (a `FireRequest`)")),
+            (
+                FireRequest { extra_copies: 1, ..tampered(Origin::Command) },
+                Some(
+                    "tampered deliberately: body, sent 2 times deliberately (`trigger --tamper body --duplicate 2`, or POST /_emulator/events)",
+                ),
+            ),
+            (
+                tampered(Origin::emission(&scenario, None, "emit 3")),
+                Some("tampered deliberately: body (scenario `forged`, emission 3)"),
+            ),
+            (
+                FireRequest {
+                    lost: true,
+                    origin: Origin::emission(&scenario, Some(&"x".repeat(200)), "x"),
+                    ..FireRequest::default()
+                },
+                Some(&*format!("dropped deliberately (scenario `forged`, emission `{}`)", "x".repeat(80))),
+            ),
+        ] {
+            assert_eq!(request.damage(&Profile::default()).as_deref(), expected);
+        }
+    }
 }

@@ -21,29 +21,21 @@ use crate::memory::kept;
 use crate::profile::Profile;
 use crate::template::{Gap, render_map};
 
-/// Why an event could not be fired.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FireProblem {
-    /// The profile does not have the event type.
     #[error("{0}")]
     UnsupportedType(String),
-    /// The workspace does not have the subscription.
     #[error("there is no subscription `{0}` in this workspace")]
     UnknownSubscription(String),
-    /// A path that does not exist in the data.
     #[error("`{path}` means nothing in the data of {event_type}{hint}")]
     UnknownPath {
-        /// The path.
         path: String,
-        /// The event type.
         event_type: String,
         /// The nearest path, as the end of the sentence.
         hint: String,
     },
-    /// The data's template cannot be rendered.
     #[error("{0}")]
     Template(String),
-    /// The budget is used up.
     #[error(transparent)]
     Full(#[from] Full),
 }

@@ -1,23 +1,19 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
-//! Reading order: this file, `subscriptions` and `subscribe`, `events` and `fire`, `damage`,
-//! `queue` (deliveries that wait), `schedule` (when to retry), `attempt`, `workflows` and `preview`, `timeline`, `registry`,
-//! `tokens`, `saved` (snapshots).
+//! Reading order: this file, `subscriptions` and `subscribe`, `events` and `fire`, `queue` (deliveries that wait), `attempt`,
+//! `workflows` and `preview`, `timeline`, `registry`, `saved` (snapshots).
 
 mod attempt;
-mod damage;
 mod events;
 mod fire;
 mod preview;
 mod queue;
 mod registry;
 mod saved;
-mod schedule;
 mod subscribe;
 mod subscriptions;
 mod timeline;
-mod tokens;
 mod workflows;
 
 use std::collections::BTreeMap;
@@ -32,12 +28,11 @@ pub use events::{EventRecord, FireRequest, Origin, PlannedDelivery, SkipReason, 
 pub use fire::FireProblem;
 pub use preview::Listed;
 pub use queue::{Job, Next, Queue};
-pub use registry::{MOST_WORKSPACES, Registry};
+pub use registry::{Alias, MOST_WORKSPACES, Registry, Tokens};
 pub use saved::{GlobalState, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot};
 pub use subscribe::Subscribed;
 pub use subscriptions::{Secret, SubscriptionRecord};
 pub use timeline::{PlannedEvent, Timeline};
-pub use tokens::{Alias, Tokens};
 
 use crate::agenda::{Agenda, Slot};
 use crate::budget::Budget;
@@ -51,7 +46,6 @@ use crate::scenario::Emit;
 use subscriptions::Subscriptions;
 use workflows::Workflows;
 
-/// One key's (or one group of keys') part of the emulator.
 #[derive(Debug)]
 pub struct Workspace {
     name: Arc<str>,
@@ -68,7 +62,6 @@ pub struct Workspace {
     queue_changed: Notify,
 }
 
-/// Everything in a workspace that changes.
 #[derive(Debug)]
 pub struct State {
     random: Random,
@@ -84,7 +77,6 @@ pub struct State {
     group_quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
     workflows: Workflows,
-    /// The events that emissions have planned.
     pub timeline: Timeline,
     counters: RuleCounters,
     /// The activation of scenarios that the workspace saw last, and when it began by the workspace's clock.
@@ -147,7 +139,6 @@ impl Workspace {
         &self.clock
     }
 
-    /// What the workspace waits for, and which tasks are running in it.
     pub fn agenda(&self) -> &Agenda {
         &self.agenda
     }
@@ -157,7 +148,6 @@ impl Workspace {
         self.has_left.load(Ordering::SeqCst)
     }
 
-    /// Becomes true once the workspace is evicted or reset.
     pub fn leaving(&self) -> watch::Receiver<bool> {
         self.left.subscribe()
     }
@@ -203,7 +193,6 @@ impl Workspace {
         starts
     }
 
-    /// Notified when deliveries were added to the queue.
     pub fn queue_changed(&self) -> &Notify {
         &self.queue_changed
     }
@@ -227,7 +216,6 @@ impl State {
         self.subscriptions.charge.budget()
     }
 
-    /// A fresh id of `kind`.
     pub fn make_id(&mut self, kind: IdKind, profile: &Profile, now: Now) -> String {
         let (serial, random) = match kind {
             IdKind::Event | IdKind::Delivery => (&mut self.event_serial, &mut self.event_random),
@@ -237,27 +225,22 @@ impl State {
         make_id(kind, profile.ids.style, unix_millis(now), *serial, random)
     }
 
-    /// The random source for requests.
     pub fn random(&mut self) -> &mut Random {
         &mut self.random
     }
 
-    /// The random source for events.
     pub fn event_random(&mut self) -> &mut Random {
         &mut self.event_random
     }
 
-    /// Plans the events of one trigger; see [`Timeline::plan`].
     pub fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Instant) -> usize {
         self.timeline.plan(emit, activation, at, &mut self.event_random)
     }
 
-    /// The rule counters and the random source, which scenarios use together.
     pub fn counters_and_random(&mut self) -> (&mut RuleCounters, &mut Random) {
         (&mut self.counters, &mut self.random)
     }
 
-    /// The rule counters.
     pub fn counters(&self) -> &RuleCounters {
         &self.counters
     }
@@ -286,7 +269,6 @@ impl State {
         }
     }
 
-    /// Counts a request against the quota of its key.
     pub fn count_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, now: Now) -> Verdict {
         self.quota_of(group_key).check(&profile.rate_limit, now.instant)
     }
@@ -298,7 +280,6 @@ impl State {
         quotas.map(|quota| quota.look(policy, now.instant)).min_by_key(|verdict| (verdict.allowed, verdict.remaining))
     }
 
-    /// Undoes the counting of a request.
     pub fn uncount_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile) {
         if profile.rate_limit.enabled {
             self.quota_of(group_key).refund();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
-use super::workflows::{WORKFLOW, WorkflowRecord, user_bytes, user_id};
+use super::workflows::{WORKFLOW, WorkflowRecord, id_text, user_bytes};
 use super::{FireRequest, Origin, State};
 use crate::budget::Full;
 use crate::clock::{Instant, Now};
@@ -16,24 +16,20 @@ use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
 use crate::profile::Profile;
 use crate::scenario::GivenWorkflow;
 
-/// A page of a list.
 #[derive(Clone, Debug)]
 pub struct Listed<T> {
-    /// The entries.
     pub data: Vec<T>,
-    /// Where the next page begins, if there is one.
     pub next_cursor: Option<String>,
 }
 
 impl State {
-    /// Creates a workflow.
     pub fn create_workflow(&mut self, fields: WorkflowFields, profile: &Profile, now: Now) -> Result<Workflow, Error> {
         self.place_workflow(GivenWorkflow { id: None, fields, status: WorkflowStatus::Running }, profile, now)
     }
 
     /// Adds a workflow or replaces the one with the same id.
     pub fn place_workflow(&mut self, placed: GivenWorkflow, profile: &Profile, now: Now) -> Result<Workflow, Error> {
-        let known = placed.id.as_ref().and_then(|id| self.workflows.serial_by_id.get(id).copied());
+        let known = placed.id.as_deref().and_then(|id| self.workflows.position(id));
         if known.is_none() {
             let full = |full: Full| Error::validation(vec![FieldProblem::new("body", full.to_string())]);
             self.workflows.charge.grow(WORKFLOW).map_err(full)?;
@@ -41,7 +37,7 @@ impl State {
         let id = placed.id.unwrap_or_else(|| self.make_id(IdKind::Workflow, profile, now));
         let run_time = profile.preview.run_time.get();
         let record = WorkflowRecord {
-            id: id.clone(),
+            id,
             name: placed.fields.name.flatten(),
             reference: placed.fields.reference.flatten(),
             status: placed.status,
@@ -52,25 +48,20 @@ impl State {
             is_due: placed.status == WorkflowStatus::Running,
         };
         let view = record.view(profile);
-        let workflows = &mut self.workflows;
-        workflows.made += 1;
-        if let Some(old) = known.and_then(|serial| Some((serial, workflows.by_serial.remove(&serial)?))) {
-            workflows.due.remove(&(old.1.completes, old.0));
+        let workflows = &mut self.workflows.records;
+        if let Some(known) = known {
+            workflows.remove(known);
         }
-        workflows.serial_by_id.insert(id, workflows.made);
-        if record.is_due {
-            workflows.due.insert((record.completes, workflows.made));
-        }
-        workflows.by_serial.insert(workflows.made, record);
+        workflows.push(record);
         Ok(view)
     }
 
     /// When the next workflow completes whose event has not been fired.
     pub fn next_completion(&self) -> Option<Instant> {
-        self.workflows.due.first().map(|(at, _)| *at)
+        let due = self.workflows.records.iter().filter(|record| record.is_due);
+        due.map(|record| record.completes).min()
     }
 
-    /// A page of workflows, newest first.
     pub fn list_workflows(
         &mut self,
         query: &WorkflowQuery,
@@ -78,10 +69,10 @@ impl State {
         now: Now,
     ) -> Result<Listed<Workflow>, Error> {
         let before = match &query.page.cursor {
-            None => u64::MAX,
-            Some(cursor) => *self.workflows.serial_by_id.get(cursor).ok_or_else(|| bad_cursor(cursor))?,
+            None => self.workflows.records.len(),
+            Some(cursor) => self.workflows.position(cursor).ok_or_else(|| bad_cursor(cursor))?,
         };
-        let matching = self.workflows.by_serial.range_mut(..before).rev().filter_map(|(_, record)| {
+        let matching = self.workflows.records[..before].iter_mut().rev().filter_map(|record| {
             record.settle(now);
             let matches = query.status.is_none_or(|status| status == record.status)
                 && query.created_after.is_none_or(|after| record.created_at > after)
@@ -91,12 +82,10 @@ impl State {
         Ok(listed(matching, &query.page))
     }
 
-    /// One workflow.
     pub fn read_workflow(&mut self, id: &str, profile: &Profile, now: Now) -> Option<Workflow> {
         self.workflow(id, now).map(|record| record.view(profile))
     }
 
-    /// Changes a workflow's name or reference.
     pub fn update_workflow(
         &mut self,
         id: &str,
@@ -126,22 +115,19 @@ impl State {
             record.updated_at = now.wall;
         }
         record.is_due = false;
-        let (view, completes) = (record.view(profile), record.completes);
-        if let Some(serial) = self.workflows.serial_by_id.get(id) {
-            self.workflows.due.remove(&(completes, *serial));
-        }
-        Some(Ok(view))
+        Some(Ok(record.view(profile)))
     }
 
     /// The events of workflows that have completed since the last call, oldest first: each completion, and the match of its
     /// reference. Fields that are absent from the profile's `events.data` are left out.
     pub fn take_completed(&mut self, profile: &Profile, now: Now) -> Vec<FireRequest> {
+        let is_due = |record: &&mut WorkflowRecord| record.is_due && record.completes <= now.instant;
+        let mut due: Vec<&mut WorkflowRecord> = self.workflows.records.iter_mut().filter(is_due).collect();
+        due.sort_by_key(|record| record.completes);
         let mut events = Vec::new();
-        while let Some((completes, serial)) = self.workflows.due.first().copied().filter(|(at, _)| *at <= now.instant) {
-            self.workflows.due.remove(&(completes, serial));
-            let Some(record) = self.workflows.by_serial.get_mut(&serial) else { continue };
-            record.settle(now);
+        for record in due {
             record.is_due = false;
+            record.settle(now);
             let id = Value::from(record.id.clone());
             let completed = [("workflow_id", id.clone()), ("status", WorkflowStatus::Completed.name().into())];
             events.push(event(WORKFLOW_COMPLETED, completed, profile));
@@ -154,46 +140,41 @@ impl State {
     }
 
     fn workflow(&mut self, id: &str, now: Now) -> Option<&mut WorkflowRecord> {
-        let record = self.workflows.by_serial.get_mut(self.workflows.serial_by_id.get(id)?)?;
+        let at = self.workflows.position(id)?;
+        let record = &mut self.workflows.records[at];
         record.settle(now);
         Some(record)
     }
 
     /// Adds a user or replaces the one with the same id. Does nothing if the budget is used up.
     pub fn place_user(&mut self, mut user: Map<String, Value>, profile: &Profile, now: Now) {
-        let id = match user.get("id") {
-            Some(Value::String(id)) => id.clone(),
-            Some(other) => other.to_string(),
-            None => {
-                let id = self.make_id(IdKind::User, profile, now);
-                user.shift_insert(0, "id".to_owned(), id.clone().into());
-                id
-            }
+        let id = if let Some(id) = user.get("id") {
+            id_text(id)
+        } else {
+            let id = self.make_id(IdKind::User, profile, now);
+            user.shift_insert(0, "id".to_owned(), id.clone().into());
+            id
         };
-        let users = &mut self.workflows;
-        let serial = match users.user_by_id.get(&id) {
+        let workflows = &mut self.workflows;
+        match workflows.user_position(&id) {
             // The user that is replaced was charged already.
-            Some(serial) => *serial,
-            None if users.charge.grow(user_bytes(&user)).is_err() => return,
-            None => users.users.len() as u64 + 1,
-        };
-        users.user_by_id.insert(id, serial);
-        users.users.insert(serial, user);
+            Some(known) => workflows.users[known].1 = user,
+            None if workflows.charge.grow(user_bytes(&user)).is_err() => {}
+            None => workflows.users.push((id, user)),
+        }
     }
 
     /// A page of users, in the order in which they were added.
     pub fn list_users(&self, page: &Page) -> Result<Listed<Map<String, Value>>, Error> {
         let after = match &page.cursor {
             None => 0,
-            Some(cursor) => *self.workflows.user_by_id.get(cursor).ok_or_else(|| bad_cursor(cursor))?,
+            Some(cursor) => self.workflows.user_position(cursor).ok_or_else(|| bad_cursor(cursor))? + 1,
         };
-        let users = self.workflows.users.range(after + 1..).map(|(_, user)| (user_id(user), user.clone()));
-        Ok(listed(users, page))
+        Ok(listed(self.workflows.users[after..].iter().cloned(), page))
     }
 
-    /// One user.
     pub fn read_user(&self, id: &str) -> Option<&Map<String, Value>> {
-        self.workflows.users.get(self.workflows.user_by_id.get(id)?)
+        self.workflows.user_position(id).map(|at| &self.workflows.users[at].1)
     }
 }
 

@@ -1,37 +1,32 @@
-//! The delivery queue of one workspace as a state machine: what is due, when the next is due, what follows an outcome.
+//! The delivery queue of one workspace as a state machine: what is due, when the next is due, what follows an outcome, and by which
+//! schedule a failed attempt is retried.
 //!
 //! Each subscription has a lane with at most one running attempt, so first attempts keep the order of events and lanes do not
 //! wait for each other. Must not know sockets, tasks or the clock; `now` is an argument.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::schedule::next_delay;
+use rand::RngExt as _;
+
 use super::{AttemptOutcome, EventRecord, PlannedDelivery};
 use crate::clock::{Instant, Random};
-use crate::profile::{DeliveryOrder, Webhooks};
+use crate::profile::{DeliveryOrder, Retry, RetryPreset, Webhooks};
 
-/// One attempt to be made.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The delivery it belongs to.
     pub delivery: Arc<PlannedDelivery>,
-    /// The event.
     pub event: Arc<EventRecord>,
     /// 1 for the first attempt.
     pub attempt: u32,
-    /// When it is due.
     pub due: Instant,
 }
 
-/// What follows an attempt.
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// The receiver answered 2xx.
     Delivered,
-    /// Another attempt is due then.
     Retry(Instant),
-    /// That was the last attempt.
     Exhausted,
     /// The receiver answered 410 Gone: the subscription is to be disabled, and these waiting deliveries are cancelled.
     Gone(Vec<Job>),
@@ -55,7 +50,6 @@ pub struct Queue {
 /// When a job is due, then the position in which its delivery was queued.
 type Key = (Instant, u64);
 
-/// The jobs of one subscription.
 #[derive(Debug, Default)]
 struct Lane {
     subscription: String,
@@ -91,7 +85,6 @@ impl Queue {
         }
     }
 
-    /// Adds the deliveries of an event.
     pub fn push(&mut self, event: &Arc<EventRecord>) {
         for delivery in &event.deliveries {
             self.serial += 1;
@@ -196,12 +189,10 @@ impl Queue {
         jobs
     }
 
-    /// How many attempts are running.
     pub fn under_way(&self) -> usize {
         self.under_way
     }
 
-    /// How many deliveries are waiting or running.
     pub fn pending(&self) -> usize {
         self.waiting + self.under_way
     }
@@ -233,6 +224,51 @@ impl Queue {
             self.lane_of.remove(&lane.subscription);
         }
     }
+}
+
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+const CI: [Duration; 3] = [Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(400)];
+const STANDARD: [Duration; 3] = [seconds(1), seconds(4), seconds(25)];
+const SVIX: [Duration; 7] =
+    [seconds(5), seconds(300), seconds(1800), seconds(7200), seconds(18_000), seconds(36_000), seconds(36_000)];
+const STRIPE_SANDBOX: [Duration; 3] = [seconds(1200), seconds(3600), seconds(7200)];
+const SHOPIFY: [Duration; 8] =
+    [seconds(10), seconds(60), seconds(300), seconds(600), seconds(1800), seconds(3600), seconds(3600), seconds(4500)];
+const SLACK: [Duration; 3] = [Duration::ZERO, seconds(60), seconds(300)];
+
+/// The delay after failed attempt `attempt` (from 1), before jitter; `None` when there is no further attempt.
+fn delay_after(retry: &Retry, attempt: u32) -> Option<Duration> {
+    let at = usize::try_from(attempt).ok()?.checked_sub(1)?;
+    match retry.preset {
+        RetryPreset::None => None,
+        RetryPreset::Ci => CI.get(at).copied(),
+        RetryPreset::Standard => STANDARD.get(at).copied(),
+        RetryPreset::Svix => SVIX.get(at).copied(),
+        RetryPreset::StripeSandbox => STRIPE_SANDBOX.get(at).copied(),
+        RetryPreset::Shopify => SHOPIFY.get(at).copied(),
+        RetryPreset::Slack => SLACK.get(at).copied(),
+        RetryPreset::Custom => retry.schedule.get(at).map(|delay| delay.get()),
+    }
+}
+
+/// The delay after a failed attempt, with jitter. A receiver's `Retry-After` replaces it, clamped to between one and two steps.
+fn next_delay(
+    webhooks: &Webhooks,
+    attempt: u32,
+    retry_after: Option<Duration>,
+    random: &mut Random,
+) -> Option<Duration> {
+    let step = delay_after(&webhooks.retry, attempt)?;
+    let jitter = f64::from(webhooks.retry.jitter);
+    let spread = if jitter > 0.0 { 1.0 + jitter * random.random_range(-1.0..=1.0) } else { 1.0 };
+    let requested = retry_after.filter(|_| webhooks.honor_retry_after);
+    Some(match requested {
+        Some(requested) => requested.clamp(step, step.saturating_mul(2)),
+        None => step.mul_f64(spread),
+    })
 }
 
 #[cfg(test)]

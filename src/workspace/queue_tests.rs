@@ -1,4 +1,4 @@
-//! The queue against random receivers and clocks: nothing lost, nothing after success, order kept, bounds kept.
+//! The queue against random receivers and clocks: nothing lost, nothing after success, order kept, bounds kept; and the schedules of retries.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -219,4 +219,38 @@ proptest! {
     fn nothing_is_lost_doubled_or_reordered(steps in prop::collection::vec(step(), 0..40), strict in any::<bool>()) {
         run(&steps, strict)?;
     }
+}
+
+#[test]
+fn schedules_follow_their_preset() {
+    for (preset, millis) in [
+        ("none", &[][..]),
+        ("ci", &[100, 200, 400]),
+        ("standard", &[1000, 4000, 25_000]),
+        ("slack", &[0, 60_000, 300_000]),
+        ("custom", &[7_000]),
+    ] {
+        let webhooks = webhooks(&[&format!("webhooks.retry.preset={preset}"), "webhooks.retry.schedule=[\"7s\"]"]);
+        let delays: Vec<u64> = (1..)
+            .map_while(|attempt| delay_after(&webhooks.retry, attempt))
+            .map(|delay| u64::try_from(delay.as_millis()).expect("short"))
+            .collect();
+        assert_eq!(delays, millis, "{preset}");
+    }
+}
+
+#[test]
+fn retry_after_is_clamped_and_jitter_stays_within_its_spread() {
+    let mut random = Seed::from_number(1).source("test");
+    let plain = webhooks(&[]);
+    for (requested, seconds) in [(0, 4), (5, 5), (8, 8), (3600, 8)] {
+        let delay = next_delay(&plain, 2, Some(Duration::from_secs(requested)), &mut random);
+        assert_eq!(delay, Some(Duration::from_secs(seconds)));
+    }
+    let ignoring = webhooks(&["webhooks.honor_retry_after=false"]);
+    assert_eq!(next_delay(&ignoring, 2, Some(Duration::from_secs(5)), &mut random), Some(Duration::from_secs(4)));
+    let spread = webhooks(&["webhooks.retry.jitter=0.5"]);
+    let delays: Vec<Duration> = (0..50).filter_map(|_| next_delay(&spread, 2, None, &mut random)).collect();
+    assert!(delays.iter().all(|delay| (2.0..=6.0).contains(&delay.as_secs_f64())));
+    assert!(delays.windows(2).any(|pair| pair[0] != pair[1]));
 }

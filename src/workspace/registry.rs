@@ -1,15 +1,18 @@
-//! All workspaces: created on first use, bounded in number, the least recently used evicted first; and the access tokens, which
-//! are aliases of keys.
+//! All workspaces: created on first use, bounded in number, the least recently used evicted first; and the access tokens of the
+//! preview, which are aliases of keys.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::RwLock;
+use rand::Rng;
 
-use super::{Tokens, Workspace};
-use crate::clock::{Clock, Now, Random, Seed};
+use super::Workspace;
+use crate::clock::{Clock, Instant, Now, Random, Seed};
 use crate::journal::Journal;
 
 /// Most workspaces kept at a time.
@@ -22,7 +25,6 @@ const ANONYMOUS: &str = "no key";
 /// A full registry evicts one in this many workspaces at a time, because finding the least recently used scans all of them.
 const EVICTED_SHARE: usize = 128;
 
-/// Every workspace of one emulator.
 #[derive(Debug)]
 pub struct Registry {
     seed: RwLock<Seed>,
@@ -52,12 +54,10 @@ impl Registry {
         }
     }
 
-    /// The emulator's clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// The access tokens issued.
     pub fn tokens(&self) -> &Tokens {
         &self.tokens
     }
@@ -67,7 +67,6 @@ impl Registry {
         *self.seed.read()
     }
 
-    /// Sets the seed of workspaces created from now on.
     pub fn set_seed(&self, seed: Seed) {
         *self.seed.write() = seed;
     }
@@ -163,33 +162,108 @@ impl Registry {
         forgotten
     }
 
-    /// The workspace of this name or id, if it exists.
     pub fn find(&self, name_or_id: &str) -> Option<Arc<Workspace>> {
         let workspaces = self.workspaces.read();
         let by_id = || workspaces.values().find(|workspace| workspace.id() == name_or_id).cloned();
         workspaces.get(name_or_id).cloned().or_else(|| name_or_id.starts_with("ws_").then(by_id).flatten())
     }
 
-    /// Every workspace, by id.
     pub fn all(&self) -> Vec<Arc<Workspace>> {
         let mut all: Vec<_> = self.workspaces.read().values().cloned().collect();
         all.sort_by(|a, b| a.id().cmp(b.id()));
         all
     }
 
-    /// How many workspaces are kept.
     pub fn kept(&self) -> usize {
         self.workspaces.read().len()
     }
 
-    /// How many workspaces were evicted so far.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }
 }
 
+/// Most tokens kept; the oldest are evicted first.
+const MOST_TOKENS: usize = 10_000;
+
+#[derive(Debug, Default)]
+pub struct Tokens {
+    /// Whether any was ever issued; if not, requests skip the lock.
+    any: AtomicBool,
+    kept: RwLock<Kept>,
+    evicted: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    by_text: HashMap<Arc<str>, Alias>,
+    in_order: VecDeque<Arc<str>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alias {
+    pub key: Arc<str>,
+    /// When it expires, by the clock of the key's workspace.
+    pub expires: Instant,
+}
+
+impl Tokens {
+    /// Issues a token for a key. Its text is drawn from the key's random source.
+    pub fn issue(&self, key: &str, expires: Instant, random: &mut impl Rng) -> Arc<str> {
+        let mut bytes = [0; 32];
+        random.fill_bytes(&mut bytes);
+        let text: Arc<str> = format!("oat_{}", URL_SAFE_NO_PAD.encode(bytes)).into();
+        self.put(Arc::clone(&text), Alias { key: Arc::from(key), expires });
+        text
+    }
+
+    pub fn put(&self, text: Arc<str>, alias: Alias) {
+        let mut kept = self.kept.write();
+        if kept.in_order.len() >= MOST_TOKENS
+            && let Some(oldest) = kept.in_order.pop_front()
+        {
+            kept.by_text.remove(&oldest);
+            self.evicted.fetch_add(1, Ordering::Relaxed);
+        }
+        if kept.by_text.insert(Arc::clone(&text), alias).is_none() {
+            kept.in_order.push_back(text);
+        }
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// Tokens evicted so far, expired or not.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+
+    pub fn find(&self, text: &str) -> Option<Alias> {
+        if !self.any.load(Ordering::Acquire) {
+            return None;
+        }
+        self.kept.read().by_text.get(text).cloned()
+    }
+
+    /// The tokens of the keys for which `is_meant` is true, oldest first.
+    pub fn of(&self, is_meant: impl Fn(&str) -> bool) -> Vec<(Arc<str>, Alias)> {
+        let kept = self.kept.read();
+        let known = kept.in_order.iter().filter_map(|text| Some((text, kept.by_text.get(text)?)));
+        known.filter(|(_, alias)| is_meant(&alias.key)).map(|(text, alias)| (Arc::clone(text), alias.clone())).collect()
+    }
+
+    pub fn forget(&self, is_meant: impl Fn(&str) -> bool) {
+        let mut kept = self.kept.write();
+        let Kept { by_text, in_order } = &mut *kept;
+        by_text.retain(|_, alias| !is_meant(&alias.key));
+        in_order.retain(|text| by_text.contains_key(text));
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use rand::SeedableRng as _;
+
     use super::*;
 
     fn registry(most: usize) -> Registry {
@@ -231,5 +305,21 @@ mod tests {
         assert_eq!(draw(&registry.open("a", now)), drawn);
         registry.forget_all();
         assert_eq!((draw(&registry.open("a", now)), registry.kept()), (drawn, 1));
+    }
+
+    #[test]
+    fn tokens_are_found_and_the_oldest_are_evicted_first() {
+        let (tokens, mut random) = (Tokens::default(), crate::clock::Random::seed_from_u64(1));
+        let at = |seconds| Instant::after_start(Duration::from_secs(seconds));
+        let first = tokens.issue("sk_test_a", at(10), &mut random);
+        let found = || tokens.find(&first).map(|alias| alias.expires);
+        assert_eq!(found(), Some(at(10)));
+        for _ in 0..MOST_TOKENS {
+            tokens.issue("sk_test_b", at(10), &mut random);
+        }
+        assert_eq!(found(), None);
+        assert_eq!(tokens.of(|key| key == "sk_test_b").len(), MOST_TOKENS);
+        tokens.forget(|key| key == "sk_test_b");
+        assert!(tokens.of(|_| true).is_empty() && tokens.kept.read().by_text.is_empty());
     }
 }

@@ -183,8 +183,8 @@ impl Workspace {
                 .map(|(key, quota)| (key.to_string(), quota.clone()))
                 .collect(),
             subscriptions: state.subscriptions.iter().cloned().collect(),
-            workflows: state.workflows.by_serial.values().cloned().collect(),
-            users: state.workflows.users.values().cloned().collect(),
+            workflows: state.workflows.records.clone(),
+            users: state.workflows.users.iter().map(|(_, user)| user.clone()).collect(),
             scenarios: SavedScenarios {
                 active: Vec::new(),
                 own: false,

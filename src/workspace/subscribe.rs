@@ -17,12 +17,9 @@ use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{Subscription, SubscriptionStatus};
 use crate::profile::{Profile, Upsert};
 
-/// The result of subscribing.
 #[derive(Clone, Debug)]
 pub struct Subscribed {
-    /// The answer's body.
     pub body: Map<String, Value>,
-    /// The subscription's id.
     pub id: String,
     /// False if an existing subscription was updated.
     pub created: bool,
@@ -115,7 +112,6 @@ impl State {
         Some(changed.map_err(no_room))
     }
 
-    /// Stops deliveries to a subscription. Returns false if there is none.
     pub fn disable_subscription(&mut self, id: &str) -> bool {
         self.subscriptions.get_mut(id).map(|record| record.status = SubscriptionStatus::Disabled).is_some()
     }
@@ -137,7 +133,6 @@ impl State {
         Some(changed.map(|()| secret).map_err(no_room))
     }
 
-    /// Removes a subscription. Returns false if there is none.
     pub fn delete_subscription(&mut self, id: &str) -> bool {
         self.subscriptions.remove(id).is_some()
     }

@@ -28,7 +28,6 @@ struct SecretText {
 }
 
 impl Secret {
-    /// A secret from its text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Arc::new(SecretText { text: text.into(), key: OnceLock::new() }))
     }
@@ -38,7 +37,6 @@ impl Secret {
         &self.0.text
     }
 
-    /// The key that it stands for under a scheme.
     pub fn signing_key(&self, scheme: &Scheme, reading: KeyReading) -> Result<SigningKey, SecretProblem> {
         let (name, reading) = (scheme.name(), scheme.reading(reading).0);
         if let Some((known_name, known_reading, key)) = self.0.key.get()

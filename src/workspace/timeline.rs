@@ -12,17 +12,13 @@ use crate::budget::{Budget, Charge};
 use crate::clock::{Instant, Random};
 use crate::scenario::Emit;
 
-/// Bytes that a planned event takes.
 const PLANNED: usize = 256;
 
-/// One event to be fired.
 #[derive(Clone, Debug)]
 pub struct PlannedEvent {
-    /// The emission that it belongs to.
     pub emit: Arc<Emit>,
     /// The activation of scenarios that it belongs to; it is dropped once another is in force.
     pub activation: u64,
-    /// When it happens.
     pub at: Instant,
     /// When it is sent, if later than it happens.
     pub leaves: Option<Instant>,
@@ -68,17 +64,14 @@ impl Timeline {
         !std::mem::replace(&mut self.has_task, true)
     }
 
-    /// Notified at each [`Timeline::call`].
     pub fn changed(&self) -> Arc<Notify> {
         Arc::clone(&self.changed)
     }
 
-    /// The task begins to look at the timeline.
     pub fn begin_look(&mut self) {
         self.called = false;
     }
 
-    /// Whether the task was called since it began to look.
     pub fn is_called(&self) -> bool {
         self.called
     }
@@ -92,7 +85,6 @@ impl Timeline {
         next
     }
 
-    /// Drops everything that is planned.
     pub fn clear(&mut self) {
         while self.take_due(Instant::from_nanos(u64::MAX)).is_some() {}
     }
@@ -107,24 +99,20 @@ impl Timeline {
         is_added
     }
 
-    /// Removes and returns the next event that happens by `now`.
     pub fn take_due(&mut self, now: Instant) -> Option<PlannedEvent> {
         let entry = self.planned.first_entry().filter(|entry| entry.key().0 <= now)?;
         self.charge.shrink(PLANNED);
         Some(entry.remove())
     }
 
-    /// When the next event happens.
     pub fn next_due(&self) -> Option<Instant> {
         self.planned.keys().next().map(|(at, _)| *at)
     }
 
-    /// How many events are planned.
     pub fn count(&self) -> usize {
         self.planned.len()
     }
 
-    /// Every planned event, in the order in which they happen.
     pub fn all(&self) -> impl Iterator<Item = &PlannedEvent> {
         self.planned.values()
     }

@@ -1,7 +1,7 @@
 //! The workflows and users of one workspace, as they are stored, saved and restored. What the API does with them is in
 //! `preview`; their form on the wire is in `contract::preview`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashSet;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub(crate) struct WorkflowRecord {
     pub(super) completes: Instant,
     #[serde(with = "text")]
     pub(super) completes_at: Timestamp,
-    /// Whether the event of its completion is still to be fired; if so, it is in [`Workflows::due`].
+    /// Whether the events of its completion are still to be fired.
     #[serde(rename = "untold")]
     pub(super) is_due: bool,
 }
@@ -57,16 +57,12 @@ impl WorkflowRecord {
     }
 }
 
-/// The workflows and users of one workspace, in the order in which they were created.
+/// The workflows and users of one workspace, in the order in which they were created. They are few, so they are searched by id.
 #[derive(Debug)]
 pub(crate) struct Workflows {
-    pub(super) by_serial: BTreeMap<u64, WorkflowRecord>,
-    pub(super) serial_by_id: HashMap<String, u64>,
-    pub(super) made: u64,
-    /// Workflows whose completion has not been fired as an event yet, by the time of completion.
-    pub(super) due: BTreeSet<(Instant, u64)>,
-    pub(super) users: BTreeMap<u64, Map<String, Value>>,
-    pub(super) user_by_id: HashMap<String, u64>,
+    pub(super) records: Vec<WorkflowRecord>,
+    /// With their ids.
+    pub(super) users: Vec<(String, Map<String, Value>)>,
     pub(super) charge: Charge,
 }
 
@@ -80,48 +76,41 @@ pub(super) fn user_bytes(user: &Map<String, Value>) -> usize {
 
 impl Workflows {
     pub(super) fn within(budget: &Budget) -> Self {
-        Self {
-            by_serial: BTreeMap::new(),
-            serial_by_id: HashMap::new(),
-            made: 0,
-            due: BTreeSet::new(),
-            users: BTreeMap::new(),
-            user_by_id: HashMap::new(),
-            charge: Charge::empty(budget),
-        }
+        Self { records: Vec::new(), users: Vec::new(), charge: Charge::empty(budget) }
     }
 
-    /// The workflows and users of a snapshot, oldest first. The error names the one that cannot be restored.
+    pub(super) fn position(&self, id: &str) -> Option<usize> {
+        self.records.iter().position(|record| record.id == id)
+    }
+
+    pub(super) fn user_position(&self, id: &str) -> Option<usize> {
+        self.users.iter().position(|(known, _)| known == id)
+    }
+
+    /// The workflows and users of a snapshot. The error names the one that cannot be restored.
     pub(crate) fn restore(
         saved: &[WorkflowRecord],
         users: &[Map<String, Value>],
         budget: &Budget,
     ) -> Result<Self, String> {
-        let mut workflows = Self::within(budget);
+        let (mut workflows, mut ids) = (Self::within(budget), HashSet::new());
         for record in saved {
-            workflows.made += 1;
-            if workflows.serial_by_id.insert(record.id.clone(), workflows.made).is_some() {
+            if !ids.insert(&record.id) {
                 return Err(format!("workflow {} is there twice", record.id));
             }
-            if record.is_due {
-                workflows.due.insert((record.completes, workflows.made));
-            }
             workflows.charge.grow(WORKFLOW).map_err(|full| full.to_string())?;
-            workflows.by_serial.insert(workflows.made, record.clone());
+            workflows.records.push(record.clone());
         }
-        for (serial, user) in (1..).zip(users) {
+        for user in users {
             workflows.charge.grow(user_bytes(user)).map_err(|full| full.to_string())?;
-            workflows.user_by_id.insert(user_id(user), serial);
-            workflows.users.insert(serial, user.clone());
+            let id = user.get("id").map(id_text).unwrap_or_default();
+            workflows.users.push((id, user.clone()));
         }
         Ok(workflows)
     }
 }
 
-/// The id of a user, as text.
-pub(super) fn user_id(user: &Map<String, Value>) -> String {
-    match user.get("id") {
-        Some(Value::String(id)) => id.clone(),
-        other => other.map(Value::to_string).unwrap_or_default(),
-    }
+/// A user's id may be of any type.
+pub(super) fn id_text(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }

@@ -19,9 +19,7 @@ pub struct Evidence<'a> {
     /// Looks a header up by its lower-case name.
     pub header: &'a dyn Fn(&str) -> Option<String>,
     pub url: &'a str,
-    /// The bytes received.
     pub body: &'a [u8],
-    /// Unix seconds.
     pub now: i64,
     /// Seconds a timestamp may be off.
     pub tolerance: i64,
@@ -45,7 +43,6 @@ pub enum Change {
 }
 
 impl Change {
-    /// What is to change, in one word.
     pub const fn kind(self) -> &'static str {
         match self {
             Self::Time => "time",

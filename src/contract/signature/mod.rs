@@ -6,11 +6,9 @@
 //!
 //! Must not know about deliveries, retries, subscriptions, sockets or clocks.
 //!
-//! Reading order: `scheme` (every scheme as one row of data), `template` (the signed content), `mac`, `key` and `warning`
-//! (secrets), `sign`, `verify`, `tamper` (forged deliveries), `custom` (the scheme that the settings describe), `diagnose` (what
-//! would make a rejected delivery verify).
+//! Reading order: `scheme` (every scheme as one row of data), `mac`, `key` (secrets), `sign`, `verify`, `tamper` (forged
+//! deliveries), `diagnose` (what would make a rejected delivery verify).
 
-mod custom;
 mod diagnose;
 mod key;
 mod mac;
@@ -19,16 +17,12 @@ mod round_trip_tests;
 mod scheme;
 mod sign;
 mod tamper;
-mod template;
 mod verify;
-mod warning;
 
-pub use custom::CustomScheme;
 pub use diagnose::{Change, Evidence, Remedy, rewrites};
-pub use key::{SecretProblem, SigningKey};
+pub use key::{SecretProblem, SigningKey, secret_warnings};
 pub use mac::{Encoding, Hash, KeyReading};
-pub use scheme::{Scheme, SchemeName, SchemeNames};
+pub use scheme::{CustomScheme, Scheme, SchemeName, SchemeNames};
 pub use sign::{Message, Signed, sign, sign_as};
 pub use tamper::{Tamper, another_key, sign_tampered};
 pub use verify::{Rejection, Verified, verify};
-pub use warning::secret_warnings;

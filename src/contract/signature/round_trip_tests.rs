@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use proptest::collection::{btree_map, vec};
+use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -78,21 +78,6 @@ fn rotation_is_followed_from_either_side() {
 }
 
 #[test]
-fn a_mismatch_shows_both_signatures() {
-    let message = Message { id: "evt_1", timestamp: 5, url: "", body: b"{}" };
-    for name in SchemeName::ALL {
-        let scheme = Scheme::new(name, &CustomScheme::default());
-        let signed = sign(&scheme, &[key(b"one")], &message);
-        let wanted = sign(&scheme, &[key(b"two")], &message);
-        let header = look_up(&signed.headers);
-        assert_eq!(
-            verify(&scheme, &[key(b"two")], &header, "", b"{}", 5, 300),
-            Err(Rejection::Mismatch { expected: wanted.signatures[0].clone(), got: signed.signatures }),
-        );
-    }
-}
-
-#[test]
 fn svix_takes_its_own_headers_before_the_unbranded_ones() {
     let message = Message { id: "evt_1", timestamp: 5, url: "", body: b"{}" };
     let verdict = |branded: &SigningKey, unbranded: &SigningKey| {
@@ -146,15 +131,6 @@ fn any_scheme() -> impl Strategy<Value = Scheme> {
     })
 }
 
-/// A header value that resembles a signature, a time, or nothing at all.
-fn any_value() -> impl Strategy<Value = String> {
-    prop_oneof![
-        any::<String>(),
-        any::<i64>().prop_map(|number| number.to_string()),
-        "(v1,|v1=|t=|v0=|sha256=|[a-f0-9]{64}|[A-Za-z0-9+/]{43}=|[0-9]{1,10}|[ ,=é]){0,8}",
-    ]
-}
-
 proptest! {
     #[test]
     fn what_is_signed_verifies_and_nothing_near_it(
@@ -186,64 +162,5 @@ proptest! {
             other[at] ^= 1;
             prop_assert!(verify(&scheme, &keys, &header, &url, &other, timestamp, 0).is_err());
         }
-    }
-
-    #[test]
-    fn verify_takes_any_header(
-        scheme in any_scheme(),
-        values in btree_map(0_usize..5, any_value(), 0..5),
-        body in vec(any::<u8>(), 0..50),
-        now in any::<i64>(),
-        tolerance in any::<i64>(),
-    ) {
-        // Values are dealt out by position, so that every scheme's own headers get some.
-        let message = Message { id: "i", timestamp: 0, url: "", body: b"" };
-        let mut names: Vec<_> = sign(&scheme, &[key(b"k")], &message)
-            .headers
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
-        names.extend(["webhook-id", "webhook-signature"].map(Cow::Borrowed));
-        let header = |wanted: &str| {
-            let at = names.iter().position(|name| name == wanted)?;
-            values.get(&at).cloned()
-        };
-        let keys = [key(b"a key of no scheme")];
-        let verdict = verify(&scheme, &keys, &header, "u", &body, now, tolerance);
-        prop_assert!(verdict.is_err());
-        prop_assert!(!verdict.unwrap_err().to_string().contains('\n'));
-    }
-
-    #[test]
-    fn any_secret_is_read_or_refused(secret in any::<String>(), scheme in any_scheme()) {
-        for reading in [
-            KeyReading::Auto,
-            KeyReading::Base64,
-            KeyReading::Utf8,
-            KeyReading::Utf8WithPrefix,
-        ] {
-            let read = SigningKey::read(&secret, &scheme, reading);
-            let warnings = secret_warnings(&secret, &scheme, reading);
-            prop_assert!(read.is_ok() || warnings.is_empty());
-        }
-    }
-
-    #[test]
-    fn any_custom_scheme_is_checked_and_signs(
-        content in "([{}]|id|body|timestamp|x|é){0,12}",
-        header in any::<String>(),
-        prefix in any::<String>(),
-    ) {
-        let custom = CustomScheme {
-            content,
-            prefix,
-            signature_header: header,
-            ..CustomScheme::default()
-        };
-        let _ = custom.check();
-        let scheme = Scheme::new(SchemeName::Custom, &custom);
-        let message = Message { id: "i", timestamp: 1, url: "u", body: b"b" };
-        let signed = sign(&scheme, &[key(b"k")], &message);
-        prop_assert_eq!(signed.signatures.len(), 1);
     }
 }
