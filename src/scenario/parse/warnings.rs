@@ -100,27 +100,32 @@ impl Parser<'_> {
         }
     }
 
-    /// Warns of rules after one that decides everything they match: a blanket. Blankets are looked up by one of their conditions, so
-    /// that checking ten thousand rules takes no longer than reading them.
+    /// Warns of rules after one that decides everything they match: a blanket. Blankets are looked up by their rarest demand, so that
+    /// checking ten thousand rules takes no longer than reading them.
     pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
-        let mut blankets: HashMap<String, Vec<(&Rule, BTreeSet<String>)>> = HashMap::new();
-        for (table, rule) in rules {
-            let conditions: BTreeSet<String> = rule.when.conditions.iter().map(|known| format!("{known:?}")).collect();
-            let decides_all = |(earlier, demanded): &&(&Rule, BTreeSet<String>)| {
-                demanded.is_subset(&conditions)
-                    && (earlier.step.is_none() || earlier.step == rule.step)
-                    && covers(&earlier.when.operations, &rule.when.operations)
-            };
-            let keys = conditions.iter().map(String::as_str).chain([""]);
-            let covering = keys.filter_map(|key| blankets.get(key)).flatten().find(decides_all);
-            if let Some(earlier) = covering.map(|(earlier, _)| *earlier) {
+        let demands_of = |rule: &Rule| -> BTreeSet<String> {
+            let step = rule.step.iter().map(|step| format!("step {step}"));
+            rule.when.conditions.iter().map(|condition| format!("{condition:?}")).chain(step).collect()
+        };
+        let demands: Vec<BTreeSet<String>> = rules.iter().map(|(_, rule)| demands_of(rule)).collect();
+        let mut uses: HashMap<&str, usize> = HashMap::new();
+        for demand in demands.iter().flatten() {
+            *uses.entry(demand).or_default() += 1;
+        }
+        let mut blankets: HashMap<&str, Vec<(&Rule, &BTreeSet<String>)>> = HashMap::new();
+        for ((table, rule), demands) in rules.iter().zip(&demands) {
+            let keys = demands.iter().map(String::as_str).chain([""]);
+            let covering = keys.filter_map(|key| blankets.get(key)).flatten().find(|(earlier, needed)| {
+                needed.is_subset(demands) && covers(&earlier.when.operations, &rule.when.operations)
+            });
+            if let Some((earlier, _)) = covering {
                 let label = shown(&earlier.label);
                 let message = format!("this rule never applies: \"{label}\" decides all that it matches");
                 let hint = "move it up, or give the earlier rule `times`";
                 self.problems.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
             } else if rule.is_blanket() {
-                let key = conditions.first().cloned().unwrap_or_default();
-                blankets.entry(key).or_default().push((rule, conditions));
+                let rarest = demands.iter().min_by_key(|demand| uses[demand.as_str()]);
+                blankets.entry(rarest.map_or("", String::as_str)).or_default().push((rule, demands));
             }
         }
     }
