@@ -25,7 +25,7 @@ for target in "${targets[@]}"; do
   seeds=("corpus/$target")
   case $target in
     scenario) seeds+=(../scenarios ../tests/scenarios) ;;
-    profile) seeds+=(../src/profile) ;;
+    profile) seeds+=(../src/settings) ;;
   esac
   # Templates are tried far beyond the longest source that is read.
   longest=8192

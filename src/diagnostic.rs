@@ -8,7 +8,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use crate::redact::{Redactor, visible};
-use crate::wording::counted;
+use crate::util::wording::counted;
 
 /// Longest part of a source line kept, in characters: a file may be one long line.
 const LONGEST_LINE: usize = 160;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wrs_emulator::Emulator;
-use wrs_emulator::workspace::FireRequest;
+use wrs_emulator::state::workspace::FireRequest;
 
 use crate::receiver::Receiver;
 use crate::{IN_FLIGHT, moment};

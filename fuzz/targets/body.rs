@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use wrs_emulator::contract::keys::{bearer_token, judge, shown};
 use wrs_emulator::contract::preview::{parse_token_request, parse_user_query, parse_workflow, parse_workflow_query};
 use wrs_emulator::contract::rules::{parse_status_query, parse_subscribe};
-use wrs_emulator::profile::Profile;
+use wrs_emulator::settings::Profile;
 
 fuzz_target!(|bytes: &[u8]| {
     let profile = Profile::default();

@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wrs_emulator::duration::parse_duration;
-use wrs_emulator::profile::{Layered, ledger};
-use wrs_emulator::template::Template;
+use wrs_emulator::util::duration::parse_duration;
+use wrs_emulator::settings::{Layered, ledger};
+use wrs_emulator::scenario::template::Template;
 
 fuzz_target!(|text: &str| {
     let base = Layered::default();

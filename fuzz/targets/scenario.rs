@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
 use wrs_emulator::clock::Instant;
-use wrs_emulator::profile::Layered;
+use wrs_emulator::settings::Layered;
 use wrs_emulator::diagnostic::render_all;
 use wrs_emulator::scenario::{Library, check_text, json_to_toml};
 

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 use wrs_emulator::clock::Seed;
-use wrs_emulator::template::{LONGEST_SOURCE, LONGEST_TEXT, Template, is_template, render_map};
+use wrs_emulator::scenario::template::{LONGEST_SOURCE, LONGEST_TEXT, Template, is_template, render_map};
 
 fuzz_target!(|text: &str| {
     let checked = Template::parse(text);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use wrs_emulator::profile::{Forward, Forwards};
+use wrs_emulator::settings::{Forward, Forwards};
 use wrs_emulator::contract::webhook_url::check_webhook_url;
 use wrs_emulator::webhook::egress::Egress;
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{ClockSetting, Emulator, Settings, StartError};
 use crate::http::limits::Limits;
-use crate::profile::{Draft, Forward};
+use crate::settings::{Draft, Forward};
 
 /// Collects settings; [`Builder::start`] reports what is wrong with them.
 #[derive(Clone, Debug, Default)]

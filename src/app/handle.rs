@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Instant, Now};
 use crate::diagnostic::Diagnostic;
-use crate::engine::deliveries::DeliveryStore;
-use crate::engine::sink::Receipt;
-use crate::engine::{Engine, KeyProblem, settle_for_a_moment};
-use crate::journal::{Entry, Journal};
-use crate::profile::Profile;
-use crate::snapshot::SnapshotProblem;
-use crate::workspace::Snapshot;
-use crate::workspace::{EventRecord, FireProblem, FireRequest};
+use crate::settings::Profile;
+use crate::state::engine::deliveries::DeliveryStore;
+use crate::state::engine::sink::Receipt;
+use crate::state::engine::{Engine, KeyProblem, settle_for_a_moment};
+use crate::state::journal::{Entry, Journal};
+use crate::state::snapshot::SnapshotProblem;
+use crate::state::workspace::Snapshot;
+use crate::state::workspace::{EventRecord, FireProblem, FireRequest};
 
 /// Controls a running emulator from a Rust test, without a socket. Cloning it is cheap.
 ///
@@ -100,7 +100,7 @@ impl ControlHandle {
     }
 
     #[cfg(test)]
-    pub(crate) fn registry(&self) -> &Arc<crate::workspace::Registry> {
+    pub(crate) fn registry(&self) -> &Arc<crate::state::workspace::Registry> {
         &self.engine.registry
     }
 
@@ -206,7 +206,7 @@ mod tests {
     use tokio::net::TcpStream;
 
     use crate::Emulator;
-    use crate::journal::Entry;
+    use crate::state::journal::Entry;
 
     /// 200,000 events take too long to fire in a test.
     #[tokio::test]

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::budget::DEFAULT_BYTES;
 use crate::clock::Now;
 use crate::diagnostic::{Diagnostic, render_all};
 use crate::http::limits::Limits;
 use crate::http::tls::{TlsProblem, TlsSetting};
-use crate::journal::MOST_ENTRIES;
-use crate::profile::Layered;
 use crate::scenario::{FileTexts, Folders, Library};
+use crate::settings::Layered;
+use crate::state::budget::DEFAULT_BYTES;
+use crate::state::journal::MOST_ENTRIES;
+use crate::state::workspace::MOST_WORKSPACES;
 use crate::webhook::resolve::LookUp;
 use crate::webhook::tls::TrustProblem;
-use crate::workspace::MOST_WORKSPACES;
 
 /// How the clock starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::StartError;
-use crate::engine::Engine;
-use crate::file::{self, Claim};
-use crate::tasks::{beside, stopped};
-use crate::workspace::Snapshot;
+use crate::state::engine::Engine;
+use crate::state::workspace::Snapshot;
+use crate::util::file::{self, Claim};
+use crate::util::tasks::{beside, stopped};
 
 /// How long a change may go unnoticed.
 const LOOK: Duration = Duration::from_millis(50);

@@ -15,8 +15,8 @@ use super::output::show;
 use super::target::Target;
 use crate::control::api::Endpoint;
 use crate::control::render::Text;
-use crate::duration::parse_duration;
-use crate::file;
+use crate::util::duration::parse_duration;
+use crate::util::file;
 
 /// Arguments of every command that prints an answer of the control API.
 #[derive(Debug, Args)]

@@ -16,8 +16,8 @@ use super::failure::{Code, Failure, note, warn};
 use super::help::listed;
 use super::output::{End, cell, compact, is_printed, lines, optional, print_as_is, print_json};
 use crate::control::api::{self, Missed, Restarted, StreamedAttempt};
-use crate::duration::parse_duration;
 use crate::redact::visible_lines;
+use crate::util::duration::parse_duration;
 
 pub(super) struct Row {
     pub(super) name: &'static str,

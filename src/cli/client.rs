@@ -24,7 +24,7 @@ use super::output::as_value;
 use super::target::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use crate::control::api::{self, Endpoint};
 use crate::http::handler::PLAIN_ON_TLS;
-use crate::tasks::block_on;
+use crate::util::tasks::block_on;
 use crate::webhook::dial::{Sender, open};
 use crate::webhook::tls::Trust;
 

@@ -15,10 +15,10 @@ use super::target::{Target, reachable};
 use crate::app::{Emulator, Raised};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{self, ExecFacts, Run};
-use crate::file;
-use crate::process::ending_signal;
 use crate::redact::Redactor;
-use crate::tasks::beside;
+use crate::util::file;
+use crate::util::process::ending_signal;
+use crate::util::tasks::beside;
 
 /// How long the emulator may take to give what a report is made of.
 const REPORT_LIMIT: Duration = Duration::from_secs(30);

@@ -27,8 +27,8 @@ use super::target::Target;
 use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
 use crate::app::{Raised, Settings};
 use crate::control::api::{ExecFacts, Run};
-use crate::process::pass_signal;
-use crate::tasks::beside;
+use crate::util::process::pass_signal;
+use crate::util::tasks::beside;
 
 const EXIT_STATUS: &str = "
 

@@ -18,7 +18,7 @@ use super::output::{cell, show, show_list};
 use super::target::Target;
 use crate::control::api::{self, List, Patched};
 use crate::control::render::of_key;
-use crate::profile::Forward;
+use crate::settings::Forward;
 
 const SETTING: &str = "webhooks.forwards";
 

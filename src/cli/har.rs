@@ -13,7 +13,7 @@ use crate::control::api::{
     Run, RunRequest,
 };
 use crate::redact::Redactor;
-use crate::wording::counted;
+use crate::util::wording::counted;
 
 /// An archive, and how much is in it.
 pub(super) struct Archive {

@@ -20,12 +20,12 @@ use crate::app::ControlHandle;
 use crate::contract::routes::Operation;
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::control::api::Millis;
-use crate::duration::duration_text;
-use crate::journal::{Entry, Reason, RequestRecord};
 use crate::redact::{Redactor, visible};
-use crate::tasks::block_on;
-use crate::wording::counted;
-use crate::workspace::{AttemptOutcome, AttemptRecord, EventRecord, PlannedDelivery, is_elsewhere};
+use crate::state::journal::{Entry, Reason, RequestRecord};
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, PlannedDelivery, is_elsewhere};
+use crate::util::duration::duration_text;
+use crate::util::tasks::block_on;
+use crate::util::wording::counted;
 
 /// How the log looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

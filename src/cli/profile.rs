@@ -13,9 +13,9 @@ use crate::contract::openapi::document;
 use crate::control::api::{Assumption, List};
 use crate::control::openapi_document;
 use crate::control::render::Row as _;
-use crate::file;
-use crate::profile::{Draft, Forward, Layered, Preset, ProfileProblem, file_schema, ledger, ledger_markdown};
 use crate::redact::Redactor;
+use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, file_schema, ledger, ledger_markdown};
+use crate::util::file;
 
 /// Merges the built-in defaults, a preset or a file, and assignments, in this order, and then validates the result.
 pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {

@@ -18,7 +18,7 @@ use super::target::Target;
 use crate::control::api::{self, Attempt, DOCUMENT_BOUND, DeliveryWhole, Request, Run, Time};
 use crate::control::operation_named;
 use crate::redact::{Redactor, visible_json};
-use crate::wording::counted;
+use crate::util::wording::counted;
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["requests --status 404", "requests show req_01k...", "requests export --har requests.har"]))]

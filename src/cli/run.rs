@@ -23,8 +23,8 @@ use crate::control::{Access, Viewer, api, run_schema};
 use crate::http::limits::Limits;
 use crate::http::serve;
 use crate::redact::visible_json;
-use crate::tasks::{block_on, spawn};
-use crate::wording::counted;
+use crate::util::tasks::{block_on, spawn};
+use crate::util::wording::counted;
 
 /// How long the emulator may take.
 pub(super) const LIMIT: Duration = Duration::from_mins(1);

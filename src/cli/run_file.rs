@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::failure::{Code, Failure};
 use super::har::archive;
 use crate::control::api::{RUN_FORMAT, RUN_VERSION, Run, RunStart};
-use crate::file::{self, FileProblem};
 use crate::ui::{DATA_END, DATA_START, report};
+use crate::util::file::{self, FileProblem};
 
 /// Most bytes of a file that is read: more than is written.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -126,7 +126,7 @@ fn check_format(json: &str) -> Result<Option<String>, (String, Cow<'static, str>
                 start.emulator.map(|emulator| format!("use wrs-emulator {}, which saved it", emulator.version));
             Err((cause, writer.map_or("use the wrs-emulator that saved it".into(), Cow::from)))
         }
-        (Some(crate::snapshot::FORMAT), _) => {
+        (Some(crate::state::snapshot::FORMAT), _) => {
             Err(("it is a snapshot of the state".to_owned(), "load it with `wrs-emulator snapshot load FILE`".into()))
         }
         _ => Err(("it is not a run of wrs-emulator".to_owned(), SAVE.into())),

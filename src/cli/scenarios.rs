@@ -14,7 +14,7 @@ use super::profile::load_profile;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{STARTER_TEXT, built_in_names, check_text, read_directory, read_file, schema};
-use crate::wording::counted;
+use crate::util::wording::counted;
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["scenarios", "scenarios use rate-limit-burst"]))]

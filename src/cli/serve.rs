@@ -20,17 +20,17 @@ use super::target::address;
 use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::diagnostic::render_all;
-use crate::duration::parse_duration;
-use crate::file;
 use crate::http::host::host_name;
 use crate::http::limits::Limits;
 use crate::http::tls::TlsSetting;
-use crate::profile::Layered;
 use crate::redact::visible_lines;
 use crate::scenario::Folders;
-use crate::tasks::beside;
+use crate::settings::Layered;
+use crate::util::duration::parse_duration;
+use crate::util::file;
+use crate::util::tasks::beside;
+use crate::util::wording::counted;
 use crate::webhook::resolve::LookUp;
-use crate::wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
@@ -173,13 +173,13 @@ struct LimitArgs {
     #[arg(hide_short_help = true, long, env, default_value = "30s", value_name = "DURATION", value_parser = parse_duration)]
     write_timeout: Duration,
     /// Entries in the journal; the oldest are evicted first.
-    #[arg(long, env, default_value_t = crate::journal::MOST_ENTRIES, value_name = "N")]
+    #[arg(long, env, default_value_t = crate::state::journal::MOST_ENTRIES, value_name = "N")]
     max_journal_entries: usize,
     /// Bytes of everything that is kept; when they are used up, the journal gives way first.
-    #[arg(hide_short_help = true, long, env, default_value_t = crate::budget::DEFAULT_BYTES, value_name = "N", alias = "max-journal-bytes")]
+    #[arg(hide_short_help = true, long, env, default_value_t = crate::state::budget::DEFAULT_BYTES, value_name = "N", alias = "max-journal-bytes")]
     max_memory_bytes: usize,
     /// Workspaces; the least recently used are evicted first.
-    #[arg(long, env, default_value_t = crate::workspace::MOST_WORKSPACES, value_name = "N")]
+    #[arg(long, env, default_value_t = crate::state::workspace::MOST_WORKSPACES, value_name = "N")]
     max_workspaces: usize,
 }
 

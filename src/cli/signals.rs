@@ -27,7 +27,7 @@ mod own {
     use rustix::process::Signal as Number;
     use tokio::signal::unix::{Signal, SignalKind, signal};
 
-    use crate::file;
+    use crate::util::file;
 
     pub(super) type Signals = Vec<(u8, Signal)>;
 

@@ -19,9 +19,9 @@ use crate::contract::signature::{
     CustomScheme, Evidence, KeyReading, Message, Rejection, Remedy, Scheme, SchemeName, SigningKey, secret_warnings,
     sign,
 };
-use crate::file;
-use crate::profile::Layered;
 use crate::redact::visible;
+use crate::settings::Layered;
+use crate::util::file;
 
 /// Most bytes of a file: far beyond any webhook, and harmless to memory.
 const LARGEST: u64 = 16 * 1024 * 1024;

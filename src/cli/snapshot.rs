@@ -13,8 +13,8 @@ use super::failure::{Code, Failure};
 use super::help::examples;
 use super::output::{print_json, show};
 use crate::control::api;
-use crate::file::{self, write_whole};
-use crate::wording::counted;
+use crate::util::file::{self, write_whole};
+use crate::util::wording::counted;
 
 const LIMIT: Duration = Duration::from_mins(1);
 /// Most bytes of a file. More than the emulator accepts, as `snapshot save` writes indented JSON.

@@ -16,7 +16,7 @@ use crate::control::api::{
     self, AttemptResult, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer,
 };
 use crate::control::render::Text as _;
-use crate::wording::counted;
+use crate::util::wording::counted;
 
 const EXPLAIN: &str = "`wrs-emulator explain ID` shows why, and what to try; `deliveries show ID` shows each attempt";
 
@@ -82,7 +82,7 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
         return Ok(args.common.show(&args.common.call::<api::FireEvents>().key(&*args.key).body(&body).send()?));
     }
     let fire = fire(&args)?;
-    let limit = crate::duration::parse_duration(&args.timeout)
+    let limit = crate::util::duration::parse_duration(&args.timeout)
         .map_err(|problem| Failure::usage(format!("--timeout: {problem}")))?;
     let wait = api::Wait { wait: args.wait.then(|| DurationInput(args.timeout.clone())) };
     let call = args.common.call::<api::FireEvents>().key(&*args.key).query(&wait).body(&fire);

@@ -19,9 +19,9 @@ use super::output::{cell, pretty, print_as_is};
 use super::review::findings::{Accepted, Review};
 use super::target::Target;
 use crate::control::api::{self, DeliveryRow, DurationInput, ProblemWith, Unused, Verification, name_of};
-use crate::duration::parse_duration;
 use crate::review::findings::Severity;
-use crate::wording::counted;
+use crate::util::duration::parse_duration;
+use crate::util::wording::counted;
 
 const LONGEST_WAIT: Duration = Duration::from_mins(5);
 

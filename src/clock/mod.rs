@@ -4,6 +4,7 @@
 //! It knows nothing of what is timed. Rules take `now` and a random source as arguments; only drivers call
 //! [`Clock::sleep_until`]. [`machine`] alone reads the operating system's time and entropy.
 
+pub mod agenda;
 mod chance;
 mod instant;
 pub mod machine;
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 pub use crate::clock::chance::{Random, Seed, restore_random, save_random};
 use crate::clock::instant::moved;
 pub use crate::clock::instant::{Instant, Now};
-use crate::snapshot::SavedClock;
+use crate::state::snapshot::SavedClock;
 
 /// How a clock moves.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]

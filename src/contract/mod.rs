@@ -45,6 +45,6 @@ pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<
 /// A section of the built-in profile, for tests of what depends on it.
 #[cfg(test)]
 pub(crate) fn section<T: serde::de::DeserializeOwned>(name: &str) -> T {
-    let mut table: toml::Table = toml::from_str(include_str!("../profile/default.toml")).expect("it is TOML");
+    let mut table: toml::Table = toml::from_str(include_str!("../settings/default.toml")).expect("it is TOML");
     table.remove(name).expect("there is such a section").try_into().expect("the section has its type")
 }

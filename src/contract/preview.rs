@@ -18,7 +18,7 @@ use crate::contract::named::named;
 use crate::contract::rules::{
     ContentTypeRule, Unknown, Validation, is_media_type, json_type, parse_object, quoted, shortened,
 };
-use crate::duration::DurationText;
+use crate::util::duration::DurationText;
 
 /// Longest name or reference, in characters.
 pub const LONGEST_LABEL: usize = 256;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::contract::header_name::HeaderNameText;
-use crate::duration::DurationText;
+use crate::util::duration::DurationText;
 
 /// The quota of each key (contract: Limits, numbers not shown).
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -18,9 +18,9 @@ use url::form_urlencoded;
 
 use super::ControlError;
 use super::api::{self, DurationInput, Endpoint, Wait};
-use crate::duration::parse_duration;
-use crate::profile::Profile;
 use crate::redact::Redactor;
+use crate::settings::Profile;
+use crate::util::duration::parse_duration;
 
 /// One call, read.
 pub(crate) struct Call {

@@ -13,10 +13,10 @@ use super::scope::{scope_or_all, whose};
 use super::{Control, ControlError};
 use crate::clock::Now;
 use crate::contract::error::ErrorKind;
-use crate::duration::duration_text;
-use crate::engine::Mover;
 use crate::redact::Redactor;
-use crate::tasks::spawn;
+use crate::state::engine::Mover;
+use crate::util::duration::duration_text;
+use crate::util::tasks::spawn;
 
 /// Longest step, as for any duration.
 const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);

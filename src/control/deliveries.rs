@@ -15,10 +15,10 @@ use super::requests::{shown_body, shown_headers};
 use super::scope::{scope, scope_or_all};
 use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
-use crate::engine::deliveries::{DeliveryRecord, DeliveryStore};
-use crate::engine::sink;
 use crate::redact::Redactor;
-use crate::workspace::{AttemptOutcome, AttemptRecord, Registry};
+use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStore};
+use crate::state::engine::sink;
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, Registry};
 
 pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Result<Page<DeliveryRow>, ControlError> {
     let query = &input.query;

@@ -11,13 +11,13 @@ use super::api::{Advice, Step, StepVerdict, time};
 use crate::clock::{Now, machine};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::{KeyReading, SchemeName, Verified, verify};
-use crate::duration::{DurationText, duration_text};
-use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus};
-use crate::profile::Profile;
 use crate::redact::{Redactor, visible};
+use crate::settings::Profile;
+use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
+use crate::util::duration::{DurationText, duration_text};
+use crate::util::wording::counted;
 use crate::webhook::attempt::{signing_keys, signs_by_clock};
-use crate::wording::counted;
-use crate::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 
 /// Most bytes of a body that is repeated in a command.
 const LONGEST_PASTED: usize = 4096;

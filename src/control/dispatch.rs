@@ -18,7 +18,7 @@ use crate::contract::error::ErrorKind;
 use crate::http::connection::Progress;
 use crate::http::outgoing::Outgoing;
 use crate::redact::Redactor;
-use crate::tasks::{Busy, Lane, MOST_READS, stopped};
+use crate::util::tasks::{Busy, Lane, MOST_READS, stopped};
 
 impl Control {
     /// Answers one call. `host` is the host that the request names, already validated.

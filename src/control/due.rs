@@ -10,7 +10,7 @@ use super::api::{Due, DueKind, time};
 use super::scope::Scope;
 use crate::clock::{Instant, Now};
 use crate::redact::Redactor;
-use crate::workspace::Workspace;
+use crate::state::workspace::Workspace;
 
 /// Most entries shown, the earliest.
 const MOST_DUE: usize = 50;

@@ -12,18 +12,18 @@ use super::api::{
 use super::call::{Input, duration, wait_of};
 use super::requests::shown_body;
 use super::{Control, ControlError, deliveries};
-use crate::budget::Full;
 use crate::contract::signature::Tamper;
 use crate::contract::types::SubscriptionStatus;
-use crate::engine::deliveries::DeliveryRecord;
-use crate::engine::{emitted, events_made};
-use crate::profile::Profile;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
-use crate::tasks::Lane;
-use crate::workspace::{
+use crate::settings::Profile;
+use crate::state::budget::Full;
+use crate::state::engine::deliveries::DeliveryRecord;
+use crate::state::engine::{emitted, events_made};
+use crate::state::workspace::{
     EventRecord, FireProblem, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
+use crate::util::tasks::Lane;
 
 pub(crate) const MOST_EVENTS: usize = 10_000;
 /// Most events, and bytes of events, made before yielding to other calls.

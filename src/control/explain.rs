@@ -12,12 +12,12 @@ use super::diagnosis::{Diagnosis, damage_step, delivery_summary};
 use super::scope::scope_or_all;
 use super::{Control, ControlError, deliveries, events, requests};
 use crate::contract::routes::Operation;
-use crate::duration::duration_text;
-use crate::journal::{Entry, Reason, RequestRecord};
-use crate::rate_limit::Verdict;
 use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, RequestView, RuleTrace};
-use crate::workspace::{EventRecord, Origin, SkipReason};
+use crate::state::journal::{Entry, Reason, RequestRecord};
+use crate::state::rate_limit::Verdict;
+use crate::state::workspace::{EventRecord, Origin, SkipReason};
+use crate::util::duration::duration_text;
 
 const NEWEST: &str = "latest";
 

@@ -6,7 +6,7 @@ use super::ControlError;
 use super::api::{Integer, WaitForRequests, time};
 use crate::contract::nearest;
 use crate::contract::routes::{Operation, ROUTES};
-use crate::journal::{Interest, Journal, RequestRecord};
+use crate::state::journal::{Interest, Journal, RequestRecord};
 
 /// The validated filters. `None` matches everything.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use super::call::Input;
 use super::scope::{Scope, scope_or_all};
 use super::{Control, ControlError};
 use crate::clock::ClockMode;
-use crate::journal::{Entry, Fill};
 use crate::review::findings::{self, Traffic};
+use crate::state::journal::{Entry, Fill};
 
 /// The last findings, and what they were made from: the page and several reports may ask for the same ones.
 #[derive(Debug, Default)]

@@ -15,7 +15,7 @@ use super::ControlError;
 use crate::clock::machine;
 use crate::contract::error::ErrorKind;
 use crate::http::host::host_name;
-use crate::wording::counted;
+use crate::util::wording::counted;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");

@@ -10,9 +10,9 @@ use hyper::header::HeaderValue;
 use super::stream::MOST_VIEWERS;
 use super::{Control, Reply, api};
 use crate::contract::routes::Operation;
-use crate::engine::deliveries::DeliveryStatus;
 use crate::http::answer::answer;
-use crate::journal::{LATENCY_BOUNDS, Tally};
+use crate::state::engine::deliveries::DeliveryStatus;
+use crate::state::journal::{LATENCY_BOUNDS, Tally};
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 

@@ -49,9 +49,9 @@ pub use stream::{MOST_VIEWERS, Texts};
 pub use system::{openapi_document, run_schema};
 pub use viewer::Viewer;
 
-use crate::engine::Engine;
 use crate::http::body::BodyReader;
-use crate::profile::Profile;
+use crate::settings::Profile;
+use crate::state::engine::Engine;
 
 /// The prefix of every control path.
 pub const PREFIX: &str = "/_emulator/";

@@ -9,9 +9,9 @@ use super::scenarios::refused;
 use super::scope::{scope_or_all, whose};
 use super::{Control, ControlError, Reply};
 use crate::contract::openapi;
-use crate::profile::{LedgerRow, ledger};
 use crate::redact::Redactor;
 use crate::scenario::{PATCH_SOURCE, SettingPatch};
+use crate::settings::{LedgerRow, ledger};
 
 pub(super) fn assumptions(
     control: &Control,

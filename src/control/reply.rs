@@ -8,12 +8,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::api::{self, ErrorText};
-use crate::budget::Full;
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{JSON, answer, answer_in_pieces, header_value};
 use crate::http::outgoing::Outgoing;
-use crate::memory::Pieces;
 use crate::redact::{Redactor, visible_lines};
+use crate::state::budget::Full;
+use crate::state::memory::Pieces;
 
 /// Why serializing cannot fail.
 const SERIALISES: &str = "texts and numbers always serialise";

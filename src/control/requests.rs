@@ -18,9 +18,9 @@ use super::scope::{Scope, scope, scope_or_all};
 use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::contract::routes::Operation;
-use crate::journal::{Entry, Reason, RequestRecord, Waiter};
-use crate::rate_limit::Verdict;
 use crate::redact::Redactor;
+use crate::state::journal::{Entry, Reason, RequestRecord, Waiter};
+use crate::state::rate_limit::Verdict;
 
 pub(super) fn list(control: &Control, input: &Input<api::ListRequests>) -> Result<Page<Request>, ControlError> {
     let query = &input.query;

@@ -11,7 +11,7 @@ use super::api::{Endpoint, Form};
 use super::call::{Call, Input};
 use super::render::Text as _;
 use super::{Control, ControlError, Reply};
-use crate::tasks::Lane;
+use crate::util::tasks::Lane;
 
 /// The future of a call that waits.
 pub(super) type Waiting = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;

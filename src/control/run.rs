@@ -22,13 +22,13 @@ use super::{
     Control, ControlError, Reply, clock, deliveries, events, explain, findings, profile, requests, scenarios, stream,
     subscriptions,
 };
-use crate::engine::deliveries::DeliveryRecord;
 use crate::http::answer::answer;
-use crate::journal::{Entry, Notice, RequestRecord};
 use crate::redact::Redactor;
 use crate::scenario::Generation;
+use crate::state::engine::deliveries::DeliveryRecord;
+use crate::state::journal::{Entry, Notice, RequestRecord};
+use crate::state::workspace::{EventRecord, Workspace};
 use crate::ui;
-use crate::workspace::{EventRecord, Workspace};
 
 /// Most records of each kind, unless the call limits them.
 pub(crate) const MOST_RECORDS: usize = 2_000;

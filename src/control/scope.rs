@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::ControlError;
 use super::call::Call;
-use crate::engine::{Engine, KeyProblem};
-use crate::workspace::Workspace;
+use crate::state::engine::{Engine, KeyProblem};
+use crate::state::workspace::Workspace;
 
 /// One workspace, or with `None` all of them and what belongs to none.
 pub(super) struct Scope(pub(super) Option<Arc<Workspace>>);

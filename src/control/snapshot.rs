@@ -9,10 +9,10 @@ use super::call::{Call, Input};
 use super::scenarios;
 use super::scope::{Scope, scope, scope_or_all, whose};
 use super::{Control, ControlError, Reply, api};
-use crate::engine::settle_for_a_moment;
 use crate::http::answer::{JSON, answer_in_pieces};
-use crate::snapshot::SnapshotProblem;
-use crate::workspace::Snapshot;
+use crate::state::engine::settle_for_a_moment;
+use crate::state::snapshot::SnapshotProblem;
+use crate::state::workspace::Snapshot;
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;

@@ -26,12 +26,12 @@ use super::scope::{Scope, scope_or_all};
 use super::{Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
-use crate::engine::Engine;
 use crate::http::outgoing::Outgoing;
-use crate::journal::{self, Entry, Reader};
-use crate::memory::kept;
 use crate::redact::Redactor;
-use crate::tasks::stopped;
+use crate::state::engine::Engine;
+use crate::state::journal::{self, Entry, Reader};
+use crate::state::memory::kept;
+use crate::util::tasks::stopped;
 
 /// Most viewers at a time.
 pub const MOST_VIEWERS: usize = 64;

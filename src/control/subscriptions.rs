@@ -13,9 +13,9 @@ use crate::contract::rules::check_subscribe;
 use crate::contract::signature::SigningKey;
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::SubscriptionStatus;
-use crate::profile::Profile;
 use crate::redact::Redactor;
-use crate::workspace::{SubscriptionRecord, Workspace};
+use crate::settings::Profile;
+use crate::state::workspace::{SubscriptionRecord, Workspace};
 
 pub(super) fn list(
     control: &Control,

@@ -18,16 +18,16 @@ use super::explain::no_endpoint;
 use super::scope::{Scope, scope_or_all};
 use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
-use crate::engine::deliveries::{DeliveryRecord, DeliveryStatus};
-use crate::engine::settle_ahead;
-use crate::journal::{Entry, RequestRecord};
 use crate::redact::Redactor;
-use crate::rule_counters::RuleCounters;
+use crate::scenario::rule_counters::RuleCounters;
 use crate::scenario::{
     EffectiveConfig, Generation, Rule, Scenario, Trigger, counts_for, rule_progress, story_progress,
 };
-use crate::wording::{any_of, counted};
-use crate::workspace::{AttemptOutcome, Forgery, Workspace};
+use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
+use crate::state::engine::settle_ahead;
+use crate::state::journal::{Entry, RequestRecord};
+use crate::state::workspace::{AttemptOutcome, Forgery, Workspace};
+use crate::util::wording::{any_of, counted};
 
 /// Most entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MOST_SHOWN: usize = 1_000;

@@ -25,14 +25,14 @@ use crate::contract::not_found::no_endpoint;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::Lookup;
 use crate::contract::variation::{BodyKind, vary};
-use crate::header_lines::push_headers;
 use crate::http::connection::ConnectionFault;
 use crate::http::outgoing::{Outgoing, Pace};
 use crate::http::request::Admitted;
-use crate::journal::Reason;
-use crate::profile::Profile;
-use crate::rate_limit::Verdict;
 use crate::scenario::EffectiveConfig;
+use crate::settings::Profile;
+use crate::state::journal::Reason;
+use crate::state::rate_limit::Verdict;
+use crate::util::header_lines::push_headers;
 
 /// JSON, as every body of the contract is.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -10,8 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::contract::error::ErrorKind;
 use crate::http::limits::Limits;
-use crate::journal::KEPT_BODY;
-use crate::memory::Pages;
+use crate::state::journal::KEPT_BODY;
+use crate::state::memory::Pages;
 
 /// Bytes of each body that do not count towards the budget of all bodies. The contract's bodies are smaller, so large bodies that
 /// never end do not delay ordinary requests. The limit on connections bounds the sum of these.

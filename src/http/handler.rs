@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::clock::Now;
 use crate::http::outgoing::Outgoing;
-use crate::journal::{Arrival, RequestRecord};
+use crate::state::journal::{Arrival, RequestRecord};
 
 pub const PLAIN_ON_TLS: &str = "this is plain HTTP on a TLS port: use https://";
 

@@ -19,13 +19,13 @@ use crate::contract::signature::secret_warnings;
 use crate::contract::timestamp::ShownTime;
 use crate::contract::types::SystemStatus;
 use crate::contract::variation::BodyKind;
-use crate::engine::Engine;
 use crate::http::answer::{Answer, json_bytes};
 use crate::http::request::Admitted;
 use crate::http::service::Api;
-use crate::journal::Reason;
-use crate::profile::Profile;
-use crate::workspace::{Listed, Registry};
+use crate::settings::Profile;
+use crate::state::engine::Engine;
+use crate::state::journal::Reason;
+use crate::state::workspace::{Listed, Registry};
 
 impl Api {
     pub(super) fn perform(&self, admitted: &Admitted, operation: Operation) -> Answer {

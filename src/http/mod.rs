@@ -37,7 +37,7 @@ use crate::http::connection::{LINGER, Progress, Socket, TimedStream};
 use crate::http::handler::{Answering, Handler, Sent};
 use crate::http::limits::Limits;
 use crate::http::tls::ServerTls;
-use crate::tasks::{WhenWoken, spawn, stopped};
+use crate::util::tasks::{WhenWoken, spawn, stopped};
 
 /// How long after the grace period a stop waits for what should have ended within it.
 const AFTER_GRACE: Duration = Duration::from_millis(500);

@@ -11,9 +11,9 @@ use futures_util::Stream;
 use futures_util::stream::unfold;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 
-use crate::agenda::Slot;
 use crate::clock::Clock;
-use crate::workspace::Workspace;
+use crate::clock::agenda::Slot;
+use crate::state::workspace::Workspace;
 
 /// Most bytes handed to hyper at a time. It copies them behind the head, so that one write takes both, and a connection keeps
 /// the buffer for as long as it lives.

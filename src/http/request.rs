@@ -13,18 +13,18 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use rand::Rng as _;
 
-use crate::agenda::Task;
+use crate::clock::agenda::Task;
 use crate::clock::{Instant, Now};
 use crate::contract::header_name::values_of;
 use crate::contract::ids::IdKind;
 use crate::contract::keys::{KeyRefusal, bearer_token, judge, workspace_of};
 use crate::contract::routes::Operation;
-use crate::journal::{Arrival, Reason, RequestRecord, Scripted, Transcript, Written};
-use crate::profile::Profile;
-use crate::rate_limit::Verdict;
+use crate::scenario::template::Gap;
 use crate::scenario::{Action, EffectiveConfig, Generation, RequestView, Rule};
-use crate::template::Gap;
-use crate::workspace::{Registry, State, Tokens, Workspace};
+use crate::settings::Profile;
+use crate::state::journal::{Arrival, Reason, RequestRecord, Scripted, Transcript, Written};
+use crate::state::rate_limit::Verdict;
+use crate::state::workspace::{Registry, State, Tokens, Workspace};
 
 /// Chooses scenarios for one request: names joined by commas.
 const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");

@@ -7,8 +7,8 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_LENGTH, HeaderValue};
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::agenda::Task;
 use crate::clock::Instant;
+use crate::clock::agenda::Task;
 use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::contract::variation::BodyKind;
@@ -17,11 +17,11 @@ use crate::http::connection::ConnectionFault;
 use crate::http::outgoing::Pace;
 use crate::http::request::{Admitted, AppliedRule, Story};
 use crate::http::service::Api;
-use crate::journal::{Reason, Scripted};
+use crate::scenario::template::TemplateProblem;
 use crate::scenario::{Action, Decision, Fault, Patch, ReplyBody, ScriptedReply, Templated, request_facts};
-use crate::tasks::Lane;
-use crate::template::TemplateProblem;
-use crate::workspace::Workspace;
+use crate::state::journal::{Reason, Scripted};
+use crate::state::workspace::Workspace;
+use crate::util::tasks::Lane;
 
 /// Templates longer than this together, with the body that they may copy, hold up other requests on the thread.
 const LARGE: usize = 8 * 1024;

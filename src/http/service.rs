@@ -13,8 +13,6 @@ use hyper::{Response, StatusCode};
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
-use crate::engine::Engine;
-use crate::header_lines::push_headers;
 use crate::http::answer::{AdmissionError, Answer, REQUEST_ID, SendFault, all_headers, id_value, own_headers};
 use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
@@ -22,8 +20,10 @@ use crate::http::handler::{Answering, PLAIN_ON_TLS, Sent, caught, caught_now};
 use crate::http::host::check_host;
 use crate::http::outgoing::{Outgoing, paced};
 use crate::http::request::{Admitted, Identity, Request, ValidKey, draw, sender};
-use crate::journal::{Arrival, Entry, Transcript, Wire};
 use crate::scenario::{Decision, Generation};
+use crate::state::engine::Engine;
+use crate::state::journal::{Arrival, Entry, Transcript, Wire};
+use crate::util::header_lines::push_headers;
 
 #[derive(Debug)]
 pub struct Api {
@@ -274,13 +274,14 @@ mod tests {
     use crate::clock::{Clock, Seed};
     use crate::contract::routes::Operation;
     use crate::http::limits::Limits;
-    use crate::journal::{Journal, Reason};
-    use crate::profile::Layered;
     use crate::scenario::{Folders, Library};
-    use crate::workspace::Registry;
+    use crate::settings::Layered;
+    use crate::state::journal::{Journal, Reason};
+    use crate::state::workspace::Registry;
 
     fn api() -> Api {
-        let (journal, limits) = (Arc::new(Journal::new(10, &crate::budget::Budget::default())), Limits::default());
+        let (journal, limits) =
+            (Arc::new(Journal::new(10, &crate::state::budget::Budget::default())), Limits::default());
         let registry = Registry::new(Seed::from_number(7), Clock::real(), 10, Arc::clone(&journal));
         let stopping = watch::Sender::new(false).subscribe();
         let (engine, _) =

@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use crate::file::{self, FileProblem, LARGEST_PEM};
+use crate::util::file::{self, FileProblem, LARGEST_PEM};
 
 /// Where the certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

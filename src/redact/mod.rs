@@ -18,7 +18,7 @@ pub use visible::{visible, visible_json, visible_lines};
 
 use crate::contract::keys::Keys;
 use crate::contract::keys::{is_test_key, masked, shown};
-use crate::profile::Layered;
+use crate::settings::Layered;
 
 /// Shown in place of a value that is masked.
 pub const MASK: &str = "…";

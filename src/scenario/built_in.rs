@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{Scenario, ScenarioOrigin, parse};
-use crate::profile::Layered;
+use crate::settings::Layered;
 
 struct Shipped {
     name: &'static str,

@@ -14,7 +14,7 @@ use super::matcher::{Found, Reading, RequestView, Subject};
 use super::rule::{Decision, Rule};
 use crate::clock::Random;
 use crate::contract::routes::{Operation, ROUTES};
-use crate::rule_counters::RuleCounters;
+use crate::scenario::rule_counters::RuleCounters;
 
 /// Rules with one exact condition on the same subject are looked up instead of tried, from this many on.
 const WORTH_LOOKING_UP: usize = 8;

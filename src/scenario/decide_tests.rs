@@ -43,7 +43,7 @@ impl Request {
             headers: &headers,
             body: self.body.as_bytes(),
             key: self.key.as_deref(),
-            keys: &crate::profile::Profile::default().keys,
+            keys: &crate::settings::Profile::default().keys,
         })
     }
 }

@@ -12,8 +12,8 @@ use super::rule::Decision;
 use super::setting_patch::{SettingPatch, diagnostic};
 use crate::clock::{Instant, Random};
 use crate::diagnostic::Diagnostic;
-use crate::profile::{Draft, Layered, Profile, ProfileProblem};
-use crate::rule_counters::RuleCounters;
+use crate::scenario::rule_counters::RuleCounters;
+use crate::settings::{Draft, Layered, Profile, ProfileProblem};
 
 /// Everything in force for one key, or for one request that names its scenarios.
 #[derive(Clone, Debug)]

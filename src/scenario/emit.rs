@@ -255,7 +255,7 @@ mod tests {
             headers: &headers,
             body: b"{}",
             key: None,
-            keys: &crate::profile::Profile::default().keys,
+            keys: &crate::settings::Profile::default().keys,
         };
         for (status, expected) in [(200, vec!["a"]), (422, vec!["emit 2"]), (401, vec![])] {
             let found = after_answer(&emits, &view, status);

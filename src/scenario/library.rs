@@ -14,11 +14,11 @@ use super::effective_config::EffectiveConfig;
 use super::parse::parse_scenario;
 use super::setting_patch::SettingPatches;
 use super::{Scenario, ScenarioOrigin, built_in, built_in_names};
-use crate::budget::Budget;
 use crate::clock::Instant;
 use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
-use crate::profile::Layered;
+use crate::settings::Layered;
+use crate::state::budget::Budget;
 
 /// Most keys with a list of their own.
 pub(crate) const MOST_KEYS: usize = 10_000;

@@ -10,7 +10,7 @@ use super::*;
 use crate::clock::{Random, Seed};
 use crate::contract::routes::Operation;
 use crate::diagnostic::Level;
-use crate::rule_counters::RuleCounters;
+use crate::scenario::rule_counters::RuleCounters;
 use crate::scenario::{FileTexts, Reload, RequestView, parse};
 
 const NOW: Instant = Instant::after_start(Duration::from_secs(1));
@@ -38,7 +38,7 @@ fn status(config: &EffectiveConfig, counters: &mut RuleCounters) -> Option<(u16,
         headers: &headers,
         body: b"",
         key: Some("sk_test_a"),
-        keys: &crate::profile::Profile::default().keys,
+        keys: &crate::settings::Profile::default().keys,
     };
     config.decide(&view, counters, LATER.since(config.activated_at), &mut random()).map(|decision| {
         match decision.action {

@@ -16,7 +16,7 @@ use url::form_urlencoded;
 use crate::contract::keys::Keys;
 use crate::contract::routes::Operation;
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
-use crate::wording::any_of;
+use crate::util::wording::any_of;
 
 #[derive(Clone, Copy, Debug)]
 pub struct RequestView<'a> {

@@ -102,7 +102,7 @@ fn failure(subject: Subject) -> String {
         headers: &headers,
         body: &hyper::body::Bytes::from_static(body),
         key: Some("sk_live_hidden_1234"),
-        keys: &crate::profile::Profile::default().keys,
+        keys: &crate::settings::Profile::default().keys,
     };
     let condition = Condition { subject, tests: vec![Test::Equals(literal(json!("expected")))] };
     condition.failure(&Reading::new(&view)).expect("it does not hold")

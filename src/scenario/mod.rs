@@ -20,8 +20,10 @@ mod parse;
 mod progress;
 mod render;
 mod rule;
+pub mod rule_counters;
 mod schema;
 mod setting_patch;
+pub mod template;
 mod watch;
 
 use std::path::PathBuf;
@@ -48,11 +50,11 @@ pub use schema::{language_markdown, schema};
 pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
 pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_directory, read_file};
 
-use crate::budget::Charge;
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::profile::{Draft, OverlaySettings, ProfileProblem};
+use crate::settings::{Draft, OverlaySettings, ProfileProblem};
+use crate::state::budget::Charge;
 
 #[derive(Clone, Debug)]
 pub struct Scenario {

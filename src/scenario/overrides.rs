@@ -13,8 +13,8 @@ use super::parse::parse_scenario;
 use super::setting_patch::SettingPatch;
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
-use crate::profile::Layered;
 use crate::redact::Redactor;
+use crate::settings::Layered;
 
 #[derive(Clone, Debug, Default)]
 pub struct Restored {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Scenario;
 use super::rule::{FIRST_STEP, Rule};
-use crate::rule_counters::RuleCounters;
+use crate::scenario::rule_counters::RuleCounters;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleProgress {

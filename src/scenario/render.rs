@@ -9,7 +9,7 @@ use super::action::{Action, Patch, ReplyBody, ScriptedReply};
 use super::matcher::{Reading, RequestView};
 use crate::clock::Random;
 use crate::contract::keys::shown;
-use crate::template::{Gap, TemplateProblem, is_template, render_map, template_bytes};
+use crate::scenario::template::{Gap, TemplateProblem, is_template, render_map, template_bytes};
 
 /// Longest text body of a request that templates see, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
@@ -152,7 +152,7 @@ mod tests {
             headers: &headers,
             body: br#"{"url": "https://a.example", "events": ["x"]}"#,
             key: Some("sk_test_abcdefgh"),
-            keys: &crate::profile::Profile::default().keys,
+            keys: &crate::settings::Profile::default().keys,
         })
     }
 

@@ -13,8 +13,8 @@ use super::action::{Action, Delay};
 use super::matcher::{Found, Reading, Subject, When};
 use crate::clock::Random;
 use crate::contract::routes::{Credential, Operation, ROUTES};
-use crate::rule_counters::{RuleCounter, RuleCounters};
-use crate::wording::counted;
+use crate::scenario::rule_counters::{RuleCounter, RuleCounters};
+use crate::util::wording::counted;
 
 /// The step at which every story begins.
 pub const FIRST_STEP: &str = "start";

@@ -11,7 +11,7 @@ use crate::contract::error::ErrorKind;
 use crate::contract::routes::ROUTES;
 use crate::contract::types::EVENT_TYPES;
 use crate::diagnostic::codes_markdown;
-use crate::profile;
+use crate::settings;
 
 /// The JSON Schema (draft 2020-12) of a scenario file.
 pub fn schema() -> Value {
@@ -25,7 +25,7 @@ pub fn schema() -> Value {
         ("event".to_owned(), json!({"type": "string", "examples": EVENT_TYPES})),
         ("operation".to_owned(), operation()),
         ("condition".to_owned(), condition()),
-        ("profile".to_owned(), profile::schema()),
+        ("profile".to_owned(), settings::schema()),
     ]);
     let tables = TABLES.iter().filter(|table| !["file", "delay"].contains(&table.definition));
     definitions.extend(tables.map(|table| (table.definition.to_owned(), object(table))));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::diagnostic::Diagnostic;
-use crate::profile::{Draft, Layered, ProfileProblem, SETTINGS, setting_path};
+use crate::settings::{Draft, Layered, ProfileProblem, SETTINGS, setting_path};
 
 /// How listings name the origin of a patched setting.
 pub const PATCH_SOURCE: &str = "control API";

@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::clock::machine;
 use crate::diagnostic::Diagnostic;
-use crate::file::{self, FileProblem, Stamp};
+use crate::util::file::{self, FileProblem, Stamp};
 
 pub const LARGEST_FILE: u64 = 1024 * 1024;
 pub(crate) const MOST_FILES: usize = 1_000;

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 
 use crate::clock::{Clock, ClockMode, Now, machine};
 use crate::contract::signature::{Message, Scheme, SigningKey, sign_tampered, verify};
-use crate::header_lines::{HeaderLines, push_header};
-use crate::profile::{Profile, SignatureTime};
-use crate::workspace::Job;
-use crate::workspace::Secret;
-use crate::workspace::SignedContent;
+use crate::settings::{Profile, SignatureTime};
+use crate::state::workspace::Job;
+use crate::state::workspace::Secret;
+use crate::state::workspace::SignedContent;
+use crate::util::header_lines::{HeaderLines, push_header};
 
 const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
 

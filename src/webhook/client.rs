@@ -17,10 +17,10 @@ use tokio::time::timeout;
 
 use crate::clock::machine;
 use crate::http::outgoing::Outgoing;
-use crate::tasks::spawn;
+use crate::state::workspace::{AttemptOutcome, FailureReason};
+use crate::util::tasks::spawn;
 use crate::webhook::dial::{DialProblem, Link, Reach, Sender, dial, permitted, resolve};
 use crate::webhook::egress::Target;
-use crate::workspace::{AttemptOutcome, FailureReason};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
 pub const IDLE_PER_ORIGIN: usize = 64;
@@ -321,7 +321,7 @@ mod tests {
     use url::Url;
 
     use super::*;
-    use crate::profile::Forwards;
+    use crate::settings::Forwards;
     use crate::webhook::egress::{Destination, Egress};
     use crate::webhook::resolve::{LookUp, Resolver};
     use crate::webhook::tls::Trust;

@@ -12,23 +12,23 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::agenda::Task;
+use crate::clock::agenda::Task;
 use crate::clock::{Instant, machine};
-use crate::engine::deliveries::DeliveryStatus;
-use crate::engine::sink::Receipt;
-use crate::engine::{Engine, GONE, events_made};
-use crate::header_lines::HeaderLines;
-use crate::journal::Entry;
-use crate::profile::Profile;
-use crate::tasks::{boxed, stopped};
+use crate::settings::Profile;
+use crate::state::engine::deliveries::DeliveryStatus;
+use crate::state::engine::sink::Receipt;
+use crate::state::engine::{Engine, GONE, events_made};
+use crate::state::journal::Entry;
+use crate::state::workspace::{
+    AttemptOutcome, AttemptRecord, FailureReason, Job, Next, PlannedDelivery, Queue, SignedContent, Workspace,
+};
+use crate::util::header_lines::HeaderLines;
+use crate::util::tasks::{boxed, stopped};
 use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::dial::DialProblem;
 use crate::webhook::egress::{Destination, Egress, Target};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
-use crate::workspace::{
-    AttemptOutcome, AttemptRecord, FailureReason, Job, Next, PlannedDelivery, Queue, SignedContent, Workspace,
-};
 
 pub const CONCURRENT_ATTEMPTS: usize = 256;
 const PART_OF_A_WORKSPACE: usize = 4;

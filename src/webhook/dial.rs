@@ -28,12 +28,12 @@ use tokio_rustls::TlsConnector;
 use url::Host;
 
 use crate::http::outgoing::Outgoing;
-use crate::tasks::{boxed, spawn};
+use crate::state::workspace::FailureReason;
+use crate::util::tasks::{boxed, spawn};
+use crate::util::wording::any_of;
 use crate::webhook::egress::{Egress, Target};
 use crate::webhook::resolve::{NotFound, Resolver, lacks_descriptors};
 use crate::webhook::tls::Trust;
-use crate::wording::any_of;
-use crate::workspace::FailureReason;
 
 #[derive(Clone, Debug)]
 pub struct DialProblem {

@@ -10,7 +10,7 @@ use hyper::header::HeaderValue;
 use parking_lot::Mutex;
 use url::{Position, Url};
 
-use crate::profile::{Forward, Forwards};
+use crate::settings::{Forward, Forwards};
 
 const SINK_SUFFIX: &str = ".sink.localhost";
 

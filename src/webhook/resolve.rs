@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use crate::tasks::spawn;
+use crate::util::tasks::spawn;
 
 pub const CONCURRENT_LOOK_UPS: usize = 16;
 /// Most of them for one workspace: it takes four workspaces with names that hang to delay the look-ups of others.

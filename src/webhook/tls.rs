@@ -11,8 +11,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::sync::watch;
 
-use crate::file::{self, FileProblem, LARGEST_PEM};
-use crate::tasks::spawn_beside;
+use crate::util::file::{self, FileProblem, LARGEST_PEM};
+use crate::util::tasks::spawn_beside;
 
 #[derive(Debug, Default)]
 pub struct Trust {

@@ -54,7 +54,7 @@ bad "Taplo refuses an unknown key" "titel" taplo lint wrong.toml
 
 # Profiles: the built-in one, the presets, and the example of docs/sandbox.md.
 mkdir "$work/profiles"
-cp tombi.toml "$root"/src/profile/*.toml "$work/profiles"
+cp tombi.toml "$root"/src/settings/*.toml "$work/profiles"
 cd "$work/profiles"
 sed -n '/^```toml file=sandbox.toml$/,/^```$/p' "$root/docs/sandbox.md" | grep --invert-match '^```' > sandbox.toml
 "$binary" profile schema > profile.schema.json

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use wrs_emulator::profile::ledger_markdown;
+use wrs_emulator::settings::ledger_markdown;
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR")))

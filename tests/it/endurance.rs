@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use wrs_emulator::Emulator;
-use wrs_emulator::journal::Entry;
+use wrs_emulator::state::journal::Entry;
 
 use crate::support::{
     Answer, Receiver, activate, builder, control, get_as, put_scenario, subscribe_as, subscribe_sink,

@@ -23,7 +23,7 @@ async fn guess(emulator: &Emulator) -> Answer {
 fn reported(emulator: &Emulator) -> Vec<String> {
     let entries = emulator.control().journal().read(0, usize::MAX);
     let notices = entries.into_iter().filter_map(|(_, entry)| match entry {
-        wrs_emulator::journal::Entry::Notice(notice) if notice.message.contains("wrong control token") => {
+        wrs_emulator::state::journal::Entry::Notice(notice) if notice.message.contains("wrong control token") => {
             assert!(notice.warning && notice.message.contains("127.0.0.1"), "{notice:?}");
             Some(notice.message.clone())
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use wrs_emulator::journal::Entry;
+use wrs_emulator::state::journal::Entry;
 use wrs_emulator::{Builder, Emulator};
 
 use crate::support::{activate, builder, control, get, get_as, run, send, text, write_scenario};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
-use wrs_emulator::profile::SETTINGS;
-use wrs_emulator::workspace::FireRequest;
+use wrs_emulator::settings::SETTINGS;
+use wrs_emulator::state::workspace::FireRequest;
 
 use crate::support::{
     Answer, KEY, PATIENCE, Receiver, builder, control, fire, get, get_as, send, start_with, subscribe,

@@ -5,27 +5,24 @@ use std::path::{Path, PathBuf};
 /// Layers by the first part of a path below `src/`, lowest first. `docs/internals/architecture.md` shows the same table.
 const LAYERS: &[(&str, u8)] = &[
     ("contract", 0),
-    ("duration", 0),
-    ("header_lines", 0),
-    ("wording", 0),
-    ("profile", 1),
-    ("agenda", 1),
+    ("util/duration", 0),
+    ("util/header_lines", 0),
+    ("util/wording", 0),
+    ("settings", 1),
     ("clock", 1),
-    ("file", 1),
-    ("rate_limit", 1),
-    ("template", 1),
-    ("rule_counters", 1),
-    ("snapshot", 1),
-    ("budget", 1),
-    ("memory", 1),
-    ("process", 1),
     ("redact", 1),
+    ("state/budget", 1),
+    ("state/memory", 1),
+    ("state/rate_limit", 1),
+    ("state/snapshot", 1),
+    ("util/file", 1),
+    ("util/process", 1),
     ("diagnostic", 2),
     ("scenario", 2),
-    ("workspace", 2),
-    ("journal", 2),
-    ("tasks", 3),
-    ("engine", 3),
+    ("state/journal", 2),
+    ("state/workspace", 2),
+    ("util/tasks", 3),
+    ("state/engine", 3),
     ("http", 4),
     ("webhook", 4),
     ("review", 5),
@@ -34,6 +31,9 @@ const LAYERS: &[(&str, u8)] = &[
     ("app", 7),
     ("cli", 7),
 ];
+
+/// Folders whose modules have layers of their own.
+const SPLIT: &[&str] = &["state", "util"];
 
 /// Every Rust file below `folder`, as a path relative to the crate.
 pub(crate) fn files(folder: &str) -> Vec<PathBuf> {
@@ -60,10 +60,15 @@ pub(crate) fn read(path: &Path) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("the file can be read")
 }
 
-/// `src/http/mod.rs` and `src/http.rs` both belong to `http`.
+/// `src/http/mod.rs` and `src/http.rs` both belong to `http`; `src/state/journal/mod.rs` to `state/journal`.
 fn module(path: &Path) -> String {
-    let first = path.components().nth(1).expect("a file in src").as_os_str().to_string_lossy().into_owned();
-    first.trim_end_matches(".rs").to_owned()
+    let inner = path.strip_prefix("src").expect("a file in src").with_extension("");
+    let mut parts = inner.iter().map(|part| part.to_string_lossy().into_owned());
+    let first = parts.next().expect("a file in src");
+    match parts.next() {
+        Some(second) if SPLIT.contains(&first.as_str()) => format!("{first}/{second}"),
+        _ => first,
+    }
 }
 
 /// Tests in a file of their own, beside what they test.
@@ -83,8 +88,15 @@ fn imports(text: &str) -> Vec<String> {
         for part in line.split("crate::").skip(1) {
             let names = part.strip_prefix('{').map_or_else(|| vec![part], |group| group.split(',').collect());
             for name in names {
-                let name: String = name.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-                found.push(name);
+                let mut names = name
+                    .trim()
+                    .split("::")
+                    .map(|name| name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>());
+                let first = names.next().unwrap_or_default();
+                found.push(match names.next() {
+                    Some(second) if SPLIT.contains(&first.as_str()) => format!("{first}/{second}"),
+                    _ => first,
+                });
             }
         }
     }
@@ -96,7 +108,7 @@ fn every_file_imports_from_its_own_layer_or_a_lower_one() {
     let mut seen = 0;
     for path in files("src").into_iter().filter(|path| !is_tests(path)) {
         let own = module(&path);
-        if own == "lib" {
+        if own == "lib" || own == "state/mod" || own == "util/mod" {
             continue;
         }
         let text = read(&path);
@@ -125,8 +137,10 @@ fn every_file_imports_from_its_own_layer_or_a_lower_one() {
 
 #[test]
 fn the_rule_would_see_a_wrong_import() {
-    let found = imports("use crate::webhook::queue::Queue;\n// crate::cli\nuse crate::{clock::Clock, http};\n");
-    assert_eq!(found, ["webhook", "clock", "http"]);
+    let found = imports(
+        "use crate::webhook::queue::Queue;\n// crate::cli\nuse crate::{clock::Clock, http};\nuse crate::state::engine::Engine;\n",
+    );
+    assert_eq!(found, ["webhook", "clock", "http", "state/engine"]);
     assert!(layer("webhook") > layer("contract"));
 }
 
@@ -135,15 +149,15 @@ const OUTER_FORMS: [&str; 12] = [
     "clock",
     "contract",
     "control",
-    "duration",
-    "engine",
-    "journal",
-    "profile",
-    "rate_limit",
     "review",
     "scenario",
-    "snapshot",
-    "workspace",
+    "settings",
+    "state/engine",
+    "state/journal",
+    "state/rate_limit",
+    "state/snapshot",
+    "state/workspace",
+    "util/duration",
 ];
 
 #[test]
@@ -192,13 +206,13 @@ fn every_file_opens_by_saying_what_it_is_for() {
 #[test]
 fn scenarios_run_nothing_and_read_files_in_one_place() {
     for path in files("src").into_iter().filter(|path| !is_tests(path)) {
-        if !["scenario", "template", "diagnostic"].contains(&module(&path).as_str()) {
+        if !["scenario", "diagnostic"].contains(&module(&path).as_str()) {
             continue;
         }
         let text = read(&path);
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         assert!(!code.contains("std::process") && !code.contains("Command::"), "{} runs a program", path.display());
-        let reads = code.contains("std::fs") || code.contains("File::open") || code.contains("crate::file");
+        let reads = code.contains("std::fs") || code.contains("File::open") || code.contains("crate::util::file");
         assert!(!reads || path.ends_with("scenario/watch.rs"), "{} reads a file", path.display());
     }
 }
@@ -206,7 +220,7 @@ fn scenarios_run_nothing_and_read_files_in_one_place() {
 /// Opening a pipe waits, and a look before the opening proves nothing: one file does it right.
 #[test]
 fn files_are_opened_in_one_place() {
-    for path in files("src").into_iter().filter(|path| !is_tests(path) && module(path) != "file") {
+    for path in files("src").into_iter().filter(|path| !is_tests(path) && module(path) != "util/file") {
         let text = read(&path);
         let code = text.split("#[cfg(test)]").next().unwrap_or_default();
         for banned in [

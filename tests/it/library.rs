@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wrs_emulator::Emulator;
-use wrs_emulator::engine::sink::Receipt;
+use wrs_emulator::state::engine::sink::Receipt;
 
 use crate::support::{
     Answer, KEY, PATIENCE, START, builder, control, get, get_as, subscribe, subscribe_as, subscribe_sink,

@@ -7,8 +7,8 @@ mod run;
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use wrs_emulator::engine::sink::Receipt;
-use wrs_emulator::workspace::FireRequest;
+use wrs_emulator::state::engine::sink::Receipt;
+use wrs_emulator::state::workspace::FireRequest;
 
 use promises::{
     COMPLETED, ERROR, EVENT, Form, SUBSCRIPTION, SYSTEM_STATUS, Table, beyond, documented, keeps, object, promised,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use wrs_emulator::clock::machine;
 use wrs_emulator::contract::signature::{KeyReading, Scheme, SchemeName, SigningKey, verify};
-use wrs_emulator::profile::Layered;
+use wrs_emulator::settings::Layered;
 
 use crate::probe_receiver::Does::{self, Answers};
 use crate::probe_receiver::{Request, SECRET, receiver, sound};
@@ -306,6 +306,7 @@ fn a_receiver_that_hangs_takes_no_longer_than_the_limits() {
         shown.contains("slow") && shown.contains("incomplete: body-changed, ") && shown.contains("were over"),
         "{shown}"
     );
+    assert!(text(&long.stderr).contains("note: the receiver is still being probed"), "{long:?}");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     // Only what hangs is slow.
     check(

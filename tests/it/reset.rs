@@ -149,7 +149,7 @@ async fn more_keys_than_are_kept_let_the_longest_unused_go() {
     let listed = control(&emulator, "GET", "subscriptions?key=*", &Value::Null).await.json();
     assert_eq!(listed["data"].as_array().map(Vec::len), Some(50));
     let reported = emulator.control().journal().search(None, 1_000, |_, entry| match entry {
-        wrs_emulator::journal::Entry::Notice(notice) if notice.message.contains("was forgotten") => Some(()),
+        wrs_emulator::state::journal::Entry::Notice(notice) if notice.message.contains("was forgotten") => Some(()),
         _ => None,
     });
     assert_eq!(reported.len(), 70);

@@ -13,12 +13,12 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::cli::failure::{Failure, warn};
+use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::webhook::client::{Client, Post};
 use crate::webhook::dial::Reach;
 use crate::webhook::egress::{Egress, Target};
 use crate::webhook::resolve::{LookUp, Resolver};
 use crate::webhook::tls::Trust;
-use crate::workspace::{AttemptOutcome, FailureReason};
 
 const OF_THE_CONNECTION: [HeaderName; 8] =
     [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];

@@ -15,8 +15,8 @@ use crate::cli::target::{DEFAULT_URL, Target, is_webhook_url};
 use crate::clock::Seed;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
-use crate::tasks::{beside, spawn_beside};
-use crate::workspace::Secret;
+use crate::state::workspace::Secret;
+use crate::util::tasks::{beside, spawn_beside};
 
 /// The emulator that delivers here, and the key.
 #[derive(Clone, Debug, Args)]

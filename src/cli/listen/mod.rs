@@ -28,7 +28,7 @@ use crate::http::body::BodyReader;
 use crate::http::limits::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
-use crate::tasks::spawn;
+use crate::util::tasks::spawn;
 use application::{Application, application_url};
 use emulator::{Registration, RegistrationArgs, registered};
 use receiver::{Answers, Receiver, Tally};

@@ -9,10 +9,10 @@ use crate::cli::calls::{EXPLAIN, LIST_DELIVERIES, LIST_REQUESTS};
 use crate::cli::client::Route;
 use crate::cli::failure::Failure;
 use crate::cli::output::as_value;
-use crate::duration::parse_duration;
 use crate::redact::Redactor;
 use crate::scenario::check_text;
-use crate::wording::{any_of, counted};
+use crate::util::duration::parse_duration;
+use crate::util::wording::{any_of, counted};
 
 pub(super) struct Tool {
     pub(super) name: &'static str,

@@ -28,9 +28,9 @@ use crate::cli::serve::{ServeArgs, settings};
 use crate::cli::signals::Signals;
 use crate::clock::machine;
 use crate::control::api::List;
-use crate::duration::parse_duration;
 use crate::review::differential::{Aspect, CHANGES, Part, Record, UnpromisedChange, compare, is_exercised};
-use crate::tasks::block_on;
+use crate::util::duration::parse_duration;
+use crate::util::tasks::block_on;
 
 /// The limit of the first run, unless --timeout gives one.
 const FIRST: Duration = Duration::from_mins(10);

@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use crate::cli::junit::{Suite, TestCase, TestResult};
 use crate::cli::output::{cell, table};
-use crate::duration::duration_text;
 use crate::review::differential::{Difference, Part, Sight, UnpromisedChange};
-use crate::wording::counted;
+use crate::util::duration::duration_text;
+use crate::util::wording::counted;
 
 #[derive(Serialize)]
 pub(super) struct Report {

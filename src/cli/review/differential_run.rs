@@ -17,12 +17,12 @@ use crate::cli::run_file::RunFile;
 use crate::cli::serve::{ServeArgs, start};
 use crate::clock::machine;
 use crate::control::api::{ClockMode, ExecFacts, Run};
-use crate::duration::duration_text;
-use crate::file;
-use crate::process::Group;
 use crate::redact::Redactor;
 use crate::review::differential::Record;
-use crate::tasks::beside;
+use crate::util::duration::duration_text;
+use crate::util::file;
+use crate::util::process::Group;
+use crate::util::tasks::beside;
 
 /// How often, and at what interval, processes that were asked to end are checked; those still running are then killed.
 const LAST_STEPS: u32 = 40;

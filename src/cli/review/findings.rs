@@ -14,9 +14,9 @@ use crate::cli::output::{cell, pretty, print_as_is};
 use crate::cli::target::Target;
 use crate::contract::nearest;
 use crate::control::api::{self, Finding, Findings};
-use crate::file;
 use crate::review::findings::{Check, Confidence, Severity, check, checks};
-use crate::wording::counted;
+use crate::util::file;
+use crate::util::wording::counted;
 
 #[derive(Debug, Args)]
 #[command(after_help = examples([

@@ -13,7 +13,7 @@ use ring::hmac::Tag;
 
 use super::mac::{Hash, KeyReading, Keyed};
 use super::scheme::{Scheme, SchemeName};
-use crate::wording::counted;
+use crate::util::wording::counted;
 
 /// The mark in front of a base64 secret, by Standard Webhooks.
 const PREFIX: &str = "whsec_";

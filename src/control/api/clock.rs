@@ -7,7 +7,7 @@ use super::{DurationInput, Empty, Form, KeyField, Nothing, Time, WorkspaceId, en
 pub(crate) use crate::clock::ClockMode;
 use crate::control::render::{Text, cell, joined};
 use crate::scenario::generation_text;
-use crate::wording::counted;
+use crate::util::wording::counted;
 
 endpoint! {
     /// The emulator's time, or that of one key.
@@ -84,9 +84,9 @@ pub(crate) struct Snapshot(pub(crate) Map<String, Value>);
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Snapshot"))]
 #[expect(dead_code, reason = "a schema")]
 struct SnapshotFrame {
-    #[cfg_attr(test, schemars(extend("const" = crate::snapshot::FORMAT)))]
+    #[cfg_attr(test, schemars(extend("const" = crate::state::snapshot::FORMAT)))]
     format: String,
-    #[cfg_attr(test, schemars(extend("const" = crate::snapshot::VERSION)))]
+    #[cfg_attr(test, schemars(extend("const" = crate::state::snapshot::VERSION)))]
     version: u64,
     clock: Map<String, Value>,
     whole: Option<Map<String, Value>>,

@@ -8,9 +8,9 @@ use super::{
 };
 use crate::control::render::{Row, Text, cell, table};
 use crate::redact::Redactor;
-pub(crate) use crate::workspace::DeliveryStatus;
-pub(crate) use crate::workspace::Forgery;
-use crate::workspace::is_elsewhere;
+pub(crate) use crate::state::workspace::DeliveryStatus;
+pub(crate) use crate::state::workspace::Forgery;
+use crate::state::workspace::is_elsewhere;
 
 endpoint! {
     /// Deliveries, newest first.

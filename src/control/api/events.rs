@@ -10,7 +10,7 @@ use super::{
     KeyField, Wait, damage_text, destination, endpoint, name_of, outcome_text,
 };
 use crate::control::render::{Text, cell};
-use crate::wording::counted;
+use crate::util::wording::counted;
 
 endpoint! {
     /// Fire events at the matching subscriptions.

@@ -3,7 +3,7 @@
 use super::{Form, Nothing, endpoint};
 use crate::control::render::{Text, cell};
 pub(crate) use crate::review::findings::{Finding, Findings};
-use crate::wording::counted;
+use crate::util::wording::counted;
 
 endpoint! {
     /// What the traffic shows about the client and its receivers.

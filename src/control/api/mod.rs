@@ -40,7 +40,7 @@ pub(crate) use text::*;
 pub(crate) use verification::*;
 
 use crate::control::render::{Row, Text};
-pub(crate) use crate::journal::record::*;
+pub(crate) use crate::state::journal::record::*;
 
 /// One call: its method and path, and the types of its query, body and answer.
 pub(crate) trait Endpoint: 'static {

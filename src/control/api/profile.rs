@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use super::{Form, List, Nothing, endpoint};
 use crate::control::render::{Row, Text, cell, joined, of_key};
-use crate::profile::LedgerRow;
 use crate::scenario::generation_text;
+use crate::settings::LedgerRow;
 
 endpoint! {
     /// What the contract leaves open and what is assumed.

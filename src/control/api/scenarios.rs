@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Empty, Form, KeyField, Nothing, endpoint, name_of};
 use crate::control::render::{Text, cell, joined, of_key, optional, table};
 use crate::scenario::generation_text;
-use crate::wording::counted;
+use crate::util::wording::counted;
 
 endpoint! {
     /// All scenarios, with what is active and what is broken.

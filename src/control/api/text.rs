@@ -5,8 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
 
 use crate::control::render::cell;
-use crate::journal::record::{Bytes, Headers};
 use crate::redact::visible;
+use crate::state::journal::record::{Bytes, Headers};
 
 /// A duration such as 250ms, 5s or 1m30s.
 #[derive(Clone, Debug, Deserialize, Serialize)]

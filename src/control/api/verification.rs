@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{DeliveryRow, Form, Nothing, Request, Wait, WorkspaceId, endpoint};
 use crate::control::render::{Text, cell};
-use crate::wording::counted;
+use crate::util::wording::counted;
 
 endpoint! {
     /// The problems found so far.

@@ -8,7 +8,7 @@ use regex::{Captures, Regex};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::journal::record::{DeliveryWhole, RequestWhole};
+use crate::state::journal::record::{DeliveryWhole, RequestWhole};
 
 /// Most characters of a text that are shown.
 const SHOWN: usize = 400;

@@ -146,7 +146,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::profile::{Layered, SETTINGS};
+    use crate::settings::{Layered, SETTINGS};
 
     fn with(settings: &[&str]) -> Layered {
         settings.iter().fold(Layered::default(), |layered, setting| {

@@ -120,7 +120,7 @@ pub(super) fn key_in(text: &str, keys: &Keys) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Profile;
+    use crate::settings::Profile;
 
     #[test]
     fn one_reading_finds_what_rules_ask_for() {

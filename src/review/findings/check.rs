@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::traffic::{Subject, Traffic};
 use crate::contract::named::named;
-use crate::engine::deliveries::DeliveryRecord;
-use crate::journal::record::{DeliveryId, RequestId};
+use crate::state::engine::deliveries::DeliveryRecord;
+use crate::state::journal::record::{DeliveryId, RequestId};
 
 pub(super) const ALWAYS: &str = "always certain";
 pub(super) const ON_ONE_CONNECTION: &str = "certain if the second request has the method and path of the first and came on the same \

@@ -5,8 +5,8 @@ use url::form_urlencoded;
 use super::check::{ALWAYS, Check, Outcome, Rule, SEND_REQUESTS, SUBSCRIBE, Severity, Sighting};
 use super::traffic::Subject;
 use crate::contract::routes::Operation;
-use crate::journal::Reason;
 use crate::redact::visible;
+use crate::state::journal::Reason;
 
 pub(super) const CHECKS: [Check; 5] = [
     Check {

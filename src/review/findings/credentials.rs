@@ -4,7 +4,7 @@ use super::check::{ALWAYS, Check, Outcome, Rule, SEND_REQUESTS, SUBSCRIBE, Sever
 use super::traffic::Subject;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
-use crate::journal::Reason;
+use crate::state::journal::Reason;
 
 pub(super) const CHECKS: [Check; 6] = [
     Check {

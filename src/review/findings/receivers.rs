@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::check::{ALWAYS, Check, Confidence, DELIVER, Judged, Outcome, Rule, Severity, Sighting};
 use super::traffic::Traffic;
 use crate::contract::signature::Tamper;
-use crate::engine::deliveries::DeliveryRecord;
-use crate::workspace::{AttemptOutcome, FailureReason, Forgery};
+use crate::state::engine::deliveries::DeliveryRecord;
+use crate::state::workspace::{AttemptOutcome, FailureReason, Forgery};
 
 pub(super) const CHECKS: [Check; 7] = [
     Check {

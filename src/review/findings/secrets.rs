@@ -7,7 +7,7 @@ use super::check::{ALWAYS, Check, Judged, OWN_SECRET, Outcome, OwnSecret, Rule, 
 use super::traffic::Subject;
 use crate::contract::routes::Operation;
 use crate::contract::signature::{SigningKey, secret_warnings};
-use crate::profile::Profile;
+use crate::settings::Profile;
 
 pub(super) const CHECKS: [Check; 4] = [
     Check {

@@ -9,9 +9,9 @@ use percent_encoding::percent_decode_str;
 
 use super::body::{Body, key_in};
 use crate::contract::routes::Operation;
-use crate::engine::deliveries::DeliveryRecord;
-use crate::journal::RequestRecord;
-use crate::profile::Profile;
+use crate::settings::Profile;
+use crate::state::engine::deliveries::DeliveryRecord;
+use crate::state::journal::RequestRecord;
 
 /// What is judged.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::table::{Case, Expectation};
 use crate::contract::named::named;
-use crate::workspace::FailureReason;
+use crate::state::workspace::FailureReason;
 
 #[derive(Clone, Debug)]
 pub(super) enum Reply {

@@ -21,10 +21,10 @@ use super::table::{CASES, Case, Expectation, VALID};
 use crate::clock::machine;
 use crate::http::outgoing::Outgoing;
 use crate::redact::Redactor;
+use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::webhook::client::send_once;
 use crate::webhook::dial::{DialProblem, Reach, resolve};
 use crate::webhook::egress::Target;
-use crate::workspace::{AttemptOutcome, FailureReason};
 
 pub const LONGEST: Duration = Duration::from_secs(10);
 /// How many cases run at a time: many receivers in development handle one request at a time.

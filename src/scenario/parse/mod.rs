@@ -20,7 +20,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Overlay, Scenario, ScenarioOrigin};
 use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::profile::{Draft, Layered, Profile, other_language, syntax_problem};
+use crate::settings::{Draft, Layered, Profile, other_language, syntax_problem};
 use reader::{Problems, Table, shown};
 
 /// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a

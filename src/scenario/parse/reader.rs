@@ -10,9 +10,9 @@ use toml::de::{DeTable, DeValue};
 use super::keys::{Kind, TableKeys};
 use crate::contract::nearest;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::duration::parse_duration;
-use crate::template::{MOST_TEMPLATES, Template, is_template};
-use crate::wording::any_of;
+use crate::scenario::template::{MOST_TEMPLATES, Template, is_template};
+use crate::util::duration::parse_duration;
+use crate::util::wording::any_of;
 
 /// Most problems reported of one file; the rest would follow from the same mistake.
 const MOST: usize = 100;

@@ -13,7 +13,7 @@ use crate::contract::routes::{Credential, Operation, ROUTES, Route};
 use crate::scenario::action::Action;
 use crate::scenario::matcher::{Condition, Found, Subject, Test, When};
 use crate::scenario::rule::{FIRST_STEP, Rule, Then};
-use crate::wording::any_of;
+use crate::util::wording::any_of;
 
 /// The parts of a request that templates see.
 const PARTS: [&str; 7] = ["method", "path", "operation", "query", "headers", "body", "key"];

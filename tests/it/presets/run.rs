@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use wrs_emulator::Builder;
-use wrs_emulator::engine::deliveries::DeliveryStatus;
-use wrs_emulator::engine::sink::Receipt;
-use wrs_emulator::workspace::{EventRecord, FireRequest};
+use wrs_emulator::state::engine::deliveries::DeliveryStatus;
+use wrs_emulator::state::engine::sink::Receipt;
+use wrs_emulator::state::workspace::{EventRecord, FireRequest};
 
 use crate::openapi::Document;
 use crate::support::{Answer, KEY, PATIENCE, builder, get, get_as, send, subscribe};

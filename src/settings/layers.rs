@@ -1,0 +1,170 @@
+//! A profile in its layers: built-in defaults, a user's file or preset, single assignments, a scenario's overlay. `draft` puts one
+//! together, `paths` knows where settings are; this file has the result, with the origin of each setting, and the presets.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+use toml::{Table, Value};
+
+use super::plain;
+use super::sections::Profile;
+use crate::contract::nearest;
+
+/// The commented text of the built-in profile.
+pub const DEFAULT_TEXT: &str = include_str!("default.toml");
+
+pub(super) static DEFAULT_TABLE: LazyLock<Table> =
+    LazyLock::new(|| toml::from_str(DEFAULT_TEXT).expect("the built-in profile is valid TOML, which a test shows"));
+
+/// Where the values of settings come from, by their paths.
+pub(super) type Sources = BTreeMap<&'static str, Arc<str>>;
+
+/// A profile with the raw values and the origin of each setting.
+#[derive(Clone, Debug)]
+pub struct Layered {
+    profile: Arc<Profile>,
+    table: Arc<Table>,
+    sources: Sources,
+}
+
+static DEFAULT: LazyLock<Layered> = LazyLock::new(|| {
+    let profile = deserialize(&DEFAULT_TABLE).expect("the built-in profile matches its type, which a test shows");
+    Layered::made(profile, DEFAULT_TABLE.clone(), Sources::new())
+});
+
+impl Default for Profile {
+    fn default() -> Self {
+        DEFAULT.profile().as_ref().clone()
+    }
+}
+
+impl Default for Layered {
+    fn default() -> Self {
+        DEFAULT.clone()
+    }
+}
+
+/// The typed profile of raw values, or what is wrong in plain words.
+pub(super) fn deserialize(table: &Table) -> Result<Profile, String> {
+    let read: Result<Profile, toml::de::Error> = serde::Deserialize::deserialize(Value::Table(table.clone()));
+    read.map_err(|error| plain::in_words(error.message().trim()))
+}
+
+impl Layered {
+    pub(super) fn made(profile: Profile, table: Table, sources: Sources) -> Self {
+        Self { profile: Arc::new(profile), table: Arc::new(table), sources }
+    }
+
+    pub fn profile(&self) -> &Arc<Profile> {
+        &self.profile
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    pub(super) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// Where the value of a setting comes from; `default` when no layer set it.
+    pub fn source(&self, path: &str) -> &str {
+        self.sources.get(path).map_or("default", |source| source)
+    }
+}
+
+/// A setting that could not be set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileProblem {
+    pub code: &'static str,
+    /// Byte range in the text that was read; empty at 0 for a single assignment.
+    pub span: Range<usize>,
+    pub message: String,
+    pub hint: String,
+    /// Where the setting comes from, as listings name it.
+    pub source: Arc<str>,
+    /// The assignment as it was written; empty if the setting came from elsewhere.
+    pub written: Box<str>,
+}
+
+impl ProfileProblem {
+    pub(super) fn new(code: &'static str, span: Range<usize>, message: String, hint: String) -> Self {
+        Self { code, span, message, hint, source: Arc::default(), written: Box::default() }
+    }
+}
+
+/// A named profile that comes with the program, a text like a profile file. A client that works under all of them relies only on
+/// what the contract promises.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    pub name: &'static str,
+    pub text: &'static str,
+}
+
+/// Every preset, the default first: it sets nothing, as the built-in profile is the contract's.
+pub const PRESETS: [Preset; 3] = [
+    Preset { name: "contract", text: "" },
+    Preset { name: "friendly", text: include_str!("friendly.toml") },
+    Preset { name: "hostile", text: include_str!("hostile.toml") },
+];
+
+impl Preset {
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PRESETS.iter().find(|preset| preset.name == name)
+    }
+
+    /// The preset of this name, or a problem that lists all of them.
+    pub(super) fn find(name: &str) -> Result<&'static Self, ProfileProblem> {
+        Self::named(name).ok_or_else(|| unknown_preset(name))
+    }
+}
+
+fn unknown_preset(name: &str) -> ProfileProblem {
+    let names = || PRESETS.iter().map(|preset| preset.name);
+    let known = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let file = "a profile file is named by its path, such as `./profile.toml`";
+    let hint = match nearest(name, names()) {
+        Some(name) => format!("did you mean `{name}`? {file}"),
+        None => file.to_owned(),
+    };
+    let message = format!("there is no preset `{}`; there are {known}", name.escape_debug());
+    ProfileProblem::new("profile/unknown-preset", 0..0, message, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::settings::{Layered, SETTINGS};
+
+    fn set_by(name: &str) -> Vec<&'static str> {
+        let layered = Layered::default().with(|draft| draft.preset(name)).expect("the preset is valid");
+        let source = format!("preset {name}");
+        SETTINGS.iter().map(|setting| setting.path).filter(|path| layered.source(path) == source).collect()
+    }
+
+    #[test]
+    fn each_preset_is_valid_and_names_itself_as_the_source() {
+        assert_eq!(set_by("contract"), [""; 0]);
+        assert_eq!(
+            set_by("friendly"),
+            ["errors.details", "rate_limit.retry_after", "rate_limit.reset", "ids.request_header"]
+        );
+        let hostile = set_by("hostile");
+        for setting in ["variation.unknown_fields", "variation.key_order", "webhooks.copies", "webhooks.scatter"] {
+            assert!(hostile.contains(&setting), "{setting} is not among {hostile:?}");
+        }
+        // Whatever is promised has no place in a preset: which keys are valid, the statuses, the names of headers.
+        for setting in ["environment", "keys.mode", "errors.malformed_json_status", "rate_limit.header_names"] {
+            assert!(!hostile.contains(&setting), "{setting}");
+        }
+    }
+
+    #[test]
+    fn a_setting_that_stands_against_a_preset_is_told() {
+        let taken = "rate_limit.header_names.limit=X-Request-Id";
+        let layered = Layered::default().with_assignment(taken, "--set").expect("the setting is valid");
+        let problems = layered.with(|draft| draft.preset("friendly")).expect_err("one header cannot carry both");
+        let problem = &problems[0];
+        assert!(problem.message.starts_with("`ids.request_header`:"), "{}", problem.message);
+    }
+}

@@ -1,0 +1,366 @@
+//! The delivery store: attempts, status and next attempt of each delivery. Finished deliveries are bounded by number, and give way
+//! when the budget is used up, successful ones first.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::clock::Instant;
+use crate::state::budget::{Budget, Charge, Full, History};
+pub use crate::state::workspace::DeliveryStatus;
+use crate::state::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
+
+pub const MOST_FINISHED: usize = 10_000;
+/// How many of them may be failures before the oldest failure is evicted; failures are kept longer, as they are what people
+/// look for.
+const MOST_FAILED: usize = MOST_FINISHED / 2;
+/// Bytes of a delivery, without its event and its attempts.
+const DELIVERY: usize = 448;
+
+/// One event on its way to one subscription.
+#[derive(Clone, Debug)]
+pub struct DeliveryRecord {
+    pub planned: Arc<PlannedDelivery>,
+    pub event: Arc<EventRecord>,
+    pub status: DeliveryStatus,
+    pub made: u32,
+    /// Attempts made, oldest first, without those for which the budget had no room.
+    pub attempts: Vec<Arc<AttemptRecord>>,
+    pub next: Option<Instant>,
+    pub note: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct DeliveryStore {
+    budget: Budget,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    by_serial: BTreeMap<u64, DeliveryRecord>,
+    serial_by_id: HashMap<String, u64>,
+    made: u64,
+    pending: usize,
+    log: ChangeLog,
+    /// Finished deliveries in the order in which they are evicted. Some may be evicted already, or pending again.
+    delivered: VecDeque<u64>,
+    failed: VecDeque<u64>,
+    /// How many deliveries ended with each status so far, evicted ones included.
+    settled: BTreeMap<DeliveryStatus, u64>,
+    forgotten: u64,
+    charge: Charge,
+}
+
+impl DeliveryStore {
+    pub fn new(budget: &Budget) -> Self {
+        let state = State {
+            by_serial: BTreeMap::new(),
+            serial_by_id: HashMap::new(),
+            made: 0,
+            pending: 0,
+            log: ChangeLog::default(),
+            delivered: VecDeque::new(),
+            failed: VecDeque::new(),
+            settled: BTreeMap::new(),
+            forgotten: 0,
+            charge: Charge::empty(budget),
+        };
+        Self { budget: budget.clone(), state: Mutex::new(state), changed: Notify::new() }
+    }
+
+    /// Enters the deliveries of an event, all or none.
+    pub fn enter(&self, workspace: &Workspace, event: &Arc<EventRecord>) -> Result<(), Full> {
+        if event.deliveries.is_empty() {
+            return Ok(());
+        }
+        let charge = self.budget.charge(DELIVERY * event.deliveries.len())?;
+        let mut state = self.state.lock();
+        // Checked under the lock: a reset forgets the workspace before it clears its deliveries, so none is added after that.
+        if workspace.is_forgotten() {
+            return Ok(());
+        }
+        state.charge.absorb(charge);
+        for planned in &event.deliveries {
+            state.made += 1;
+            state.pending += 1;
+            let serial = state.made;
+            // Each is entered once: a redelivery is a delivery of its own.
+            let _ = planned.serial.set(serial);
+            state.serial_by_id.insert(planned.id.clone(), serial);
+            let record = DeliveryRecord {
+                planned: Arc::clone(planned),
+                event: Arc::clone(event),
+                status: DeliveryStatus::Pending,
+                made: 0,
+                attempts: Vec::new(),
+                next: Some(event.due),
+                note: None,
+            };
+            state.by_serial.insert(serial, record);
+            state.log.push(serial);
+        }
+        state.trim();
+        drop(state);
+        self.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// Records an attempt, and the resulting status of its delivery.
+    pub fn note_attempt(&self, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
+        let (event, delivery) = (Arc::clone(&attempt.event), Arc::clone(&attempt.delivery));
+        let charge = self.budget.charge(attempt.bytes()).ok();
+        let is_kept = charge.is_some();
+        self.change(&event, &delivery, charge, |record| {
+            record.next = attempt.next;
+            record.made += 1;
+            if is_kept {
+                record.attempts.push(attempt);
+            }
+            record.status = status;
+        });
+    }
+
+    pub fn note_cancelled(&self, event: &Arc<EventRecord>, delivery: &PlannedDelivery, note: &str) {
+        self.change(event, delivery, None, |record| {
+            record.status = DeliveryStatus::Cancelled;
+            record.next = None;
+            record.note = Some(note.to_owned());
+        });
+    }
+
+    pub fn cancel_all(&self, event: &Arc<EventRecord>, note: &str) {
+        for delivery in &event.deliveries {
+            self.note_cancelled(event, delivery, note);
+        }
+    }
+
+    /// Changes a delivery if it is still there: one that was cleared may end late.
+    fn change(
+        &self,
+        event: &EventRecord,
+        delivery: &PlannedDelivery,
+        charge: Option<Charge>,
+        change: impl FnOnce(&mut DeliveryRecord),
+    ) {
+        let Some(&serial) = delivery.serial.get() else { return };
+        let mut state = self.state.lock();
+        let Some(record) = state.by_serial.get_mut(&serial) else { return };
+        let was_pending = record.status == DeliveryStatus::Pending;
+        change(record);
+        let is_now = record.status;
+        if let Some(charge) = charge {
+            state.charge.absorb(charge);
+        }
+        match (was_pending, is_now == DeliveryStatus::Pending) {
+            (true, false) => {
+                state.pending -= 1;
+                *state.settled.entry(is_now).or_default() += 1;
+                // A delivered forgery is a problem, too: its receiver accepted it.
+                let is_fine = is_now == DeliveryStatus::Delivered && event.tamper.is_none();
+                let ended = if is_fine { &mut state.delivered } else { &mut state.failed };
+                ended.push_back(serial);
+            }
+            (false, true) => state.pending += 1,
+            _ => {}
+        }
+        state.log.push(serial);
+        state.trim();
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Forgets the deliveries of each workspace for whose name `is_meant` is true.
+    pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
+        let mut state = self.state.lock();
+        let State { by_serial, serial_by_id, pending, delivered, failed, charge, .. } = &mut *state;
+        by_serial.retain(|serial, record| {
+            let goes = is_meant(&record.event.workspace);
+            if goes {
+                forget_id(serial_by_id, &record.planned.id, *serial);
+                if record.status == DeliveryStatus::Pending {
+                    *pending -= 1;
+                }
+                charge.shrink(record.bytes());
+            }
+            !goes
+        });
+        for ended in [delivered, failed] {
+            ended.retain(|serial| by_serial.contains_key(serial));
+            ended.shrink_to_fit();
+        }
+        serial_by_id.shrink_to_fit();
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    pub fn get(&self, id: &str) -> Option<DeliveryRecord> {
+        let state = self.state.lock();
+        state.by_serial.get(state.serial_by_id.get(id)?).cloned()
+    }
+
+    /// Deliveries for which `pick` is true, newest first, with their serial numbers, which are below `before`.
+    pub fn list(
+        &self,
+        before: Option<u64>,
+        most: usize,
+        pick: impl Fn(&DeliveryRecord) -> bool,
+    ) -> Vec<(u64, DeliveryRecord)> {
+        let state = self.state.lock();
+        let below = state.by_serial.range(..before.unwrap_or(u64::MAX)).rev();
+        below.filter(|(_, record)| pick(record)).take(most).map(|(serial, record)| (*serial, record.clone())).collect()
+    }
+
+    pub fn count(&self, pick: impl Fn(&DeliveryRecord) -> bool) -> usize {
+        self.state.lock().by_serial.values().filter(|record| pick(record)).count()
+    }
+
+    /// Completes when any delivery changes after the call.
+    /// To miss no change, create and enable the future, check the state, then await it.
+    pub fn changed(&self) -> tokio::sync::futures::Notified<'_> {
+        self.changed.notified()
+    }
+
+    /// How many changes there were so far; an argument for [`Self::changed_since`].
+    pub fn changes(&self) -> u64 {
+        self.state.lock().log.count
+    }
+
+    /// Finished deliveries evicted so far; cleared ones are not counted.
+    pub fn forgotten(&self) -> u64 {
+        self.state.lock().forgotten
+    }
+
+    /// How many deliveries ended with this status so far.
+    pub fn settled(&self, status: DeliveryStatus) -> u64 {
+        self.state.lock().settled.get(&status).copied().unwrap_or_default()
+    }
+
+    /// The current records of the deliveries that changed after change `seen`, with their serial numbers, and the `seen` of the
+    /// next call. `None` if more have changed than are remembered; the caller then has to search the whole store.
+    pub fn changed_since(&self, seen: u64) -> Option<(u64, Vec<(u64, DeliveryRecord)>)> {
+        let state = self.state.lock();
+        let new = usize::try_from(state.log.count.saturating_sub(seen)).ok()?;
+        let skip = state.log.serials.len().checked_sub(new)?;
+        let serials: BTreeSet<u64> = state.log.serials.iter().skip(skip).copied().collect();
+        let records = serials.into_iter().filter_map(|serial| Some((serial, state.by_serial.get(&serial)?.clone())));
+        Some((state.log.count, records.collect()))
+    }
+
+    /// Bytes that all deliveries hold, roughly.
+    pub fn bytes(&self) -> usize {
+        self.state.lock().charge.bytes()
+    }
+
+    pub fn pending(&self) -> usize {
+        self.state.lock().pending
+    }
+
+    /// Waits until none of these deliveries is pending, at most for `limit`, and returns their records.
+    pub async fn wait_settled(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
+        self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending).await
+    }
+
+    /// Waits until each of these deliveries has had an attempt or is settled, at most for `limit`.
+    pub async fn wait_attempted(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
+        self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending && record.made == 0).await
+    }
+
+    async fn wait(
+        &self,
+        ids: &[String],
+        limit: Duration,
+        is_open: impl Fn(&DeliveryRecord) -> bool,
+    ) -> Vec<DeliveryRecord> {
+        let done = async {
+            loop {
+                let mut changed = std::pin::pin!(self.changed.notified());
+                changed.as_mut().enable();
+                if !ids.iter().filter_map(|id| self.get(id)).any(|record| is_open(&record)) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let _ = tokio::time::timeout(limit, done).await;
+        ids.iter().filter_map(|id| self.get(id)).collect()
+    }
+}
+
+impl State {
+    fn trim(&mut self) {
+        while self.by_serial.len() - self.pending > MOST_FINISHED && self.evict() {}
+    }
+
+    /// Evicts the oldest successful delivery, or the oldest failure if there are too many failures. Returns false if none has
+    /// finished.
+    fn evict(&mut self) -> bool {
+        loop {
+            let failures_first = self.failed.len() > MOST_FAILED || self.delivered.is_empty();
+            let ended = if failures_first { &mut self.failed } else { &mut self.delivered };
+            let Some(serial) = ended.pop_front() else { return false };
+            let is_finished = |record: &DeliveryRecord| record.status != DeliveryStatus::Pending;
+            if !self.by_serial.get(&serial).is_some_and(is_finished) {
+                continue;
+            }
+            if let Some(record) = self.by_serial.remove(&serial) {
+                forget_id(&mut self.serial_by_id, &record.planned.id, serial);
+                self.charge.shrink(record.bytes());
+                self.forgotten += 1;
+            }
+            return true;
+        }
+    }
+}
+
+impl History for DeliveryStore {
+    fn release(&self, is_enough: &dyn Fn() -> bool) {
+        let mut state = self.state.lock();
+        while !is_enough() && state.evict() {}
+    }
+}
+
+impl DeliveryRecord {
+    pub fn forgery(&self) -> Option<Forgery> {
+        self.attempts.last()?.forgery()
+    }
+
+    fn bytes(&self) -> usize {
+        DELIVERY + self.attempts.iter().map(|attempt| attempt.bytes()).sum::<usize>()
+    }
+}
+
+/// Removes an id, unless a later delivery has it by now.
+fn forget_id(ids: &mut HashMap<String, u64>, id: &str, serial: u64) {
+    if ids.get(id) == Some(&serial) {
+        ids.remove(id);
+    }
+}
+
+/// Most changes remembered for waiting readers.
+const MOST_CHANGES: usize = 16_384;
+
+/// Which deliveries were entered or changed, in order, so that waiting readers need not search the whole store again.
+#[derive(Debug, Default)]
+struct ChangeLog {
+    serials: VecDeque<u64>,
+    count: u64,
+}
+
+impl ChangeLog {
+    fn push(&mut self, serial: u64) {
+        if self.serials.len() == MOST_CHANGES {
+            self.serials.pop_front();
+        }
+        self.serials.push_back(serial);
+        self.count += 1;
+    }
+}
+
+#[cfg(test)]
+#[path = "deliveries_tests.rs"]
+mod tests;

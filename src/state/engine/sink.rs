@@ -1,0 +1,179 @@
+//! The built-in receiver, `https://NAME.sink.localhost/…`: verifies and keeps each delivery, and answers by its script.
+//! It needs no other program, certificate or port.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use crate::state::budget::{Budget, Charge, History};
+
+pub const KEPT: usize = 1000;
+
+#[derive(Clone, Debug)]
+pub struct Receipt {
+    pub at: Timestamp,
+    pub target: String,
+    /// Headers in sending order.
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+    /// `Ok`, or why the signature is invalid.
+    pub verified: Result<(), String>,
+    /// The status it answered with.
+    pub status: u16,
+}
+
+impl Receipt {
+    fn bytes(&self) -> usize {
+        const FIXED: usize = 512;
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
+        FIXED + self.target.len() + headers + self.body.len()
+    }
+}
+
+#[derive(Debug)]
+pub struct Sinks {
+    budget: Budget,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    by_name: BTreeMap<Arc<str>, Sink>,
+    /// The deliveries of all sinks in order, with the name of the sink.
+    received: BTreeMap<u64, (Arc<str>, Receipt, Charge)>,
+    serial: u64,
+    evicted: u64,
+}
+
+#[derive(Debug, Default)]
+struct Sink {
+    /// Its deliveries, oldest first, as keys of [`Kept::received`].
+    received: VecDeque<u64>,
+    script: VecDeque<u16>,
+}
+
+impl Sinks {
+    pub fn new(budget: &Budget) -> Self {
+        Self { budget: budget.clone(), kept: Mutex::default() }
+    }
+
+    /// Receives a delivery and returns the status of the answer: the next of the script, or 200.
+    pub fn receive(&self, name: &str, receipt: Receipt) -> u16 {
+        let charge = self.budget.charge(receipt.bytes());
+        let mut kept = self.kept.lock();
+        let status = kept.by_name.get_mut(name).and_then(|sink| sink.script.pop_front()).unwrap_or(200);
+        let Ok(charge) = charge else {
+            kept.evicted += 1;
+            return status;
+        };
+        kept.serial += 1;
+        let serial = kept.serial;
+        let name = kept.by_name.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
+        let sink = kept.by_name.entry(Arc::clone(&name)).or_default();
+        sink.received.push_back(serial);
+        let oldest = if sink.received.len() > KEPT { sink.received.front().copied() } else { None };
+        kept.received.insert(serial, (name, Receipt { status, ..receipt }, charge));
+        if let Some(oldest) = oldest {
+            kept.evict(oldest);
+        }
+        status
+    }
+
+    pub fn scripts(&self) -> BTreeMap<String, Vec<u16>> {
+        let kept = self.kept.lock();
+        let scripted = kept.by_name.iter().filter(|(_, sink)| !sink.script.is_empty());
+        scripted.map(|(name, sink)| (name.to_string(), sink.script.iter().copied().collect())).collect()
+    }
+
+    pub fn clear(&self) {
+        let mut kept = self.kept.lock();
+        *kept = Kept { evicted: kept.evicted, ..Kept::default() };
+    }
+
+    pub fn received(&self, name: &str) -> Vec<Receipt> {
+        let kept = self.kept.lock();
+        let serials = kept.by_name.get(name).into_iter().flat_map(|sink| &sink.received);
+        serials.filter_map(|serial| kept.received.get(serial)).map(|(_, receipt, _)| receipt.clone()).collect()
+    }
+
+    /// Sets the statuses of the next answers; further answers are 200.
+    pub fn script(&self, name: &str, statuses: Vec<u16>) {
+        self.kept.lock().by_name.entry(Arc::from(name)).or_default().script = statuses.into();
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.kept.lock().received.values().map(|(_, _, charge)| charge.bytes()).sum()
+    }
+
+    /// Deliveries evicted so far; cleared ones are not counted.
+    pub fn forgotten(&self) -> u64 {
+        self.kept.lock().evicted
+    }
+}
+
+impl History for Sinks {
+    fn release(&self, is_enough: &dyn Fn() -> bool) {
+        let mut kept = self.kept.lock();
+        while !is_enough()
+            && let Some(oldest) = kept.received.keys().next().copied()
+        {
+            kept.evict(oldest);
+        }
+    }
+}
+
+impl Kept {
+    /// Evicts the oldest delivery of a sink, by its number.
+    fn evict(&mut self, serial: u64) {
+        let Some((name, ..)) = self.received.remove(&serial) else { return };
+        self.evicted += 1;
+        if let Some(sink) = self.by_name.get_mut(&name) {
+            sink.received.pop_front();
+            if sink.received.is_empty() && sink.script.is_empty() {
+                self.by_name.remove(&name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt(size: usize) -> Receipt {
+        Receipt {
+            at: Timestamp::UNIX_EPOCH,
+            target: "/".to_owned(),
+            headers: Vec::new(),
+            body: Bytes::from(vec![b'x'; size]),
+            verified: Ok(()),
+            status: 0,
+        }
+    }
+
+    #[test]
+    fn kept_deliveries_are_bounded_by_number_and_by_the_budget() {
+        let budget = Budget::new(4 * 1024 * 1024);
+        let sinks = Arc::new(Sinks::new(&budget));
+        let history: Arc<dyn History> = sinks.clone();
+        budget.give_way(vec![Arc::downgrade(&history)]);
+        sinks.receive("large", receipt(1));
+        for _ in 0..=KEPT {
+            assert_eq!(sinks.receive("small", receipt(0)), 200);
+        }
+        assert_eq!((sinks.received("small").len(), sinks.received("large").len(), sinks.forgotten()), (KEPT, 1, 1));
+        // The oldest of all is evicted first, whatever sink got it.
+        for _ in 0..100 {
+            sinks.receive("large", receipt(4 * 1024 * 1024 / 50));
+        }
+        assert!(sinks.received("small").is_empty() && sinks.received("large").len() < 50);
+        assert!(sinks.bytes() <= 4 * 1024 * 1024);
+        sinks.clear();
+        assert_eq!((sinks.received("large").len(), sinks.bytes(), budget.used()), (0, 0, 0));
+        sinks.script("a", vec![500]);
+        assert_eq!((sinks.receive("a", receipt(0)), sinks.receive("a", receipt(0))), (500, 200));
+    }
+}

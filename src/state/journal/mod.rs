@@ -1,0 +1,336 @@
+//! The journal: a bounded, ordered log of requests, events, delivery attempts and notices. The server and the engine append to
+//! it; the control API and the log output read from it, each reader with its own cursor.
+//!
+//! Bounded by entries and by the budget; evicted entries are counted. The journal does not know its readers.
+//! Reading order: `entry`, `request` (the largest kind of entry), this file, `waiter` (selective notification), `tally`.
+
+mod entry;
+pub(crate) mod record;
+mod request;
+mod tally;
+mod waiter;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
+
+pub use entry::{Entry, Notice};
+pub use request::{Arrival, KEPT_BODY, Reason, RequestRecord, Scripted, Transcript, Wire, Written};
+pub use tally::{LATENCY_BOUNDS, Tally};
+pub use waiter::Interest;
+
+use crate::state::budget::{Budget, Charge, History};
+use crate::state::workspace::Workspace;
+use waiter::Waiters;
+
+pub const MOST_ENTRIES: usize = 10_000;
+
+/// The newest entries, in this part of the budget, do not give way: they explain why something else is refused.
+const LEAST_SHARE: usize = 16;
+
+#[derive(Debug)]
+pub struct Journal {
+    most_entries: usize,
+    budget: Budget,
+    log: Mutex<Log>,
+    /// How many [`Reader`]s there are; at 0 an append skips the notification.
+    readers: AtomicUsize,
+    appended: Notify,
+}
+
+#[derive(Debug)]
+struct Log {
+    entries: VecDeque<(usize, Entry)>,
+    /// The number of the oldest entry kept; entries are numbered from 1 without gaps.
+    first: u64,
+    charge: Charge,
+    tally: Tally,
+    waiters: Waiters,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fill {
+    pub entries: usize,
+    /// Bytes they hold, roughly.
+    pub bytes: usize,
+    /// Entries evicted so far; cleared entries are not counted.
+    pub evicted: u64,
+}
+
+impl Journal {
+    /// A journal of at most this many entries, within this budget.
+    pub fn new(most_entries: usize, budget: &Budget) -> Self {
+        let (entries, charge) = (VecDeque::new(), Charge::empty(budget));
+        let log = Log { entries, first: 1, charge, tally: Tally::default(), waiters: Waiters::default() };
+        Self {
+            most_entries: most_entries.max(1),
+            budget: budget.clone(),
+            log: Mutex::new(log),
+            readers: AtomicUsize::new(0),
+            appended: Notify::new(),
+        }
+    }
+
+    /// The budget that entries are charged to, and everything else that one emulator keeps.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Appends an entry and returns its number. The oldest entries are evicted when a bound is exceeded. An entry of a
+    /// workspace that was reset meanwhile is counted but not kept; its number is 0.
+    pub fn append(&self, entry: Entry) -> u64 {
+        self.append_of(None, entry)
+    }
+
+    /// Appends a notice; `workspace` is `None` if it concerns the whole emulator.
+    pub fn note(&self, at: Timestamp, workspace: Option<Arc<str>>, message: impl Into<String>, warning: bool) {
+        self.append(Entry::Notice(Arc::new(Notice { at, workspace, message: message.into(), warning })));
+    }
+
+    /// Appends an entry of the workspace `owner`. For a request, the workspace in its record is used instead.
+    pub fn append_of(&self, owner: Option<&Workspace>, entry: Entry) -> u64 {
+        let bytes = entry.bytes();
+        // An entry that nothing gives way to is kept until the next one.
+        self.budget.take_anyway(bytes);
+        // Dropped after the lock is released.
+        let evicted;
+        let number = {
+            let mut log = self.log.lock();
+            log.tally.count(&entry);
+            log.waiters.notify(&entry);
+            // Checked under the lock: a reset marks the workspace as forgotten before it clears the entries, so that none is
+            // appended after the clearing.
+            let owner = match &entry {
+                Entry::Request(request) => request.workspace.as_deref(),
+                _ => owner,
+            };
+            if owner.is_some_and(Workspace::is_forgotten) {
+                self.budget.give_back(bytes);
+                return 0;
+            }
+            log.entries.push_back((bytes, entry));
+            log.charge.adopt(bytes);
+            evicted = if log.entries.len() > self.most_entries { log.evict() } else { None };
+            log.first + log.entries.len() as u64 - 1
+        };
+        drop(evicted);
+        if self.readers.load(Ordering::SeqCst) > 0 {
+            self.appended.notify_waiters();
+        }
+        number
+    }
+
+    /// Entries numbered from `from` on, oldest first, at most `most`, each with its number.
+    pub fn read(&self, from: u64, most: usize) -> Vec<(u64, Entry)> {
+        let log = self.log.lock();
+        let skip = from.saturating_sub(log.first);
+        let Ok(skip) = usize::try_from(skip) else { return Vec::new() };
+        let first = log.first + skip as u64;
+        log.entries
+            .iter()
+            .skip(skip)
+            .take(most)
+            .zip(first..)
+            .map(|((_, entry), number)| (number, entry.clone()))
+            .collect()
+    }
+
+    /// What `pick` returns for entries numbered below `before`, newest first, at most `most` results. The lock is held for a
+    /// few entries at a time; entries appended during the search are ignored.
+    pub fn search<T>(
+        &self,
+        before: Option<u64>,
+        most: usize,
+        mut pick: impl FnMut(u64, &Entry) -> Option<T>,
+    ) -> Vec<T> {
+        const PIECE: u64 = 256;
+        let (first, next) = {
+            let log = self.log.lock();
+            (log.first, log.first + log.entries.len() as u64)
+        };
+        let mut found = Vec::new();
+        let mut end = before.unwrap_or(next).min(next);
+        while found.len() < most && end > first {
+            let start = end.saturating_sub(PIECE).max(first);
+            let piece = self.read(start, usize::try_from(end - start).unwrap_or(usize::MAX));
+            let picked = piece.iter().rev().filter(|(number, _)| *number < end);
+            found.extend(picked.filter_map(|(number, entry)| pick(*number, entry)).take(most - found.len()));
+            end = start;
+        }
+        found
+    }
+
+    /// The number that the next entry will have.
+    pub fn next_number(&self) -> u64 {
+        let log = self.log.lock();
+        log.first + log.entries.len() as u64
+    }
+
+    /// A reader that is notified of each entry.
+    pub fn reader(self: &Arc<Self>) -> Reader {
+        self.readers.fetch_add(1, Ordering::SeqCst);
+        Reader { journal: Arc::clone(self) }
+    }
+
+    /// A reader that is notified only of requests that may match `interest`.
+    pub fn waiter(self: &Arc<Self>, interest: Interest) -> Waiter {
+        let notify = self.log.lock().waiters.add(interest);
+        Waiter { journal: Arc::clone(self), notify }
+    }
+
+    pub fn clear_all(&self) {
+        let mut log = self.log.lock();
+        log.first += log.entries.len() as u64;
+        log.entries.clear();
+        let bytes = log.charge.bytes();
+        log.charge.shrink(bytes);
+    }
+
+    /// Forgets the entries of each workspace for whose name `is_meant` is true.
+    pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
+        let mut log = self.log.lock();
+        let mut bytes = 0;
+        for (size, entry) in &mut log.entries {
+            if entry.workspace().is_some_and(&is_meant) {
+                *entry = Entry::Gone;
+                bytes += *size - entry.bytes();
+                *size = entry.bytes();
+            }
+        }
+        log.charge.shrink(bytes);
+    }
+
+    pub fn fill(&self) -> Fill {
+        let log = self.log.lock();
+        Fill { entries: log.entries.len(), bytes: log.charge.bytes(), evicted: log.tally.evicted }
+    }
+
+    /// Counts of everything appended so far.
+    pub fn tally(&self) -> Tally {
+        self.log.lock().tally.clone()
+    }
+}
+
+impl Log {
+    fn evict(&mut self) -> Option<Entry> {
+        let (bytes, entry) = self.entries.pop_front()?;
+        self.charge.shrink(bytes);
+        self.first += 1;
+        self.tally.evicted += 1;
+        Some(entry)
+    }
+}
+
+impl History for Journal {
+    fn release(&self, is_enough: &dyn Fn() -> bool) {
+        let mut log = self.log.lock();
+        let least = self.budget.most() / LEAST_SHARE;
+        // Entries are dropped one by one: an event's bytes are given back with the last record that shares it.
+        while !is_enough() && log.charge.bytes() > least && log.evict().is_some() {}
+    }
+}
+
+/// A reader that is notified of requests of one kind. It keeps its own cursor.
+#[derive(Debug)]
+pub struct Waiter {
+    journal: Arc<Journal>,
+    notify: Arc<Notify>,
+}
+
+impl Waiter {
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// Completes when a request that may match was appended since the last call, or since the waiter was made.
+    pub fn notified(&self) -> Notified<'_> {
+        self.notify.notified()
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.journal.log.lock().waiters.remove(&self.notify);
+    }
+}
+
+/// A reader of the journal as it grows. It keeps its own cursor.
+#[derive(Debug)]
+pub struct Reader {
+    journal: Arc<Journal>,
+}
+
+impl Reader {
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// Completes when an entry is appended after the call. To miss none, create and enable the future, read, then await it.
+    pub fn appended(&self) -> Notified<'_> {
+        self.journal.appended.notified()
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.journal.readers.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notice(text: &str) -> Entry {
+        let (at, message) = (Timestamp::UNIX_EPOCH, text.to_owned());
+        Entry::Notice(Arc::new(Notice { at, workspace: None, message, warning: false }))
+    }
+
+    fn texts(entries: &[(u64, Entry)]) -> Vec<(u64, String)> {
+        let text = |entry: &Entry| match entry {
+            Entry::Notice(notice) => notice.message.clone(),
+            _ => unreachable!("only notices are appended here"),
+        };
+        entries.iter().map(|(number, entry)| (*number, text(entry))).collect()
+    }
+
+    #[test]
+    fn eviction_keeps_the_bounds_and_the_numbering() {
+        let journal = Journal::new(2, &Budget::default());
+        for text in ["a", "b", "c"] {
+            journal.append(notice(text));
+        }
+        assert_eq!(texts(&journal.read(0, 10)), [(2, "b".to_owned()), (3, "c".to_owned())]);
+        assert_eq!(texts(&journal.read(3, 10)), [(3, "c".to_owned())]);
+        assert_eq!(journal.read(4, 10).len(), 0);
+        assert_eq!(journal.search(None, 1, |number, _| Some(number)), [3]);
+        assert_eq!(journal.search(Some(3), 9, |number, _| Some(number)), [2]);
+        assert_eq!(journal.fill().evicted, 1);
+        let budget = Budget::new(1100);
+        let small = Arc::new(Journal::new(100, &budget));
+        let history: Arc<dyn History> = small.clone();
+        budget.give_way(vec![Arc::downgrade(&history)]);
+        for _ in 0..5 {
+            small.append(notice("x"));
+        }
+        assert_eq!((small.fill().entries, small.fill().evicted), (2, 3));
+        let other = budget.charge(1100).expect("the journal gives way");
+        small.append(notice("x"));
+        small.append(notice("x"));
+        assert_eq!(small.fill().entries, 1, "the newest entry is kept all the same");
+        drop(other);
+        let long = Journal::new(1_000, &Budget::default());
+        for _ in 0..1_500 {
+            long.append(notice("x"));
+        }
+        let found = long.search(Some(1_400), usize::MAX, |number, _| Some(number));
+        assert_eq!(found, (501..1_400).rev().collect::<Vec<u64>>(), "each entry once, newest first");
+        journal.clear_all();
+        assert_eq!((journal.append(notice("d")), journal.fill().evicted), (4, 1));
+    }
+}

@@ -1,0 +1,283 @@
+//! A request as the journal keeps it: the bytes received, the answer, and the reason for it.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Uri};
+use jiff::Timestamp;
+
+use crate::clock::Instant;
+use crate::contract::error::{ErrorKind, FieldProblem};
+use crate::contract::keys::KeyRefusal;
+use crate::contract::routes::Operation;
+use crate::state::rate_limit::Verdict;
+use crate::state::workspace::Workspace;
+use crate::util::header_lines::{fields, push_headers};
+
+/// Most bytes of a body that the journal keeps.
+pub const KEPT_BODY: usize = 64 * 1024;
+
+#[derive(Clone, Debug)]
+pub struct RequestRecord {
+    pub transcript: Transcript,
+    pub at: Timestamp,
+    /// The workspace of its key; `None` without a valid key.
+    pub workspace: Option<Arc<Workspace>>,
+    /// The key, if the workspace is named after a group of keys; must pass through `redact` before it is shown.
+    pub group_key: Option<Arc<str>>,
+    pub operation: Option<Operation>,
+    /// The answer's status; 0 if the connection was broken instead.
+    pub status: u16,
+    /// What the connection did instead of answering: `reset`, `empty` or `garbage`.
+    pub broken: Option<&'static str>,
+    /// From arrival to answer, by the emulator's clock.
+    pub latency: Duration,
+    pub reason: Reason,
+    pub quota: Option<Verdict>,
+    pub scripted: Option<Scripted>,
+    /// Parts of the answer that could not be produced, such as a template that failed; a few short texts.
+    pub warnings: Vec<String>,
+    pub generation: u64,
+    /// The configuration that answered it (a `scenario::EffectiveConfig`, which this layer does not know), while it is still in use.
+    pub config: Weak<dyn Any + Send + Sync>,
+    /// When it arrived, by the workspace's clock.
+    pub instant: Instant,
+    pub arrival: Arrival,
+    pub written: Written,
+}
+
+/// The connection that a request came on, and its place there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// The number of the connection, from 1 in the order accepted; 0 for bytes that are not a request.
+    pub connection: u64,
+    pub sequence: u64,
+    /// When its first byte was read; `None` if it came together with the request before it.
+    pub first_byte: Option<Timestamp>,
+}
+
+/// When the last bytes of an answer were written, which is after the answer's entry in the journal was made.
+#[derive(Debug, Default)]
+pub struct Written(AtomicI64);
+
+impl Written {
+    /// The time in microseconds; `None` if the answer is not written yet, or never was.
+    pub fn at(&self) -> Option<Timestamp> {
+        let micros = self.0.load(Ordering::Relaxed);
+        if micros == 0 { None } else { Timestamp::from_microsecond(micros).ok() }
+    }
+
+    pub fn note(&self, at: Timestamp) {
+        self.0.store(at.as_microsecond(), Ordering::Relaxed);
+    }
+}
+
+impl Clone for Written {
+    fn clone(&self) -> Self {
+        Self(AtomicI64::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+impl RequestRecord {
+    /// The bytes that it takes in memory.
+    pub fn bytes(&self) -> usize {
+        self.transcript.bytes.len() + self.warnings.iter().map(String::len).sum::<usize>()
+    }
+
+    /// The key, if the request had a valid one; must pass through `redact` before it is shown.
+    pub fn key(&self) -> Option<&str> {
+        self.group_key.as_deref().or(self.workspace.as_ref().map(|workspace| workspace.name().as_ref()))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Reason {
+    Answered,
+    Subscribed {
+        id: String,
+        /// False if an existing one was updated.
+        created: bool,
+        /// Ways in which receivers' libraries may read its secret differently.
+        warnings: Vec<String>,
+    },
+    Unauthorized {
+        refusal: KeyRefusal,
+        /// The advice that the answer gave, by the settings at that time.
+        advice: Box<str>,
+    },
+    /// The quota was used up; the details are in `quota`.
+    RateLimited,
+    Invalid(Vec<FieldProblem>),
+    NotFound(Box<str>),
+    /// An operation that the contract announces and that is switched off.
+    Announced(&'static str),
+    /// The path exists with other methods: the `Allow` value.
+    MethodNotAllowed(String),
+    /// Refused before the contract's rules: not a valid HTTP request, too large, too slow.
+    Refused(ErrorKind, String),
+    /// A scenario rule answered; it is in `scripted`.
+    Scripted,
+    Panicked(String),
+}
+
+/// The scenario rule that decided a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scripted {
+    pub scenario: Arc<str>,
+    /// The rule's name, or its position as `rule 2`.
+    pub rule: Arc<str>,
+    /// How often the rule has applied, this request included.
+    pub turn: u64,
+    pub action: Arc<str>,
+}
+
+/// A request and its answer in one allocation: id, request line and headers, the answer's headers, both bodies. Credentials are
+/// kept unmasked; code that shows a part of it masks them with `redact`.
+///
+/// The bytes are copied because hyper's types keep its whole read buffer alive, and in one allocation because freeing several
+/// for each of ten thousand records costs more than writing them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transcript {
+    bytes: Vec<u8>,
+    /// Where the id, the request's head, the answer's head and the request's body end; the answer's body follows.
+    ends: [usize; 4],
+}
+
+/// Most bytes of a transcript that are allocated and not used.
+const SLACK: usize = 64;
+/// Most bytes that are allocated before it is known how many are needed.
+const MOST_GUESSED: usize = 4096;
+
+thread_local! {
+    /// How long the last transcript of the thread was, rounded up: the next one is often as long.
+    static GUESS: Cell<usize> = const { Cell::new(0) };
+}
+
+#[derive(Clone, Copy)]
+pub struct Wire<'a> {
+    /// Form `req_<id>`, in ASCII.
+    pub id: &'a [u8],
+    /// Method and target; `None` for bytes that are not a valid request.
+    pub request: Option<(&'a Method, &'a Uri)>,
+    pub headers: &'a HeaderMap,
+    /// The request's body, as far as it was read.
+    pub body: &'a [u8],
+    /// Writes the answer's headers, a line each.
+    pub answer_headers: &'a dyn Fn(&mut Vec<u8>),
+    pub answer_body: &'a [u8],
+}
+
+impl Transcript {
+    /// Copies what went over the wire; of a body at most 64 KiB.
+    pub fn new(wire: &Wire<'_>) -> Self {
+        let (body, answer_body) = (kept(wire.body), kept(wire.answer_body));
+        let target =
+            wire.request.map_or("", |(_, uri)| uri.path_and_query().map_or(uri.path(), |target| target.as_str()));
+        let method = wire.request.map_or("", |(method, _)| method.as_str());
+        let mut bytes = Vec::with_capacity(GUESS.get());
+        bytes.extend_from_slice(wire.id);
+        let id_end = bytes.len();
+        for part in [method, " ", target, "\r\n"] {
+            bytes.extend_from_slice(part.as_bytes());
+        }
+        push_headers(&mut bytes, wire.headers);
+        let head_end = bytes.len();
+        (wire.answer_headers)(&mut bytes);
+        let answer_head_end = bytes.len();
+        bytes.extend_from_slice(body);
+        let body_end = bytes.len();
+        bytes.extend_from_slice(answer_body);
+        if bytes.capacity() > bytes.len() + SLACK {
+            bytes.shrink_to_fit();
+        }
+        GUESS.set(bytes.len().next_multiple_of(SLACK).min(MOST_GUESSED));
+        Self { bytes, ends: [id_end, head_end, answer_head_end, body_end] }
+    }
+
+    /// Form `req_<id>`: the `X-Emulator-Request-Id` of the answer.
+    pub fn id(&self) -> &str {
+        text(&self.bytes[..self.ends[0]])
+    }
+
+    /// The method and target of the request; empty where there was none.
+    pub fn request_line(&self) -> (&str, &str) {
+        let line = self.bytes[self.ends[0]..self.ends[1]].split(|byte| *byte == b'\r').next().unwrap_or_default();
+        text(line).split_once(' ').unwrap_or_default()
+    }
+
+    /// The request's headers as received; values that are not UTF-8 are escaped.
+    pub fn header_map(&self) -> HeaderMap {
+        let kept = self.headers().filter_map(|(name, value)| {
+            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(&value).ok()?))
+        });
+        let mut headers = HeaderMap::new();
+        for (name, value) in kept {
+            headers.append(name, value);
+        }
+        headers
+    }
+
+    /// The request's header names and values in the order received.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        fields(&self.bytes[self.ends[0]..self.ends[1]])
+    }
+
+    pub fn answer_headers(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        fields(&self.bytes[self.ends[1]..self.ends[2]])
+    }
+
+    /// The request's body, as far as it was read and is kept.
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[self.ends[2]..self.ends[3]]
+    }
+
+    /// The answer's body, as far as it is kept.
+    pub fn answer_body(&self) -> &[u8] {
+        &self.bytes[self.ends[3]..]
+    }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default()
+}
+
+fn kept(body: &[u8]) -> &[u8] {
+    &body[..body.len().min(KEPT_BODY)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transcripts_keep_the_headers_in_order() {
+        let (mut headers, mut answer_headers) = (HeaderMap::new(), HeaderMap::new());
+        headers.insert("x-a", HeaderValue::from_static("1: 2"));
+        headers.insert("x-b", HeaderValue::from_bytes(b"\xff").expect("opaque bytes are allowed"));
+        answer_headers.insert("x-c", HeaderValue::from_static("3"));
+        let uri = Uri::from_static("/v1/hello?a=b");
+        let wire = Wire {
+            id: b"req_1",
+            request: Some((&Method::GET, &uri)),
+            headers: &headers,
+            body: b"sent\r\nx: y",
+            answer_headers: &|bytes| push_headers(bytes, &answer_headers),
+            answer_body: b"got",
+        };
+        let transcript = Transcript::new(&wire);
+        assert_eq!((transcript.id(), transcript.request_line()), ("req_1", ("GET", "/v1/hello?a=b")));
+        let shown: Vec<_> = transcript.headers().map(|(name, value)| format!("{name}: {value}")).collect();
+        assert_eq!(shown, ["x-a: 1: 2", "x-b: \\xff"]);
+        let map = transcript.header_map();
+        assert!(map.len() == 2 && map["x-a"] == "1: 2", "{map:?}");
+        assert_eq!(transcript.answer_headers().map(|(name, _)| name).collect::<Vec<_>>(), ["x-c"]);
+        assert_eq!((transcript.body(), transcript.answer_body()), (&b"sent\r\nx: y"[..], &b"got"[..]));
+        let none = Transcript::new(&Wire { id: b"req_2", request: None, ..wire });
+        assert_eq!((none.id(), none.request_line()), ("req_2", ("", "")));
+    }
+}

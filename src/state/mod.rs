@@ -1,0 +1,12 @@
+//! What the emulator remembers: the journal, the workspaces of the keys and their deliveries, quotas, snapshots, and the budget of
+//! memory that all of it is charged to. Must not know HTTP, or who reads it.
+//!
+//! [`journal`] and [`workspace`] hold records and one key's state; [`engine`] is everything that takes more than one of them.
+
+pub mod budget;
+pub mod engine;
+pub mod journal;
+pub mod memory;
+pub mod rate_limit;
+pub mod snapshot;
+pub mod workspace;

@@ -1,0 +1,300 @@
+//! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
+//!
+//! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
+//! Reading order: this file, `subscriptions` and `subscribe`, `events` and `fire`, `queue` (deliveries that wait), `attempt`,
+//! `workflows` and `preview`, `timeline`, `registry`, `saved` (snapshots).
+
+mod attempt;
+mod events;
+mod fire;
+mod preview;
+mod queue;
+mod registry;
+mod saved;
+mod subscribe;
+mod subscriptions;
+mod timeline;
+mod workflows;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::{Notify, watch};
+
+pub use attempt::{AttemptOutcome, AttemptRecord, DeliveryStatus, FailureReason, Forgery, SignedContent, is_elsewhere};
+pub use events::{EventRecord, FireRequest, Origin, PlannedDelivery, SkipReason, SkippedSubscription};
+pub use fire::FireProblem;
+pub use preview::Listed;
+pub use queue::{Job, Next, Queue};
+pub use registry::{Alias, MOST_WORKSPACES, Registry, Tokens};
+pub use saved::{GlobalState, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot};
+pub use subscribe::Subscribed;
+pub use subscriptions::{Secret, SubscriptionRecord};
+pub use timeline::{PlannedEvent, Timeline};
+
+use crate::clock::agenda::{Agenda, Slot};
+use crate::clock::{Clock, Instant, Now, Random, Seed};
+use crate::contract::ids::{IdKind, make_id};
+use crate::contract::quota::CountRule;
+use crate::scenario::Emit;
+use crate::scenario::rule_counters::RuleCounters;
+use crate::settings::Profile;
+use crate::state::budget::Budget;
+use crate::state::rate_limit::{Quota, Verdict};
+use subscriptions::Subscriptions;
+use workflows::Workflows;
+
+#[derive(Debug)]
+pub struct Workspace {
+    name: Arc<str>,
+    id: String,
+    clock: Clock,
+    agenda: Agenda,
+    left: watch::Sender<bool>,
+    has_left: AtomicBool,
+    forgotten: AtomicBool,
+    last_used: AtomicU64,
+    state: Mutex<State>,
+    /// The waiting deliveries, and the agenda's slot for when the next is due.
+    queue: Mutex<(Queue, Slot)>,
+    queue_changed: Notify,
+}
+
+#[derive(Debug)]
+pub struct State {
+    random: Random,
+    serial: u64,
+    /// Events have their own source: they are fired by time, between requests, and must not change what requests draw.
+    event_random: Random,
+    event_serial: u64,
+    /// Whether the previous event was held back by the setting `webhooks.swap`.
+    held_back: bool,
+    /// The quota of the key that the workspace is named after: a request finds it without another look-up.
+    quota: Quota,
+    /// Those of the keys of a group.
+    group_quotas: BTreeMap<Arc<str>, Quota>,
+    pub(crate) subscriptions: Subscriptions,
+    workflows: Workflows,
+    pub timeline: Timeline,
+    counters: RuleCounters,
+    /// The activation of scenarios that the workspace saw last, and when it began by the workspace's clock.
+    met: u64,
+    met_at: Instant,
+}
+
+impl Workspace {
+    fn new(name: Arc<str>, seed: &Seed, clock: Clock, budget: &Budget) -> Self {
+        use sha2::{Digest, Sha256};
+        // The id names the workspace without exposing the key. As a hash of the key it is stable.
+        let digest = Sha256::digest(name.as_bytes());
+        let id = digest[..8].iter().fold(String::from("ws_"), |id, byte| format!("{id}{byte:02x}"));
+        let agenda = Agenda::default();
+        let state = State {
+            random: seed.source(&name),
+            serial: 0,
+            // No key has this name, as keys hold no spaces.
+            event_random: seed.source(&format!("{name} events")),
+            event_serial: 0,
+            held_back: false,
+            quota: Quota::default(),
+            group_quotas: BTreeMap::new(),
+            subscriptions: Subscriptions::within(budget),
+            workflows: Workflows::within(budget),
+            timeline: Timeline::new(&agenda, budget),
+            counters: RuleCounters::default(),
+            met: 0,
+            met_at: Instant::default(),
+        };
+        let (left, has_left, forgotten) = (watch::Sender::new(false), AtomicBool::new(false), AtomicBool::new(false));
+        let queue = Mutex::new((Queue::default(), agenda.slot()));
+        Self {
+            name,
+            id,
+            clock,
+            agenda,
+            left,
+            has_left,
+            forgotten,
+            last_used: AtomicU64::new(0),
+            state: Mutex::new(state),
+            queue,
+            queue_changed: Notify::new(),
+        }
+    }
+
+    /// The key, or the name of the group of keys, that this workspace belongs to. Must pass through `redact` before it is shown.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// A stable id, `ws_…`, that may be shown.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The workspace's clock. It follows the emulator's clock until it is set or moved separately.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub fn agenda(&self) -> &Agenda {
+        &self.agenda
+    }
+
+    /// Whether the workspace was evicted or reset. Tasks that work for it then stop.
+    pub fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::SeqCst)
+    }
+
+    pub fn leaving(&self) -> watch::Receiver<bool> {
+        self.left.subscribe()
+    }
+
+    /// Whether the workspace was reset or replaced: then no further entry of it is journaled. After an eviction, entries are
+    /// still journaled.
+    pub fn is_forgotten(&self) -> bool {
+        self.forgotten.load(Ordering::SeqCst)
+    }
+
+    fn forget(&self) {
+        self.forgotten.store(true, Ordering::SeqCst);
+        self.leave();
+    }
+
+    fn leave(&self) {
+        self.has_left.store(true, Ordering::SeqCst);
+        self.left.send_replace(true);
+    }
+
+    /// Locks the state. Hold it for as long as one step of one request takes, never across a wait.
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    /// Runs `act` on the queue of deliveries, then enters in the agenda when the next is due.
+    pub fn with_queue<T>(&self, act: impl FnOnce(&mut Queue) -> T) -> T {
+        let mut locked = self.queue.lock();
+        let (queue, slot) = &mut *locked;
+        let done = act(queue);
+        slot.set(queue.next_due());
+        done
+    }
+
+    /// Puts an event's deliveries into the queue. Returns true if the caller has to start a worker.
+    #[must_use]
+    pub fn enqueue(&self, event: &Arc<EventRecord>) -> bool {
+        let starts = self.with_queue(|queue| {
+            queue.push(event);
+            !std::mem::replace(&mut queue.has_worker, true)
+        });
+        self.queue_changed.notify_one();
+        starts
+    }
+
+    pub fn queue_changed(&self) -> &Notify {
+        &self.queue_changed
+    }
+
+    /// Records a use, which puts off an eviction.
+    pub fn touch(&self, instant: Instant) {
+        let millis = u64::try_from(instant.since_start().as_millis()).unwrap_or(u64::MAX);
+        // Most requests of a busy key come within one millisecond; a write would take the cache line from other processors.
+        if self.last_used.load(Ordering::Relaxed) != millis {
+            self.last_used.store(millis, Ordering::Relaxed);
+        }
+    }
+
+    fn idle_since(&self) -> u64 {
+        self.last_used.load(Ordering::Relaxed)
+    }
+}
+
+impl State {
+    fn budget(&self) -> &Budget {
+        self.subscriptions.charge.budget()
+    }
+
+    pub fn make_id(&mut self, kind: IdKind, profile: &Profile, now: Now) -> String {
+        let (serial, random) = match kind {
+            IdKind::Event | IdKind::Delivery => (&mut self.event_serial, &mut self.event_random),
+            _ => (&mut self.serial, &mut self.random),
+        };
+        *serial += 1;
+        make_id(kind, profile.ids.style, unix_millis(now), *serial, random)
+    }
+
+    pub fn random(&mut self) -> &mut Random {
+        &mut self.random
+    }
+
+    pub fn event_random(&mut self) -> &mut Random {
+        &mut self.event_random
+    }
+
+    pub fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Instant) -> usize {
+        self.timeline.plan(emit, activation, at, &mut self.event_random)
+    }
+
+    pub fn counters_and_random(&mut self) -> (&mut RuleCounters, &mut Random) {
+        (&mut self.counters, &mut self.random)
+    }
+
+    pub fn counters(&self) -> &RuleCounters {
+        &self.counters
+    }
+
+    /// Records that this activation of scenarios is in force; returns true the first time. 0 means no activation. Time since
+    /// activation counts from `since`, by the workspace's own clock.
+    pub fn record_activation(&mut self, activation: u64, since: Instant) -> bool {
+        let first = activation != 0 && self.met != activation;
+        if first {
+            self.met = activation;
+            self.met_at = since;
+        }
+        first
+    }
+
+    /// When this activation of scenarios began by the workspace's own clock, if it was recorded.
+    pub fn began(&self, activation: u64) -> Option<Instant> {
+        (activation != 0 && self.met == activation).then_some(self.met_at)
+    }
+
+    /// The quota of this key of a group, or of the key that the workspace is named after.
+    fn quota_of(&mut self, group_key: Option<&Arc<str>>) -> &mut Quota {
+        match group_key {
+            None => &mut self.quota,
+            Some(key) => self.group_quotas.entry(Arc::clone(key)).or_default(),
+        }
+    }
+
+    pub fn count_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, now: Now) -> Verdict {
+        self.quota_of(group_key).check(&profile.rate_limit, now.instant)
+    }
+
+    /// What is left of the quota at `now`; for a group of keys, that of the key with the least left. `None` if no quota is in force.
+    pub fn quota(&self, profile: &Profile, now: Now) -> Option<Verdict> {
+        let policy = Some(&profile.rate_limit).filter(|policy| policy.enabled)?;
+        let quotas = std::iter::once(&self.quota).chain(self.group_quotas.values());
+        quotas.map(|quota| quota.look(policy, now.instant)).min_by_key(|verdict| (verdict.allowed, verdict.remaining))
+    }
+
+    pub fn uncount_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile) {
+        if profile.rate_limit.enabled {
+            self.quota_of(group_key).refund();
+        }
+    }
+
+    /// Undoes the counting of a request if only successful requests count.
+    pub fn refund_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, verdict: &mut Verdict) {
+        if profile.rate_limit.count == CountRule::Successful && profile.rate_limit.enabled {
+            self.quota_of(group_key).refund();
+            verdict.remaining = verdict.remaining.saturating_add(1).min(verdict.limit);
+        }
+    }
+}
+
+fn unix_millis(now: Now) -> u64 {
+    u64::try_from(now.wall.as_millisecond()).unwrap_or(0)
+}

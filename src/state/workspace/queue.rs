@@ -1,0 +1,276 @@
+//! The delivery queue of one workspace as a state machine: what is due, when the next is due, what follows an outcome, and by which
+//! schedule a failed attempt is retried.
+//!
+//! Each subscription has a lane with at most one running attempt, so first attempts keep the order of events and lanes do not
+//! wait for each other. Must not know sockets, tasks or the clock; `now` is an argument.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::RngExt as _;
+
+use super::{AttemptOutcome, EventRecord, PlannedDelivery};
+use crate::clock::{Instant, Random};
+use crate::settings::{DeliveryOrder, Retry, RetryPreset, Webhooks};
+
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub delivery: Arc<PlannedDelivery>,
+    pub event: Arc<EventRecord>,
+    /// 1 for the first attempt.
+    pub attempt: u32,
+    pub due: Instant,
+}
+
+#[derive(Clone, Debug)]
+pub enum Next {
+    Delivered,
+    Retry(Instant),
+    Exhausted,
+    /// The receiver answered 410 Gone: the subscription is to be disabled, and these waiting deliveries are cancelled.
+    Gone(Vec<Job>),
+}
+
+/// The queue of one workspace. Each call takes at most logarithmic time in the number of waiting deliveries.
+#[derive(Debug, Default)]
+pub struct Queue {
+    lanes: BTreeMap<u64, Lane>,
+    lane_of: HashMap<String, u64>,
+    /// The next job of each free lane, earliest first.
+    ready: BTreeSet<(Key, u64)>,
+    strict: bool,
+    serial: u64,
+    under_way: usize,
+    waiting: usize,
+    /// Whether the workspace has a delivery worker. It has none while nothing waits.
+    pub has_worker: bool,
+}
+
+/// When a job is due, then the position in which its delivery was queued.
+type Key = (Instant, u64);
+
+#[derive(Debug, Default)]
+struct Lane {
+    subscription: String,
+    waiting: BTreeMap<Key, Job>,
+    /// With strict order: the delivery that is being retried, which goes before all others.
+    retried: Option<Key>,
+    /// The job whose attempt is running, and the position of its delivery.
+    under_way: Option<(u64, Job)>,
+    /// The entry of this lane in `ready`.
+    listed: Option<Key>,
+}
+
+impl Lane {
+    /// The job to run next; `None` while an attempt is running.
+    fn next(&self, strict: bool) -> Option<Key> {
+        match (&self.under_way, self.retried) {
+            (Some(_), _) => None,
+            (None, Some(key)) if strict => Some(key),
+            (None, _) => self.waiting.keys().next().copied(),
+        }
+    }
+}
+
+impl Queue {
+    /// Sets whether a delivery that is being retried holds back those behind it.
+    pub fn set_order(&mut self, order: DeliveryOrder) {
+        let strict = order == DeliveryOrder::Strict;
+        if self.strict != strict {
+            self.strict = strict;
+            for id in self.lanes.keys().copied().collect::<Vec<_>>() {
+                self.list(id);
+            }
+        }
+    }
+
+    pub fn push(&mut self, event: &Arc<EventRecord>) {
+        for delivery in &event.deliveries {
+            self.serial += 1;
+            let serial = self.serial;
+            let id = if let Some(id) = self.lane_of.get(&delivery.subscription) {
+                *id
+            } else {
+                self.lane_of.insert(delivery.subscription.clone(), serial);
+                serial
+            };
+            let attempt = delivery.attempts_before + 1;
+            let job = Job { delivery: delivery.clone(), event: Arc::clone(event), attempt, due: event.due };
+            let lane = self
+                .lanes
+                .entry(id)
+                .or_insert_with(|| Lane { subscription: delivery.subscription.clone(), ..Lane::default() });
+            lane.waiting.insert((event.due, serial), job);
+            if attempt > 1 {
+                lane.retried = Some((event.due, serial));
+            }
+            self.waiting += 1;
+            self.list(id);
+        }
+    }
+
+    /// Removes and returns the next due attempt. Its lane then waits for [`Queue::finish`].
+    pub fn take_due(&mut self, now: Instant) -> Option<Job> {
+        let (key, id) = self.ready.first().copied().filter(|((due, _), _)| *due <= now)?;
+        let lane = self.lanes.get_mut(&id)?;
+        let job = lane.waiting.remove(&key)?;
+        if lane.retried == Some(key) {
+            lane.retried = None;
+        }
+        lane.under_way = Some((key.1, job.clone()));
+        self.waiting -= 1;
+        self.under_way += 1;
+        self.list(id);
+        Some(job)
+    }
+
+    /// When the next attempt is due; `None` if nothing waits or all lanes have a running attempt.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.ready.first().map(|((due, _), _)| *due)
+    }
+
+    /// Records how the running attempt for `subscription` ended at `now`. `random` is called only after a failure.
+    pub fn finish(
+        &mut self,
+        subscription: &str,
+        outcome: &AttemptOutcome,
+        webhooks: &Webhooks,
+        now: Instant,
+        random: impl FnOnce() -> Random,
+    ) -> Next {
+        let Some(id) = self.lane_of.get(subscription).copied() else { return Next::Exhausted };
+        let Some(lane) = self.lanes.get_mut(&id) else { return Next::Exhausted };
+        let Some((serial, job)) = lane.under_way.take() else { return Next::Exhausted };
+        self.under_way -= 1;
+        let next = if outcome.is_success() {
+            Next::Delivered
+        } else if matches!(outcome, AttemptOutcome::Answered { status: 410, .. }) && webhooks.disable_on_gone {
+            Next::Gone(self.give_up(id))
+        } else if job.event.tamper.is_some() && outcome.is_refusal() {
+            // A refused forgery has had the answer that it was sent for.
+            Next::Exhausted
+        } else {
+            let requested = match outcome {
+                AttemptOutcome::Answered { retry_after, .. } => *retry_after,
+                AttemptOutcome::Failed { .. } => None,
+            };
+            match next_delay(webhooks, job.attempt, requested, &mut random()) {
+                None => Next::Exhausted,
+                Some(delay) => {
+                    let due = now.plus(delay);
+                    lane.waiting.insert((due, serial), Job { attempt: job.attempt + 1, due, ..job });
+                    lane.retried = Some((due, serial));
+                    self.waiting += 1;
+                    Next::Retry(due)
+                }
+            }
+        };
+        self.list(id);
+        next
+    }
+
+    /// Removes and returns every waiting delivery of a subscription that was deleted or disabled; a running attempt is left to
+    /// end.
+    pub fn cancel(&mut self, subscription: &str) -> Vec<Job> {
+        let Some(id) = self.lane_of.get(subscription).copied() else { return Vec::new() };
+        let jobs = self.give_up(id);
+        self.list(id);
+        jobs
+    }
+
+    /// Gives up every waiting delivery; attempts under way end by themselves.
+    pub fn give_up_all(&mut self) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for id in self.lanes.keys().copied().collect::<Vec<_>>() {
+            jobs.extend(self.give_up(id));
+            self.list(id);
+        }
+        jobs
+    }
+
+    pub fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    pub fn pending(&self) -> usize {
+        self.waiting + self.under_way
+    }
+
+    fn give_up(&mut self, id: u64) -> Vec<Job> {
+        let Some(lane) = self.lanes.get_mut(&id) else { return Vec::new() };
+        lane.retried = None;
+        let jobs: Vec<Job> = std::mem::take(&mut lane.waiting).into_values().collect();
+        self.waiting -= jobs.len();
+        jobs
+    }
+
+    /// Updates the entry of a lane in `ready`; removes an empty lane.
+    fn list(&mut self, id: u64) {
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
+        let next = lane.next(self.strict);
+        if lane.listed != next {
+            if let Some(old) = std::mem::replace(&mut lane.listed, next) {
+                self.ready.remove(&(old, id));
+            }
+            if let Some(next) = next {
+                self.ready.insert((next, id));
+            }
+        }
+        if lane.waiting.is_empty()
+            && lane.under_way.is_none()
+            && let Some(lane) = self.lanes.remove(&id)
+        {
+            self.lane_of.remove(&lane.subscription);
+        }
+    }
+}
+
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+const CI: [Duration; 3] = [Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(400)];
+const STANDARD: [Duration; 3] = [seconds(1), seconds(4), seconds(25)];
+const SVIX: [Duration; 7] =
+    [seconds(5), seconds(300), seconds(1800), seconds(7200), seconds(18_000), seconds(36_000), seconds(36_000)];
+const STRIPE_SANDBOX: [Duration; 3] = [seconds(1200), seconds(3600), seconds(7200)];
+const SHOPIFY: [Duration; 8] =
+    [seconds(10), seconds(60), seconds(300), seconds(600), seconds(1800), seconds(3600), seconds(3600), seconds(4500)];
+const SLACK: [Duration; 3] = [Duration::ZERO, seconds(60), seconds(300)];
+
+/// The delay after failed attempt `attempt` (from 1), before jitter; `None` when there is no further attempt.
+fn delay_after(retry: &Retry, attempt: u32) -> Option<Duration> {
+    let at = usize::try_from(attempt).ok()?.checked_sub(1)?;
+    match retry.preset {
+        RetryPreset::None => None,
+        RetryPreset::Ci => CI.get(at).copied(),
+        RetryPreset::Standard => STANDARD.get(at).copied(),
+        RetryPreset::Svix => SVIX.get(at).copied(),
+        RetryPreset::StripeSandbox => STRIPE_SANDBOX.get(at).copied(),
+        RetryPreset::Shopify => SHOPIFY.get(at).copied(),
+        RetryPreset::Slack => SLACK.get(at).copied(),
+        RetryPreset::Custom => retry.schedule.get(at).map(|delay| delay.get()),
+    }
+}
+
+/// The delay after a failed attempt, with jitter. A receiver's `Retry-After` replaces it, clamped to between one and two steps.
+fn next_delay(
+    webhooks: &Webhooks,
+    attempt: u32,
+    retry_after: Option<Duration>,
+    random: &mut Random,
+) -> Option<Duration> {
+    let step = delay_after(&webhooks.retry, attempt)?;
+    let jitter = f64::from(webhooks.retry.jitter);
+    let spread = if jitter > 0.0 { 1.0 + jitter * random.random_range(-1.0..=1.0) } else { 1.0 };
+    let requested = retry_after.filter(|_| webhooks.honor_retry_after);
+    Some(match requested {
+        Some(requested) => requested.clamp(step, step.saturating_mul(2)),
+        None => step.mul_f64(spread),
+    })
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

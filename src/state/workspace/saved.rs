@@ -1,0 +1,286 @@
+//! The JSON of a saved emulator or workspace, and how one workspace is saved and restored: state, counters, progress of scenarios,
+//! clock, random sources. The engine adds what is kept elsewhere: planned events, deliveries, tokens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::subscriptions::{SubscriptionRecord, Subscriptions};
+use super::workflows::{WorkflowRecord, Workflows};
+use super::{Registry, State, Workspace};
+use crate::clock::{Instant, Random, restore_random, save_random};
+use crate::state::memory::Pieces;
+use crate::state::rate_limit::Quota;
+use crate::state::snapshot::{SavedClock, SavedTurn, SnapshotProblem, check_frame};
+
+/// A snapshot: of some workspaces, or of everything.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    pub format: String,
+    pub version: u32,
+    /// The emulator's clock when the snapshot was taken.
+    pub clock: SavedClock,
+    /// What does not belong to a workspace; present if everything was saved.
+    pub whole: Option<GlobalState>,
+    /// By id.
+    pub workspaces: Vec<SavedWorkspace>,
+    /// The `key` that a request may send with the snapshot; never saved.
+    #[serde(default, skip_serializing)]
+    pub key: Option<String>,
+}
+
+/// The state that does not belong to a workspace.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GlobalState {
+    /// The seed of all random sources, as base64.
+    pub seed: String,
+    /// The random sources of requests without a valid key.
+    pub anonymous: Sources,
+    /// Scenarios given as text, by name.
+    pub scenarios: BTreeMap<String, String>,
+    /// The scenarios active for every key without its own list.
+    pub active: Vec<String>,
+    /// How long they have been active, by the emulator's clock, in nanoseconds.
+    pub active_for: u64,
+    /// Settings changed for all keys while running.
+    pub knobs: Box<RawValue>,
+    /// The scripted answers of the built-in receivers, by name.
+    pub sinks: BTreeMap<String, Vec<u16>>,
+}
+
+/// The states of random sources, as base64, and how many ids they have made.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sources {
+    random: String,
+    serial: u64,
+    event_random: String,
+    event_serial: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedWorkspace {
+    /// The key, or the name of the group of keys.
+    pub key: String,
+    pub clock: SavedClock,
+    sources: Sources,
+    /// What each key has used.
+    quotas: BTreeMap<String, Quota>,
+    subscriptions: Vec<SubscriptionRecord>,
+    workflows: Vec<WorkflowRecord>,
+    users: Vec<Map<String, Value>>,
+    pub scenarios: SavedScenarios,
+    /// Settings changed for it while running.
+    pub knobs: Box<RawValue>,
+    pub tokens: Vec<SavedToken>,
+    pub planned: Vec<SavedEmission>,
+    /// Deliveries that are not settled.
+    pub deliveries: Vec<SavedDelivery>,
+}
+
+/// The progress of a workspace's scenarios.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedScenarios {
+    pub active: Vec<String>,
+    /// Whether the key has its own list.
+    pub own: bool,
+    /// How long they have been active, by the emulator's clock, in nanoseconds.
+    pub active_for: u64,
+    /// When they started for it, if they have.
+    began: Option<Instant>,
+    /// The counters of their rules and emissions.
+    turns: Vec<SavedTurn>,
+    /// The current steps of their stories.
+    steps: Vec<(u64, String)>,
+    /// The same of scenarios that requests named.
+    named_turns: Vec<SavedTurn>,
+    named_steps: Vec<(u64, String)>,
+}
+
+/// An access token.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedToken {
+    pub token: String,
+    /// The key that it is an alias of.
+    pub key: String,
+    pub expires: Instant,
+}
+
+/// A planned event. An emission is part of a scenario, so it is named by its fingerprint.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedEmission {
+    pub emission: u64,
+    pub at: Instant,
+    /// When it is sent, if later.
+    pub leaves: Option<Instant>,
+}
+
+/// A delivery that is not settled, with its event: the form in which several deliveries of an event are independent.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedDelivery {
+    pub id: String,
+    pub subscription: String,
+    pub url: String,
+    pub attempts: u32,
+    pub due: Instant,
+    pub event: String,
+    pub event_type: String,
+    #[serde(with = "crate::state::snapshot::text")]
+    pub created_at: Timestamp,
+    /// The envelope as it is signed and sent.
+    #[serde(with = "shared_text")]
+    pub body: Bytes,
+    pub tamper: Option<String>,
+    /// What is deliberately wrong with it and who asked for it, in words; absent if nothing is, and in snapshots of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+}
+
+impl Snapshot {
+    /// Reads a document; the error says why it cannot be loaded.
+    pub fn read(bytes: &[u8]) -> Result<Self, SnapshotProblem> {
+        check_frame(bytes)?;
+        serde_json::from_slice(bytes).map_err(|error| SnapshotProblem(format!("the snapshot cannot be read: {error}")))
+    }
+
+    /// The document, in pieces.
+    pub fn written(&self) -> Vec<Bytes> {
+        let mut pieces = Pieces::default();
+        serde_json::to_writer(&mut pieces, self).expect("strings and numbers always serialise");
+        pieces.finish()
+    }
+}
+
+impl Workspace {
+    /// The workspace for a snapshot; `activation` is the activation of scenarios in force for it. Lists that the engine fills are
+    /// empty.
+    pub fn save(&self, activation: u64) -> SavedWorkspace {
+        let state = self.lock();
+        let (turns, steps) = state.counters.save(activation);
+        let (named_turns, named_steps) = state.counters.save(0);
+        let quotas = std::iter::once((self.name(), &state.quota)).chain(&state.group_quotas);
+        SavedWorkspace {
+            key: self.name().to_string(),
+            clock: self.clock().save(),
+            sources: state.save_sources(),
+            quotas: quotas
+                .filter(|(_, quota)| quota.is_used())
+                .map(|(key, quota)| (key.to_string(), quota.clone()))
+                .collect(),
+            subscriptions: state.subscriptions.iter().cloned().collect(),
+            workflows: state.workflows.records.clone(),
+            users: state.workflows.users.iter().map(|(_, user)| user.clone()).collect(),
+            scenarios: SavedScenarios {
+                active: Vec::new(),
+                own: false,
+                active_for: 0,
+                began: state.began(activation),
+                turns,
+                steps,
+                named_turns,
+                named_steps,
+            },
+            knobs: RawValue::NULL.to_owned(),
+            tokens: Vec::new(),
+            planned: Vec::new(),
+            deliveries: Vec::new(),
+        }
+    }
+}
+
+impl Registry {
+    /// The workspace that a snapshot describes, not yet in the registry; the error says what is invalid. Its clock continues from
+    /// its saved instant, `elapsed` later if it was running.
+    pub fn restored(&self, saved: &SavedWorkspace, elapsed: Duration) -> Result<Arc<Workspace>, String> {
+        let workspace = self.fresh(Arc::from(saved.key.as_str()));
+        workspace.clock.restore(&saved.clock, elapsed);
+        workspace.lock().restore(saved)?;
+        Ok(Arc::new(workspace))
+    }
+}
+
+impl Sources {
+    /// The source for requests and the one for events.
+    pub fn restored(&self) -> Result<(Random, Random), String> {
+        let source = |name: &str, text: &str| {
+            let bytes = STANDARD.decode(text).ok().and_then(|bytes| <[u8; 49]>::try_from(bytes).ok());
+            bytes
+                .map(|bytes| restore_random(&bytes))
+                .ok_or_else(|| format!("sources.{name}: expected 49 bytes as base64"))
+        };
+        Ok((source("random", &self.random)?, source("event_random", &self.event_random)?))
+    }
+}
+
+impl State {
+    fn restore(&mut self, saved: &SavedWorkspace) -> Result<(), String> {
+        self.restore_sources(&saved.sources)?;
+        for (key, quota) in &saved.quotas {
+            let quota = quota.clone().restored();
+            if *key == saved.key {
+                self.quota = quota;
+            } else {
+                self.group_quotas.insert(Arc::from(key.as_str()), quota);
+            }
+        }
+        let budget = self.budget().clone();
+        self.subscriptions = Subscriptions::restore(&saved.subscriptions, &budget)?;
+        self.workflows = Workflows::restore(&saved.workflows, &saved.users, &budget)?;
+        self.counters.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);
+        Ok(())
+    }
+
+    /// Restores the progress of the scenarios, under their present activation.
+    pub fn restore_scenarios(&mut self, saved: &SavedScenarios, activation: u64) {
+        self.counters.restore(activation, &saved.turns, &saved.steps);
+        if let Some(began) = saved.began {
+            self.record_activation(activation, began);
+        }
+    }
+
+    pub fn save_sources(&self) -> Sources {
+        Sources {
+            random: STANDARD.encode(save_random(&self.random)),
+            serial: self.serial,
+            event_random: STANDARD.encode(save_random(&self.event_random)),
+            event_serial: self.event_serial,
+        }
+    }
+
+    pub fn restore_sources(&mut self, saved: &Sources) -> Result<(), String> {
+        (self.random, self.event_random) = saved.restored()?;
+        (self.serial, self.event_serial) = (saved.serial, saved.event_serial);
+        Ok(())
+    }
+}
+
+/// UTF-8 bytes as a string.
+mod shared_text {
+    use hyper::body::Bytes;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use crate::state::memory::kept;
+
+    pub(super) fn serialize<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&String::from_utf8_lossy(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
+        String::deserialize(deserializer).map(|text| kept(text.into_bytes()))
+    }
+}

@@ -1,0 +1,229 @@
+//! The subscriptions of one workspace and their secrets, as they are stored, saved and restored. What the API and the control
+//! API do with them is in `subscribe`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use rand::Rng;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use url::Url;
+
+use crate::clock::{Instant, Now};
+use crate::contract::signature::{KeyReading, Scheme, SchemeName, SecretProblem, SigningKey};
+use crate::contract::types::SubscriptionStatus;
+use crate::state::budget::{Budget, Charge, Full};
+
+/// A signing secret; its text never appears in debug output. Clones share the key that was read from it.
+#[derive(Clone)]
+pub struct Secret(Arc<SecretText>);
+
+struct SecretText {
+    text: String,
+    /// The key for the scheme and reading that asked first.
+    key: OnceLock<(SchemeName, KeyReading, SigningKey)>,
+}
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Arc::new(SecretText { text: text.into(), key: OnceLock::new() }))
+    }
+
+    /// The text, for signing and for the one answer that contains it.
+    pub fn reveal(&self) -> &str {
+        &self.0.text
+    }
+
+    pub fn signing_key(&self, scheme: &Scheme, reading: KeyReading) -> Result<SigningKey, SecretProblem> {
+        let (name, reading) = (scheme.name(), scheme.reading(reading).0);
+        if let Some((known_name, known_reading, key)) = self.0.key.get()
+            && (*known_name, *known_reading) == (name, reading)
+        {
+            return Ok(key.clone());
+        }
+        let key = SigningKey::read(&self.0.text, scheme, reading)?;
+        let _ = self.0.key.set((name, reading, key.clone()));
+        Ok(key)
+    }
+
+    /// A fresh one, in the form that the contract shows.
+    pub fn generate(random: &mut impl Rng) -> Self {
+        let mut bytes = [0; 32];
+        random.fill_bytes(&mut bytes);
+        Self::new(format!("whsec_{}", STANDARD.encode(bytes)))
+    }
+}
+
+/// For snapshots alone: no other record with a secret is serialised.
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.reveal())
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// One subscription as it is kept and saved.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubscriptionRecord {
+    /// Form `sub_<id>`.
+    pub id: String,
+    /// As the client wrote it.
+    pub url: String,
+    /// Normalised, for comparison and dialling.
+    #[serde(with = "target")]
+    pub target: Arc<Url>,
+    /// The same URL as text.
+    #[serde(skip)]
+    pub target_text: Arc<str>,
+    pub events: Vec<String>,
+    pub description: Option<String>,
+    #[serde(rename = "disabled", with = "disabled")]
+    pub status: SubscriptionStatus,
+    #[serde(with = "crate::state::snapshot::text")]
+    pub created_at: Timestamp,
+    pub(super) secret: Secret,
+    /// The secret before the last rotation, and when it stops signing.
+    pub(super) previous: Option<(Secret, Instant)>,
+}
+
+/// A URL as text.
+mod target {
+    use std::sync::Arc;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+    use url::Url;
+
+    pub(super) fn serialize<S: Serializer>(target: &Arc<Url>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(target.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Url>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Url::parse(&text).map(Arc::new).map_err(|error| D::Error::custom(format!("target: {error}")))
+    }
+}
+
+/// Whether a subscription is disabled.
+mod disabled {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use crate::contract::types::SubscriptionStatus;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub(super) fn serialize<S: Serializer>(status: &SubscriptionStatus, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(*status == SubscriptionStatus::Disabled)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SubscriptionStatus, D::Error> {
+        let disabled = bool::deserialize(deserializer)?;
+        Ok(if disabled { SubscriptionStatus::Disabled } else { SubscriptionStatus::Active })
+    }
+}
+
+/// The subscriptions of one workspace, in the order in which they were made.
+#[derive(Debug)]
+pub(crate) struct Subscriptions {
+    pub(super) by_serial: BTreeMap<u64, SubscriptionRecord>,
+    pub(super) serial_by_id: HashMap<String, u64>,
+    pub(super) serial_by_url: HashMap<Arc<str>, u64>,
+    made: u64,
+    pub(super) charge: Charge,
+}
+
+impl Subscriptions {
+    pub(super) fn within(budget: &Budget) -> Self {
+        let (by_serial, serial_by_id, serial_by_url) = (BTreeMap::new(), HashMap::new(), HashMap::new());
+        Self { by_serial, serial_by_id, serial_by_url, made: 0, charge: Charge::empty(budget) }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &SubscriptionRecord> {
+        self.by_serial.values()
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<&SubscriptionRecord> {
+        self.by_serial.get(self.serial_by_id.get(id)?)
+    }
+
+    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut SubscriptionRecord> {
+        self.by_serial.get_mut(self.serial_by_id.get(id)?)
+    }
+
+    pub(super) fn insert(&mut self, record: SubscriptionRecord) -> Result<(), Full> {
+        self.charge.grow(record.bytes())?;
+        self.made += 1;
+        self.serial_by_id.insert(record.id.clone(), self.made);
+        self.serial_by_url.insert(Arc::clone(&record.target_text), self.made);
+        self.by_serial.insert(self.made, record);
+        Ok(())
+    }
+
+    /// Changes a subscription. If the result does not fit, it stays unchanged and the error gives the reason.
+    pub(super) fn change(&mut self, serial: u64, change: impl FnOnce(&mut SubscriptionRecord)) -> Result<(), Full> {
+        let Some(record) = self.by_serial.get_mut(&serial) else { return Ok(()) };
+        let mut changed = record.clone();
+        change(&mut changed);
+        self.charge.grow(changed.bytes())?;
+        self.charge.shrink(record.bytes());
+        if record.target_text != changed.target_text {
+            self.serial_by_url.retain(|_, known| *known != serial);
+            self.serial_by_url.insert(Arc::clone(&changed.target_text), serial);
+        }
+        *record = changed;
+        Ok(())
+    }
+
+    /// The subscriptions of a snapshot, oldest first. The error names the one that cannot be restored.
+    pub(crate) fn restore(saved: &[SubscriptionRecord], budget: &Budget) -> Result<Self, String> {
+        let mut subscriptions = Self::within(budget);
+        for record in saved {
+            if subscriptions.get(&record.id).is_some() {
+                return Err(format!("subscription {} is there twice", record.id));
+            }
+            let record = SubscriptionRecord { target_text: Arc::from(record.target.as_str()), ..record.clone() };
+            subscriptions.insert(record).map_err(|full| full.to_string())?;
+        }
+        Ok(subscriptions)
+    }
+
+    pub(super) fn remove(&mut self, id: &str) -> Option<SubscriptionRecord> {
+        let serial = self.serial_by_id.remove(id)?;
+        self.serial_by_url.retain(|_, known| *known != serial);
+        let record = self.by_serial.remove(&serial)?;
+        self.charge.shrink(record.bytes());
+        Some(record)
+    }
+}
+
+impl SubscriptionRecord {
+    /// Roughly the bytes that it takes in memory. The URL is kept three times: as written, parsed, and as normalised text.
+    pub(super) fn bytes(&self) -> usize {
+        const FIXED: usize = 640;
+        let events: usize = self.events.iter().map(|event| event.len() + 24).sum();
+        let secrets =
+            self.secret.reveal().len() + self.previous.as_ref().map_or(0, |(secret, _)| secret.reveal().len());
+        let description = self.description.as_ref().map_or(0, String::len);
+        FIXED + self.url.len() + 2 * self.target_text.len() + events + secrets + description
+    }
+
+    /// The secrets that sign at present, newest first: 1, or 2 during a rotation's grace period.
+    pub fn signing_secrets(&self, now: Now) -> Vec<Secret> {
+        let previous = self.previous.iter().filter(|(_, until)| now.instant < *until).map(|(secret, _)| secret.clone());
+        std::iter::once(self.secret.clone()).chain(previous).collect()
+    }
+}
