@@ -8,25 +8,28 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use tokio::time::timeout;
 use url::Url;
 
 use crate::cli::arguments::created;
 use crate::cli::client::run_task;
-use crate::cli::failure::{Code, Failure, colored};
+use crate::cli::failure::{Code, Failure, colored, note};
 use crate::cli::help::examples;
 use crate::cli::junit::{Suite, TestCase, TestResult, junit};
 use crate::cli::output::{cell, print_as_is, print_json, show_list, table};
 use crate::cli::profile::with_forwards;
 use crate::cli::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
-use crate::duration::{duration_text, parse_duration};
 use crate::review::probe::{CASES, Case, LONGEST, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
+use crate::state::workspace::FailureReason;
+use crate::util::duration::{duration_text, parse_duration};
+use crate::util::wording::counted;
 use crate::webhook::dial::{DialProblem, Reach};
 use crate::webhook::egress::{Destination, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
 use crate::webhook::tls::Trust;
-use crate::wording::counted;
-use crate::workspace::FailureReason;
+
+const PROGRESS: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]
 #[command(after_help = examples([
@@ -89,7 +92,7 @@ pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     };
     let probe = probe(&args, url)?;
     let mut file = args.junit.as_deref().map(|path| created("--junit", path)).transpose()?;
-    let report = run_task(probe.run())?.map_err(|problem| failure(url, problem))?;
+    let report = run_task(with_progress(&probe))?.map_err(|problem| failure(url, problem))?;
     if let Some(file) = &mut file {
         let written = file.write_all(junit(&suite(&report)).as_bytes());
         written.map_err(|error| Failure::io(format!("--junit: cannot be written: {error}")))?;
@@ -100,6 +103,17 @@ pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
         print_as_is(&text(&report, colored(&std::io::stdout())));
     }
     Ok(if report.failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Reports on stderr that the probe continues while it takes long.
+async fn with_progress(probe: &Probe) -> Result<ProbeReport, DialProblem> {
+    let mut running = std::pin::pin!(probe.run());
+    loop {
+        match timeout(PROGRESS, &mut running).await {
+            Ok(report) => return report,
+            Err(_) => note(&format!("the receiver is still being probed, for at most {} s", LONGEST.as_secs())),
+        }
+    }
 }
 
 fn probe(args: &ProbeArgs, url: &str) -> Result<Probe, Failure> {
