@@ -182,7 +182,7 @@ impl ControlHandle {
     /// The whole state as a JSON document, as `GET snapshot?key=*` returns it. Waits up to three seconds for work that is due.
     pub async fn snapshot(&self) -> Vec<u8> {
         settle_for_a_moment(&self.engine.registry.all()).await;
-        self.engine.snapshot(None).written().concat()
+        self.engine.snapshot(None).written()
     }
 
     /// Replaces the state with that of a snapshot. Returns warnings about parts that could not be restored. On an error

@@ -111,7 +111,7 @@ impl StateFile {
 
     fn save_now(&self) -> io::Result<()> {
         let _saving = self.saving.lock();
-        self.claim.write(&self.engine.snapshot(None).written())
+        self.claim.write(self.engine.snapshot(None).written())
     }
 }
 

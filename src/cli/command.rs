@@ -73,7 +73,7 @@ impl Authority {
         let Some(pem) = emulator.ca_pem() else { return Ok(None) };
         let number = AUTHORITIES.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("wrs-emulator-ca-{}-{number}.pem", std::process::id()));
-        let written = file::write_whole(&path, &[pem]);
+        let written = file::write_whole(&path, pem);
         written.map_err(|error| Failure::io(format!("cannot write `{}`: {error}", path.display())))?;
         Ok(Some(Self(path)))
     }

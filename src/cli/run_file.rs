@@ -47,7 +47,7 @@ impl RunFile {
 
     /// Writes a text.
     pub(super) fn write_text(&self, text: String) -> Result<(), Failure> {
-        file::write_shared(&self.path, &[text]).map_err(|error| self.unwritable(&error.into()))
+        file::write_shared(&self.path, text).map_err(|error| self.unwritable(&error.into()))
     }
 
     fn unwritable(&self, problem: &FileProblem) -> Failure {

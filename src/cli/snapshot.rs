@@ -73,7 +73,7 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let text = serde_json::to_string_pretty(&snapshot).expect("JSON values always serialise");
-    write_whole(&args.file, &[text])
+    write_whole(&args.file, text)
         .map_err(|error| Failure::io(format!("cannot write `{}`: {error}", args.file.display())))?;
     let workspaces = snapshot.0.get("workspaces").and_then(Value::as_array);
     let saved = workspaces.map_or(0, Vec::len);

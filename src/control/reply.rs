@@ -1,7 +1,5 @@
 //! Answers of the control API: JSON, and errors in the same envelope as the emulated API, without a request id.
 
-use std::io::Write as _;
-
 use hyper::header::{ALLOW, CACHE_CONTROL, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
@@ -9,11 +7,10 @@ use serde_json::Value;
 
 use super::api::{self, ErrorText};
 use crate::contract::error::ErrorKind;
-use crate::http::answer::{JSON, answer, answer_in_pieces, header_value};
+use crate::http::answer::{JSON, answer, header_value};
 use crate::http::outgoing::Outgoing;
 use crate::redact::{Redactor, visible_lines};
 use crate::state::budget::Full;
-use crate::state::memory::Pieces;
 
 /// Why serializing cannot fail.
 const SERIALISES: &str = "texts and numbers always serialise";
@@ -166,8 +163,7 @@ impl ControlError {
 
 /// A response with a JSON body.
 fn response<T: Serialize>(status: StatusCode, body: &T) -> Response<Outgoing> {
-    let mut text = Pieces::default();
-    serde_json::to_writer(&mut text, body).expect(SERIALISES);
-    text.write_all(b"\n").expect("memory takes what is written");
-    answer_in_pieces(status, JSON, text.finish())
+    let mut text = serde_json::to_vec(body).expect(SERIALISES);
+    text.push(b'\n');
+    answer(status, JSON, text)
 }

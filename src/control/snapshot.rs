@@ -9,7 +9,7 @@ use super::call::{Call, Input};
 use super::scenarios;
 use super::scope::{Scope, scope, scope_or_all, whose};
 use super::{Control, ControlError, Reply, api};
-use crate::http::answer::{JSON, answer_in_pieces};
+use crate::http::answer::{JSON, answer};
 use crate::state::engine::settle_for_a_moment;
 use crate::state::snapshot::SnapshotProblem;
 use crate::state::workspace::Snapshot;
@@ -39,8 +39,8 @@ pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, C
     let scope = scope(control, call)?;
     settle_for_a_moment(&scope.workspaces(control)).await;
     let saving = Arc::clone(control);
-    let pieces = control.read(&call.has_left, move || saving.snapshot(scope.0).written()).await?;
-    Ok(Reply::of(answer_in_pieces(StatusCode::OK, JSON, pieces)))
+    let document = control.read(&call.has_left, move || saving.snapshot(scope.0).written()).await?;
+    Ok(Reply::of(answer(StatusCode::OK, JSON, document)))
 }
 
 pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError> {

@@ -30,7 +30,6 @@ use crate::http::outgoing::Outgoing;
 use crate::redact::Redactor;
 use crate::state::engine::Engine;
 use crate::state::journal::{self, Entry, Reader};
-use crate::state::memory::kept;
 use crate::util::tasks::stopped;
 
 /// Most viewers at a time.
@@ -104,7 +103,7 @@ impl Texts {
         if let Some(text) = find(&self.kept.lock()) {
             return text;
         }
-        let text = kept(make().into_bytes());
+        let text = Bytes::from(make());
         let mut kept = self.kept.lock();
         // Another viewer may have made it meanwhile.
         if let Some(text) = find(&kept) {

@@ -7,10 +7,9 @@ use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::stream::iter;
 use hyper::body::Bytes;
 use hyper::header::{
-    ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+    ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use hyper::{Response, StatusCode};
 use jiff::fmt::rfc2822::DateTimePrinter;
@@ -70,17 +69,6 @@ pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Out
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     *response.headers_mut() = own_headers(status, content_type, Further::new());
-    response
-}
-
-/// An answer whose body comes in pieces: a long one needs no large buffer.
-pub fn answer_in_pieces(status: StatusCode, content_type: HeaderValue, pieces: Vec<Bytes>) -> Response<Outgoing> {
-    if let [only] = &pieces[..] {
-        return answer(status, content_type, only.clone());
-    }
-    let length: usize = pieces.iter().map(Bytes::len).sum();
-    let mut response = answer(status, content_type, Outgoing::stream(iter(pieces.into_iter().map(Ok))));
-    response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length as u64));
     response
 }
 

@@ -11,13 +11,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::contract::error::ErrorKind;
 use crate::http::limits::Limits;
 use crate::state::journal::KEPT_BODY;
-use crate::state::memory::Pages;
 
 /// Bytes of each body that do not count towards the budget of all bodies. The contract's bodies are smaller, so large bodies that
 /// never end do not delay ordinary requests. The limit on connections bounds the sum of these.
 const FREE: usize = 16 * 1024;
-
-const ON_HEAP: usize = 512 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyProblem {
@@ -98,12 +95,10 @@ impl BodyReader {
     async fn collect(&self, body: &mut Incoming, most: usize, declared: usize) -> Result<Bytes, BodyProblem> {
         // Even a single frame is copied, as it would keep hyper's whole read buffer alive.
         let mut joined: Vec<u8> = Vec::new();
-        // A large document is collected in its own pages.
-        let mut pages: Option<Pages> = None;
         let mut held: Option<OwnedSemaphorePermit> = None;
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|_| BodyProblem::Malformed)?.into_data() else { continue };
-            let size = joined.len() + pages.as_ref().map_or(0, Pages::len) + data.len();
+            let size = joined.len() + data.len();
             if size > most {
                 return Err(BodyProblem::TooLarge(most));
             }
@@ -113,18 +108,9 @@ impl BodyReader {
                 let budget = Arc::clone(&self.budget);
                 held = Some(budget.acquire_many_owned(parts).await.expect("the semaphore is never closed"));
             }
-            if pages.is_none() && declared.max(size) > ON_HEAP {
-                pages = Pages::new(declared.max(size)).ok();
-            }
-            match &mut pages {
-                Some(pages) => {
-                    pages.push(&std::mem::take(&mut joined));
-                    pages.push(&data);
-                }
-                None => joined.extend_from_slice(&data),
-            }
+            joined.extend_from_slice(&data);
         }
-        let body = pages.map_or_else(|| Bytes::from(joined.into_boxed_slice()), Pages::freeze);
+        let body = Bytes::from(joined.into_boxed_slice());
         Ok(match held {
             // A request may be delayed for long, so its body counts until it is answered.
             Some(held) if body.len() > KEPT_BODY => Bytes::from_owner(Counted { body, _held: held }),

@@ -236,10 +236,11 @@ impl AsyncRead for TimedStream {
                     self.left = PartialHead::after_blank_line(read);
                     let end = match self.left {
                         PartialHead::Nothing => Some(read.len()),
-                        _ => memchr::memmem::find(read, b"\n\r\n").map(|at| at + 3),
+                        _ => read.windows(3).position(|three| three == b"\n\r\n").map(|at| at + 3),
                     };
                     if !self.is_whole {
-                        self.lines += memchr::memchr_iter(b'\n', &read[..end.unwrap_or(read.len())]).count();
+                        let head = &read[..end.unwrap_or(read.len())];
+                        self.lines += head.iter().map(|byte| usize::from(*byte == b'\n')).sum::<usize>();
                         self.is_whole = end.is_some();
                     }
                 }

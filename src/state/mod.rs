@@ -6,7 +6,6 @@
 pub mod budget;
 pub mod engine;
 pub mod journal;
-pub mod memory;
 pub mod rate_limit;
 pub mod snapshot;
 pub mod workspace;

@@ -80,15 +80,15 @@ pub fn create(path: &Path) -> Result<File, FileProblem> {
     Ok(file)
 }
 
-/// Writes a file atomically from pieces. Only its owner can read it, as it may contain secrets; on Windows, whoever can read
+/// Writes a file atomically. Only its owner can read it, as it may contain secrets; on Windows, whoever can read
 /// its folder. It is on the disk when this returns.
-pub fn write_whole<P: AsRef<[u8]>>(path: &Path, pieces: &[P]) -> io::Result<()> {
-    write_as(path, pieces, 0o600)
+pub fn write_whole(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    write_as(path, bytes.as_ref(), 0o600)
 }
 
 /// The same for a file without secrets: whoever can read the other new files of this user can read it.
-pub fn write_shared<P: AsRef<[u8]>>(path: &Path, pieces: &[P]) -> io::Result<()> {
-    write_as(path, pieces, 0o666)
+pub fn write_shared(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    write_as(path, bytes.as_ref(), 0o666)
 }
 
 /// Finds out whether a file can be written whole, before the work whose result it will hold.
@@ -153,14 +153,13 @@ fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     options.write(true).create_new(true).open(path)
 }
 
-fn write_as<P: AsRef<[u8]>>(path: &Path, pieces: &[P], mode: u32) -> io::Result<()> {
+fn write_as(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let (beside, new) = create_beside(path, mode)?;
-    write_beside(path, pieces, &beside, new)
+    write_beside(path, bytes, &beside, new)
 }
 
-fn write_beside<P: AsRef<[u8]>>(path: &Path, pieces: &[P], beside: &Path, mut new: File) -> io::Result<()> {
-    let written = pieces.iter().try_for_each(|piece| new.write_all(piece.as_ref()));
-    let written = written.and_then(|()| new.sync_all()).and_then(|()| fs::rename(beside, path));
+fn write_beside(path: &Path, bytes: &[u8], beside: &Path, mut new: File) -> io::Result<()> {
+    let written = new.write_all(bytes).and_then(|()| new.sync_all()).and_then(|()| fs::rename(beside, path));
     if written.is_err() {
         // An incomplete file is useless.
         let _ = fs::remove_file(beside);
@@ -233,9 +232,9 @@ impl Claim {
     }
 
     /// Writes the file as [`write_whole`] does. A process killed meanwhile leaves a file that the next claim removes.
-    pub fn write<P: AsRef<[u8]>>(&self, pieces: &[P]) -> io::Result<()> {
+    pub fn write(&self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         let beside = self.new_file()?;
-        write_beside(&self.file, pieces, &beside, create_new(&beside, 0o600)?)
+        write_beside(&self.file, bytes.as_ref(), &beside, create_new(&beside, 0o600)?)
     }
 
     fn new_file(&self) -> io::Result<PathBuf> {
@@ -308,7 +307,7 @@ mod tests {
         let claim = || Claim::new(&file).expect("it can be claimed");
         for _ in 0..2 {
             let first = claim().expect("it is free");
-            first.write(&["1"]).expect("it is written");
+            first.write("1").expect("it is written");
             assert!(claim().is_none());
             drop(first);
         }
@@ -330,7 +329,7 @@ mod tests {
         let first = Claim::new(&path("link.json")).expect("it can be claimed").expect("it is free");
         for _ in 0..2 {
             assert_eq!(["state.json", "link.json", "hard.json"].map(free), [false; 3]);
-            first.write(&["1"]).expect("it is written");
+            first.write("1").expect("it is written");
         }
         assert_eq!(fs::read(path("state.json")).expect("it is read"), b"1", "a link is written through");
         assert!(path("link.json").is_symlink());
@@ -343,7 +342,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("state.json.tmp"), "{\"secret").expect("it is written");
         let claim = Claim::new(&folder.path().join("state.json")).expect("it can be claimed").expect("it is free");
-        claim.write(&["1"]).expect("it is written");
+        claim.write("1").expect("it is written");
         drop(claim);
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
     }

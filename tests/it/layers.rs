@@ -12,7 +12,6 @@ const LAYERS: &[(&str, u8)] = &[
     ("clock", 1),
     ("redact", 1),
     ("state/budget", 1),
-    ("state/memory", 1),
     ("state/rate_limit", 1),
     ("state/snapshot", 1),
     ("util/file", 1),

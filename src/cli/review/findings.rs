@@ -87,7 +87,7 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     match &args.output {
         None => print_as_is(&text),
         Some(path) => {
-            file::write_whole(path, &[&text])
+            file::write_whole(path, &text)
                 .map_err(|error| Failure::io(format!("--output: cannot write `{}`: {error}", path.display())))?;
             note(&format!("{}; the report is in `{}`", sentence(&review), path.display()));
         }

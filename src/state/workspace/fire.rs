@@ -19,7 +19,6 @@ use crate::contract::variation::{BodyKind, vary};
 use crate::scenario::template::{Gap, render_map};
 use crate::settings::Profile;
 use crate::state::budget::Full;
-use crate::state::memory::kept;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FireProblem {
@@ -111,7 +110,7 @@ impl State {
             event_type: envelope.event_type,
             created_at: now.wall,
             handed_at: now.wall,
-            body: kept(body),
+            body: body.into_boxed_slice().into(),
             due: request.due.unwrap_or(now.instant).plus(self.scatter(profile)).plus(self.swap(profile)),
             deliveries,
             skipped,

@@ -17,7 +17,6 @@ use super::subscriptions::{SubscriptionRecord, Subscriptions};
 use super::workflows::{WorkflowRecord, Workflows};
 use super::{Registry, State, Workspace};
 use crate::clock::{Instant, Random, restore_random, save_random};
-use crate::state::memory::Pieces;
 use crate::state::rate_limit::Quota;
 use crate::state::snapshot::{SavedClock, SavedTurn, SnapshotProblem, check_frame};
 
@@ -158,11 +157,9 @@ impl Snapshot {
         serde_json::from_slice(bytes).map_err(|error| SnapshotProblem(format!("the snapshot cannot be read: {error}")))
     }
 
-    /// The document, in pieces.
-    pub fn written(&self) -> Vec<Bytes> {
-        let mut pieces = Pieces::default();
-        serde_json::to_writer(&mut pieces, self).expect("strings and numbers always serialise");
-        pieces.finish()
+    /// The document.
+    pub fn written(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("strings and numbers always serialise")
     }
 }
 
@@ -274,13 +271,11 @@ mod shared_text {
     use hyper::body::Bytes;
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    use crate::state::memory::kept;
-
     pub(super) fn serialize<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&String::from_utf8_lossy(bytes))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-        String::deserialize(deserializer).map(|text| kept(text.into_bytes()))
+        String::deserialize(deserializer).map(|text| text.into_boxed_str().into_boxed_bytes().into())
     }
 }
