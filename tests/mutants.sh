@@ -17,7 +17,7 @@ areas=("$@")
 # What an area is: its files, the unit tests, the modules of `tests/it`.
 files() {
   case $1 in
-    quota) echo src/state/rate_limit.rs src/http/headers.rs ;;
+    quota) echo src/state/quota.rs src/http/headers.rs ;;
     signatures) echo 'src/contract/signature/*.rs' ;;
     egress) echo src/webhook/{guard,egress,dial}.rs ;;
     decisions) echo src/scenario/{decide,matcher,progress,rule}.rs ;;

@@ -1,4 +1,4 @@
-//! Every setting of an emulator, with defaults filled in.
+//! What an emulator is started with, defaults filled in. The settings of the emulated API are in `crate::settings`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -62,7 +62,7 @@ pub(super) async fn change(
     };
     if let Some(workspace) = &mover.workspace {
         // The clock itself wakes what waits for this key; emissions triggered by time must be checked for.
-        control.look(workspace);
+        control.wake_emitter(workspace);
     }
     Ok(shown(&mover, now, input.redactor()))
 }

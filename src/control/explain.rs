@@ -15,7 +15,7 @@ use crate::contract::routes::Operation;
 use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, RequestView, RuleTrace};
 use crate::state::journal::{Entry, Reason, RequestRecord};
-use crate::state::rate_limit::Verdict;
+use crate::state::quota::Verdict;
 use crate::state::workspace::{EventRecord, Origin, SkipReason};
 use crate::util::duration::duration_text;
 

@@ -20,7 +20,7 @@ use crate::contract::error::ErrorKind;
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
 use crate::state::journal::{Entry, Reason, RequestRecord, Waiter};
-use crate::state::rate_limit::Verdict;
+use crate::state::quota::Verdict;
 
 pub(super) fn list(control: &Control, input: &Input<api::ListRequests>) -> Result<Page<Request>, ControlError> {
     let query = &input.query;

@@ -30,7 +30,7 @@ use crate::http::request::Admitted;
 use crate::scenario::EffectiveConfig;
 use crate::settings::Profile;
 use crate::state::journal::Reason;
-use crate::state::rate_limit::Verdict;
+use crate::state::quota::Verdict;
 use crate::util::header_lines::push_headers;
 
 /// JSON, as every body of the contract is.

@@ -8,7 +8,6 @@
 //! - After an answer to a request that was not read whole, what still comes is read and dropped for a while: closing on
 //!   unread bytes would reset the connection, and the peer could lose the answer.
 //! - hyper answers what it cannot parse by itself, with an empty body; [`Handler::refuse`] puts the error envelope in its place.
-//!
 //! - A peer must send its next request in time.
 //!
 //! The timers are made only when a read or write has to wait, so a request that arrives whole costs nothing here.
@@ -44,9 +43,9 @@ const TLS_HANDSHAKE: &[u8] = &[22, 3];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// Nothing: a scenario ended the connection.
+    /// A scenario ended the connection: nothing more is written.
     BrokenOff,
-    /// Nothing: the sending side is closed.
+    /// The sending side is closed.
     ShutDown,
 }
 
@@ -63,9 +62,9 @@ pub struct TimedStream {
     head_began_at: Option<u64>,
     head_deadline: Deadline,
     idle: Idle,
-    /// How many lines of that block have been read whole: none while the target is incomplete.
+    /// How many lines of the header block have been read whole: none while the target is incomplete.
     lines: usize,
-    /// The blank line at its end has been read.
+    /// The blank line at the end of the header block has been read.
     is_whole: bool,
     /// The first bytes of the connection are those of a TLS handshake on a port without TLS.
     began_tls: bool,

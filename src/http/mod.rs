@@ -1,15 +1,15 @@
 //! Layer 4, HTTP: the accept loop, connection settings and the graceful drain. Overview of the layer.
 //!
 //! Any [`Handler`] can be served. Reading order: `connection` (deadlines on the wire), `service` (one request of the emulated API end to
-//! end), `request`, `answer`, `handlers` (one function per operation), `scripted` (scenario rules).
+//! end), `request`, `answer`, `operations` (one function per operation), `scripted` (scenario rules).
 
 pub mod answer;
 pub mod body;
 pub mod connection;
 pub mod handler;
-mod handlers;
 pub mod host;
 pub mod limits;
+mod operations;
 pub mod outgoing;
 mod request;
 mod scripted;

@@ -23,7 +23,7 @@ use crate::scenario::template::Gap;
 use crate::scenario::{Action, EffectiveConfig, Generation, RequestView, Rule};
 use crate::settings::Profile;
 use crate::state::journal::{Arrival, Reason, RequestRecord, Scripted, Transcript, Written};
-use crate::state::rate_limit::Verdict;
+use crate::state::quota::Verdict;
 use crate::state::workspace::{Registry, State, Tokens, Workspace};
 
 /// Chooses scenarios for one request: names joined by commas.

@@ -1,7 +1,7 @@
 //! One request of the emulated API end to end: route, authentication, quota, content, scenario, validation, effect, answer.
 //!
 //! Every request gets an answer, a request id and a journal entry here; a panic becomes a 500 in the envelope. What an operation
-//! does is in `handlers`, what a scenario rule does in `scripted`.
+//! does is in `operations`, what a scenario rule does in `scripted`.
 
 use std::mem::take;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ pub struct RuleCounter {
     pub matched: u64,
     /// Requests that it decided.
     pub applied: u64,
-    /// Those among them that count only if their answer succeeds, and are not answered yet.
+    /// Those among them that count only if their answer has a status that the scenario names, and are not answered yet.
     pub pending: u64,
 }
 

@@ -6,6 +6,6 @@
 pub mod budget;
 pub mod engine;
 pub mod journal;
-pub mod rate_limit;
+pub mod quota;
 pub mod snapshot;
 pub mod workspace;

@@ -1,4 +1,4 @@
-//! What the standard library and other crates leave to do: durations and wording in messages, files, processes, tasks.
+//! Durations and wording in messages, files, processes and tasks, without knowledge of the emulator.
 
 pub mod duration;
 pub mod file;

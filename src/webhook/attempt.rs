@@ -5,7 +5,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
 
 use crate::clock::{Clock, ClockMode, Now, machine};
-use crate::contract::signature::{Message, Scheme, SigningKey, sign_tampered, verify};
+use crate::contract::signature::{Message, Scheme, SigningKey, sign, sign_forged, verify};
 use crate::settings::{Profile, SignatureTime};
 use crate::state::workspace::Job;
 use crate::state::workspace::Secret;
@@ -40,7 +40,10 @@ pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) 
     push(DELIVERY, &job.delivery.id);
     for scheme in profile.schemes() {
         let keys = signing_keys(secrets, &scheme, profile).map_err(|problem| format!("the secret {problem}"))?;
-        let signed = sign_tampered(&scheme, &keys, &message, job.event.tamper);
+        let signed = match job.event.tamper {
+            None => sign(&scheme, &keys, &message),
+            Some(tamper) => sign_forged(&scheme, &keys, &message, tamper),
+        };
         for (name, value) in signed.headers {
             push(header_name(&name)?, &value);
         }

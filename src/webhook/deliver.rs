@@ -152,10 +152,10 @@ impl Deliverer {
         for (job, task) in due {
             let destination = self.destination(&state.workspace, &job);
             if matches!(destination, Some(Destination::Sink(_))) {
-                self.make(state, job, destination).await;
+                self.run_attempt(state, job, destination).await;
                 made = true;
             } else {
-                attempts.spawn(Arc::clone(self).work(Arc::clone(state), job, destination, task.outside()));
+                attempts.spawn(Arc::clone(self).run_attempts(Arc::clone(state), job, destination, task.outside()));
             }
         }
         if made {
@@ -167,10 +167,10 @@ impl Deliverer {
 
     /// Makes one attempt and then any further ones that are due, without waking the worker for each. The agenda counts them as one
     /// task.
-    async fn work(self: Arc<Self>, state: Arc<WorkerState>, first: Job, to: Option<Destination>, _task: Task) {
+    async fn run_attempts(self: Arc<Self>, state: Arc<WorkerState>, first: Job, to: Option<Destination>, _task: Task) {
         let mut next = Some((first, to));
         while let Some((job, to)) = next {
-            self.make(&state, job, to).await;
+            self.run_attempt(&state, job, to).await;
             let job = state.workspace.with_queue(|queue| queue.take_due(state.workspace.clock().instant()));
             next = job.map(|job| {
                 let to = self.destination(&state.workspace, &job);
@@ -179,7 +179,7 @@ impl Deliverer {
         }
     }
 
-    async fn make(&self, state: &WorkerState, job: Job, destination: Option<Destination>) {
+    async fn run_attempt(&self, state: &WorkerState, job: Job, destination: Option<Destination>) {
         let route = match destination {
             Some(destination) => Some(self.route(state, destination).await),
             None => None,

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use wrs_emulator::settings::ledger_markdown;
 
+use crate::layers::files;
+
 fn read(path: &str) -> String {
     std::fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR")))
         .unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -23,7 +25,7 @@ fn the_page_of_assumptions_has_the_ledger() {
     }
 }
 
-/// The architecture page names every module of the crate.
+/// The architecture page names every module of the crate, and the files that it names are there.
 #[test]
 fn the_architecture_page_names_every_module() {
     let (page, modules) = (read("docs/internals/architecture.md"), read("src/lib.rs"));
@@ -31,6 +33,14 @@ fn the_architecture_page_names_every_module() {
         if let Some(module) = line.strip_prefix("pub mod ").and_then(|rest| rest.strip_suffix(';')) {
             assert!(page.contains(&format!("`{module}")), "docs/internals/architecture.md does not name `{module}`");
         }
+    }
+    let sources: Vec<String> =
+        ["src", "tests"].iter().flat_map(|folder| files(folder)).map(|path| path.display().to_string()).collect();
+    for named in page.split('`').skip(1).step_by(2).filter(|text| text.ends_with(".rs")) {
+        assert!(
+            sources.iter().any(|path| path.ends_with(&format!("/{named}")) || path == named),
+            "there is no `{named}`"
+        );
     }
 }
 

@@ -24,5 +24,5 @@ pub use key::{SecretProblem, SigningKey, secret_warnings};
 pub use mac::{Encoding, Hash, KeyReading};
 pub use scheme::{CustomScheme, Scheme, SchemeName, SchemeNames};
 pub use sign::{Message, Signed, sign, sign_as};
-pub use tamper::{Tamper, another_key, sign_tampered};
+pub use tamper::{Tamper, another_key, sign_forged};
 pub use verify::{Rejection, Verified, verify};

@@ -31,7 +31,7 @@ impl Tamper {
         let (now, body) = (1_769_851_800, br#"{"id":"evt_1"}"#);
         let message = Message { id: "evt_1", timestamp: now, url: "https://a.example/", body };
         let keys = [SigningKey::from_bytes(vec![1; 32]).expect("it is not empty")];
-        let signed = sign_tampered(scheme, &keys, &message, Some(self));
+        let signed = sign_forged(scheme, &keys, &message, self);
         let sent = self.falsify_body(body).unwrap_or_else(|| body.to_vec());
         let header =
             |sought: &str| signed.headers.iter().find(|(name, _)| name == sought).map(|(_, value)| value.clone());
@@ -52,18 +52,18 @@ impl Tamper {
     }
 }
 
-/// Signs a delivery and falsifies it; without a tamper it is [`sign()`].
-pub fn sign_tampered(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, tamper: Option<Tamper>) -> Signed {
+/// Signs a delivery and falsifies it.
+pub fn sign_forged(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, tamper: Tamper) -> Signed {
     match tamper {
-        None | Some(Tamper::Body) => sign(scheme, keys, message),
-        Some(Tamper::Timestamp) => {
+        Tamper::Body => sign(scheme, keys, message),
+        Tamper::Timestamp => {
             sign(scheme, keys, &Message { timestamp: message.timestamp.saturating_sub(OFF_SECONDS), ..*message })
         }
-        Some(Tamper::FutureTimestamp) => {
+        Tamper::FutureTimestamp => {
             sign(scheme, keys, &Message { timestamp: message.timestamp.saturating_add(OFF_SECONDS), ..*message })
         }
-        Some(Tamper::Secret) => sign(scheme, &keys.iter().map(another_key).collect::<Vec<_>>(), message),
-        Some(Tamper::Signature) => {
+        Tamper::Secret => sign(scheme, &keys.iter().map(another_key).collect::<Vec<_>>(), message),
+        Tamper::Signature => {
             let mut signed = sign(scheme, keys, message);
             let forged: Vec<String> =
                 signed.signatures.iter().map(|signature| change_one_character(signature)).collect();
@@ -75,7 +75,7 @@ pub fn sign_tampered(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>
             signed.signatures = forged;
             signed
         }
-        Some(Tamper::Headers) => {
+        Tamper::Headers => {
             let signed = sign(scheme, keys, message);
             Signed { headers: Vec::new(), signatures: Vec::new(), ..signed }
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::table::{Case, Event, Expectation, Sending, Signing};
 use crate::contract::signature::{
     CustomScheme, KeyReading, Message, Scheme, SchemeName, Signed, SigningKey, another_key, rewrites, sign, sign_as,
-    sign_tampered, verify,
+    sign_forged, verify,
 };
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
@@ -141,7 +141,7 @@ fn first_key(signing: &ProbeSigning) -> Option<Vec<u8>> {
 fn signed(how: Signing, signing: &ProbeSigning, message: &Message<'_>) -> Signed {
     let (scheme, mut keys) = (&signing.scheme, signing.keys());
     let mut signed = match how {
-        Signing::Tampered(tamper) => sign_tampered(scheme, &keys, message, Some(tamper)),
+        Signing::Tampered(tamper) => sign_forged(scheme, &keys, message, tamper),
         Signing::TimestampText => sign_as(scheme, &keys, message, "soon".to_owned()),
         Signing::RotationFirst => {
             keys.insert(0, another_key(&keys[0]));

@@ -160,7 +160,7 @@ impl Engine {
             place_announced(state, config, now);
         }
         if config.profile.preview.enabled || config.emits.iter().any(|emit| emit.is_timed()) {
-            self.look_in(workspace, state);
+            self.wake_emitter_of(workspace, state);
         }
     }
 
@@ -183,31 +183,30 @@ impl Engine {
         let activation = self.config_for(Some(workspace.name())).activation;
         let mut state = workspace.lock();
         let dropped = state.plan(emit, activation, at);
-        self.call(workspace, &mut state);
+        self.start_emitter(workspace, &mut state);
         drop(state);
         self.note_dropped(workspace, dropped);
     }
 
-    /// Checks whether timed events are due in a workspace. Callers that fire events wait for this check, as it draws from the same
-    /// random source.
-    pub fn look(self: &Arc<Self>, workspace: &Arc<Workspace>) {
-        self.look_in(workspace, &mut workspace.lock());
+    /// Wakes the task that fires timed events in a workspace.
+    pub fn wake_emitter(self: &Arc<Self>, workspace: &Arc<Workspace>) {
+        self.wake_emitter_of(workspace, &mut workspace.lock());
     }
 
-    fn look_in(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State) {
+    fn wake_emitter_of(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State) {
         workspace.agenda().fires_at(Some(Instant::default()));
-        self.call(workspace, state);
+        self.start_emitter(workspace, state);
     }
 
-    fn call(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State) {
-        if state.timeline.call() {
-            let task = Arc::clone(self).carry_out(Arc::clone(workspace), state.timeline.changed());
+    fn start_emitter(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State) {
+        if state.timeline.wake() {
+            let task = Arc::clone(self).emitter(Arc::clone(workspace), state.timeline.changed());
             self.runtime.spawn(boxed(task));
         }
     }
 
     /// Fires the planned events of one workspace until none are left.
-    async fn carry_out(self: Arc<Self>, workspace: Arc<Workspace>, changed: Arc<Notify>) {
+    async fn emitter(self: Arc<Self>, workspace: Arc<Workspace>, changed: Arc<Notify>) {
         let (mut leaving, mut stop) = (workspace.leaving(), self.stopping.clone());
         let machine = Clock::real();
         let mut pace = Pace { left: BURST, at: machine.instant() };
@@ -245,11 +244,11 @@ impl Engine {
     fn fire_what_is_due(&self, workspace: &Arc<Workspace>) -> Option<(Instant, usize)> {
         let (now, config) = (workspace.clock().now(), self.config_for(Some(workspace.name())));
         let mut state = workspace.lock();
-        state.timeline.begin_look();
+        state.timeline.begin_round();
         if workspace.has_left() {
             state.timeline.clear();
             workspace.agenda().fires_at(None);
-            return state.timeline.end_look(None).map(|next| (next, 0));
+            return state.timeline.end_round(None).map(|next| (next, 0));
         }
         let (timed, dropped) = plan_timed(&mut state, &config, now.instant);
         let completed = state.take_completed(&config.profile, now);
@@ -271,11 +270,11 @@ impl Engine {
         }
         let mut state = workspace.lock();
         let next = [timed, state.next_completion(), state.timeline.next_due()].into_iter().flatten().min();
-        // Only a later instant is recorded: deliveries wait for the first check at an instant, not until thousands of events are fired.
-        if !state.timeline.is_called() {
+        // `fires_at` holds deliveries back. An instant that is due already is left out, so that they do not wait for a long burst.
+        if !state.timeline.is_awake() {
             workspace.agenda().fires_at(next.filter(|next| *next > now.instant));
         }
-        state.timeline.end_look(next).map(|next| (next, count))
+        state.timeline.end_round(next).map(|next| (next, count))
     }
 
     /// Fires a due event, or logs why it cannot be fired.

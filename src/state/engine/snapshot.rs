@@ -232,7 +232,7 @@ impl Engine {
         for event in events {
             refused += usize::from(self.hand_over(workspace, Arc::new(event)).is_err());
         }
-        self.look(workspace);
+        self.wake_emitter(workspace);
         let (id, full) = (workspace.id(), self.journal.budget().full());
         let warnings = [
             (lost, format!("{lost} planned events of {id} are of emissions that have changed since")),

@@ -15,7 +15,7 @@ use crate::clock::Instant;
 use crate::contract::error::{ErrorKind, FieldProblem};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
-use crate::state::rate_limit::Verdict;
+use crate::state::quota::Verdict;
 use crate::state::workspace::Workspace;
 use crate::util::header_lines::{fields, push_headers};
 

@@ -124,7 +124,7 @@ pub struct PlannedDelivery {
     /// Form `dlv_<id>`.
     pub id: String,
     pub subscription: String,
-    /// The subscription's URL as it is dialled.
+    /// The subscription's URL, normalised, before any forward: as text and parsed.
     pub url: Arc<str>,
     pub target: Arc<Url>,
     /// Attempts made before it was queued: more than 0 only after a snapshot was loaded.

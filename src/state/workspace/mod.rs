@@ -42,7 +42,7 @@ use crate::scenario::Emit;
 use crate::scenario::rule_counters::RuleCounters;
 use crate::settings::Profile;
 use crate::state::budget::Budget;
-use crate::state::rate_limit::{Quota, Verdict};
+use crate::state::quota::{Quota, Verdict};
 use subscriptions::Subscriptions;
 use workflows::Workflows;
 

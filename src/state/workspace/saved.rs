@@ -17,7 +17,7 @@ use super::subscriptions::{SubscriptionRecord, Subscriptions};
 use super::workflows::{WorkflowRecord, Workflows};
 use super::{Registry, State, Workspace};
 use crate::clock::{Instant, Random, restore_random, save_random};
-use crate::state::rate_limit::Quota;
+use crate::state::quota::Quota;
 use crate::state::snapshot::{SavedClock, SavedTurn, SnapshotProblem, check_frame};
 
 /// A snapshot: of some workspaces, or of everything.

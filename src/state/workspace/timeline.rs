@@ -56,7 +56,7 @@ impl Timeline {
 
     /// Calls the task that fires planned events. Returns true if the caller has to start one.
     #[must_use]
-    pub fn call(&mut self) -> bool {
+    pub fn wake(&mut self) -> bool {
         self.called = true;
         // Due at once: the task looks at the timeline and then sets the slot to the next due time.
         self.slot.set(Some(Instant::default()));
@@ -68,17 +68,17 @@ impl Timeline {
         Arc::clone(&self.changed)
     }
 
-    pub fn begin_look(&mut self) {
+    pub fn begin_round(&mut self) {
         self.called = false;
     }
 
-    pub fn is_called(&self) -> bool {
+    pub fn is_awake(&self) -> bool {
         self.called
     }
 
     /// The task has looked. Returns when it has to look again: at once if it was called meanwhile, otherwise at `next`. On `None` it
     /// ends.
-    pub fn end_look(&mut self, next: Option<Instant>) -> Option<Instant> {
+    pub fn end_round(&mut self, next: Option<Instant>) -> Option<Instant> {
         let next = if self.called { Some(Instant::default()) } else { next };
         self.slot.set(next);
         self.has_task = next.is_some();

@@ -105,7 +105,7 @@ fn create_workflow(admitted: &Admitted, engine: &Arc<Engine>) -> Answer {
         admitted.workspace().lock().create_workflow(fields, admitted.profile(), admitted.request.now)
     });
     if created.is_ok() {
-        engine.look(admitted.workspace());
+        engine.wake_emitter(admitted.workspace());
     }
     result(admitted, created)
 }
