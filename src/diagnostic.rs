@@ -142,7 +142,7 @@ impl Diagnostic {
             Level::Warning => ("warning", paint("\x1b[1;33m")),
         };
         let mut text = format!("{tint}{word}[{}]{off}: {strong}{}{off}\n", self.code, shown(&self.message));
-        // Writing to a String cannot fail.
+        // WriteGuard to a String cannot fail.
         if self.line == 0 {
             // Some problems, such as an unknown name in a request, have no file.
             if let Some(file) = &self.file {
@@ -207,7 +207,7 @@ pub fn codes_markdown() -> String {
          | code | meaning |\n| --- | --- |\n",
     );
     for (code, meaning) in CODES {
-        // Writing to a String cannot fail.
+        // WriteGuard to a String cannot fail.
         let _ = writeln!(page, "| `{code}` | {meaning} |");
     }
     page

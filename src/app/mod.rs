@@ -20,7 +20,7 @@
 //! [`Emulator::control_url`].
 
 mod builder;
-mod descriptors;
+mod file_limit;
 mod handle;
 mod router;
 mod settings;
@@ -55,12 +55,12 @@ use crate::state::workspace::Registry;
 use crate::util::tasks::spawn;
 use crate::webhook::client::Client;
 use crate::webhook::deliver::Deliverer;
-use crate::webhook::dial::Reach;
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::Egress;
 use crate::webhook::resolve::Resolver;
 use crate::webhook::tls::Trust;
-pub(crate) use descriptors::Raised;
-use descriptors::Shares;
+pub(crate) use file_limit::FileLimit;
+use file_limit::Shares;
 use router::Router;
 use state::StateFile;
 
@@ -111,7 +111,8 @@ impl Emulator {
         let resolver = Arc::new(Resolver::new(settings.look_up.clone()));
         let shares =
             Shares::of_process(settings.limits.connections, 1 + usize::from(settings.control_listen.is_some()));
-        let client = Client::new(Reach { egress: Arc::clone(&egress), trust: Arc::new(trust), resolver }, shares.kept);
+        let client =
+            Client::new(DialContext { egress: Arc::clone(&egress), trust: Arc::new(trust), resolver }, shares.kept);
         let control_token = control_token(&settings);
         let api = Arc::new(Api {
             engine: Arc::clone(&engine),

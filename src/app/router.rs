@@ -10,7 +10,7 @@ use crate::clock::Now;
 use crate::contract::error::ErrorKind;
 use crate::control::{Control, ControlError, PREFIX};
 use crate::http::connection::Progress;
-use crate::http::handler::{Answering, Handler, Sent, caught};
+use crate::http::handler::{Answering, Handler, Unreadable, caught};
 use crate::http::host::check_host;
 use crate::http::outgoing::Outgoing;
 use crate::http::service::Api;
@@ -51,7 +51,7 @@ impl Handler for Router {
         self.api.engine.registry.clock().wall()
     }
 
-    fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {
+    fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {
         self.api.refuse(status, sent)
     }
 }

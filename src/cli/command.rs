@@ -12,7 +12,7 @@ use tokio::process::Command;
 use super::client::Call;
 use super::failure::{Code, Failure};
 use super::target::{Target, reachable};
-use crate::app::{Emulator, Raised};
+use crate::app::{Emulator, FileLimit};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::{self, ExecFacts, Run};
 use crate::redact::Redactor;
@@ -91,7 +91,7 @@ pub(super) fn spawn<T>(
     command: &[OsString],
     emulator: &Emulator,
     authority: Option<&Authority>,
-    raised: Raised,
+    raised: FileLimit,
     start: impl FnOnce(&mut Command) -> std::io::Result<T>,
 ) -> Result<T, Failure> {
     let (program, arguments) = command.split_first().expect("clap demands a command");

@@ -25,7 +25,7 @@ use super::serve::{ServeArgs, settings, start, stop};
 use super::signals::Signals;
 use super::target::Target;
 use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
-use crate::app::{Raised, Settings};
+use crate::app::{FileLimit, Settings};
 use crate::control::api::{ExecFacts, Run};
 use crate::util::process::pass_signal;
 use crate::util::tasks::beside;
@@ -80,11 +80,11 @@ pub(super) struct ExecArgs {
 
 pub(super) fn run(args: ExecArgs) -> Result<ExitCode, Failure> {
     let settings = settings(&args.serve)?;
-    let raised = Raised::raise();
+    let raised = FileLimit::raise();
     run_task(exec(&args, settings, raised))?
 }
 
-async fn exec(args: &ExecArgs, settings: Settings, raised: Raised) -> Result<ExitCode, Failure> {
+async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<ExitCode, Failure> {
     // Installed before the command runs, so that a signal does not end the emulator alone. SIGKILL and a crash still do.
     let mut signals = Signals::install()?;
     let accepted = accepted(args.accept.as_deref(), &args.fail_on)?;

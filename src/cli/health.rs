@@ -14,7 +14,7 @@ use crate::clock::machine;
 use crate::control::api;
 
 /// How often an emulator that cannot be reached yet is called again.
-const GLANCE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
 #[command(after_help = examples(["health", "health --wait 10s", "health --url http://emulator:9770"]))]
@@ -30,7 +30,7 @@ pub(super) fn run(args: &HealthArgs) -> Result<ExitCode, Failure> {
     let began = machine::monotonic();
     let ready = loop {
         match args.common.call::<api::Health>().send() {
-            Err(failure) if failure.is_unreachable() && began.elapsed() < args.wait => sleep(GLANCE),
+            Err(failure) if failure.is_unreachable() && began.elapsed() < args.wait => sleep(POLL_INTERVAL),
             answered => break answered?,
         }
     };

@@ -17,7 +17,7 @@ use super::output::{Ready, compact, print};
 use super::profile::{load_profile, with_forwards};
 use super::signals::Signals;
 use super::target::address;
-use crate::app::{ClockSetting, Emulator, Raised, Settings, StartError};
+use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::diagnostic::render_all;
 use crate::http::host::host_name;
@@ -185,7 +185,7 @@ struct LimitArgs {
 
 pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let settings = settings(&args)?;
-    Raised::raise();
+    FileLimit::raise();
     run_task(serve(&args, settings))?
 }
 

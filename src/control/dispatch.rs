@@ -12,7 +12,7 @@ use super::call::Call;
 use super::guard::{Content, WRONG_TOKEN_PAUSE};
 use super::page::page;
 use super::route::{Handler, Route};
-use super::table::{self, Match};
+use super::routes::{self, Match};
 use super::{Control, ControlError, PREFIX, Reply, scope};
 use crate::contract::error::ErrorKind;
 use crate::http::connection::Progress;
@@ -56,10 +56,10 @@ impl Control {
         progress: &Progress,
     ) -> Result<Reply, ControlError> {
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default().to_owned();
-        let found = match table::find(&parts.method, &path) {
+        let found = match routes::find(&parts.method, &path) {
             Match::Found(route, segment) => Ok((route, segment)),
             Match::OtherMethods(allow) => Err(ControlError::method(allow)),
-            Match::Nothing => Err(table::unknown_path(&path)),
+            Match::Nothing => Err(routes::unknown_path(&path)),
         };
         let (route, segment) = match found {
             Ok(found) => found,

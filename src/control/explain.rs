@@ -15,7 +15,7 @@ use crate::contract::routes::Operation;
 use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, RequestView, RuleTrace};
 use crate::state::journal::{Entry, Reason, RequestRecord};
-use crate::state::quota::Verdict;
+use crate::state::quota::QuotaCheck;
 use crate::state::workspace::{EventRecord, Origin, SkipReason};
 use crate::util::duration::duration_text;
 
@@ -243,7 +243,7 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
     steps
 }
 
-fn quota_text(quota: &Verdict) -> String {
+fn quota_text(quota: &QuotaCheck) -> String {
     let used = quota.limit - quota.remaining.min(quota.limit);
     let mut text = format!("{used} of {} requests used in a window of {}", quota.limit, duration_text(quota.window));
     if !quota.allowed {

@@ -1,6 +1,6 @@
 //! Layer 6, the control API under `/_emulator/`: everything that the command line can do. Overview.
 //!
-//! One file per resource; `table` lists the calls, `dispatch` the path of one call through it, `guard` checks who may call.
+//! One file per resource; `routes` lists the calls, `dispatch` the path of one call through it, `guard` checks who may call.
 //! The engine carries out what a call changes.
 
 #[allow(clippy::struct_field_names, reason = "fields are as on the wire")]
@@ -24,6 +24,7 @@ pub(crate) mod render;
 mod reply;
 mod requests;
 mod route;
+mod routes;
 mod run;
 mod scenarios;
 mod scope;
@@ -31,7 +32,6 @@ mod snapshot;
 mod stream;
 mod subscriptions;
 mod system;
-mod table;
 mod verification;
 mod viewer;
 

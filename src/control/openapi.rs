@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn the_file_beside_is_made_from_the_calls_and_their_types() {
-        let made = document(&crate::control::table::ROUTES);
+        let made = document(&crate::control::routes::ROUTES);
         committed::compare("src/control/openapi.json", &committed::json(&made, 3));
     }
 

@@ -20,7 +20,7 @@ use crate::contract::error::ErrorKind;
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
 use crate::state::journal::{Entry, Reason, RequestRecord, Waiter};
-use crate::state::quota::Verdict;
+use crate::state::quota::QuotaCheck;
 
 pub(super) fn list(control: &Control, input: &Input<api::ListRequests>) -> Result<Page<Request>, ControlError> {
     let query = &input.query;
@@ -213,7 +213,7 @@ pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestW
 }
 
 /// The quota of a key, after a request or at present.
-pub(super) fn quota(quota: &Verdict) -> QuotaState {
+pub(super) fn quota(quota: &QuotaCheck) -> QuotaState {
     QuotaState {
         limit: quota.limit,
         remaining: quota.remaining,

@@ -58,11 +58,11 @@ pub(crate) const TEXT_BYTES: usize = 8 * 1024 * 1024;
 pub struct Texts {
     /// This run of the program, as part of event ids, so that ids from before a restart are recognized.
     instance: String,
-    kept: Mutex<Kept>,
+    kept: Mutex<CachedTexts>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct CachedTexts {
     /// Texts with the number of their entry, oldest first.
     texts: VecDeque<(u64, Bytes)>,
     bytes: usize,
@@ -98,8 +98,9 @@ impl Texts {
 
     /// The text of an entry, made if it is not in the cache.
     fn of(&self, number: u64, make: impl FnOnce() -> String) -> Bytes {
-        let find =
-            |kept: &Kept| kept.texts.iter().rev().find(|(known, _)| *known == number).map(|(_, text)| text.clone());
+        let find = |kept: &CachedTexts| {
+            kept.texts.iter().rev().find(|(known, _)| *known == number).map(|(_, text)| text.clone())
+        };
         if let Some(text) = find(&self.kept.lock()) {
             return text;
         }

@@ -16,7 +16,7 @@ use crate::clock::{Instant, Now, machine};
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{JSON, answer};
 use crate::http::connection::Progress;
-use crate::http::handler::{Answering, Handler, Sent};
+use crate::http::handler::{Answering, Handler, Unreadable};
 use crate::http::host::check_host;
 use crate::http::outgoing::Outgoing;
 use crate::redact::Redactor;
@@ -73,7 +73,7 @@ impl Handler for Viewer {
         machine::wall_time()
     }
 
-    fn refuse(&self, status: StatusCode, _: Sent) -> Bytes {
+    fn refuse(&self, status: StatusCode, _: Unreadable) -> Bytes {
         let reason = status.canonical_reason().unwrap_or_default();
         format!("HTTP/1.1 {} {reason}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", status.as_u16()).into()
     }

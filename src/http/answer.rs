@@ -30,7 +30,7 @@ use crate::http::request::Admitted;
 use crate::scenario::EffectiveConfig;
 use crate::settings::Profile;
 use crate::state::journal::Reason;
-use crate::state::quota::Verdict;
+use crate::state::quota::QuotaCheck;
 use crate::util::header_lines::push_headers;
 
 /// JSON, as every body of the contract is.
@@ -103,7 +103,7 @@ pub(super) enum AdmissionError {
     Invalid(ErrorKind, String),
     NotFound(Lookup),
     Unauthorized(KeyRefusal),
-    RateLimited(Verdict),
+    RateLimited(QuotaCheck),
     Panicked(String),
 }
 
@@ -289,7 +289,7 @@ pub(super) fn all_headers(
     (headers, LineSource::Headers)
 }
 
-fn prepared(admitted: &Admitted, verdict: &Verdict, id: &HeaderValue) -> Option<HeaderMap> {
+fn prepared(admitted: &Admitted, verdict: &QuotaCheck, id: &HeaderValue) -> Option<HeaderMap> {
     PREPARED
         .with_borrow(|prepared| Some(prepared.as_ref().filter(|it| it.matches(admitted, verdict))?.copy(verdict, id)))
 }
@@ -310,7 +310,7 @@ fn lines(headers: &HeaderMap) -> Vec<Vec<u8>> {
 }
 
 impl Prepared {
-    fn of(admitted: &Admitted, verdict: &Verdict, headers: &HeaderMap) -> Option<Self> {
+    fn of(admitted: &Admitted, verdict: &QuotaCheck, headers: &HeaderMap) -> Option<Self> {
         let (request, profile) = (&admitted.request, admitted.profile());
         let further = profile.ids.request_header.get();
         let changing = [
@@ -327,7 +327,7 @@ impl Prepared {
         })
     }
 
-    fn matches(&self, admitted: &Admitted, verdict: &Verdict) -> bool {
+    fn matches(&self, admitted: &Admitted, verdict: &QuotaCheck) -> bool {
         let request = &admitted.request;
         // An address is not used again as long as something points to it.
         std::ptr::eq(self.config.as_ptr(), Arc::as_ptr(&request.config))
@@ -335,7 +335,7 @@ impl Prepared {
             && self.limit == verdict.limit
     }
 
-    fn copy(&self, verdict: &Verdict, id: &HeaderValue) -> HeaderMap {
+    fn copy(&self, verdict: &QuotaCheck, id: &HeaderValue) -> HeaderMap {
         let mut headers = self.headers.clone();
         let mut changing = headers.values_mut().skip(REMAINING_AT);
         if let Some(remaining) = changing.next() {
@@ -350,7 +350,7 @@ const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const IETF: HeaderName = HeaderName::from_static("ratelimit");
 const IETF_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-fn push_quota_headers(headers: &mut HeaderMap, verdict: &Verdict, profile: &Profile, now: Now) {
+fn push_quota_headers(headers: &mut HeaderMap, verdict: &QuotaCheck, profile: &Profile, now: Now) {
     let rate_limit = &profile.rate_limit;
     headers.insert(rate_limit.header_names.limit.name().clone(), HeaderValue::from(verdict.limit));
     headers.insert(rate_limit.header_names.remaining.name().clone(), HeaderValue::from(verdict.remaining));
@@ -404,7 +404,7 @@ mod tests {
         let mut profile = Profile::default();
         edit(&mut profile);
         let [wait, reset, window] = [2_000, 3_001, 60_000].map(Duration::from_millis);
-        let verdict = Verdict { allowed, limit: 5, remaining: 4, wait, reset, window };
+        let verdict = QuotaCheck { allowed, limit: 5, remaining: 4, wait, reset, window };
         let wall = jiff::Timestamp::from_millisecond(1_769_851_800_500).expect("a time");
         let mut headers = HeaderMap::new();
         push_quota_headers(&mut headers, &verdict, &profile, Now { wall, instant: Instant::from_nanos(0) });

@@ -29,7 +29,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::clock::machine::monotonic;
 pub use crate::http::handler::{ConnectionFault, Progress};
-use crate::http::handler::{Handler, Sent};
+use crate::http::handler::{Handler, Unreadable};
 use crate::http::limits::Limits;
 
 /// Longest that a connection is kept open after its last answer for the peer to read it.
@@ -283,7 +283,7 @@ impl AsyncWrite for TimedStream {
                 };
             }
             self.refused = true;
-            let sent = if self.began_tls { Sent::Tls } else { Sent::Garbage };
+            let sent = if self.began_tls { Unreadable::Tls } else { Unreadable::Garbage };
             self.replacement = Some(self.handler.refuse(status, sent));
             return Poll::Ready(Ok(bytes.len()));
         }

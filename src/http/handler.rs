@@ -1,4 +1,4 @@
-//! Between a connection and the API that it serves: how requests are answered, how far they are, and what the connection is to do.
+//! The trait that a connection serves, and the state that the two share: progress of a request, and what to do with the connection.
 
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr};
@@ -31,7 +31,7 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Answers bytes that hyper refused to parse, with this status, or that it was never given. Returns the answer's head and body
     /// as bytes; the connection ends after them.
-    fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes;
+    fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes;
 }
 
 /// Most answers are ready, and spare hyper a large future.
@@ -41,7 +41,7 @@ pub enum Answering {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum Unreadable {
     Garbage,
     /// A TLS handshake on a port without TLS.
     Tls,

@@ -34,7 +34,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::http::connection::{LINGER, Progress, Socket, TimedStream};
-use crate::http::handler::{Answering, Handler, Sent};
+use crate::http::handler::{Answering, Handler, Unreadable};
 use crate::http::limits::Limits;
 use crate::http::tls::ServerTls;
 use crate::util::tasks::{WhenWoken, spawn, stopped};
@@ -260,7 +260,7 @@ impl Connection {
 /// Answers plain HTTP, and reads on for a moment: closing on unread bytes would reset the connection, and the answer could be
 /// lost.
 async fn refuse_plain(handler: &dyn Handler, mut stream: TcpStream) {
-    let answer = handler.refuse(StatusCode::BAD_REQUEST, Sent::PlainHttp);
+    let answer = handler.refuse(StatusCode::BAD_REQUEST, Unreadable::PlainHttp);
     let exchange = async {
         stream.write_all(&answer).await?;
         stream.shutdown().await?;

@@ -23,7 +23,7 @@ use crate::scenario::template::Gap;
 use crate::scenario::{Action, EffectiveConfig, Generation, RequestView, Rule};
 use crate::settings::Profile;
 use crate::state::journal::{Arrival, Reason, RequestRecord, Scripted, Transcript, Written};
-use crate::state::quota::Verdict;
+use crate::state::quota::QuotaCheck;
 use crate::state::workspace::{Registry, State, Tokens, Workspace};
 
 /// Chooses scenarios for one request: names joined by commas.
@@ -92,7 +92,7 @@ pub(super) struct ValidKey {
     /// The key, where the workspace is not named after it.
     pub(super) group_key: Option<Arc<str>>,
     /// The quota after this request, if the request counts.
-    pub(super) quota: Option<Verdict>,
+    pub(super) quota: Option<QuotaCheck>,
 }
 
 impl Identity {
@@ -102,7 +102,7 @@ impl Identity {
     }
 
     /// The quota after this request, if the request counts.
-    pub(super) fn quota(&self) -> Option<&Verdict> {
+    pub(super) fn quota(&self) -> Option<&QuotaCheck> {
         self.key.as_ref()?.quota.as_ref()
     }
 }
@@ -167,7 +167,7 @@ impl Admitted {
         // Refunded first if a 429 costs nothing: with a quota that is used up, this request would not have been counted.
         self.refund(StatusCode::TOO_MANY_REQUESTS);
         if let Some(verdict) = self.identity.key.as_mut().and_then(|key| key.quota.as_mut()) {
-            *verdict = Verdict { allowed: false, remaining: 0, wait: verdict.reset, ..*verdict };
+            *verdict = QuotaCheck { allowed: false, remaining: 0, wait: verdict.reset, ..*verdict };
         }
     }
 
@@ -267,14 +267,14 @@ fn key_of<'r>(headers: &'r HeaderMap, tokens: Option<&Tokens>) -> Result<(Cow<'r
     })
 }
 
-struct Known {
+struct CachedSender {
     config: Weak<EffectiveConfig>,
     authorization: Box<[u8]>,
     workspace: Weak<Workspace>,
 }
 
 thread_local! {
-    static LAST: RefCell<Option<Known>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<CachedSender>> = const { RefCell::new(None) };
 }
 
 /// The workspace of the request's key, and the key where the workspace is not named after it.
@@ -298,12 +298,12 @@ pub(super) fn sender(registry: &Registry, request: &Request) -> Result<(Arc<Work
     if !has_tokens && group_key.is_none() {
         let (config, workspace) = (Arc::downgrade(config), Arc::downgrade(&workspace));
         let authorization = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes().into()).unwrap_or_default();
-        LAST.set(Some(Known { config, authorization, workspace }));
+        LAST.set(Some(CachedSender { config, authorization, workspace }));
     }
     Ok((workspace, group_key))
 }
 
-impl Known {
+impl CachedSender {
     fn workspace(&self, headers: &HeaderMap, config: &Arc<EffectiveConfig>, now: Now) -> Option<Arc<Workspace>> {
         let mut values = values_of(headers, &AUTHORIZATION);
         let is_same = values.next().is_some_and(|value| value.as_bytes() == &*self.authorization)

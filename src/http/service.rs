@@ -16,7 +16,7 @@ use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, loo
 use crate::http::answer::{AdmissionError, Answer, REQUEST_ID, SendFault, all_headers, id_value, own_headers};
 use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
-use crate::http::handler::{Answering, PLAIN_ON_TLS, Sent, caught, caught_now};
+use crate::http::handler::{Answering, PLAIN_ON_TLS, Unreadable, caught, caught_now};
 use crate::http::host::check_host;
 use crate::http::outgoing::{Outgoing, paced};
 use crate::http::request::{Admitted, Identity, Request, ValidKey, draw, sender};
@@ -75,18 +75,18 @@ impl Api {
     }
 
     /// The answer to bytes that hyper could not read as a request.
-    pub fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {
+    pub fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {
         let (kind, text) = match (status, sent) {
             (StatusCode::URI_TOO_LONG, _) => (ErrorKind::UriTooLong, ErrorKind::UriTooLong.message()),
             (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, _) => {
                 (ErrorKind::HeadersTooLarge, ErrorKind::HeadersTooLarge.message())
             }
             (StatusCode::PAYLOAD_TOO_LARGE, _) => (ErrorKind::PayloadTooLarge, ErrorKind::PayloadTooLarge.message()),
-            (_, Sent::Garbage) => (ErrorKind::BadRequest, "the bytes sent are not an HTTP/1.1 request"),
-            (_, Sent::Tls) => {
+            (_, Unreadable::Garbage) => (ErrorKind::BadRequest, "the bytes sent are not an HTTP/1.1 request"),
+            (_, Unreadable::Tls) => {
                 (ErrorKind::BadRequest, "this is a TLS handshake: use http:// or start with --tls self-signed")
             }
-            (_, Sent::PlainHttp) => (ErrorKind::BadRequest, PLAIN_ON_TLS),
+            (_, Unreadable::PlainHttp) => (ErrorKind::BadRequest, PLAIN_ON_TLS),
         };
         let (head, ()) = hyper::Request::new(()).into_parts();
         let request = Request::new(head, self.engine.registry.clock().now(), &self.engine.library.load());

@@ -299,7 +299,7 @@ impl Rule {
     }
 
     /// Whether the rule applies to every request that its `when` and `step` match, for good.
-    pub(crate) fn is_blanket(&self) -> bool {
+    pub(crate) fn always_applies(&self) -> bool {
         self.from.is_none()
             && self.to.is_none()
             && self.skip == 0

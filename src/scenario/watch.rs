@@ -27,11 +27,11 @@ pub(crate) const MOST_FILES: usize = 1_000;
 const MOST_IGNORED: usize = 20;
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// For how many seconds after its last change a file's stamp does not prove that it is the same.
-const YOUNG: u64 = 2;
+const STAMP_UNRELIABLE_SECONDS: u64 = 2;
 /// How often contents are compared without an event, unless that takes more than a fiftieth of the time.
 const POLL: Duration = Duration::from_secs(1);
 /// How long dropping a watcher waits for its thread, which a slow disk may hold up.
-const FAREWELL: Duration = Duration::from_millis(500);
+const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// A change is over once nothing has been reported for this long, and at the latest after the second time.
 const SETTLE: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_millis(600);
@@ -195,14 +195,14 @@ fn not_taken(message: impl Into<String>, hint: &str) -> Box<Diagnostic> {
 }
 
 /// The state of the folders when they were read.
-struct Known {
+struct FolderState {
     stamps: Vec<(PathBuf, Option<Stamp>)>,
     hash: [u8; 32],
     /// Whether a file was so young that another save could leave the same stamp.
     young: bool,
 }
 
-impl Known {
+impl FolderState {
     /// Reads everything in the folders.
     fn read(folders: &Folders) -> (Self, FileTexts) {
         // Before the contents, so that what is written meanwhile is seen the next time.
@@ -249,7 +249,7 @@ fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
 
 /// Whether a file was changed so shortly before `now` that the clock of its file system may not have moved since.
 fn is_young(times: [Option<Timestamp>; 2], now: Timestamp) -> bool {
-    times.into_iter().flatten().any(|at| now.as_second().abs_diff(at.as_second()) <= YOUNG)
+    times.into_iter().flatten().any(|at| now.as_second().abs_diff(at.as_second()) <= STAMP_UNRELIABLE_SECONDS)
 }
 
 enum Signal {
@@ -285,7 +285,7 @@ impl Watcher {
         .ok();
         // Before the first reading, so that nothing falls between the two.
         watch_again(&mut events, &folders);
-        let (known, files) = Known::read(&folders);
+        let (known, files) = FolderState::read(&folders);
         let (running, ended) = channel();
         std::thread::Builder::new().name("scenario-watch".to_owned()).spawn(move || {
             let _running = running;
@@ -298,7 +298,7 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         let _ = self.signals.send(Signal::Stop);
-        let _ = self.ended.get_mut().recv_timeout(FAREWELL);
+        let _ = self.ended.get_mut().recv_timeout(JOIN_TIMEOUT);
     }
 }
 
@@ -318,7 +318,7 @@ fn is_change(event: &notify::Event) -> bool {
 
 fn run(
     folders: &Folders,
-    mut known: Known,
+    mut known: FolderState,
     mut events: Option<RecommendedWatcher>,
     signals: &Receiver<Signal>,
     on_change: &impl Fn(FileTexts),
@@ -342,7 +342,7 @@ fn run(
         }
         let before = known.hash;
         let files;
-        (known, files) = Known::read(folders);
+        (known, files) = FolderState::read(folders);
         if known.hash == accepted {
             continue;
         }

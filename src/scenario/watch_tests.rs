@@ -137,7 +137,7 @@ fn folders_are_read_again_only_if_their_files_changed_or_are_young() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (file, folders) = (directory.path().join("a.toml"), given(directory.path().to_owned()));
     write(&file, "one");
-    let (mut known, _) = Known::read(&folders);
+    let (mut known, _) = FolderState::read(&folders);
     assert!(known.young && !known.holds(&folders), "another save might leave the same stamp");
     known.young = false;
     assert!(known.holds(&folders));
@@ -151,7 +151,7 @@ fn folders_are_read_again_only_if_their_files_changed_or_are_young() {
     {
         change();
         assert!(!known.holds(&folders));
-        known = Known { young: false, ..Known::read(&folders).0 };
+        known = FolderState { young: false, ..FolderState::read(&folders).0 };
         assert!(known.holds(&folders));
     }
 

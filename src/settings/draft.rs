@@ -11,8 +11,8 @@ use toml::{Table, Value};
 use super::check::{Broken, check};
 use super::forwards::Forward;
 use super::layers::{Layered, Preset, ProfileProblem, Sources, deserialize};
+use super::messages;
 use super::paths::{collect, locate, put, value_at, without_spans};
-use super::plain;
 use super::table::Setting;
 
 /// Settings of a text, read once; each with its place in the text.
@@ -63,14 +63,14 @@ impl Draft {
         if errors.is_empty() {
             self.table(table.get_ref(), source);
         }
-        if let Some(language) = plain::other_language(text).filter(|_| !errors.is_empty()) {
+        if let Some(language) = messages::other_language(text).filter(|_| !errors.is_empty()) {
             let message = format!("this looks like {language}; a profile is TOML");
             let hint =
                 "for example `rate_limit.requests = 5`; `wrs-emulator assumptions` lists every setting".to_owned();
             return self.refuse(ProfileProblem::new("profile/syntax", 0..0, message, hint), source, "");
         }
         for error in &errors {
-            let (span, message) = plain::syntax_problem(text, error);
+            let (span, message) = messages::syntax_problem(text, error);
             let hint = "the file must be TOML; `wrs-emulator assumptions` lists every setting".to_owned();
             self.refuse(ProfileProblem::new("profile/syntax", span, message, hint), source, "");
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use toml::{Table, Value};
 
-use super::plain;
+use super::messages;
 use super::sections::Profile;
 use crate::contract::nearest;
 
@@ -48,7 +48,7 @@ impl Default for Layered {
 /// The typed profile of raw values, or what is wrong in plain words.
 pub(super) fn deserialize(table: &Table) -> Result<Profile, String> {
     let read: Result<Profile, toml::de::Error> = serde::Deserialize::deserialize(Value::Table(table.clone()));
-    read.map_err(|error| plain::in_words(error.message().trim()))
+    read.map_err(|error| messages::in_words(error.message().trim()))
 }
 
 impl Layered {

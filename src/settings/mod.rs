@@ -10,8 +10,8 @@ mod draft;
 mod forwards;
 mod layers;
 mod ledger;
+mod messages;
 mod paths;
-mod plain;
 mod sections;
 mod table;
 
@@ -19,8 +19,8 @@ pub use draft::{Draft, OverlaySettings};
 pub use forwards::{Forward, Forwards, MOST_FORWARDS};
 pub use layers::{DEFAULT_TEXT, Layered, PRESETS, Preset, ProfileProblem};
 pub use ledger::{LedgerRow, file_schema, ledger, ledger_markdown, schema};
+pub(crate) use messages::{other_language, syntax_problem};
 pub use paths::setting_path;
-pub(crate) use plain::{other_language, syntax_problem};
 pub use sections::{
     DeliveryOrder, Fraction, Hello, Profile, Retry, RetryPreset, SignatureTime, Status, SubscriptionSettings, Upsert,
     Webhooks,

@@ -13,7 +13,7 @@ use crate::contract::quota::{CountRule, RateAlgorithm, RateLimit};
 use crate::state::snapshot::{nanos, text};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct QuotaCheck {
     pub allowed: bool,
     pub limit: u32,
     /// Requests left after this one, at least 0.
@@ -59,11 +59,11 @@ enum Usage {
 
 impl Quota {
     /// Counts one request at `now`.
-    pub fn check(&mut self, policy: &RateLimit, now: Instant) -> Verdict {
+    pub fn check(&mut self, policy: &RateLimit, now: Instant) -> QuotaCheck {
         let window = policy.window.get().max(Duration::from_millis(1));
         let limit = policy.requests;
         if !policy.enabled {
-            return Verdict {
+            return QuotaCheck {
                 allowed: true,
                 limit,
                 remaining: limit,
@@ -81,7 +81,7 @@ impl Quota {
     }
 
     /// What is left at `now`, without counting a request.
-    pub fn look(&self, policy: &RateLimit, now: Instant) -> Verdict {
+    pub fn look(&self, policy: &RateLimit, now: Instant) -> QuotaCheck {
         // A request is counted in a copy and taken back.
         let mut copy = self.clone();
         let counted = copy.check(&RateLimit { count: CountRule::Allowed, ..policy.clone() }, now);
@@ -100,7 +100,7 @@ impl Quota {
                 Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
             }
         };
-        Verdict { remaining: counted.remaining.saturating_add(1).min(counted.limit), reset, ..counted }
+        QuotaCheck { remaining: counted.remaining.saturating_add(1).min(counted.limit), reset, ..counted }
     }
 
     /// Undoes the counting of the last allowed request, for the count rule `successful`.
@@ -136,7 +136,7 @@ impl Quota {
         self
     }
 
-    fn check_fixed(&mut self, limit: u32, window: Duration, charge_refused: bool, now: Instant) -> Verdict {
+    fn check_fixed(&mut self, limit: u32, window: Duration, charge_refused: bool, now: Instant) -> QuotaCheck {
         let (opened, used) = match self.usage {
             Usage::Fixed { opened, used } if now.since(opened) < window => (opened, used),
             _ => (now, 0),
@@ -146,10 +146,10 @@ impl Quota {
         self.usage = Usage::Fixed { opened, used };
         let reset = opened.plus(window).since(now);
         let wait = if allowed { Duration::ZERO } else { reset };
-        Verdict { allowed, limit, remaining: limit.saturating_sub(used), wait, reset, window }
+        QuotaCheck { allowed, limit, remaining: limit.saturating_sub(used), wait, reset, window }
     }
 
-    fn check_sliding(&mut self, limit: u32, window: Duration, charge_refused: bool, now: Instant) -> Verdict {
+    fn check_sliding(&mut self, limit: u32, window: Duration, charge_refused: bool, now: Instant) -> QuotaCheck {
         if !matches!(self.usage, Usage::Sliding { .. }) {
             self.usage = Usage::Sliding { log: VecDeque::new(), used: 0 };
         }
@@ -181,10 +181,10 @@ impl Quota {
         let remaining = u32::try_from(u64::from(limit).saturating_sub(*used)).unwrap_or(0);
         // The newest entry may be rounded up to later than now.
         let reset = newest.plus(window).since(now).min(window);
-        Verdict { allowed, limit, remaining, wait, reset, window }
+        QuotaCheck { allowed, limit, remaining, wait, reset, window }
     }
 
-    fn check_bucket(&mut self, limit: u32, window: Duration, now: Instant) -> Verdict {
+    fn check_bucket(&mut self, limit: u32, window: Duration, now: Instant) -> QuotaCheck {
         // Exact in integers: `limit` units are refilled each nanosecond, and one token is `window` units.
         let (token, flow) = (window.as_nanos(), u128::from(limit));
         let full = token * flow;
@@ -209,7 +209,7 @@ impl Quota {
         };
         let wait = if allowed { Duration::ZERO } else { time_for((missing + token).saturating_sub(full)) };
         let remaining = u32::try_from((full - missing) / token).unwrap_or(limit);
-        Verdict { allowed, limit, remaining, wait, reset: time_for(missing), window }
+        QuotaCheck { allowed, limit, remaining, wait, reset: time_for(missing), window }
     }
 }
 

@@ -83,7 +83,7 @@ pub fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> 
 }
 
 /// Starts work that blocks, on a thread of the runtime.
-pub fn spawn_beside(work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+pub fn spawn_blocking_task(work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     spawn_blocking(Box::new(work) as Work)
 }
 
@@ -91,7 +91,7 @@ pub fn spawn_beside(work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
 pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
     let result = Arc::new(Mutex::new(None));
     let place = Arc::clone(&result);
-    spawn_beside(move || *place.lock() = Some(work())).await?;
+    spawn_blocking_task(move || *place.lock() = Some(work())).await?;
     Ok(result.lock().take().expect("the work is done"))
 }
 

@@ -19,7 +19,7 @@ use crate::clock::machine;
 use crate::http::outgoing::Outgoing;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::tasks::spawn;
-use crate::webhook::dial::{DialProblem, Link, Reach, Sender, dial, permitted, resolve};
+use crate::webhook::dial::{DialContext, DialProblem, Link, Sender, dial, permitted, resolve};
 use crate::webhook::egress::Target;
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
@@ -47,14 +47,14 @@ pub struct Post {
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
-struct Kept {
+struct IdleConnection {
     link: Box<Link>,
     was_swept: bool,
 }
 
 #[derive(Debug, Default)]
 struct Idle {
-    by_origin: HashMap<Arc<str>, Vec<Kept>>,
+    by_origin: HashMap<Arc<str>, Vec<IdleConnection>>,
     count: usize,
     has_sweeper: bool,
 }
@@ -74,14 +74,14 @@ impl Idle {
 
 #[derive(Debug)]
 pub struct Client {
-    reach: Reach,
+    reach: DialContext,
     idle: Mutex<Idle>,
     most_kept: usize,
     sweep_interval: Duration,
 }
 
 impl Client {
-    pub fn new(reach: Reach, most_kept: usize) -> Arc<Self> {
+    pub fn new(reach: DialContext, most_kept: usize) -> Arc<Self> {
         Arc::new(Self { reach, idle: Mutex::default(), most_kept, sweep_interval: SWEEP_INTERVAL })
     }
 
@@ -186,7 +186,7 @@ impl Client {
             None => by_origin.entry(Arc::clone(origin)).or_default(),
         };
         if kept.len() < IDLE_PER_ORIGIN {
-            kept.push(Kept { link, was_swept: false });
+            kept.push(IdleConnection { link, was_swept: false });
             *count += 1;
         }
         if !std::mem::replace(has_sweeper, true) {
@@ -211,7 +211,7 @@ impl Client {
 pub async fn send_once(
     target: &Target,
     addresses: &[SocketAddr],
-    reach: &Reach,
+    reach: &DialContext,
     connect_timeout: Duration,
     request: Request<Outgoing>,
 ) -> Result<(AttemptOutcome, Option<String>), DialProblem> {
@@ -331,7 +331,7 @@ mod tests {
     fn client(sweep_interval: Duration) -> Arc<Client> {
         let (egress, resolver) = (Arc::default(), Arc::new(Resolver::new(LookUp::default())));
         let trust = Arc::new(Trust::new(&[], false).expect("no files"));
-        let client = Client::new(Reach { egress, trust, resolver }, 8);
+        let client = Client::new(DialContext { egress, trust, resolver }, 8);
         let mut client = Arc::into_inner(client).expect("the only reference");
         client.sweep_interval = sweep_interval;
         Arc::new(client)

@@ -50,7 +50,7 @@ impl DialProblem {
 pub(super) fn permitted(
     target: &Target,
     addresses: &[SocketAddr],
-    reach: &Reach,
+    reach: &DialContext,
 ) -> Result<Vec<SocketAddr>, DialProblem> {
     let chosen = reach.egress.choose(target, addresses);
     chosen.map_err(|detail| DialProblem::new(FailureReason::EgressRefused, detail))
@@ -60,7 +60,7 @@ pub(super) fn permitted(
 pub async fn dial(
     target: &Target,
     addresses: &[SocketAddr],
-    reach: &Reach,
+    reach: &DialContext,
     connect_timeout: Duration,
 ) -> Result<Link, DialProblem> {
     let addresses = permitted(target, addresses, reach)?;
@@ -219,7 +219,7 @@ fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) ->
 }
 
 #[derive(Clone, Debug)]
-pub struct Reach {
+pub struct DialContext {
     pub egress: Arc<Egress>,
     pub trust: Arc<Trust>,
     pub resolver: Arc<Resolver>,

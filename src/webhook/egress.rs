@@ -58,13 +58,13 @@ impl Target {
 const MOST_KNOWN: usize = 1_000;
 
 /// Destinations by URL, with the forward that led there.
-type Known = HashMap<Arc<str>, (Option<Forward>, Destination)>;
+type DestinationCache = HashMap<Arc<str>, (Option<Forward>, Destination)>;
 
 #[derive(Debug, Default)]
 pub struct Egress {
     allowed: BTreeSet<String>,
     allow_any: bool,
-    known: Mutex<Known>,
+    known: Mutex<DestinationCache>,
 }
 
 impl Egress {

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use tokio::sync::watch;
 
 use crate::util::file::{self, FileProblem, LARGEST_PEM};
-use crate::util::tasks::spawn_beside;
+use crate::util::tasks::spawn_blocking_task;
 
 #[derive(Debug, Default)]
 pub struct Trust {
@@ -50,7 +50,7 @@ impl Trust {
         let made = self.config.get_or_init(|| {
             let (done, made) = watch::channel(None);
             let (extra, insecure) = (self.extra.clone(), self.insecure);
-            spawn_beside(move || drop(done.send_replace(Some(Arc::new(build(extra, insecure))))));
+            spawn_blocking_task(move || drop(done.send_replace(Some(Arc::new(build(extra, insecure))))));
             made
         });
         let config = made.clone().wait_for(Option::is_some).await.map(|config| config.clone());

@@ -15,7 +15,7 @@ use url::Url;
 use crate::cli::failure::{Failure, warn};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::webhook::client::{Client, Post};
-use crate::webhook::dial::Reach;
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{Egress, Target};
 use crate::webhook::resolve::{LookUp, Resolver};
 use crate::webhook::tls::Trust;
@@ -71,7 +71,7 @@ impl Application {
         // Deliveries are test data, so an impostor of the application would learn nothing.
         let trust = Arc::new(Trust::new(&[], true).expect("no file is read"));
         let resolver = Arc::new(Resolver::new(LookUp::default()));
-        let client = Client::new(Reach { egress, trust, resolver }, MOST_KEPT);
+        let client = Client::new(DialContext { egress, trust, resolver }, MOST_KEPT);
         Self { client, url, from, look_ups: Arc::new(Semaphore::new(MOST_KEPT)) }
     }
 

@@ -16,7 +16,7 @@ use crate::clock::Seed;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
 use crate::state::workspace::Secret;
-use crate::util::tasks::{beside, spawn_beside};
+use crate::util::tasks::{beside, spawn_blocking_task};
 
 /// The emulator that delivers here, and the key.
 #[derive(Clone, Debug, Args)]
@@ -92,7 +92,7 @@ impl Registration {
 
     /// Removes the subscription and the forward. Errors are ignored, as the emulator may have stopped.
     pub(super) async fn remove(self) {
-        let removed = spawn_beside(move || {
+        let removed = spawn_blocking_task(move || {
             let _ = Call::<api::DeleteSubscription>::to(&self.target).id(&self.subscription).send();
             let _ = self.forward(Value::Null);
         });

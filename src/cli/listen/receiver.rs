@@ -26,7 +26,7 @@ use crate::contract::timestamp::format_timestamp;
 use crate::http::answer::answer;
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
-use crate::http::handler::{Answering, Handler, PLAIN_ON_TLS, Sent};
+use crate::http::handler::{Answering, Handler, PLAIN_ON_TLS, Unreadable};
 use crate::http::outgoing::Outgoing;
 use crate::redact::{Redactor, visible};
 
@@ -274,11 +274,11 @@ impl Handler for Arc<Receiver> {
         machine::wall_time()
     }
 
-    fn refuse(&self, status: StatusCode, sent: Sent) -> Bytes {
+    fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {
         let body = match sent {
-            Sent::Garbage => "the bytes sent are not an HTTP/1.1 request",
-            Sent::Tls => "this is a TLS handshake: use http:// or listen with --tls self-signed",
-            Sent::PlainHttp => PLAIN_ON_TLS,
+            Unreadable::Garbage => "the bytes sent are not an HTTP/1.1 request",
+            Unreadable::Tls => "this is a TLS handshake: use http:// or listen with --tls self-signed",
+            Unreadable::PlainHttp => PLAIN_ON_TLS,
         };
         let length = body.len() + 1;
         format!("HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}\n")

@@ -15,8 +15,8 @@ use futures_util::{StreamExt as _, stream};
 use tokio::runtime::Builder;
 
 use super::differential_report::{Judged, Outcome, Plain, Report, listed, suite, text};
-use super::differential_run::{Folder, Ran, Runner, tail};
-use crate::app::Raised;
+use super::differential_run::{Folder, RunResult, Runner, tail};
+use crate::app::FileLimit;
 use crate::cli::arguments::created;
 use crate::cli::client::runtime;
 use crate::cli::command::shown;
@@ -112,7 +112,7 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
     let seed = *settings.seed.get_or_insert(1);
     let mut results = args.junit.as_deref().map(|path| created("--junit", path)).transpose()?;
     let mut folder = Folder::at(args.keep.as_deref())?;
-    let raised = Raised::raise();
+    let raised = FileLimit::raise();
     let runtime = runtime(Builder::new_multi_thread())?;
     let runner = Runner {
         command: &args.command,
@@ -263,7 +263,7 @@ async fn smallest(
     runner: &Runner<'_>,
     change: &'static UnpromisedChange,
     limit: Duration,
-) -> Result<(Vec<Part>, Option<Ran>), Failure> {
+) -> Result<(Vec<Part>, Option<RunResult>), Failure> {
     let (mut parts, mut first) = (Vec::new(), None);
     for (part, number) in change.parts.iter().zip(1..) {
         let ran = runner.run(&format!("{}-part-{number}", change.name), part.settings, limit).await?;

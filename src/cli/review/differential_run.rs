@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
-use crate::app::{Raised, Settings};
+use crate::app::{FileLimit, Settings};
 use crate::cli::command::{Authority, exit_code, spawn, target, whole_run};
 use crate::cli::failure::{Failure, warn};
 use crate::cli::run_file::RunFile;
@@ -36,13 +36,13 @@ pub(super) struct Runner<'a> {
     pub(super) settings: Settings,
     pub(super) serve: &'a ServeArgs,
     pub(super) folder: &'a Path,
-    pub(super) raised: Raised,
+    pub(super) raised: FileLimit,
     /// The limit of a run, once it is known from the plain run.
     pub(super) limit: OnceLock<Duration>,
     pub(super) count: AtomicUsize,
 }
 
-pub(super) struct Ran {
+pub(super) struct RunResult {
     pub(super) record: Record,
     pub(super) passed: bool,
     pub(super) ending: String,
@@ -52,7 +52,7 @@ pub(super) struct Ran {
 
 impl Runner<'_> {
     /// Runs the command once under these settings. What it prints, and what happened, is in the folder under this name.
-    pub(super) async fn run(&self, name: &str, assignments: &[&str], limit: Duration) -> Result<Ran, Failure> {
+    pub(super) async fn run(&self, name: &str, assignments: &[&str], limit: Duration) -> Result<RunResult, Failure> {
         let is_first = self.count.fetch_add(1, Ordering::Relaxed) == 0;
         let mut settings = self.settings.clone();
         for assignment in assignments {
@@ -75,7 +75,7 @@ impl Runner<'_> {
         })
         .map_err(|failure| Failure { status: 2, ..failure })?;
         // Dropped before the child, which is not reaped until then, so that no other process can have taken over the id of the group.
-        let ending = Ending(group);
+        let ending = GroupGuard(group);
         let is_late = timeout(limit, beside(move || group.wait())).await.is_err();
         let took = began.elapsed();
         // What it started must not still run during the next run.
@@ -93,14 +93,14 @@ impl Runner<'_> {
             Some(code) => format!("ended with exit status {code}"),
             None => format!("ended by a signal (exit status {})", exit_code(status)),
         };
-        Ok(Ran { record: record(run), passed: status.success() && !is_late, ending, took, output })
+        Ok(RunResult { record: record(run), passed: status.success() && !is_late, ending, took, output })
     }
 }
 
 /// Ends all processes of a command when it is dropped.
-struct Ending(Group);
+struct GroupGuard(Group);
 
-impl Drop for Ending {
+impl Drop for GroupGuard {
     fn drop(&mut self) {
         if !self.0.has_ended() {
             self.0.terminate();

@@ -24,7 +24,7 @@ use crate::review::probe::{CASES, Case, LONGEST, Outcome, Probe, ProbeReport, Pr
 use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
 use crate::util::wording::counted;
-use crate::webhook::dial::{DialProblem, Reach};
+use crate::webhook::dial::{DialContext, DialProblem};
 use crate::webhook::egress::{Destination, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
 use crate::webhook::tls::Trust;
@@ -134,7 +134,7 @@ fn probe(args: &ProbeArgs, url: &str) -> Result<Probe, Failure> {
     signing.warn();
     Ok(Probe {
         target,
-        reach: Reach { egress, trust, resolver: Arc::new(Resolver::new(LookUp::default())) },
+        reach: DialContext { egress, trust, resolver: Arc::new(Resolver::new(LookUp::default())) },
         timeout: args.timeout.unwrap_or_else(|| webhooks.timeout.get().min(Duration::from_secs(5))),
         only: args.only.clone(),
         signing: ProbeSigning {

@@ -60,7 +60,7 @@ impl Keyed {
     }
 }
 
-/// The HMAC that a signature is compared with. What one library signs, the other checks, so that an error in either is noticed.
+/// The HMAC that a signature is compared with, from another library than the one that signs, so that our tests notice an error in either.
 pub(super) fn expected(hash: Hash, key: &[u8], content: &[u8]) -> Vec<u8> {
     fn by<M: KeyInit + Mac>(key: &[u8], content: &[u8]) -> Vec<u8> {
         let keyed = <M as KeyInit>::new_from_slice(key).expect("HMAC hashes or pads a key of any length");

@@ -23,7 +23,7 @@ use crate::http::outgoing::Outgoing;
 use crate::redact::Redactor;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::webhook::client::send_once;
-use crate::webhook::dial::{DialProblem, Reach, resolve};
+use crate::webhook::dial::{DialContext, DialProblem, resolve};
 use crate::webhook::egress::Target;
 
 pub const LONGEST: Duration = Duration::from_secs(10);
@@ -39,7 +39,7 @@ const MOST_SHOWN: usize = 1024;
 #[derive(Debug)]
 pub struct Probe {
     pub target: Arc<Target>,
-    pub reach: Reach,
+    pub reach: DialContext,
     pub signing: ProbeSigning,
     /// Limit for each request, its connect included.
     pub timeout: Duration,

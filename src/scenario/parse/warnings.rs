@@ -100,7 +100,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Warns of rules after one that decides everything they match: a blanket. Blankets are looked up by their rarest demand, so that
+    /// Warns of rules after one that decides everything they match. Such rules are looked up by their least common condition, so that
     /// checking ten thousand rules takes no longer than reading them.
     pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
         let demands_of = |rule: &Rule| -> BTreeSet<String> {
@@ -112,10 +112,10 @@ impl Parser<'_> {
         for demand in demands.iter().flatten() {
             *uses.entry(demand).or_default() += 1;
         }
-        let mut blankets: HashMap<&str, Vec<(&Rule, &BTreeSet<String>)>> = HashMap::new();
+        let mut always_applying: HashMap<&str, Vec<(&Rule, &BTreeSet<String>)>> = HashMap::new();
         for ((table, rule), demands) in rules.iter().zip(&demands) {
             let keys = demands.iter().map(String::as_str).chain([""]);
-            let covering = keys.filter_map(|key| blankets.get(key)).flatten().find(|(earlier, needed)| {
+            let covering = keys.filter_map(|key| always_applying.get(key)).flatten().find(|(earlier, needed)| {
                 needed.is_subset(demands) && covers(&earlier.when.operations, &rule.when.operations)
             });
             if let Some((earlier, _)) = covering {
@@ -123,9 +123,9 @@ impl Parser<'_> {
                 let message = format!("this rule never applies: \"{label}\" decides all that it matches");
                 let hint = "move it up, or give the earlier rule `times`";
                 self.problems.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
-            } else if rule.is_blanket() {
+            } else if rule.always_applies() {
                 let rarest = demands.iter().min_by_key(|demand| uses[demand.as_str()]);
-                blankets.entry(rarest.map_or("", String::as_str)).or_default().push((rule, demands));
+                always_applying.entry(rarest.map_or("", String::as_str)).or_default().push((rule, demands));
             }
         }
     }

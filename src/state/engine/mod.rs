@@ -59,9 +59,9 @@ pub struct Engine {
 /// A change in progress that is requested from outside. It is counted when this is dropped, after the change, so that a reader
 /// that takes the count first and then the state misses no change.
 #[derive(Debug)]
-pub struct Writing(Arc<AtomicU64>);
+pub struct WriteGuard(Arc<AtomicU64>);
 
-impl Drop for Writing {
+impl Drop for WriteGuard {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -102,8 +102,8 @@ impl Engine {
 
     /// Begins a change that may leave no trace in the journal.
     #[must_use]
-    pub fn begin_write(&self) -> Writing {
-        Writing(Arc::clone(&self.writes))
+    pub fn begin_write(&self) -> WriteGuard {
+        WriteGuard(Arc::clone(&self.writes))
     }
 
     /// A value that differs once anything has changed.

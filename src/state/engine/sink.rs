@@ -36,11 +36,11 @@ impl Receipt {
 #[derive(Debug)]
 pub struct Sinks {
     budget: Budget,
-    kept: Mutex<Kept>,
+    kept: Mutex<SinkStore>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct SinkStore {
     by_name: BTreeMap<Arc<str>, Sink>,
     /// The deliveries of all sinks in order, with the name of the sink.
     received: BTreeMap<u64, (Arc<str>, Receipt, Charge)>,
@@ -50,7 +50,7 @@ struct Kept {
 
 #[derive(Debug, Default)]
 struct Sink {
-    /// Its deliveries, oldest first, as keys of [`Kept::received`].
+    /// Its deliveries, oldest first, as keys of [`SinkStore::received`].
     received: VecDeque<u64>,
     script: VecDeque<u16>,
 }
@@ -90,7 +90,7 @@ impl Sinks {
 
     pub fn clear(&self) {
         let mut kept = self.kept.lock();
-        *kept = Kept { evicted: kept.evicted, ..Kept::default() };
+        *kept = SinkStore { evicted: kept.evicted, ..SinkStore::default() };
     }
 
     pub fn received(&self, name: &str) -> Vec<Receipt> {
@@ -125,7 +125,7 @@ impl History for Sinks {
     }
 }
 
-impl Kept {
+impl SinkStore {
     /// Evicts the oldest delivery of a sink, by its number.
     fn evict(&mut self, serial: u64) {
         let Some((name, ..)) = self.received.remove(&serial) else { return };

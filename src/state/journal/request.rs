@@ -15,7 +15,7 @@ use crate::clock::Instant;
 use crate::contract::error::{ErrorKind, FieldProblem};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
-use crate::state::quota::Verdict;
+use crate::state::quota::QuotaCheck;
 use crate::state::workspace::Workspace;
 use crate::util::header_lines::{fields, push_headers};
 
@@ -38,7 +38,7 @@ pub struct RequestRecord {
     /// From arrival to answer, by the emulator's clock.
     pub latency: Duration,
     pub reason: Reason,
-    pub quota: Option<Verdict>,
+    pub quota: Option<QuotaCheck>,
     pub scripted: Option<Scripted>,
     /// Parts of the answer that could not be produced, such as a template that failed; a few short texts.
     pub warnings: Vec<String>,

@@ -42,7 +42,7 @@ use crate::scenario::Emit;
 use crate::scenario::rule_counters::RuleCounters;
 use crate::settings::Profile;
 use crate::state::budget::Budget;
-use crate::state::quota::{Quota, Verdict};
+use crate::state::quota::{Quota, QuotaCheck};
 use subscriptions::Subscriptions;
 use workflows::Workflows;
 
@@ -269,12 +269,12 @@ impl State {
         }
     }
 
-    pub fn count_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, now: Now) -> Verdict {
+    pub fn count_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, now: Now) -> QuotaCheck {
         self.quota_of(group_key).check(&profile.rate_limit, now.instant)
     }
 
     /// What is left of the quota at `now`; for a group of keys, that of the key with the least left. `None` if no quota is in force.
-    pub fn quota(&self, profile: &Profile, now: Now) -> Option<Verdict> {
+    pub fn quota(&self, profile: &Profile, now: Now) -> Option<QuotaCheck> {
         let policy = Some(&profile.rate_limit).filter(|policy| policy.enabled)?;
         let quotas = std::iter::once(&self.quota).chain(self.group_quotas.values());
         quotas.map(|quota| quota.look(policy, now.instant)).min_by_key(|verdict| (verdict.allowed, verdict.remaining))
@@ -287,7 +287,7 @@ impl State {
     }
 
     /// Undoes the counting of a request if only successful requests count.
-    pub fn refund_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, verdict: &mut Verdict) {
+    pub fn refund_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, verdict: &mut QuotaCheck) {
         if profile.rate_limit.count == CountRule::Successful && profile.rate_limit.enabled {
             self.quota_of(group_key).refund();
             verdict.remaining = verdict.remaining.saturating_add(1).min(verdict.limit);

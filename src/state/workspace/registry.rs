@@ -190,12 +190,12 @@ const MOST_TOKENS: usize = 10_000;
 pub struct Tokens {
     /// Whether any was ever issued; if not, requests skip the lock.
     any: AtomicBool,
-    kept: RwLock<Kept>,
+    kept: RwLock<TokenStore>,
     evicted: AtomicU64,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct TokenStore {
     by_text: HashMap<Arc<str>, Alias>,
     in_order: VecDeque<Arc<str>>,
 }
@@ -252,7 +252,7 @@ impl Tokens {
 
     pub fn forget(&self, is_meant: impl Fn(&str) -> bool) {
         let mut kept = self.kept.write();
-        let Kept { by_text, in_order } = &mut *kept;
+        let TokenStore { by_text, in_order } = &mut *kept;
         by_text.retain(|_, alias| !is_meant(&alias.key));
         in_order.retain(|text| by_text.contains_key(text));
     }

@@ -9,9 +9,9 @@ pub(super) const RESERVE: usize = 64;
 
 /// The raised soft limit of this process; the original is restored for commands that it runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Raised(Option<(own::Limit, own::Limit)>);
+pub(crate) struct FileLimit(Option<(own::Limit, own::Limit)>);
 
-impl Raised {
+impl FileLimit {
     /// Raises the soft limit of this process to its hard limit, where the system allows it.
     pub(crate) fn raise() -> Self {
         Self(own::limit().map(|before| (before, own::raised(before))))
@@ -56,7 +56,7 @@ impl Shares {
     pub(super) fn warning(&self) -> Option<String> {
         let (limit, connections) = (self.limited_by?, self.connections);
         Some(format!(
-            "only {connections} connections at a time: this process may have {limit} file descriptors; raise `ulimit -n`"
+            "only {connections} connections at a time: this process may have {limit} file file_limit; raise `ulimit -n`"
         ))
     }
 }
