@@ -300,7 +300,7 @@ impl Engine {
         }
     }
 
-    /// Restores the planned events of a snapshot. They are fired after the next [`Engine::look`].
+    /// Restores the planned events of a snapshot. They are fired after the next [`Engine::wake_emitter`].
     pub(super) fn restore_plans(&self, workspace: &Workspace, planned: Vec<PlannedEvent>) {
         let mut state = workspace.lock();
         let dropped = planned.into_iter().filter(|planned| !state.timeline.add(planned.clone())).count();
