@@ -55,7 +55,7 @@ impl Library {
             if key.is_none() {
                 inline_still_valid(content, &self.unpatched)?;
             }
-            content.patches.check_count()
+            content.patches.check_size()
         })
     }
 
@@ -111,7 +111,7 @@ impl Library {
                 }
                 content.patches.set(Some(&key), knobs);
             }
-            content.patches.check_count()
+            content.patches.check_size()
         })
         .inspect(|_| {
             if is_whole {

@@ -17,8 +17,9 @@ pub const PATCH_SOURCE: &str = "control API";
 pub(crate) const MOST_KEYS: usize = 1_000;
 /// Most settings, or entries below settings, in one patch.
 pub(crate) const MOST_ENTRIES: usize = 256;
-/// Most bytes of a patch as text.
+/// Most bytes of a patch as text, and of all patches together: a profile made of them takes several times as much.
 pub(crate) const MOST_BYTES: usize = 64 * 1024;
+pub(crate) const MOST_BYTES_IN_ALL: usize = 4 * 1024 * 1024;
 
 /// Changed settings: dotted paths to values, in the order in which they were set.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -101,11 +102,16 @@ impl SettingPatch {
 }
 
 impl SettingPatches {
-    pub(super) fn check_count(&self) -> Result<(), Vec<Diagnostic>> {
-        if self.keys.len() <= MOST_KEYS {
+    /// Refuses more patches than may be kept.
+    pub(super) fn check_size(&self) -> Result<(), Vec<Diagnostic>> {
+        let bytes: usize = self.keys.values().chain([&self.global]).map(|patch| patch.text().len()).sum();
+        let message = if self.keys.len() > MOST_KEYS {
+            format!("at most {MOST_KEYS} keys can have settings of their own")
+        } else if bytes > MOST_BYTES_IN_ALL {
+            format!("the patches of all keys together hold more than {} MiB", MOST_BYTES_IN_ALL / (1024 * 1024))
+        } else {
             return Ok(());
-        }
-        let message = format!("at most {MOST_KEYS} keys can have settings of their own");
+        };
         Err(vec![Diagnostic::of_file("profile/bad-value", message, "take the patches of other keys back")])
     }
 

@@ -104,3 +104,15 @@ fn entries_are_set_and_taken_back_one_by_one() {
     let hello = Value::from(library.load().config_for(None).profile.hello.body.clone());
     assert_eq!(hello, json!({ "a": 1, "b": 2 }), "an entry below a setting lies over the setting");
 }
+
+#[test]
+fn all_patches_together_are_bounded_by_bytes() {
+    let library = library();
+    let large = json!({ "hello": { "body": { "message": "x".repeat(60_000) } } });
+    let refused = (0..100).find_map(|number| patch(&library, Some(&format!("k{number}")), large.clone()).err());
+    let problem = refused.expect("a hundred such patches are more than 4 MiB");
+    assert!(problem[0].message.contains("more than 4 MiB"), "{problem:?}");
+    // What is taken back makes room.
+    patch(&library, Some("k0"), json!({ "hello": null })).expect("valid");
+    patch(&library, Some("another"), large).expect("there is room again");
+}
