@@ -149,6 +149,9 @@ async fn beyond_loopback_nobody_writes_without_the_token() {
     let token = emulator.control_token().expect("a token was made");
     let done = raw(&emulator, ask(&format!("Authorization: Bearer {token}\r\n")).as_bytes()).await;
     assert!(done.starts_with("HTTP/1.1 200 "), "{done}");
+    let open =
+        builder().listen(any).configure(|settings| settings.control_open = true).start().await.expect("it starts");
+    assert_eq!(open.control_token(), None);
 }
 
 /// A browser shows no answer of a call as a page, so no data can become markup of one: the report is saved, not shown.

@@ -134,29 +134,6 @@ fn explain_prints_what_each_rule_makes_of_a_request() {
 }
 
 #[test]
-fn lookups_that_find_nothing_and_an_absent_emulator_have_their_exit_codes() {
-    let served = Served::start(&["--quiet"]);
-    for arguments in [
-        &["explain", "req_x"][..],
-        &["requests", "show", "req_x"],
-        &["deliveries", "show", "dlv_x"],
-        &["scenarios", "use", "nothing"],
-        &["scenarios", "show", "nothing"],
-    ] {
-        assert_eq!(served.call(arguments).status.code(), Some(1), "{arguments:?}");
-    }
-    let (code, log) = served.stop();
-    assert_eq!((code, log.as_str()), (Some(0), ""));
-    let absent = run(&["health", "--url", "http://127.0.0.1:1"]);
-    assert_eq!(absent.status.code(), Some(3));
-    assert!(
-        text(&absent.stderr).contains("cannot reach the emulator at http://127.0.0.1:1")
-            && text(&absent.stderr).contains("hint: start it"),
-        "{absent:?}"
-    );
-}
-
-#[test]
 fn wrong_settings_are_told_before_a_port_in_use() {
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = other.local_addr().expect("an address").to_string();
@@ -224,19 +201,6 @@ fn settings_come_from_the_environment_as_well() {
 }
 
 #[test]
-fn control_bytes_in_a_request_stay_on_one_log_line() {
-    let served = Served::start(&[]);
-    request(&served.url, "GET /v1/\u{9b}31m HTTP/1.1", "");
-    request(
-        &served.url,
-        "GET /v1/system/status?include_checks=%1b%0a%0d HTTP/1.1\r\nAuthorization: Bearer sk_test_local",
-        "",
-    );
-    let (_, log) = served.stop();
-    assert!(log.lines().count() >= 1 && log.chars().all(|c| c == '\n' || !c.is_control()), "{log:?}");
-}
-
-#[test]
 fn keys_and_secrets_are_in_no_log_and_no_error() {
     for arguments in [&[][..], &["--log", "json"]] {
         let served = Served::start(&[arguments, &["--set", "environment=production"]].concat());
@@ -291,65 +255,6 @@ fn a_preset_is_named_and_a_file_of_its_name_reached_by_path() {
     assert!(document(&["openapi", "--profile", "friendly"]).contains("\"X-Request-Id\""));
     assert_eq!(document(&["openapi", "--profile", "contract"]), document(&["openapi"]));
     assert!(run(&["check", "--profile", "hostile"]).status.success());
-}
-
-#[test]
-fn a_subscription_that_gets_copies_is_one() {
-    let served = Served::start(&["--set", "webhooks.copies=2"]);
-    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
-    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
-    let fired = text(&served.call(&["trigger", "workflow.completed", "--wait"]).stdout);
-    assert!(fired.contains("fired at 1 subscription; sent 2 times deliberately"), "{fired}");
-    assert_eq!(fired.matches("answered 200").count(), 2, "{fired}");
-}
-
-#[test]
-fn documents_are_printed_as_text_and_json() {
-    let output = run(&["assumptions", "--json", "--set", "rate_limit.requests=5"]);
-    let ledger = listing(&text(&output.stdout)).expect("a listing");
-    let row = ledger["data"]
-        .as_array()
-        .expect("rows")
-        .iter()
-        .find(|row| row["knob"] == "rate_limit.requests")
-        .expect("the row");
-    assert_eq!(
-        (&row["value"], &row["default"], &row["source"]),
-        (&Value::from(5), &Value::from(100), &Value::from("--set"))
-    );
-    assert!(text(&run(&["assumptions"]).stdout).contains("rate_limit.requests = 100"));
-    let document: Value = serde_json::from_slice(&run(&["openapi"]).stdout).expect("JSON");
-    assert_eq!(document["openapi"], "3.1.0");
-    let schema: Value = serde_json::from_slice(&run(&["scenarios", "schema"]).stdout).expect("JSON");
-    assert!(schema["properties"]["rule"].is_object(), "{schema}");
-}
-
-#[test]
-fn scenarios_are_written_checked_and_chosen() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let here = folder.path().display().to_string();
-    let made = run(&["scenarios", "new", "mine", "--folder", &here]);
-    assert_eq!(made.status.code(), Some(0), "{made:?}");
-    assert_eq!(
-        run(&["scenarios", "new", "mine", "--folder", &here]).status.code(),
-        Some(2),
-        "a file is never written over"
-    );
-    let checked = run(&["check", &here]);
-    assert_eq!((checked.status.code(), text(&checked.stdout).as_str()), (Some(0), "1 file, 0 errors, 0 warnings\n"));
-    let served = Served::start(&["--scenarios", &here]);
-    assert_eq!(served.call(&["scenarios", "use", "mine"]).status.code(), Some(0));
-    let status = "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
-    let answers: Vec<String> = (0..3).map(|_| request(&served.url, status, "")[9..12].to_owned()).collect();
-    assert!(answers.contains(&"429".to_owned()), "{answers:?}");
-    assert_eq!(served.call(&["scenarios", "off"]).status.code(), Some(0));
-    assert!(request(&served.url, status, "").starts_with("HTTP/1.1 200 "));
-    std::fs::write(folder.path().join("mine.toml"), "[[rule]]\nwhen = {}\nrepli = 1\n").expect("the file is written");
-    let broken = run(&["check", &here, "--json"]);
-    let found: Value = serde_json::from_slice(&broken.stdout).expect("JSON");
-    assert_eq!((broken.status.code(), found["errors"].as_u64() > Some(0)), (Some(1), true));
-    let refused = served.call(&["scenarios", "reload"]);
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
 
 #[test]

@@ -50,20 +50,6 @@ async fn hello_needs_no_key_and_has_its_own_version() {
 }
 
 #[tokio::test]
-async fn errors_have_exactly_three_fields_and_the_id_of_the_header() {
-    let emulator = start().await;
-    let answer = send(&emulator, "GET", "/v1/system/status", &[], "").await;
-    assert_eq!(answer.status, 401);
-    let body = answer.json();
-    assert_eq!(body.as_object().map(serde_json::Map::len), Some(1));
-    let error = body["error"].as_object().expect("an object");
-    assert_eq!(error.keys().collect::<Vec<_>>(), ["code", "message", "request_id"]);
-    assert_eq!(error["code"], "unauthorized");
-    assert_eq!(error["request_id"].as_str(), answer.header("x-emulator-request-id"));
-    assert!(error["request_id"].as_str().is_some_and(|id| id.starts_with("req_")));
-}
-
-#[tokio::test]
 async fn every_answer_carries_its_request_id_and_only_promised_headers() {
     let emulator = start().await;
     for (method, path) in [
@@ -95,24 +81,8 @@ async fn every_answer_carries_its_request_id_and_only_promised_headers() {
 }
 
 #[tokio::test]
-async fn unknown_paths_and_methods_are_told_in_the_envelope() {
+async fn unknown_methods_are_reported_in_the_envelope() {
     let emulator = start().await;
-    for path in [
-        "/",
-        "/v1",
-        "/v1/",
-        "/v1/hello/",
-        "//v1/hello",
-        "/v1//hello",
-        "/v1/hello%00",
-        "/v1/%2e%2e/hello",
-        "/v1/system%2Fstatus",
-        "/V1/hello",
-        "/v2/hello",
-    ] {
-        let answer = send(&emulator, "GET", path, &[], "").await;
-        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
-    }
     for (method, path, allow) in [
         ("POST", "/v1/hello", "GET, HEAD"),
         ("OPTIONS", "/v1/hello", "GET, HEAD"),
@@ -131,38 +101,12 @@ async fn unknown_paths_and_methods_are_told_in_the_envelope() {
 }
 
 #[tokio::test]
-async fn announced_endpoints_say_what_they_are() {
-    let emulator = start().await;
-    for path in ["/v1/workflows", "/v1/workflows/wf_1", "/v1/users", "/v1/oauth/token"] {
-        let answer = get(&emulator, path).await;
-        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
-        assert!(answer.message().contains("announced"), "{path}: {}", answer.message());
-    }
-}
-
-#[tokio::test]
 async fn head_is_answered_as_get_without_a_body() {
     let emulator = start().await;
     let head = send(&emulator, "HEAD", "/v1/system/status", &[("authorization", "Bearer sk_test_local")], "").await;
     let get = get(&emulator, "/v1/system/status").await;
     assert_eq!((head.status, head.body.len()), (200, 0));
     assert_eq!(head.header("content-length"), get.header("content-length"));
-}
-
-#[tokio::test]
-async fn the_same_seed_and_requests_make_the_same_answers() {
-    let mut runs = Vec::new();
-    for _ in 0..2 {
-        let emulator = start().await;
-        let mut answers = Vec::new();
-        for path in ["/v1/system/status", "/v1/hello", "/nowhere", "/v1/system/status?include_checks=1"] {
-            let answer = get(&emulator, path).await;
-            answers.push((answer.status, answer.header("x-emulator-request-id").map(str::to_owned), answer.body));
-        }
-        answers.push((200, None, crate::support::subscribe_sink(&emulator, "a").await.to_string().into()));
-        runs.push(answers);
-    }
-    assert_eq!(runs[0], runs[1]);
 }
 
 #[tokio::test]
@@ -174,10 +118,12 @@ async fn a_keys_ids_do_not_depend_on_what_others_do() {
             send(&emulator, "GET", "/v1/system/status", &[], "").await;
             crate::support::get_as(&emulator, "sk_test_other", "/v1/system/status").await;
         }
-        let answer = get(&emulator, "/v1/system/status").await;
-        ids.push(answer.header("x-emulator-request-id").expect("an id").to_owned());
+        for path in ["/v1/system/status", "/nowhere"] {
+            let answer = get(&emulator, path).await;
+            ids.push(answer.header("x-emulator-request-id").expect("an id").to_owned());
+        }
     }
-    assert_eq!(ids[0], ids[1]);
+    assert_eq!(ids[..2], ids[2..]);
 }
 
 #[tokio::test]

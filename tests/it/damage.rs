@@ -170,12 +170,3 @@ fn copies_and_delays_that_a_setting_makes_are_named_with_the_setting() {
         assert!(log.lines().any(|line| line.contains(kind) && line.contains(said)), "{kind}: {log}");
     }
 }
-
-#[test]
-fn the_hostile_preset_names_what_it_does_to_deliveries() {
-    let served = Served::start(&["--profile", "hostile"]);
-    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
-    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
-    let fired = text(&served.call(&["trigger", "workflow.completed"]).stdout);
-    assert!(fired.contains("sent 2 times deliberately (setting webhooks.copies)"), "{fired}");
-}

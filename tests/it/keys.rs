@@ -179,17 +179,3 @@ async fn a_404_and_a_405_belong_to_the_key_that_was_sent() {
         assert_eq!(get_as(&emulator, key, "/nowhere").await.code(), code, "{key}");
     }
 }
-
-#[tokio::test]
-async fn the_id_of_a_404_is_drawn_for_its_key() {
-    let mut ids = Vec::new();
-    for noise in [0, 5] {
-        let emulator = start().await;
-        for _ in 0..noise {
-            send(&emulator, "GET", "/nowhere", &[], "").await;
-            get_as(&emulator, OTHER, "/nowhere").await;
-        }
-        ids.push(get(&emulator, "/nowhere").await.header("x-emulator-request-id").expect("an id").to_owned());
-    }
-    assert_eq!(ids[0], ids[1]);
-}

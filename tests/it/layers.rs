@@ -143,33 +143,6 @@ fn the_rule_would_see_a_wrong_import() {
     assert!(layer("webhook") > layer("contract"));
 }
 
-/// The modules with forms that are read: of the contract, the control API, files, and records that are shown or saved as they are kept.
-const OUTER_FORMS: [&str; 12] = [
-    "clock",
-    "contract",
-    "control",
-    "review",
-    "scenario",
-    "settings",
-    "state/engine",
-    "state/journal",
-    "state/quota",
-    "state/snapshot",
-    "state/workspace",
-    "util/duration",
-];
-
-#[test]
-fn only_outer_forms_are_read_from_text() {
-    for path in files("src") {
-        let code = read(&path);
-        if code.contains("Deserialize)]") || code.contains("Deserialize,") && code.contains("#[derive(") {
-            let module = module(&path);
-            assert!(OUTER_FORMS.contains(&module.as_str()), "{} derives Deserialize", path.display());
-        }
-    }
-}
-
 /// Layers 0 to 2 are synchronous: the clock's `sleep_until` is the exception.
 #[test]
 fn the_inner_layers_do_not_wait() {

@@ -43,47 +43,6 @@ async fn quota_headers_stand_where_a_valid_key_came() {
 }
 
 #[tokio::test]
-async fn the_three_algorithms_differ_where_they_should() {
-    // Two requests at 0 s, two at 6 s, two at 10 s, with two allowed in 10 s.
-    for (algorithm, expected) in [
-        ("fixed", [200, 200, 429, 429, 200, 200]),
-        ("sliding", [200, 200, 429, 429, 200, 200]),
-        ("token_bucket", [200, 200, 200, 429, 200, 429]),
-    ] {
-        let emulator = start_with(&[
-            "rate_limit.requests=2",
-            "rate_limit.window=10s",
-            &format!("rate_limit.algorithm={algorithm}"),
-        ])
-        .await;
-        let mut statuses = Vec::new();
-        for pause in [0, 6, 4] {
-            emulator.control().clock().advance(Duration::from_secs(pause));
-            for _ in 0..2 {
-                statuses.push(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status);
-            }
-        }
-        assert_eq!(statuses, expected, "{algorithm}");
-    }
-    // One at 0 s, two at 9 s, one at 11 s: a fixed window opens anew at 10 s, a sliding one does not.
-    for (algorithm, last) in [("fixed", 200), ("sliding", 429)] {
-        let emulator = start_with(&[
-            "rate_limit.requests=2",
-            "rate_limit.window=10s",
-            &format!("rate_limit.algorithm={algorithm}"),
-        ])
-        .await;
-        get_as(&emulator, "sk_test_a", "/v1/system/status").await;
-        emulator.control().clock().advance(Duration::from_secs(9));
-        get_as(&emulator, "sk_test_a", "/v1/system/status").await;
-        emulator.control().clock().advance(Duration::from_secs(2));
-        get_as(&emulator, "sk_test_a", "/v1/system/status").await;
-        let answer = get_as(&emulator, "sk_test_a", "/v1/system/status").await;
-        assert_eq!(answer.status, last, "{algorithm}");
-    }
-}
-
-#[tokio::test]
 async fn keys_of_one_group_share_the_workspace_and_not_the_quota() {
     let emulator = start_with(&["keys.workspaces.acme=[\"sk_test_a\", \"sk_test_b\"]", "rate_limit.requests=1"]).await;
     let hook = serde_json::json!({ "url": "https://a.sink.localhost/x", "events": ["workflow.completed"] });

@@ -228,32 +228,6 @@ async fn redirects_are_failures_and_never_visited() {
 }
 
 #[tokio::test]
-async fn deliveries_beyond_the_budget_are_refused_and_told() {
-    let small = builder().set("rate_limit.enabled=false").configure(|settings| settings.most_memory_bytes = 8 << 20);
-    let emulator = small.start().await.expect("it starts");
-    for number in 0..100 {
-        let hook = json!({ "url": format!("https://full.sink.localhost/{number}"), "events": ["workflow.completed"] });
-        assert_eq!(subscribe(&emulator, &hook).await.status, 200);
-    }
-    let payload = |count: u32| json!({ "type": "workflow.completed", "count": count, "delay": "1h" });
-    let answer = control(&emulator, "POST", "events", &payload(1000)).await;
-    assert_eq!((answer.status, answer.code().as_str()), (422, "too_many_pending"), "{answer:?}");
-    let pending = emulator.control().deliveries().pending();
-    let (fired, message) = (pending / 100, answer.message());
-    assert!(fired > 10 && message.contains(&format!("{fired} of 1000 events were fired")), "{message}");
-    assert!(message.contains("--max-memory-bytes"), "{message}");
-    // The embedding API has the same bound.
-    let wish_in_process = wrs_emulator::FireRequest { event_type: "workflow.completed".into(), ..Default::default() };
-    let refused = emulator.control().fire("sk_test_local", wish_in_process).expect_err("nothing more is taken");
-    assert!(refused.to_string().contains("--max-memory-bytes"), "{refused}");
-    assert_eq!(emulator.control().deliveries().pending(), pending);
-    // What is forgotten makes room.
-    control(&emulator, "POST", "reset", &json!({})).await;
-    assert_eq!(emulator.control().deliveries().pending(), 0);
-    assert_eq!(control(&emulator, "POST", "events", &payload(1)).await.code(), "no_match");
-}
-
-#[tokio::test]
 async fn kept_connections_end_with_the_emulator() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let forward = format!("https://app.example.com=http://{}", listener.local_addr().expect("an address"));

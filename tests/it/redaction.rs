@@ -26,8 +26,8 @@ const HIDDEN: [&str; 14] = [
     "whsec_aGlkZGVu",
 ];
 
-/// Requests that carry each of [`HIDDEN`], and an event that does.
-async fn send_everything(emulator: &Emulator) {
+/// Requests that carry each of [`HIDDEN`], and an event that does; gives a signing secret that was made.
+async fn send_everything(emulator: &Emulator) -> String {
     let headers = |authorization: &'static str| {
         [
             ("authorization", authorization),
@@ -52,7 +52,7 @@ async fn send_everything(emulator: &Emulator) {
     for authorization in ["Bearer sk_test_local", "Bearer sk_live_inbearer1234"] {
         send(emulator, "POST", "/v1/events/subscribe", &headers(authorization), body.to_string()).await;
     }
-    subscribe_sink(emulator, "app").await;
+    let made = subscribe_sink(emulator, "app").await;
     let data = json!({ "note": "sk_live_inbody1234 whsec_aGlkZGVu", "nested": { "access_token": "hiddendeep" }, "link": "https://u:hiddenpassword@h" });
     let fired =
         control(emulator, "POST", "events?wait=15s", &json!({ "type": "workflow.completed", "data": data })).await;
@@ -60,6 +60,7 @@ async fn send_everything(emulator: &Emulator) {
     let unmatched = json!({ "type": "sk_live_inbody1234" });
     control(emulator, "POST", "events", &unmatched).await;
     emulator.control().note("a notice about https://u:hiddenpassword@h, sk_live_inpath1234 and whsec_aGlkZGVu");
+    made["secret"].as_str().expect("a secret").to_owned()
 }
 
 fn assert_hidden(shown: &str, place: &str) {
@@ -76,7 +77,7 @@ async fn ids(emulator: &Emulator, path: &str) -> Vec<String> {
 #[tokio::test]
 async fn everything_that_the_control_api_shows_is_masked_and_test_keys_are_whole() {
     let emulator = start().await;
-    send_everything(&emulator).await;
+    let secret = send_everything(&emulator).await;
     let mut paths: Vec<String> = [
         "requests?key=*",
         "deliveries?key=*",
@@ -104,6 +105,7 @@ async fn everything_that_the_control_api_shows_is_masked_and_test_keys_are_whole
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         let body = text(&answer.body);
         assert_hidden(&body, &path);
+        assert!(!body.contains(&secret), "{path} shows a signing secret: {body}");
         shown.push_str(&body);
     }
     for whole in [

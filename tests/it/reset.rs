@@ -6,8 +6,8 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use crate::support::{
-    KEY, PATIENCE, Receiver, activate, builder, control, get_as, put_scenario, start, start_with, subscribe,
-    subscribe_as, subscribe_sink,
+    KEY, PATIENCE, Receiver, activate, builder, control, get_as, put_scenario, start_with, subscribe, subscribe_as,
+    subscribe_sink,
 };
 
 #[tokio::test]
@@ -158,13 +158,4 @@ async fn more_keys_than_are_kept_let_the_longest_unused_go() {
     let fired =
         crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "key": "sk_test_many_0" })).await;
     assert_eq!(fired["deliveries"][0]["status"], "delivered");
-}
-
-#[tokio::test]
-async fn a_key_that_is_none_is_refused() {
-    let emulator = start().await;
-    let answer = control(&emulator, "POST", "reset", &json!({ "key": "nobody" })).await;
-    assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"));
-    let answer = control(&emulator, "POST", "reset", &json!({ "keys": [] })).await;
-    assert!(answer.status == 422 && answer.message().contains("unknown field `keys`"), "{answer:?}");
 }

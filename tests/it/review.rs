@@ -120,16 +120,6 @@ fn a_file_that_is_wrong_is_refused_before_anything_is_asked() {
     }
 }
 
-#[test]
-fn an_emulator_that_cannot_be_reached_is_named() {
-    let output = crate::support::run(&["review", "findings", "--url", "http://127.0.0.1:9"]);
-    let said = text(&output.stderr);
-    assert!(
-        output.status.code() == Some(3) && said.contains("http://127.0.0.1:9") && said.contains("hint: "),
-        "{said}"
-    );
-}
-
 /// `exec FLAGS -- sh -c SCRIPT`; what goes to stdout is the command's.
 fn exec(flags: &[&str], script: &str) -> (Option<i32>, String) {
     let output = crate::support::run(&[&["exec"], flags, &["--", "sh", "-c", script]].concat());

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{control, send, start, start_with, subscribe, subscribe_as};
+use crate::support::{control, send, start, subscribe};
 
 fn hook(url: &str) -> Value {
     json!({ "url": url, "events": ["workflow.completed"] })
@@ -33,14 +33,6 @@ async fn a_subscription_has_the_published_fields_and_its_secret_once() {
 }
 
 #[tokio::test]
-async fn another_key_has_other_subscriptions() {
-    let emulator = start().await;
-    let a = subscribe_as(&emulator, "sk_test_a", &hook("https://x.example/")).await.json();
-    let b = subscribe_as(&emulator, "sk_test_b", &hook("https://x.example/")).await.json();
-    assert_ne!(a["id"], b["id"]);
-}
-
-#[tokio::test]
 async fn a_supplied_secret_is_never_sent_back() {
     let emulator = start().await;
     for secret in ["a plain secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"] {
@@ -53,10 +45,13 @@ async fn a_supplied_secret_is_never_sent_back() {
 #[tokio::test]
 async fn wrong_bodies_are_422_naming_every_field() {
     let emulator = start().await;
+    let with = |field: &str, value: Value| {
+        let mut body = hook("https://x.example");
+        body[field] = value;
+        body
+    };
     for (body, said) in [
         (json!({}), "url: is required; events: is required"),
-        (json!([]), "body: must be a JSON object"),
-        (json!("text"), "body: must be a JSON object"),
         (hook("http://x.example/"), "url: must use https"),
         (hook("https://u:p@x.example/"), "url: must not contain user information"),
         (hook("https://x.example/#a"), "url: must not contain a fragment"),
@@ -64,23 +59,14 @@ async fn wrong_bodies_are_422_naming_every_field() {
         (hook("https://x.example:0/"), "url: must not use port 0"),
         (hook(&format!("https://x.example/{}", "a".repeat(2048))), "url: must be at most 2048"),
         (hook("nonsense"), "url: must be an absolute https URL"),
-        (json!({ "url": "https://x.example", "events": [] }), "events: must not be empty"),
-        (json!({ "url": "https://x.example", "events": "workflow.completed" }), "events: must be a list"),
-        (json!({ "url": "https://x.example", "events": ["workflow.started"] }), "events[0]: unsupported event type"),
-        (json!({ "url": "https://x.example", "events": [1] }), "events[0]: must be a string"),
-        (
-            json!({ "url": "https://x.example", "events": ["workflow.completed"], "secret": "" }),
-            "secret: must not be empty",
-        ),
-        (json!({ "url": "https://x.example", "events": ["workflow.completed"], "secret": "whsec_!!" }), "secret:"),
-        (
-            json!({ "url": "https://x.example", "events": ["workflow.completed"], "secret": 5 }),
-            "secret: must be a string",
-        ),
-        (
-            json!({ "url": "https://x.example", "events": ["workflow.completed"], "description": {} }),
-            "description: must be a string",
-        ),
+        (with("events", json!([])), "events: must not be empty"),
+        (with("events", json!("workflow.completed")), "events: must be a list"),
+        (with("events", json!(["workflow.started"])), "events[0]: unsupported event type"),
+        (with("events", json!([1])), "events[0]: must be a string"),
+        (with("secret", json!("")), "secret: must not be empty"),
+        (with("secret", json!("whsec_!!")), "secret:"),
+        (with("secret", json!(5)), "secret: must be a string"),
+        (with("description", json!({})), "description: must be a string"),
     ] {
         let answer = subscribe(&emulator, &body).await;
         assert_eq!((answer.status, answer.code().as_str()), (422, "validation_error"), "{body}");
@@ -88,19 +74,6 @@ async fn wrong_bodies_are_422_naming_every_field() {
     }
     let kept = control(&emulator, "GET", "subscriptions", &Value::Null).await.json();
     assert_eq!(kept["data"], json!([]), "a refused request leaves nothing behind");
-}
-
-#[tokio::test]
-async fn bodies_that_are_no_json_are_422() {
-    let emulator = start().await;
-    let headers = [("authorization", "Bearer sk_test_local"), ("content-type", "application/json")];
-    let deep = "[".repeat(5000);
-    for body in ["", "  ", "{", "{\"url\":}", "\u{feff}{}", "{\"a\":1e999}", "{\"a\":\"\\ud800\"}", "{} x", &deep] {
-        let answer = send(&emulator, "POST", "/v1/events/subscribe", &headers, body.to_owned()).await;
-        assert_eq!((answer.status, answer.code().as_str()), (422, "validation_error"), "{body:.20}");
-    }
-    let answer = send(&emulator, "POST", "/v1/events/subscribe", &headers, b"{\"url\":\"\xff\"}".to_vec()).await;
-    assert_eq!(answer.status, 422);
 }
 
 #[tokio::test]
@@ -143,12 +116,6 @@ async fn unicode_duplicates_and_boundaries_are_taken_as_they_are() {
     );
     assert!(largest.len() <= 256 * 1024);
     assert_eq!(send(&emulator, "POST", "/v1/events/subscribe", &headers, largest).await.status, 200);
-}
-
-#[tokio::test]
-async fn http_urls_can_be_allowed() {
-    let emulator = start_with(&["webhooks.allow_http=true"]).await;
-    assert_eq!(subscribe(&emulator, &hook("http://localhost:3000/x")).await.status, 200);
 }
 
 #[tokio::test]

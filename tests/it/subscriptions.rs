@@ -64,17 +64,3 @@ async fn wrong_changes_are_refused_like_a_clients() {
     let same = control(&never, "PUT", &path, &json!({ "url": "https://other.sink.localhost/hooks" })).await;
     assert_eq!(same.status, 200, "URLs may repeat when subscribing never updates: {same:?}");
 }
-
-#[tokio::test]
-async fn a_disabled_subscription_gets_nothing_until_it_is_active_again() {
-    let emulator = start().await;
-    let path = format!("subscriptions/{}", subscribe_sink(&emulator, "app").await["id"].as_str().expect("an id"));
-    let event = json!({ "type": "workflow.completed" });
-    let off = control(&emulator, "PUT", &path, &json!({ "status": "disabled" })).await;
-    assert_eq!((off.status, &off.json()["status"]), (200, &json!("disabled")));
-    let nobody = control(&emulator, "POST", "events", &event).await;
-    assert_eq!((nobody.status, nobody.code().as_str()), (404, "no_match"));
-    control(&emulator, "PUT", &path, &json!({ "status": "active" })).await;
-    let fired = fire(&emulator, &event).await;
-    assert_eq!(fired["deliveries"][0]["status"], "delivered", "{fired}");
-}

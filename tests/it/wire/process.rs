@@ -1,7 +1,7 @@
 //! The built binary: its ready line, signals, a taken port, the limit of file descriptors, and memory under attack.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -187,12 +187,6 @@ fn under_way(served: &Served, size: usize) -> TcpStream {
 }
 
 #[test]
-fn the_ready_line_comes_when_it_listens() {
-    let served = Served::start(&[]);
-    served.serves();
-}
-
-#[test]
 fn a_signal_ends_an_idle_process_with_code_0() {
     for signal in ["TERM", "INT", "HUP", "QUIT"] {
         let mut served = Served::start(&["--grace", "1h"]);
@@ -235,22 +229,6 @@ fn a_busy_process_ends_with_its_grace_period() {
     let _under_way = under_way(&served, 100);
     served.signal("TERM");
     assert_eq!(served.exit_code(), 0);
-}
-
-#[test]
-fn a_taken_port_is_named_in_one_line() {
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = taken.local_addr().expect("an address").to_string();
-    let output = Command::new(env!("CARGO_BIN_EXE_wrs-emulator"))
-        .args(["serve", "--listen", &address])
-        .current_dir(std::env::temp_dir())
-        .output()
-        .expect("the binary runs");
-    assert_eq!(output.status.code(), Some(2));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(said.lines().filter(|line| line.contains(&address)).count(), 1, "{said}");
-    assert!(said.contains("hint:"), "{said}");
 }
 
 #[test]

@@ -122,6 +122,10 @@ async fn paths_are_taken_as_they_are_written() {
         "/v1/hello;a=b",
         "/%",
         "/%zz",
+        "/v1",
+        "/v1/hello/",
+        "/v1/system%2Fstatus",
+        "/V1/hello",
     ] {
         peer.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await;
         assert_error(&peer.answer().await, 404, "not_found", path);
