@@ -35,7 +35,7 @@ for path in ["requests", "deliveries"]:
     schema["properties"]["timeout"] = {"const": "1ms"}
     schema["required"] = ["timeout"]
 json.dump(document, sys.stdout)' >control.json
-  # What a schema cannot say (durations, names of knobs and types, the scenario language, what a snapshot holds) is refused with 422 or 404.
+  # What a schema cannot say (durations, names of settings and types, the scenario language, what a snapshot holds) is refused with 422 or 404.
   cat >schemathesis.toml <<'TOML'
 [[operations]]
 include-operation-id = ["post requests/wait", "post deliveries/wait"]

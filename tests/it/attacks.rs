@@ -1,13 +1,13 @@
 //! What a page in a browser could try against the control API: every route refuses it, and no answer invites another site.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use wrs_emulator::Emulator;
 
-use crate::support::{builder, control, raw, send, send_from, start};
+use crate::support::{builder, raw, send, send_from, start, started, view};
 
 /// Every call of the control API's own document: method and path, with something in place of variable segments.
 async fn calls(emulator: &Emulator) -> Vec<(String, String)> {
-    let document = control(emulator, "GET", "openapi.json", &Value::Null).await.json();
+    let document = view(emulator, "openapi.json").await;
     let paths = document["paths"].as_object().expect("paths").iter();
     let calls: Vec<(String, String)> = paths
         .flat_map(|(path, operations)| {
@@ -102,11 +102,9 @@ async fn every_call_refuses_pages_of_other_sites_and_invites_none() {
 
 #[tokio::test]
 async fn every_call_but_the_open_ones_wants_the_whole_token() {
-    let emulator = builder()
-        .configure(|settings| settings.control_token = Some("a-token-of-some-length".to_owned()))
-        .start()
-        .await
-        .expect("it starts");
+    let emulator =
+        started(builder().configure(|settings| settings.control_token = Some("a-token-of-some-length".to_owned())))
+            .await;
     let json_type = ("content-type", "application/json");
     // The document itself wants the token, so its calls come from another emulator.
     let calls = calls(&start().await).await;
@@ -134,7 +132,7 @@ async fn every_call_but_the_open_ones_wants_the_whole_token() {
 #[tokio::test]
 async fn beyond_loopback_nobody_writes_without_the_token() {
     let any = "0.0.0.0:0".parse().expect("an address");
-    let emulator = builder().listen(any).start().await.expect("it starts");
+    let emulator = started(builder().listen(any)).await;
     let address = emulator.base_url().replace("0.0.0.0", "127.0.0.1");
     let address = address.trim_start_matches("http://");
     let ask = |authorization: &str| {
@@ -149,8 +147,7 @@ async fn beyond_loopback_nobody_writes_without_the_token() {
     let token = emulator.control_token().expect("a token was made");
     let done = raw(&emulator, ask(&format!("Authorization: Bearer {token}\r\n")).as_bytes()).await;
     assert!(done.starts_with("HTTP/1.1 200 "), "{done}");
-    let open =
-        builder().listen(any).configure(|settings| settings.control_open = true).start().await.expect("it starts");
+    let open = started(builder().listen(any).configure(|settings| settings.control_open = true)).await;
     assert_eq!(open.control_token(), None);
 }
 

@@ -1,6 +1,6 @@
 //! The command line as a client of the control API: what it prints, and its exit codes.
 
-use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::process::{Served, request};
 use crate::support::text;
 
 #[test]
@@ -22,8 +22,7 @@ fn requests_are_waited_for() {
 #[test]
 fn subscriptions_are_listed_stopped_rotated_and_deleted() {
     let served = Served::start(&[]);
-    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
-    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    served.subscribe("https://app.sink.localhost/x");
     let rows = served.json(&["subscriptions", "list", "--json"]);
     let id = rows["data"][0]["id"].as_str().expect("an id").to_owned();
     let listed = served.call(&["subscriptions", "list"]);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    KEY, PATIENCE, Receiver, START, ask, builder, control, fire, get_as, start, subscribe_as, subscribe_sink,
+    KEY, PATIENCE, START, ask, builder, control, fire, get_as, start, started, subscribe_sink, view, with_receiver,
 };
 
 async fn move_clock(emulator: &Emulator, payload: &Value) -> Value {
@@ -19,9 +19,9 @@ async fn checked_at(emulator: &Emulator, key: &str) -> String {
 
 /// The attempts of the only delivery, as seconds after the start.
 async fn attempts(emulator: &Emulator, key: &str) -> Vec<i64> {
-    let listed = control(emulator, "GET", &format!("deliveries?key={key}"), &Value::Null).await.json();
+    let listed = view(emulator, &format!("deliveries?key={key}")).await;
     let id = listed["data"][0]["id"].as_str().expect("a delivery");
-    let shown = control(emulator, "GET", &format!("deliveries/{id}"), &Value::Null).await.json();
+    let shown = view(emulator, &format!("deliveries/{id}")).await;
     let at = |attempt: &Value| attempt["at"].as_str().expect("a time").parse::<jiff::Timestamp>().expect("a timestamp");
     shown["attempts"]
         .as_array()
@@ -33,17 +33,10 @@ async fn attempts(emulator: &Emulator, key: &str) -> Vec<i64> {
 
 #[tokio::test]
 async fn a_three_day_retry_schedule_is_over_when_the_call_returns() {
-    let mut receiver = Receiver::plain(&[500, 500, 500, 500, 200]).await;
-    let url = "https://app.example.com/hook";
-    let emulator = builder()
+    let builder = builder()
         .set("webhooks.retry.preset=custom")
-        .set("webhooks.retry.schedule=[\"1h\", \"23h\", \"24h\", \"23h\"]")
-        .forward(&format!("https://app.example.com=http://{}", receiver.address))
-        .start()
-        .await
-        .expect("it starts");
-    let body = json!({ "url": url, "events": ["workflow.completed"] });
-    assert_eq!(subscribe_as(&emulator, KEY, &body).await.status, 200);
+        .set("webhooks.retry.schedule=[\"1h\", \"23h\", \"24h\", \"23h\"]");
+    let (emulator, mut receiver) = with_receiver(builder, &[500, 500, 500, 500, 200]).await;
     let fired = control(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
     assert_eq!(fired.status, 200, "{fired:?}");
     let moved = move_clock(&emulator, &json!({ "advance": "72h" })).await;
@@ -61,7 +54,7 @@ async fn a_three_day_retry_schedule_is_over_when_the_call_returns() {
 
 #[tokio::test]
 async fn a_running_clock_moves_on_and_can_be_stopped() {
-    let emulator = Emulator::builder().seed(7).start().await.expect("it starts");
+    let emulator = started(Emulator::builder().seed(7)).await;
     let before: jiff::Timestamp = checked_at(&emulator, KEY).await.parse().expect("a timestamp");
     let moved = move_clock(&emulator, &json!({ "advance": "1h" })).await;
     assert_eq!(moved["mode"], "real");
@@ -78,7 +71,7 @@ async fn a_running_clock_moves_on_and_can_be_stopped() {
 #[tokio::test]
 async fn emissions_and_delayed_answers_happen_on_the_way() {
     let story = "[[rule]]\nwhen = { operation = 'system.status' }\ndelay = '30s'\n\n[[emit]]\nevent = 'workflow.completed'\non = { after = '40s' }\ntimes = 3\ninterval = '10s'\n";
-    let emulator = std::sync::Arc::new(builder().scenario_text(story).start().await.expect("it starts"));
+    let emulator = std::sync::Arc::new(started(builder().scenario_text(story)).await);
     subscribe_sink(&emulator, "app").await;
     let waiting = tokio::spawn({
         let emulator = std::sync::Arc::clone(&emulator);
@@ -94,7 +87,7 @@ async fn emissions_and_delayed_answers_happen_on_the_way() {
     let received = emulator.control().received("app");
     let times: Vec<i64> = received.iter().map(|receipt| receipt.at.as_second() - START.as_second()).collect();
     assert_eq!(times, [40, 50, 60]);
-    let listed = control(&emulator, "GET", "requests?operation=system.status", &Value::Null).await.json();
+    let listed = view(&emulator, "requests?operation=system.status").await;
     assert_eq!(listed["data"][0]["latency_ms"], 30_000.0);
     assert_eq!(waiting.await.expect("it is answered").status, 200);
 }
@@ -102,25 +95,16 @@ async fn emissions_and_delayed_answers_happen_on_the_way() {
 /// Much data makes the event late; the answer of 410 that comes at the same moment is quick.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_happens_at_a_moment_comes_before_what_is_sent_then() {
-    let mut receiver = Receiver::plain(&[500, 410]).await;
     let many = vec!["{{ ulid() }}"; 450];
     let story =
         format!("[[emit]]\nevent = 'workflow.completed'\non = {{ after = '10s' }}\ndata = {{ many = {many:?} }}\n");
-    let emulator = builder()
-        .set("webhooks.retry.preset=custom")
-        .set("webhooks.retry.schedule=[\"10s\"]")
-        .forward(&format!("https://app.example.com=http://{}", receiver.address))
-        .scenario_text(story)
-        .start()
-        .await
-        .expect("it starts");
-    let body = json!({ "url": "https://app.example.com/hook", "events": ["workflow.completed"] });
-    assert_eq!(subscribe_as(&emulator, KEY, &body).await.status, 200);
+    let builder = builder().set("webhooks.retry.preset=custom").set("webhooks.retry.schedule=[\"10s\"]");
+    let (emulator, mut receiver) = with_receiver(builder.scenario_text(story), &[500, 410]).await;
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     move_clock(&emulator, &json!({ "advance": "10s" })).await;
-    let listed = control(&emulator, "GET", "subscriptions", &Value::Null).await.json();
+    let listed = view(&emulator, "subscriptions").await;
     assert_eq!(listed["data"][0]["status"], "disabled");
-    let deliveries = control(&emulator, "GET", "deliveries", &Value::Null).await.json();
+    let deliveries = view(&emulator, "deliveries").await;
     assert_eq!(deliveries["data"].as_array().map(Vec::len), Some(2), "{deliveries}");
     receiver.next().await;
     receiver.next().await;
@@ -129,7 +113,7 @@ async fn what_happens_at_a_moment_comes_before_what_is_sent_then() {
 #[tokio::test]
 async fn an_answer_that_drips_ends_within_one_step() {
     let story = "[[rule]]\nwhen = { operation = 'hello' }\nfault = { kind = 'drip', bytes = 10, interval = '1s' }\n";
-    let emulator = std::sync::Arc::new(builder().scenario_text(story).start().await.expect("it starts"));
+    let emulator = std::sync::Arc::new(started(builder().scenario_text(story)).await);
     let dripping = tokio::spawn({
         let emulator = std::sync::Arc::clone(&emulator);
         async move { get_as(&emulator, KEY, "/v1/hello").await }

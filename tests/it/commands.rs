@@ -5,15 +5,13 @@ use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
-use crate::command_line::{SUBSCRIBE, Served, request, spawn};
+use crate::process::{Served, closed_port, request};
 use crate::program::Program;
 use crate::support::{run, text, wrs_emulator};
 
-const HOOK: &str = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
-
 fn subscribed() -> Served {
     let served = Served::start(&["--clock", "frozen"]);
-    assert!(request(&served.url, SUBSCRIBE, HOOK).starts_with("HTTP/1.1 200 "));
+    served.subscribe("https://app.sink.localhost/x");
     served
 }
 
@@ -28,17 +26,17 @@ fn state_is_saved_reset_and_loaded() {
     let (served, folder) = (subscribed(), tempfile::tempdir().expect("a folder"));
     let file = folder.path().join("state.json").display().to_string();
     let call = |arguments: &[&str]| served.call(arguments);
-    assert_eq!(said(&call(&["snapshot", "save", &file])), "1 workspace saved\n");
-    assert_eq!(said(&call(&["reset"])), "sk_test_local reset\n");
+    assert_eq!(served.said(&["snapshot", "save", &file]), "1 workspace saved\n");
+    assert_eq!(served.said(&["reset"]), "sk_test_local reset\n");
     assert_eq!(call(&["trigger", "workflow.completed"]).status.code(), Some(1), "the subscription is gone");
-    assert!(said(&call(&["snapshot", "load", &file])).starts_with("1 workspace loaded: sk_test_"));
-    said(&call(&["trigger", "workflow.completed", "--wait"]));
+    assert!(served.said(&["snapshot", "load", &file]).starts_with("1 workspace loaded: sk_test_"));
+    served.said(&["trigger", "workflow.completed", "--wait"]);
     // By pipes, and one key alone.
-    let saved = said(&call(&["snapshot", "save", "-", "--key", "sk_test_local"]));
-    assert!(said(&call(&["reset", "--all", "--json"])).contains("\"reset\": ["));
+    let saved = served.said(&["snapshot", "save", "-", "--key", "sk_test_local"]);
+    assert!(served.said(&["reset", "--all", "--json"]).contains("\"reset\": ["));
     let loaded = "1 workspace loaded: sk_test_local (generation 3 of settings and scenarios)\n";
     Program::new(&["snapshot", "load", "-"]).at(&served).stdin(&saved).stdout(loaded).run();
-    said(&call(&["trigger", "workflow.completed", "--wait"]));
+    served.said(&["trigger", "workflow.completed", "--wait"]);
     // What is no snapshot changes nothing.
     std::fs::write(&file, "not JSON").expect("the file is written");
     let missing = folder.path().join("missing.json").display().to_string();
@@ -57,7 +55,7 @@ fn state_is_saved_reset_and_loaded() {
 #[test]
 fn a_clock_is_moved_and_shown() {
     let served = subscribed();
-    let clock = |arguments: &[&str]| said(&served.call(&[&["clock"], arguments].concat()));
+    let clock = |arguments: &[&str]| served.said(&[&["clock"], arguments].concat());
     let begun = clock(&["show"]);
     assert!(begun.ends_with(" (frozen)\n"), "{begun}");
     assert_eq!(clock(&["set", "2030-01-01T00:00:00Z"]), "2030-01-01T00:00:00.000Z (frozen)\n");
@@ -70,9 +68,8 @@ fn a_clock_is_moved_and_shown() {
     let shown: Value = serde_json::from_str(&clock(&["show", "--json"])).expect("JSON");
     assert_eq!(shown["mode"], "frozen");
     for (arguments, part) in [(["advance", "soon"], "soon"), (["set", "tomorrow"], "tomorrow")] {
-        let refused = served.call(&[&["clock"], &arguments[..]].concat());
-        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-        assert!(text(&refused.stderr).contains(part), "{refused:?}");
+        let refused = served.fails(&[&["clock"], &arguments[..]].concat(), 2);
+        assert!(refused.contains(part), "{refused}");
     }
 }
 
@@ -80,7 +77,7 @@ fn a_clock_is_moved_and_shown() {
 fn deliveries_are_listed_shown_repeated_and_waited_for() {
     let served = subscribed();
     let deliveries = |arguments: &[&str]| served.call(&[&["deliveries"], arguments].concat());
-    said(&served.call(&["trigger", "workflow.completed", "--data", "workflow_id=wf_7", "--wait"]));
+    served.said(&["trigger", "workflow.completed", "--data", "workflow_id=wf_7", "--wait"]);
     let list = said(&deliveries(&["list", "--status", "delivered"]));
     let id = list.lines().nth(1).and_then(|line| line.split(' ').next()).expect("a delivery").to_owned();
     assert!(list.starts_with("ID ") && list.contains("https://app.sink.localhost/x"), "{list}");
@@ -113,7 +110,7 @@ fn filters_that_match_nothing_say_so() {
     };
     check(&["deliveries", "--type", "workflow.complete"], DELIVERIES, "note: no deliveries match\n");
     check(&["deliveries"], DELIVERIES, "");
-    said(&served.call(&["trigger", "workflow.completed", "--wait"]));
+    served.said(&["trigger", "workflow.completed", "--wait"]);
     request(&served.url, "GET /v1/hello HTTP/1.1", "");
     let paths = "note: no requests match\n";
     check(&["requests", "--path", "/v1/helo", "--status", "200"], REQUESTS, paths);
@@ -161,9 +158,9 @@ fn what_happens_is_printed_as_it_happens() {
         (&["requests", "list", "--follow", "--json"], "\"path\":\"/v1/hello\""),
     ] {
         let mut follow = wrs_emulator(arguments);
-        let child = follow.env("WRS_EMULATOR_URL", &served.url).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut follower = Served { child: child.expect("the binary runs"), url: String::new() };
-        let lines = BufReader::new(follower.child.stdout.take().expect("a pipe")).lines();
+        let mut child =
+            follow.env("WRS_EMULATOR_URL", &served.url).stdout(Stdio::piped()).spawn().expect("the binary runs");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let (sender, received) = std::sync::mpsc::channel();
         std::thread::spawn(move || lines.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
         // It is told of what comes once it listens, and nobody else says when that is.
@@ -171,6 +168,7 @@ fn what_happens_is_printed_as_it_happens() {
             request(&served.url, "GET /v1/hello HTTP/1.1", "");
             received.recv_timeout(std::time::Duration::from_millis(100)).ok()
         });
+        child.kill().and_then(|()| child.wait()).expect("it ends");
         assert!(line.as_ref().is_some_and(|line| line.contains(part)), "{line:?}");
     }
 }
@@ -179,9 +177,7 @@ fn what_happens_is_printed_as_it_happens() {
 fn a_scenario_is_played_where_there_was_no_folder_at_the_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut serve = wrs_emulator(&["serve", "--listen", "127.0.0.1:0"]);
-    let (child, line) = spawn(serve.current_dir(folder.path()));
-    let url = line.trim().strip_prefix("wrs-emulator ready on ").expect("a ready line").to_owned();
-    let served = Served { child, url };
+    let served = Served::spawn(serve.current_dir(folder.path()));
     let here = |arguments: &[&str]| {
         let mut command = wrs_emulator(arguments);
         command.env("WRS_EMULATOR_URL", &served.url).current_dir(folder.path()).output().expect("the binary runs")
@@ -213,14 +209,14 @@ fn a_scenario_is_played_where_there_was_no_folder_at_the_start() {
 /// `health --wait` is asked before the emulator listens.
 #[test]
 fn health_waits_for_an_emulator_that_is_yet_to_start() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let port = closed_port();
     let url = format!("http://127.0.0.1:{port}");
     let waiting = wrs_emulator(&["health", "--wait", "60s", "--url", &url]).stdout(Stdio::piped()).spawn();
     let waiting = waiting.expect("the binary runs");
-    let (mut served, _) = spawn(&mut wrs_emulator(&["serve", "--listen", &format!("127.0.0.1:{port}")]));
+    let mut served = Served::spawn(&mut wrs_emulator(&["serve", "--listen", &format!("127.0.0.1:{port}")]));
     let output = waiting.wait_with_output().expect("it ends");
     assert!(output.status.success() && text(&output.stdout).starts_with("ready (version "), "{output:?}");
-    served.kill().and_then(|()| served.wait()).expect("it ends");
+    served.kill();
     let absent = run(&["health", "--wait", "100ms", "--url", &url]);
     assert_eq!(absent.status.code(), Some(3), "{absent:?}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{builder, control, get_as, raw, send, start};
+use crate::support::{builder, control, get_as, raw, send, start, started, view};
 
 #[tokio::test]
 async fn health_says_what_is_served() {
@@ -27,11 +27,10 @@ async fn a_host_that_is_not_allowed_is_named_and_the_emulated_api_answers_any() 
 
 #[tokio::test]
 async fn a_listener_of_its_own_takes_the_control_api_off_the_main_port() {
-    let emulator = builder()
-        .configure(|settings| settings.control_listen = Some("127.0.0.1:0".parse().expect("an address")))
-        .start()
-        .await
-        .expect("it starts");
+    let emulator = started(
+        builder().configure(|settings| settings.control_listen = Some("127.0.0.1:0".parse().expect("an address"))),
+    )
+    .await;
     let on_main = control(&emulator, "GET", "health", &Value::Null).await;
     assert_eq!((on_main.status, on_main.code().as_str()), (404, "not_found"));
     assert_ne!(emulator.control_url(), emulator.base_url());
@@ -86,20 +85,19 @@ async fn requests_are_listed_newest_first_with_filters_and_pages() {
             .map(|row| row["query"].as_str().unwrap_or("-").to_owned())
             .collect::<Vec<_>>()
     };
-    let first = control(&emulator, "GET", "requests?key=sk_test_a&limit=2", &Value::Null).await.json();
+    let first = view(&emulator, "requests?key=sk_test_a&limit=2").await;
     assert_eq!((queries(&first), &first["has_more"]), (vec!["n=4".to_owned(), "n=3".to_owned()], &json!(true)));
     let next = first["next_cursor"].as_str().expect("a cursor");
-    let second =
-        control(&emulator, "GET", &format!("requests?key=sk_test_a&limit=10&cursor={next}"), &Value::Null).await.json();
+    let second = view(&emulator, &format!("requests?key=sk_test_a&limit=10&cursor={next}")).await;
     assert_eq!((queries(&second).len(), &second["has_more"], &second["next_cursor"]), (3, &json!(false), &Value::Null));
-    let all = control(&emulator, "GET", "requests?key=*", &Value::Null).await.json();
+    let all = view(&emulator, "requests?key=*").await;
     assert_eq!(all["data"].as_array().map(Vec::len), Some(7));
-    let hello = control(&emulator, "GET", "requests?key=*&operation=hello", &Value::Null).await.json();
+    let hello = view(&emulator, "requests?key=*&operation=hello").await;
     assert_eq!(hello["data"].as_array().map(Vec::len), Some(1));
     let workspace = all["data"][0]["workspace"].as_str().expect("an id").to_owned();
-    let by_id = control(&emulator, "GET", &format!("requests?key={workspace}"), &Value::Null).await.json();
+    let by_id = view(&emulator, &format!("requests?key={workspace}")).await;
     assert_eq!(by_id["data"].as_array().map(Vec::len), Some(1));
     control(&emulator, "DELETE", "requests?key=sk_test_a", &json!({})).await;
-    let rest = control(&emulator, "GET", "requests?key=*", &Value::Null).await.json();
+    let rest = view(&emulator, "requests?key=*").await;
     assert_eq!(rest["data"].as_array().map(Vec::len), Some(2));
 }

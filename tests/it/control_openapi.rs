@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::openapi::Document;
-use crate::support::{Answer, KEY, control, fire, get, start, subscribe_sink};
+use crate::support::{Answer, KEY, control, fire, get, start, subscribe_sink, view};
 
 async fn document(emulator: &Emulator) -> Value {
-    control(emulator, "GET", "openapi.json", &Value::Null).await.json()
+    view(emulator, "openapi.json").await
 }
 
 /// A body with a field that no call has is refused; the refusal lists the fields that there are.
@@ -16,14 +16,14 @@ async fn bodies_have_the_fields_that_the_document_names() {
     let emulator = start().await;
     let sub = subscribe_sink(&emulator, "app").await["id"].as_str().expect("an id").to_owned();
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;
-    let deliveries = control(&emulator, "GET", "deliveries", &Value::Null).await.json();
+    let deliveries = view(&emulator, "deliveries").await;
     let delivery = deliveries["data"][0]["id"].as_str().expect("an id").to_owned();
     let document = document(&emulator).await;
     let mut seen = 0;
     for (path, operations) in document["paths"].as_object().expect("paths") {
         for (method, operation) in operations.as_object().expect("operations") {
             let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
-            // A knob or a scenario may have any name; their own checks refuse unknown ones.
+            // A setting or a scenario may have any name; their own checks refuse unknown ones.
             if schema["additionalProperties"] != false {
                 assert!(
                     method == "get"

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::command_line::{SUBSCRIBE, Served, request};
-use crate::support::{control, fire, folder_with, start, subscribe_sink, text};
+use crate::process::{STATUS, Served, request};
+use crate::support::{control, fire, folder_with, start, subscribe_sink, text, view};
 
 /// A scenario whose third emission, which has no name, is damaged, and whose fourth has a name.
 const FORGED: &str = r#"
@@ -40,8 +40,7 @@ fn log_explain_listings_and_trigger_name_the_damage_and_its_origin() {
     let folder = folder.path().display().to_string();
     for format in ["text", "json"] {
         let served = Served::start(&["--log", format, "--scenarios", &folder, "--scenario", "webhook-forged"]);
-        let status = "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
-        assert!(request(&served.url, status, "").starts_with("HTTP/1.1 200 "));
+        assert!(request(&served.url, STATUS, "").starts_with("HTTP/1.1 200 "));
         let waited = served.json(&["deliveries", "wait", "--count", "3", "--status", "delivered", "--json"]);
         let damaged: Vec<&Value> =
             waited["data"].as_array().expect("rows").iter().filter(|row| row["damage"] == BY_SCENARIO).collect();
@@ -117,15 +116,14 @@ async fn damage_is_still_named_after_a_redelivery_and_in_a_loaded_snapshot() {
     assert_eq!(again["delivery"]["damage"], BY_COMMAND, "{again}");
     let snapshot = emulator.control().snapshot().await;
     emulator.control().restore(&snapshot).expect("it loads");
-    let loaded = control(&emulator, "GET", &format!("deliveries/{id}"), &Value::Null).await.json();
+    let loaded = view(&emulator, &format!("deliveries/{id}")).await;
     assert_eq!(loaded["damage"], BY_COMMAND, "{loaded}");
 }
 
 #[test]
 fn a_subscription_to_forged_events_is_told_as_that_by_the_shipped_scenario() {
     let served = Served::start(&["--scenario", "webhook-forged", "--clock", "frozen"]);
-    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
-    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    served.subscribe("https://app.sink.localhost/x");
     served.call(&["clock", "advance", "10s"]);
     let listed = served.json(&["deliveries", "list", "--json"]);
     let found: Vec<&str> =
@@ -139,8 +137,7 @@ fn a_subscription_to_forged_events_is_told_as_that_by_the_shipped_scenario() {
 fn copies_and_delays_that_a_setting_makes_are_named_with_the_setting() {
     let served = Served::start(&["--set", "webhooks.copies=2", "--set", "webhooks.scatter=1ms"]);
     let said = "sent 2 times deliberately (setting webhooks.copies), delayed deliberately by up to 1 ms (setting webhooks.scatter)";
-    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
-    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    served.subscribe("https://app.sink.localhost/x");
     let fired = text(&served.call(&["trigger", "workflow.completed", "--wait"]).stdout);
     assert!(fired.contains(said), "{fired}");
     let listed = served.json(&["deliveries", "wait", "--count", "2", "--status", "delivered", "--json"]);

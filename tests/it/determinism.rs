@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wrs_emulator::Emulator;
 
-use crate::support::{PATIENCE, builder, control, get_as, put_scenario};
+use crate::support::{PATIENCE, builder, control, get_as, put_scenario, started, view};
 
 /// A story with everything that draws from chance or time.
 const STORY: &str = r#"
@@ -74,8 +74,7 @@ async fn until_quiet(emulator: &Emulator) {
 
 /// Plays the story and gives everything that the emulator knows of it.
 async fn run(seed: u64) -> Vec<String> {
-    let emulator =
-        builder().seed(seed).scenario_text(STORY.replace("{{code}}", "drawn")).start().await.expect("it starts");
+    let emulator = started(builder().seed(seed).scenario_text(STORY.replace("{{code}}", "drawn"))).await;
     let hook = r#"{"url":"https://app.sink.localhost/own","events":["reference.matched"]}"#;
     for round in 0..12 {
         for key in ["sk_test_a", "sk_test_b"] {
@@ -126,7 +125,7 @@ async fn the_same_run_twice_is_the_same_to_the_last_byte() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_keys_with_scenarios_of_their_own_never_meet() {
-    let emulator = std::sync::Arc::new(builder().start().await.expect("it starts"));
+    let emulator = std::sync::Arc::new(started(builder()).await);
     for kind in 0..10 {
         let text = format!(
             "[[rule]]\nwhen = {{ operation = \"system.status\" }}\nskip = {kind}\ntimes = 5\nreply = {{ status = 422, code = \"kind_{kind}\", message = \"for {{{{ request.key }}}}\" }}\n"
@@ -153,7 +152,7 @@ async fn two_hundred_keys_with_scenarios_of_their_own_never_meet() {
                 }
                 assert_eq!(answer.header("x-ratelimit-remaining"), Some((99 - turn).to_string().as_str()), "{key}");
             }
-            let listed = control(&emulator, "GET", &format!("requests?key={key}&limit=100"), &Value::Null).await.json();
+            let listed = view(&emulator, &format!("requests?key={key}&limit=100")).await;
             assert_eq!(listed["data"].as_array().map(Vec::len), Some(16), "{key}");
         }));
     }

@@ -1,37 +1,18 @@
 //! `explain` of a delivery as a diagnosis: what failed, what the receiver said, what to paste next.
 
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener};
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::probe_receiver::{self, Does};
+use crate::process::{SUBSCRIBE, Served, closed_port, request};
 use crate::support::text;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-/// A receiver that gives one answer to all; gives its port. It ends with the test's process.
+/// A receiver that gives one answer to all; gives its port.
 pub(crate) fn receiver(status: u16, body: &'static str) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = stream.expect("a connection");
-            let mut head = Vec::new();
-            let mut buffer = [0; 4096];
-            // The whole request is small and ends with the event's last brace.
-            while !head.ends_with(b"}") {
-                let count = stream.read(&mut buffer).expect("a request");
-                head.extend_from_slice(&buffer[..count]);
-            }
-            let length = body.len();
-            write!(stream, "HTTP/1.1 {status} Some\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}")
-                .expect("it is sent");
-            let _ = stream.shutdown(Shutdown::Write);
-        }
-    });
-    port
+    probe_receiver::receiver(move |_| Does::Says(status, body)).port()
 }
 
 /// An emulator that forwards to this receiver and has one delivery of one event to it.
@@ -100,14 +81,13 @@ fn explain_without_an_id_explains_the_newest_request_or_delivery() {
     assert!(shown.starts_with("req_") && shown.contains("include_checks"), "{shown}");
     let own = text(&served.call(&["explain", "--key", "sk_test_local"]).stdout);
     assert!(own.starts_with("dlv_"), "{own}");
-    let nothing = served.call(&["explain", "--key", "sk_test_nobody"]);
-    assert_eq!(nothing.status.code(), Some(1), "{nothing:?}");
-    assert!(text(&nothing.stderr).contains("no request and no delivery"), "{nothing:?}");
+    let nothing = served.fails(&["explain", "--key", "sk_test_nobody"], 1);
+    assert!(nothing.contains("no request and no delivery"), "{nothing}");
 }
 
 #[test]
 fn a_failure_without_an_answer_and_a_forged_delivery_are_not_told_as_a_wrong_secret() {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let free = closed_port();
     let served = delivered(&[], free);
     let shown = text(&served.call(&["explain"]).stdout);
     assert!(shown.contains("✗ attempt 1") && !shown.contains("does your receiver"), "{shown}");
@@ -127,7 +107,7 @@ fn advice_names_the_key_the_scheme_and_every_address() {
     // Another emulator answers a TLS handshake in plain HTTP, as most servers do.
     let server = Served::start(&["--quiet"]);
     let plain: u16 = server.url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let closed = closed_port();
     let forward = format!("https://plain.example=https://127.0.0.1:{plain}");
     let rule = format!("https://plain.example=http://127.0.0.1:{plain}");
     for (key, url, expected) in [
@@ -148,8 +128,7 @@ fn advice_names_the_key_the_scheme_and_every_address() {
         ),
     ] {
         let served = Served::start(&["--quiet", "--clock", "frozen", "--forward", &forward]);
-        let created = served.call(&["subscriptions", "create", &url, "--key", key]);
-        assert_eq!(created.status.code(), Some(0), "{created:?}");
+        served.said(&["subscriptions", "create", &url, "--key", key]);
         served.call(&["trigger", "workflow.completed", "--wait", "--key", key]);
         let shown = text(&served.call(&["explain"]).stdout);
         assert!(shown.contains(&expected), "{shown}");

@@ -8,6 +8,7 @@ use serde_json::Value;
 use wrs_emulator::clock::machine;
 
 use crate::exec::{ended, start};
+use crate::process;
 use crate::support::{PATIENCE, text, wrs_emulator};
 
 const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/review/differential");
@@ -69,50 +70,29 @@ fn with_outcome<'r>(report: &'r Value, outcome: &str) -> Vec<(&'r str, Vec<&'r s
         .collect()
 }
 
-/// This client fails under this change and these parts of it, and under no other that is tried. tests/review/differential.py has more
+/// Each client fails under its change and these parts of it, and under no other that is tried. tests/review/differential.py has more
 /// clients, and tries each under every change.
-fn relies_on(client: &str, change: &str, parts: &[&str]) {
-    let (code, report) = of_client(client, &["--only", &format!("{change},short-ids")]);
-    assert_eq!(with_outcome(&report, "failed"), [(change, parts.to_vec())], "{report:#}");
-    assert_eq!((code, &report["unstable"]), (Some(1), &0.into()), "{report:#}");
-    let kept = report["folder"].as_str().expect("a folder");
-    let mut changes = report["changes"].as_array().expect("changes").iter();
-    assert!(changes.any(|change| change["output"].as_str().is_some_and(|path| path.starts_with(kept))), "{report:#}");
-}
-
 #[test]
-fn reliance_on_the_text_of_messages_is_found() {
-    relies_on("message-text", "message-text", &["422"]);
-}
-
-#[test]
-fn reliance_on_an_error_code_is_found() {
-    relies_on("error-codes", "error-codes", &["422"]);
-}
-
-#[test]
-fn reliance_on_the_order_of_keys_is_found() {
-    relies_on("key-order", "key-order", &["answers"]);
-}
-
-#[test]
-fn reliance_on_there_being_no_further_fields_is_found() {
-    relies_on("extra-fields-of-events", "extra-fields", &["events"]);
-}
-
-#[test]
-fn reliance_on_the_precision_of_timestamps_is_found() {
-    relies_on("timestamps", "whole-seconds", &[]);
-}
-
-#[test]
-fn reliance_on_single_deliveries_is_found() {
-    relies_on("doubled-events", "doubled-events", &[]);
-}
-
-#[test]
-fn reliance_on_the_order_of_events_is_found() {
-    relies_on("reordered-events", "reordered-events", &[]);
+fn what_a_client_relies_on_is_found() {
+    for (client, change, parts) in [
+        ("message-text", "message-text", &["422"][..]),
+        ("error-codes", "error-codes", &["422"]),
+        ("key-order", "key-order", &["answers"]),
+        ("extra-fields-of-events", "extra-fields", &["events"]),
+        ("timestamps", "whole-seconds", &[]),
+        ("doubled-events", "doubled-events", &[]),
+        ("reordered-events", "reordered-events", &[]),
+    ] {
+        let (code, report) = of_client(client, &["--only", &format!("{change},short-ids")]);
+        assert_eq!(with_outcome(&report, "failed"), [(change, parts.to_vec())], "{client}: {report:#}");
+        assert_eq!((code, &report["unstable"]), (Some(1), &0.into()), "{client}: {report:#}");
+        let kept = report["folder"].as_str().expect("a folder");
+        let mut changes = report["changes"].as_array().expect("changes").iter();
+        assert!(
+            changes.any(|change| change["output"].as_str().is_some_and(|path| path.starts_with(kept))),
+            "{report:#}"
+        );
+    }
 }
 
 #[test]
@@ -303,7 +283,7 @@ fn what_a_command_leaves_running_does_not_meet_the_next_run() {
 
 #[test]
 fn a_signal_ends_everything_and_leaves_nothing() {
-    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+    for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let place = Place::new();
         let script = format!("{LINGER} echo $$ >> processes; sleep 1000");
         let child = start(&mut place.command(&["--jobs", "2"], &["sh", "-c", &script]));
@@ -312,8 +292,7 @@ fn a_signal_ends_everything_and_leaves_nothing() {
             assert!(began.elapsed() < PATIENCE, "the command does not start");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
-        assert!(sent.success());
+        process::signal(&child, signal);
         assert_eq!(ended(child).status.code(), Some(code), "{signal}");
         assert_gone(&place.notes("processes"));
         assert!(place.is_clean(), "{signal}");

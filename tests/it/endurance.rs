@@ -5,22 +5,22 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
+use hyper::Response;
 use hyper::body::Bytes;
-use hyper::client::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use wrs_emulator::Emulator;
 use wrs_emulator::state::journal::Entry;
 
+use crate::process::Served;
 use crate::support::{
-    Answer, Receiver, activate, builder, control, get_as, put_scenario, subscribe_as, subscribe_sink,
+    Answer, Client, Receiver, activate, builder, control, get_as, hook, put_scenario, started, subscribe_as,
+    subscribe_sink, subscribe_url, view,
 };
-use crate::wire::process::Served;
 
 /// A receiver that answers nothing until it is let: 200 for each permit. It counts what has come.
 struct Hanging {
@@ -64,12 +64,10 @@ impl Hanging {
 /// An emulator whose deliveries to `https://app.example.com` are taken and not answered.
 async fn beside_a_hanging_receiver() -> (Emulator, Hanging) {
     let receiver = Hanging::start().await;
-    let emulator = builder()
-        .forward(&format!("https://app.example.com=http://{}", receiver.address))
-        .set("webhooks.timeout=300s")
-        .start()
-        .await
-        .expect("it starts");
+    let emulator = started(
+        builder().forward(&format!("https://app.example.com=http://{}", receiver.address)).set("webhooks.timeout=300s"),
+    )
+    .await;
     (emulator, receiver)
 }
 
@@ -82,8 +80,7 @@ async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
     let (emulator, receiver) = beside_a_hanging_receiver().await;
     for key in ["sk_test_a", "sk_test_b"] {
         let url = if key == "sk_test_a" { "https://app.example.com/" } else { "https://b.sink.localhost/" };
-        let hook = json!({ "url": url, "events": ["workflow.completed"] });
-        assert_eq!(subscribe_as(&emulator, key, &hook).await.status, 200);
+        subscribe_url(&emulator, key, url).await;
         let event = json!({ "type": "workflow.completed", "key": key, "delay": "1s" });
         assert_eq!(control(&emulator, "POST", "events", &event).await.status, 200);
     }
@@ -104,19 +101,14 @@ async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
     // Both steps have gone on: this one comes behind them.
     let done = clock(&emulator, &json!({ "advance": "0s", "key": "sk_test_a" })).await;
     assert_eq!((done.status, &done.json()["now"]), (200, &json!("2026-01-31T09:30:11.000Z")), "{done:?}");
-    let delivered = control(&emulator, "GET", "deliveries?key=sk_test_a", &Value::Null).await.json();
+    let delivered = view(&emulator, "deliveries?key=sk_test_a").await;
     assert_eq!((&delivered["data"][0]["status"], &delivered["data"][0]["attempts"]), (&json!("delivered"), &json!(1)));
 }
 
 #[tokio::test]
 async fn the_emulators_own_step_waits_for_a_hanging_receiver_and_keys_with_a_clock_of_their_own_do_not() {
     let (emulator, receiver) = beside_a_hanging_receiver().await;
-    subscribe_as(
-        &emulator,
-        "sk_test_a",
-        &json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] }),
-    )
-    .await;
+    subscribe_as(&emulator, "sk_test_a", &hook("https://app.example.com/")).await;
     clock(&emulator, &json!({ "mode": "frozen", "key": "sk_test_b" })).await;
     control(&emulator, "POST", "events", &json!({ "type": "workflow.completed", "key": "sk_test_a", "delay": "1s" }))
         .await;
@@ -147,7 +139,7 @@ async fn put_story(emulator: &Emulator, text: &str) {
 #[tokio::test]
 async fn a_storm_of_emissions_is_cut_at_the_bound_and_told() {
     let small = builder().configure(|settings| settings.most_memory_bytes = 32 << 20);
-    let emulator = small.start().await.expect("it starts");
+    let emulator = started(small).await;
     // What happens each ten milliseconds leaves two hours later: without a bound an hour would plan 360,000 events.
     put_story(
         &emulator,
@@ -185,14 +177,14 @@ async fn a_storm_of_emissions_is_cut_at_the_bound_and_told() {
 
 #[tokio::test]
 async fn finished_deliveries_that_had_to_leave_are_counted_and_told() {
-    let emulator = builder().start().await.expect("it starts");
+    let emulator = started(builder()).await;
     subscribe_sink(&emulator, "app").await;
     let fire = json!({ "type": "workflow.completed", "count": 5_000 });
     for _ in 0..2 {
         assert_eq!(control(&emulator, "POST", "events", &fire).await.status, 200);
         emulator.control().settle().await;
     }
-    let verdict = control(&emulator, "GET", "verdict", &Value::Null).await.json();
+    let verdict = view(&emulator, "verdict").await;
     assert_eq!(verdict["forgotten_deliveries"], 0, "ten thousand are kept");
     for _ in 0..2 {
         crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "count": 3 })).await;
@@ -201,7 +193,7 @@ async fn finished_deliveries_that_had_to_leave_are_counted_and_told() {
     let page = metrics(&emulator).await;
     assert_eq!(metric(&page, "deliveries_forgotten_total"), 6);
     assert_eq!(metric(&page, "sink_deliveries_forgotten_total"), 9_006);
-    assert_eq!(control(&emulator, "GET", "verdict", &Value::Null).await.json()["forgotten_deliveries"], 6);
+    assert_eq!(view(&emulator, "verdict").await["forgotten_deliveries"], 6);
 }
 
 /// Under load for every life of every key: requests, events, emissions, retries.
@@ -246,22 +238,21 @@ fn check_ids(emulator: &Emulator) -> usize {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn resets_and_loads_under_load_let_nothing_of_the_old_through() {
     let mut receiver = Receiver::plain(&[500, 200, 500, 503].repeat(50)).await;
-    let emulator = wrs_emulator::Emulator::builder()
-        .seed(7)
-        .set("rate_limit.enabled=false")
-        .set("webhooks.retry.preset=ci")
-        .forward(&format!("https://app.example.com=http://{}", receiver.address))
-        .scenario_text(BUSY)
-        .start()
-        .await
-        .expect("it starts");
+    let emulator = started(
+        wrs_emulator::Emulator::builder()
+            .seed(7)
+            .set("rate_limit.enabled=false")
+            .set("webhooks.retry.preset=ci")
+            .forward(&format!("https://app.example.com=http://{}", receiver.address))
+            .scenario_text(BUSY),
+    )
+    .await;
     let emulator = Arc::new(emulator);
     let keys: Vec<String> = (0..4).map(|number| format!("sk_test_busy_{number}")).collect();
     let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     // Taken before the load begins: a save waits until what is under way has ended.
-    let hook = json!({ "url": "https://app.example.com/saved", "events": ["workflow.completed"] });
-    assert_eq!(subscribe_as(&emulator, &keys[0], &hook).await.status, 200);
-    let saved = control(&emulator, "GET", "snapshot?key=*", &Value::Null).await.json();
+    subscribe_url(&emulator, &keys[0], "https://app.example.com/saved").await;
+    let saved = view(&emulator, "snapshot?key=*").await;
     let workers: Vec<_> = (0..8)
         .map(|at| {
             tokio::spawn(be_busy(Arc::clone(&emulator), keys[at % 4].clone(), Arc::clone(&stop), Arc::clone(&done)))
@@ -302,33 +293,9 @@ async fn resets_and_loads_under_load_let_nothing_of_the_old_through() {
     assert_eq!(moved.status, 200, "{moved:?}");
     receiver.nothing_more();
     for listing in ["deliveries?key=*", "subscriptions?key=*"] {
-        let listed = control(&emulator, "GET", listing, &Value::Null).await.json();
+        let listed = view(&emulator, listing).await;
         assert_eq!(listed["data"], json!([]), "{listing}");
     }
-}
-
-async fn connect(address: &str) -> http1::SendRequest<Full<Bytes>> {
-    let stream = TcpStream::connect(address).await.expect("the emulator listens");
-    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("a connection");
-    tokio::spawn(connection);
-    sender
-}
-
-async fn ask(
-    sender: &mut http1::SendRequest<Full<Bytes>>,
-    method: &str,
-    path: &str,
-    key: &str,
-    body: String,
-) -> (u16, Option<String>, Bytes) {
-    let request = Request::builder().method(method).uri(path).header("host", "127.0.0.1");
-    let request = request.header("authorization", format!("Bearer {key}")).header("content-type", "application/json");
-    sender.ready().await.expect("an open connection");
-    let response =
-        sender.send_request(request.body(Full::new(body.into())).expect("a request")).await.expect("an answer");
-    let left = response.headers().get("x-ratelimit-remaining").map(|left| left.to_str().expect("text").to_owned());
-    let status = response.status().as_u16();
-    (status, left, response.into_body().collect().await.expect("a whole body").to_bytes())
 }
 
 fn many(number: usize) -> String {
@@ -337,15 +304,17 @@ fn many(number: usize) -> String {
 
 /// Each key in this range: a subscription and two status checks, which find its own quota.
 async fn visit(address: String, keys: std::ops::Range<usize>) {
-    let mut sender = connect(&address).await;
+    let mut client = Client::at(&address);
     for number in keys {
         let key = many(number);
         let url = format!("https://sink-{number}.sink.localhost/");
-        let hook = json!({ "url": url, "events": ["workflow.completed"] }).to_string();
-        let (status, left, _) = ask(&mut sender, "POST", "/v1/events/subscribe", &key, hook).await;
-        assert_eq!((status, left.as_deref()), (200, Some("99")), "{key}");
-        let (status, left, _) = ask(&mut sender, "GET", "/v1/system/status", &key, String::new()).await;
-        assert_eq!((status, left.as_deref()), (200, Some("98")), "{key}");
+        for (method, path, body, left) in [
+            ("POST", "/v1/events/subscribe", hook(&url).to_string(), "99"),
+            ("GET", "/v1/system/status", String::new(), "98"),
+        ] {
+            let answer = client.send_as(&key, method, path, body).await;
+            assert_eq!((answer.status, answer.header("x-ratelimit-remaining")), (200, Some(left)), "{key}");
+        }
     }
 }
 
@@ -357,12 +326,10 @@ const BYTES_A_KEY: usize = 10 * 1024;
 async fn ten_thousand_keys_do_not_meet_and_hold_little() {
     const KEYS: usize = 10_000;
     let served = Served::start(&["--max-journal-entries", "100", "--clock", "frozen", "--quiet"]);
-    let address = served.address.clone();
+    let address = served.address().to_owned();
     // What a process needs once is there before the first reading.
     visit(address.clone(), KEYS..KEYS + 100).await;
-    let mut sender = connect(&address).await;
-    let (status, ..) = ask(&mut sender, "POST", "/_emulator/reset", "", r#"{"key":"*"}"#.to_owned()).await;
-    assert_eq!(status, 200);
+    assert_eq!(served.control("POST", "reset", &json!({ "key": "*" })).0, 200);
     let before = served.resident();
     let visitors = (0..4).map(|at| tokio::spawn(visit(address.clone(), at * KEYS / 4..(at + 1) * KEYS / 4)));
     for visitor in visitors.collect::<Vec<_>>() {
@@ -371,17 +338,15 @@ async fn ten_thousand_keys_do_not_meet_and_hold_little() {
     let growth = served.resident().saturating_sub(before);
     assert!(growth < BYTES_A_KEY * KEYS, "{} bytes a key", growth / KEYS);
     for number in (0..KEYS).step_by(499) {
-        let path = format!("/_emulator/subscriptions?key={}", many(number));
-        let (_, _, body) = ask(&mut sender, "GET", &path, "", String::new()).await;
-        let listed: Value = serde_json::from_slice(&body).expect("JSON");
+        let (_, body) = served.control("GET", &format!("subscriptions?key={}", many(number)), &Value::Null);
+        let listed: Value = serde_json::from_str(&body).expect("JSON");
         let urls: Vec<&str> =
             listed["data"].as_array().expect("a list").iter().filter_map(|row| row["url"].as_str()).collect();
         assert_eq!(urls, [format!("https://sink-{number}.sink.localhost/")]);
     }
     // More keys than are kept: some leave, and that is counted and reported; memory grows no further.
     visit(address.clone(), KEYS..KEYS + 1_000).await;
-    let (_, _, page) = ask(&mut sender, "GET", "/_emulator/metrics", "", String::new()).await;
-    let page = String::from_utf8(page.to_vec()).expect("text");
+    let (_, page) = served.control("GET", "metrics", &Value::Null);
     let (kept, evicted) = (metric(&page, "workspaces"), metric(&page, "workspaces_evicted_total"));
     assert!(kept <= KEYS as u64 && kept + evicted == KEYS as u64 + 1_000, "{kept} kept, {evicted} evicted");
     let growth = served.resident().saturating_sub(before);

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::process;
 use crate::run_files::data_of;
 use crate::support::{PATIENCE, text, wrs_emulator};
 
@@ -169,8 +170,7 @@ fn signalled(signal: &str, script: &str) -> Output {
     let mut line = String::new();
     ready.read_line(&mut line).expect("a line");
     assert_eq!(line, "ready\n");
-    let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
-    assert!(sent.expect("kill runs").success());
+    process::signal(&child, signal);
     ended(child)
 }
 
@@ -468,8 +468,7 @@ fn a_report_waits_for_what_is_due_and_is_written_when_exec_is_ended() {
         while script == retried && is_there() {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        let id = child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+        process::signal(&child, "TERM");
         let output = ended(child);
         assert_eq!(output.status.code(), Some(143), "{script}: {output:?}");
         let document = data_of(&std::fs::read_to_string(&file).expect("a report"));

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, control, get, get_as, send, start, start_with, subscribe, subscribe_sink};
+use crate::support::{
+    Answer, control, get, get_as, hook, send, start, start_with, started, subscribe, subscribe_sink, view,
+};
 
 async fn explained(emulator: &wrs_emulator::Emulator, answer: &Answer) -> Value {
     let id = answer.header("x-emulator-request-id").expect("an id");
@@ -22,8 +24,8 @@ async fn each_kind_of_answer_names_what_decided() {
     let emulator = start_with(&["rate_limit.requests=4", "rate_limit.window=30s"]).await;
     let fine = get(&emulator, "/v1/system/status").await;
     let wrong = get(&emulator, "/v1/system/status?include_checks=x").await;
-    let made = subscribe(&emulator, &json!({ "url": "https://x.example", "events": ["workflow.completed"] })).await;
-    let updated = subscribe(&emulator, &json!({ "url": "https://x.example", "events": ["workflow.completed"] })).await;
+    let made = subscribe(&emulator, &hook("https://x.example")).await;
+    let updated = subscribe(&emulator, &hook("https://x.example")).await;
     let limited = get(&emulator, "/v1/system/status").await;
     for (answer, status, check, words) in [
         (&fine, 200, "operation", "every check passed"),
@@ -56,7 +58,7 @@ async fn each_kind_of_answer_names_what_decided() {
 
 #[tokio::test]
 async fn a_quota_that_only_a_scenario_shows_as_used_up_is_told_as_that() {
-    let emulator = crate::support::builder().scenario("rate-limit-burst").start().await.expect("it starts");
+    let emulator = started(crate::support::builder().scenario("rate-limit-burst")).await;
     for _ in 0..5 {
         assert_eq!(get(&emulator, "/v1/system/status").await.status, 200);
     }
@@ -96,7 +98,7 @@ pass = true
 
 #[tokio::test]
 async fn the_rules_of_active_scenarios_say_what_they_make_of_a_request() {
-    let emulator = crate::support::builder().scenario_text(STORY).start().await.expect("it starts");
+    let emulator = started(crate::support::builder().scenario_text(STORY)).await;
     let rules = |explanation: &Value| -> Vec<(String, bool, String)> {
         let rules = explanation["rules"].as_array().unwrap_or_else(|| panic!("no rules in {explanation}"));
         let text = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -144,11 +146,11 @@ async fn events_and_deliveries_are_explained() {
     subscribe(&emulator, &json!({ "url": "https://one.sink.localhost/x", "events": ["reference.matched"] })).await;
     let fired = crate::support::fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     let id = fired["events"][0]["id"].as_str().expect("an id");
-    let event = control(&emulator, "GET", &format!("explain/{id}"), &Value::Null).await.json();
+    let event = view(&emulator, &format!("explain/{id}")).await;
     assert_eq!(event["summary"], "it went to 1 of 2 subscriptions");
     assert!(event["steps"].to_string().contains("is not subscribed to workflow.completed"), "{event}");
     let id = fired["deliveries"][0]["id"].as_str().expect("an id");
-    let delivery = control(&emulator, "GET", &format!("explain/{id}"), &Value::Null).await.json();
+    let delivery = view(&emulator, &format!("explain/{id}")).await;
     assert_eq!(delivery["summary"], "delivered at attempt 1");
 }
 
@@ -164,7 +166,7 @@ async fn unknown_ids_are_404_with_what_is_expected() {
 /// A request is judged by what was in force when it was answered, whatever was changed since.
 #[tokio::test]
 async fn a_request_is_explained_by_the_settings_that_answered_it() {
-    let emulator = crate::support::builder().scenario_text(STORY).start().await.expect("it starts");
+    let emulator = started(crate::support::builder().scenario_text(STORY)).await;
     let refused = get_as(&emulator, "sk_live_x", "/v1/system/status").await;
     let named = [("authorization", "Bearer sk_test_local"), ("x-team", "red")];
     let scripted = send(&emulator, "GET", "/v1/system/status", &named, "").await;

@@ -1,34 +1,19 @@
 //! The program's own files: whatever is put where a file is expected, nothing blocks, nothing foreign is overwritten, and a
 //! file that could not be written is reported.
 
-use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::process::Served;
 use crate::support::{PATIENCE, text, wrs_emulator};
-use crate::wire::process::Served;
 
 fn make_pipe(path: &Path) {
     let made = Command::new("mkfifo").arg(path).status().expect("mkfifo runs");
     assert!(made.success(), "the pipe is made");
-}
-
-/// Has the folders read again; gives the status.
-fn reload(served: &Served) -> String {
-    let mut stream = served.connect();
-    stream
-        .write_all(
-            b"POST /_emulator/scenarios/reload HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-              Content-Length: 2\r\n\r\n{}",
-        )
-        .expect("the request is taken");
-    let mut start = [0; 12];
-    stream.read_exact(&mut start).expect("an answer in time");
-    String::from_utf8_lossy(&start[9..]).into_owned()
 }
 
 /// Between a look at a file and its opening another may have taken its place.
@@ -51,8 +36,8 @@ fn a_pipe_renamed_over_a_scenario_while_it_is_read_blocks_nothing() {
         });
         let tried = std::panic::catch_unwind(|| {
             for _ in 0..300 {
-                let status = reload(&served);
-                assert!(["200", "422"].contains(&status.as_str()), "{status}");
+                let (status, _) = served.control("POST", "scenarios/reload", &json!({}));
+                assert!([200, 422].contains(&status), "{status}");
             }
             served.serves();
         });
@@ -125,10 +110,7 @@ fn a_link_out_of_the_folder_shows_nothing_of_its_file() {
     }
     std::fs::write(folder.path().join("own.toml"), "title = shown\n").expect("it is written");
     let mut served = Served::start(&["--scenarios", folder.path().to_str().expect("text")]);
-    let mut stream =
-        served.sending("GET /_emulator/scenarios HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    let mut listed = String::new();
-    stream.read_to_string(&mut listed).expect("an answer");
+    let (_, listed) = served.control("GET", "scenarios", &Value::Null);
     assert!(!listed.contains("hidden") && listed.contains("title = shown"), "{listed}");
     for name in ["passwords.toml", "credentials.toml"] {
         assert!(listed.contains(name), "{listed}");
@@ -181,16 +163,7 @@ fn a_hang_up_that_nohup_ignores_ends_nothing() {
 fn a_limit_on_file_sizes_is_reported_and_ends_nothing() {
     let (_folder, state) = with_state();
     let mut served = Served::start_after("ulimit -f 1", &arguments(&state));
-    let hook =
-        json!({ "url": format!("https://app.example.com/{}", "x".repeat(1_500)), "events": ["workflow.completed"] });
-    let body = hook.to_string();
-    let request = format!(
-        "POST /v1/events/subscribe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer sk_test_local\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let mut stream = served.connect();
-    stream.write_all(request.as_bytes()).expect("the request is taken");
-    stream.read_to_end(&mut Vec::new()).expect("an answer");
+    served.subscribe(&format!("https://app.example.com/{}", "x".repeat(1_500)));
     served.signal("TERM");
     assert_eq!(served.exit_code(), 1);
     let said = served.stderr();
@@ -207,8 +180,7 @@ fn a_second_process_with_the_same_state_is_refused() {
     let said = text(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("another process keeps its state there"), "{output:?}");
     // Whoever was killed holds nothing.
-    first.signal("KILL");
-    first.wait();
+    first.kill();
     let mut again = Served::start(&arguments(&state));
     again.serves();
     again.signal("TERM");

@@ -9,13 +9,13 @@ use wrs_emulator::review::findings::{Check, checks};
 
 use examples::{Example, example};
 
-use crate::support::{Receiver, ask, fire, subscribe};
+use crate::support::{KEY, Receiver, fire, started, subscribe_url, view};
 use crate::wire::peer::Peer;
 
 /// An emulator whose clock runs, with these settings.
 async fn emulator(settings: &[&str]) -> Emulator {
     let builder = Emulator::builder().seed(7);
-    settings.iter().fold(builder, |builder, setting| builder.set(setting)).start().await.expect("the emulator starts")
+    started(settings.iter().fold(builder, |builder, setting| builder.set(setting))).await
 }
 
 /// A request as on the wire: an example has plain line ends, and no length.
@@ -33,7 +33,7 @@ async fn after_requests(settings: &[&str], requests: &[&str]) -> Value {
         peer.send(on_the_wire(request)).await;
         peer.answer().await;
     }
-    ask(&emulator, "GET", "findings", &Value::Null).await
+    view(&emulator, "findings").await
 }
 
 /// The findings after an event for a receiver that answers with these statuses; 0 is no answer.
@@ -43,11 +43,10 @@ async fn after_event(settings: &[&str], event: &str, statuses: &[u16]) -> Value 
     let port = if statuses == [0] { silent.local_addr().expect("an address") } else { answering.address }.port();
     let forward = format!("webhooks.forwards.\"https://app.example.com\"=http://127.0.0.1:{port}");
     let emulator = emulator(&[settings, &[&forward]].concat()).await;
-    let body = json!({ "url": "https://app.example.com/hooks", "events": ["workflow.completed"] });
-    assert_eq!(subscribe(&emulator, &body).await.status, 200);
+    subscribe_url(&emulator, KEY, "https://app.example.com/hooks").await;
     fire(&emulator, &serde_json::from_str(event).expect("JSON")).await;
     while answering.try_next().is_some() {}
-    ask(&emulator, "GET", "findings", &Value::Null).await
+    view(&emulator, "findings").await
 }
 
 async fn found(rule: &Check) -> Value {

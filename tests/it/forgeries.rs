@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::command_line::{SUBSCRIBE, Served, request};
 use crate::diagnosis::receiver;
+use crate::process::{SUBSCRIBE, Served, closed_port, request};
 use crate::program::Program;
 use crate::support::{run, text};
 
@@ -110,7 +110,7 @@ fn a_refused_forgery_is_a_success_and_is_not_retried() {
 /// A receiver that breaks down over a forgery, or is not there, has refused nothing: that proves nothing about it.
 #[test]
 fn a_forgery_that_was_not_judged_is_retried_and_fails_its_trigger() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let free = closed_port();
     for (port, said) in
         [(receiver(500, "said"), "answered 500"), (receiver(302, ""), "answered 302"), (free, "nothing listens")]
     {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use wrs_emulator::webhook::resolve::LookUp;
 use wrs_emulator::{Builder, Emulator};
 
-use crate::command_line::{SUBSCRIBE, Served, request};
-use crate::support::{Certificates, KEY, Receiver, builder, control, fire, subscribe_as, text};
+use crate::process::Served;
+use crate::support::{Certificates, KEY, Receiver, builder, control, fire, started, subscribe_url, text, view};
 
 const PUBLIC: &str = "https://app.example.com:8443";
 
@@ -17,8 +17,7 @@ fn nameless() -> Builder {
 }
 
 async fn subscribed(emulator: &Emulator, key: &str) {
-    let hook = json!({ "url": format!("{PUBLIC}/hooks?a=1"), "events": ["workflow.completed"] });
-    assert_eq!(subscribe_as(emulator, key, &hook).await.status, 200);
+    subscribe_url(emulator, key, &format!("{PUBLIC}/hooks?a=1")).await;
 }
 
 /// The outcome of the one attempt that an event for this key comes to.
@@ -36,7 +35,7 @@ async fn patch(emulator: &Emulator, body: &Value) -> Value {
 #[tokio::test]
 async fn a_forward_is_added_and_removed_for_one_key_while_running() {
     let mut receiver = Receiver::plain(&[200]).await;
-    let emulator = nameless().start().await.expect("it starts");
+    let emulator = started(nameless()).await;
     for key in [KEY, "sk_test_other"] {
         subscribed(&emulator, key).await;
     }
@@ -46,7 +45,7 @@ async fn a_forward_is_added_and_removed_for_one_key_while_running() {
     receiver.next().await;
     assert_eq!(outcome(&emulator, "sk_test_other").await["outcome"]["failure"], "name_not_found");
     // A snapshot keeps it, a reset takes it back.
-    let saved = control(&emulator, "GET", "snapshot", &Value::Null).await.json();
+    let saved = view(&emulator, "snapshot").await;
     control(&emulator, "POST", "reset", &json!({ "key": KEY })).await;
     subscribed(&emulator, KEY).await;
     assert_eq!(outcome(&emulator, KEY).await["outcome"]["failure"], "name_not_found");
@@ -62,7 +61,7 @@ async fn a_forward_is_added_and_removed_for_one_key_while_running() {
 async fn a_forward_of_the_start_is_taken_back_for_one_key_and_led_elsewhere() {
     let (mut first, mut second) = (Receiver::plain(&[200]).await, Receiver::plain(&[200]).await);
     let rule = format!("{PUBLIC}=http://{}", first.address);
-    let emulator = nameless().forward(&rule).start().await.expect("it starts");
+    let emulator = started(nameless().forward(&rule)).await;
     for key in [KEY, "sk_test_other", "sk_test_third"] {
         subscribed(&emulator, key).await;
     }
@@ -78,7 +77,7 @@ async fn a_forward_of_the_start_is_taken_back_for_one_key_and_led_elsewhere() {
 
 #[tokio::test]
 async fn the_egress_guard_and_the_limits_hold_for_forwards_made_while_running() {
-    let emulator = nameless().start().await.expect("it starts");
+    let emulator = started(nameless()).await;
     subscribed(&emulator, KEY).await;
     for (target, failure) in
         [("http://8.8.8.8", "8.8.8.8 is on the internet"), ("http://169.254.169.254", "it is never dialled")]
@@ -110,7 +109,7 @@ async fn the_egress_guard_and_the_limits_hold_for_forwards_made_while_running() 
 
 #[tokio::test]
 async fn a_failed_delivery_advises_what_was_not_done_yet_and_keeps_the_port() {
-    let emulator = nameless().start().await.expect("it starts");
+    let emulator = started(nameless()).await;
     subscribed(&emulator, KEY).await;
     let detail = async |emulator: &Emulator| {
         let failed = outcome(emulator, KEY).await;
@@ -138,7 +137,7 @@ async fn a_failed_delivery_advises_what_was_not_done_yet_and_keeps_the_port() {
             Some(file) => emulator.webhook_ca(file),
             None => emulator,
         };
-        let emulator = emulator.start().await.expect("it starts");
+        let emulator = started(emulator).await;
         subscribed(&emulator, KEY).await;
         let said = detail(&emulator).await;
         assert!(said.contains(advice) && said.contains("--webhook-insecure") && !said.contains(not), "{said}");
@@ -172,13 +171,11 @@ fn forwards_are_listed_added_and_removed_by_commands() {
     let unknown = served.call(&["forwards", "remove", "https://new.example.com"]);
     assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
     assert!(text(&unknown.stderr).contains("unknown forward `https://new.example.com`"), "{unknown:?}");
-    let wrong = served.call(&["forwards", "add", "https://new.example.com"]);
-    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
-    assert!(text(&wrong.stderr).contains("expected FROM=TO"), "{wrong:?}");
+    let wrong = served.fails(&["forwards", "add", "https://new.example.com"], 2);
+    assert!(wrong.contains("expected FROM=TO"), "{wrong}");
     // They are settings like others.
     assert!(text(&served.call(&["profile", "show", "webhooks.forwards"]).stdout).contains("(from --forward)"));
-    let hook = r#"{"url":"https://app.example.com/x","events":["workflow.completed"]}"#;
-    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    served.subscribe("https://app.example.com/x");
     said(&["add", "https://app.example.com=https://inbox.sink.localhost"]);
     assert_eq!(served.call(&["trigger", "workflow.completed", "--wait"]).status.code(), Some(0));
 }

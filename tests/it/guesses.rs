@@ -6,13 +6,13 @@ use serde_json::Value;
 use wrs_emulator::Emulator;
 use wrs_emulator::clock::Clock;
 
-use crate::support::{Answer, builder, send};
+use crate::support::{Answer, builder, send, started};
 
 const PATH: &str = "/_emulator/requests";
 
 async fn guarded() -> Emulator {
     let token = |settings: &mut wrs_emulator::Settings| settings.control_token = Some("the-right-token".to_owned());
-    builder().configure(token).start().await.expect("it starts")
+    started(builder().configure(token)).await
 }
 
 async fn guess(emulator: &Emulator) -> Answer {

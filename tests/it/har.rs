@@ -2,12 +2,10 @@
 //! tested in `redaction`; tests/clients/har.mjs has it read by others.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::process::{SUBSCRIBE, Served, exchange, request};
 use crate::support::{text, wrs_emulator};
 
 const NOON: &str = "2026-01-31T12:00:00.000Z";
@@ -22,12 +20,9 @@ fn served() -> Served {
     let scripted = "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_b\r\nX-Emulator-Scenario:";
     request(&served.url, &format!("{scripted} always-429"), "");
     request(&served.url, "BREW /%zz\u{202e}", "");
-    let mut stream = TcpStream::connect(served.url.trim_start_matches("http://")).expect("it listens");
     let head = "POST /v1/events/subscribe HTTP/1.1\r\nAuthorization: Bearer sk_test_b\r\nHost: emulator:9770\r\nConnection: close\r\nContent-Length: 2\r\n\r\n";
-    stream.write_all(&[head.as_bytes(), b"\xff\xfe"].concat()).expect("it is sent");
-    stream.read_to_end(&mut Vec::new()).expect("an answer");
-    let fired = served.call(&["trigger", "workflow.completed", "--key", "sk_test_local", "--wait"]);
-    assert_eq!(fired.status.code(), Some(0), "{fired:?}");
+    exchange(served.address(), [head.as_bytes(), b"\xff\xfe"].concat());
+    served.said(&["trigger", "workflow.completed", "--key", "sk_test_local", "--wait"]);
     served
 }
 
@@ -99,11 +94,7 @@ fn an_exchange_without_an_answer_says_why() {
         "--scenario=magic-keys",
     ]);
     request(&served.url, SUBSCRIBE, r#"{"url":"https://app.example.com/","events":["workflow.completed"]}"#);
-    let mut stream = TcpStream::connect(served.url.trim_start_matches("http://")).expect("it listens");
-    let head = "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_broken\r\nHost: localhost\r\n\r\n";
-    stream.write_all(head.as_bytes()).expect("it is sent");
-    // The connection is reset.
-    let _ = stream.read_to_end(&mut Vec::new());
+    request(&served.url, "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_broken", "");
     served.call(&["trigger", "workflow.completed", "--key", "sk_test_local", "--wait"]);
     let archive = exported(&served, &["--deliveries"]);
     let [_, reset, attempt] = entries(&archive) else { panic!("not three entries: {archive:#}") };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use wrs_emulator::state::journal::Entry;
 use wrs_emulator::{Builder, Emulator};
 
-use crate::support::{activate, builder, control, get, get_as, run, send, text, write_scenario};
+use crate::support::{activate, builder, control, get, get_as, run, send, started, text, view, write_scenario};
 
 const OWN: &str = "sk_test_own";
 const BROKEN: &str = "[[rule]]\nwhen = { operaton = \"hello\" }\npass = true\n";
@@ -20,7 +20,7 @@ fn write(folder: &Path, name: &str, code: &str) {
 }
 
 async fn state(emulator: &Emulator, name: &str) -> (Value, Value) {
-    let listed = control(emulator, "GET", "scenarios", &Value::Null).await.json();
+    let listed = view(emulator, "scenarios").await;
     let row = listed["data"].as_array().expect("a list").iter().find(|row| row["name"] == name);
     let row = row.unwrap_or_else(|| panic!("no {name} in {listed}"));
     (row["state"].clone(), row["problem"].clone())
@@ -57,7 +57,7 @@ async fn a_file_that_is_gone_holds_back_nothing_while_a_list_names_it() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), "gone", "gone1");
     write(folder.path(), "other", "other1");
-    let emulator = on(folder.path()).start().await.expect("it starts");
+    let emulator = started(on(folder.path())).await;
     let activate = |names: Value| {
         let emulator = &emulator;
         async move { control(emulator, "POST", "scenarios/active", &json!({ "active": names, "key": OWN })).await }
@@ -78,7 +78,7 @@ async fn a_file_that_is_gone_holds_back_nothing_while_a_list_names_it() {
     assert_eq!(get_as(&emulator, OWN, "/v1/system/status").await.code(), "gone1", "the last good version stays");
     assert_eq!(state(&emulator, "gone").await.0, "deleted");
     assert_eq!(state(&emulator, "other").await.0, "ok");
-    let health = control(&emulator, "GET", "health", &Value::Null).await.json();
+    let health = view(&emulator, "health").await;
     assert_eq!(health["scenarios"], "last good");
     let printed = listed_by_command(&emulator).await;
     let row = printed.lines().find(|line| line.contains(" gone ")).expect("it is listed");
@@ -87,7 +87,7 @@ async fn a_file_that_is_gone_holds_back_nothing_while_a_list_names_it() {
     assert_eq!(activate(json!([])).await.status, 200);
     let unknown = control(&emulator, "GET", "scenarios/gone", &Value::Null).await;
     assert_eq!(unknown.status, 404, "{unknown:?}");
-    let health = control(&emulator, "GET", "health", &Value::Null).await.json();
+    let health = view(&emulator, "health").await;
     assert_eq!(health["scenarios"], "as saved");
 }
 
@@ -96,7 +96,7 @@ async fn a_broken_file_holds_back_only_itself() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), "story", "story1");
     write(folder.path(), "other", "other1");
-    let emulator = on(folder.path()).scenario("story").start().await.expect("it starts");
+    let emulator = started(on(folder.path()).scenario("story")).await;
     write_scenario(folder.path(), "story", BROKEN);
     write_scenario(folder.path(), "never", BROKEN);
     write(folder.path(), "other", "other2");
@@ -105,7 +105,7 @@ async fn a_broken_file_holds_back_only_itself() {
     let body = reloaded.json();
     assert!(reloaded.message().contains("files without an error are loaded, generation "), "{body}");
     assert_eq!(body["diagnostics"].as_array().map(Vec::len), Some(2), "every problem is reported: {body}");
-    let health = control(&emulator, "GET", "health", &Value::Null).await.json();
+    let health = view(&emulator, "health").await;
     assert_eq!((&health["generation"], &health["scenarios"]), (&body["generation"], &json!("last good")));
     assert_eq!(named(&emulator, "other").await, "other2", "the others reload");
     assert_eq!(get(&emulator, "/v1/system/status").await.code(), "story1", "the last good version stays");
@@ -180,7 +180,7 @@ async fn a_state_that_names_a_missing_scenario_says_whose_list_does() {
     let open = || on(folder.path()).configure(|settings| settings.state = Some(file.clone()));
     for (key, whose) in [(Some(OWN), "the list of the key `sk_test_own`"), (None, "the list of all keys")] {
         write(folder.path(), "story", "story1");
-        let emulator = open().start().await.expect("it starts");
+        let emulator = started(open()).await;
         emulator.control().use_scenarios(key, &["story"]).expect("it is there");
         std::fs::remove_file(folder.path().join("story.toml")).expect("the file is deleted");
         emulator.stop().await.expect("the state is saved");

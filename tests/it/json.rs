@@ -4,7 +4,7 @@
 use serde_json::Value;
 use wrs_emulator::Emulator;
 
-use crate::support::{Answer, control, get, send, start_with, subscribe_sink};
+use crate::support::{Answer, get, send, start_with, subscribe_sink, view};
 
 /// What the RFC leaves open, and what is done here.
 const OPEN: &[(&[u8], bool)] = &[
@@ -55,8 +55,8 @@ async fn calling(emulator: &Emulator, method: &str, path: &str, body: Vec<u8>) -
 }
 
 /// Without a quota, so that as many requests can be made as there are cases, and with a subscription to fire at.
-async fn stage(knobs: &[&str]) -> Emulator {
-    let emulator = start_with(&[&["rate_limit.enabled=false"][..], knobs].concat()).await;
+async fn stage(settings: &[&str]) -> Emulator {
+    let emulator = start_with(&[&["rate_limit.enabled=false"][..], settings].concat()).await;
     subscribe_sink(&emulator, "json").await;
     emulator
 }
@@ -154,8 +154,8 @@ async fn whole_bodies_are_objects_or_told_what_they_are() {
 #[tokio::test]
 async fn every_call_of_the_control_api_refuses_what_is_no_json() {
     let emulator = stage(&[]).await;
-    let before = control(&emulator, "GET", "snapshot?key=*", &Value::Null).await.json();
-    let document = control(&emulator, "GET", "openapi.json", &Value::Null).await.json();
+    let before = view(&emulator, "snapshot?key=*").await;
+    let document = view(&emulator, "openapi.json").await;
     let mut calls = 0;
     for (path, operations) in document["paths"].as_object().expect("paths") {
         let path = path.trim_start_matches("/_emulator/").replace("{id}", "x").replace("{name}", "x");
@@ -173,5 +173,5 @@ async fn every_call_of_the_control_api_refuses_what_is_no_json() {
         }
     }
     assert!(calls >= 15, "the calls were found: {calls}");
-    assert_eq!(control(&emulator, "GET", "snapshot?key=*", &Value::Null).await.json(), before, "nothing was changed");
+    assert_eq!(view(&emulator, "snapshot?key=*").await, before, "nothing was changed");
 }

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{Answer, KEY, ask, builder, control, fire, get, get_as, send, start, subscribe_sink};
+use crate::support::{Answer, KEY, builder, control, fire, get, get_as, send, start, started, subscribe_sink, view};
 
 const OTHER: &str = "sk_test_other";
 
@@ -22,7 +22,7 @@ async fn call(emulator: &Emulator, method: &str, path: &str, body: &Value, key: 
 
 /// Every call of the control API's document, with the waits cut short.
 async fn calls(emulator: &Emulator) -> Vec<(String, String, Value)> {
-    let document = ask(emulator, "GET", "openapi.json", &Value::Null).await;
+    let document = view(emulator, "openapi.json").await;
     let mut calls = Vec::new();
     for (path, operations) in document["paths"].as_object().expect("paths") {
         let place = path.trim_start_matches("/_emulator/").replace("{id}", "x").replace("{name}", "x");
@@ -98,7 +98,7 @@ async fn a_key_beside_an_id_must_own_it() {
             assert!(refused.message().contains("of the key named"), "{method} {path}: {refused:?}");
         }
     }
-    let shown = control(&emulator, "GET", &format!("subscriptions/{sub}"), &Value::Null).await.json();
+    let shown = view(&emulator, &format!("subscriptions/{sub}")).await;
     assert_eq!(shown["signing_secrets"], 1, "nothing was rotated: {shown}");
     for (method, path) in &calls {
         let keys = if *method == "DELETE" { &[KEY][..] } else { &[KEY, "*"] };
@@ -114,7 +114,7 @@ async fn a_key_beside_an_id_must_own_it() {
 async fn a_key_within_a_document_is_no_part_of_it() {
     let emulator = start().await;
     get(&emulator, "/v1/system/status").await;
-    let saved = control(&emulator, "GET", &format!("snapshot?key={KEY}"), &Value::Null).await.json();
+    let saved = view(&emulator, &format!("snapshot?key={KEY}")).await;
     assert!(saved["key"].is_null(), "{saved}");
     for (key, status) in [(KEY, 200), (OTHER, 422)] {
         let loaded = call(&emulator, "PUT", "snapshot", &saved, key, true).await;
@@ -122,7 +122,7 @@ async fn a_key_within_a_document_is_no_part_of_it() {
     }
     let put = call(&emulator, "PUT", "scenarios/mine", &json!({ "title": "t" }), KEY, true).await;
     assert_eq!(put.status, 200, "{put:?}");
-    let text = control(&emulator, "GET", "scenarios/mine", &Value::Null).await.json()["text"].clone();
+    let text = view(&emulator, "scenarios/mine").await["text"].clone();
     assert!(text.as_str().is_some_and(|text| text.contains("title") && !text.contains("key")), "{text}");
 }
 
@@ -139,7 +139,7 @@ on = { status = 404 }
 
 #[tokio::test]
 async fn a_404_and_a_405_belong_to_the_key_that_was_sent() {
-    let emulator = builder().scenario_text(ON_404).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(ON_404)).await;
     let bearer = ("authorization", "Bearer sk_test_local");
     let named = [bearer, ("x-emulator-scenario", "no-such-scenario")];
     for (method, path, headers, status) in [
@@ -163,14 +163,14 @@ async fn a_404_and_a_405_belong_to_the_key_that_was_sent() {
         assert_eq!(get_as(&emulator, refused, "/nowhere").await.status, 404);
     }
     for (key, count) in [(KEY, 5), (OTHER, 0), ("*", 7)] {
-        let listed = ask(&emulator, "GET", &format!("requests?key={key}"), &Value::Null).await;
+        let listed = view(&emulator, &format!("requests?key={key}")).await;
         assert_eq!(listed["data"].as_array().map(Vec::len), Some(count), "{key}: {listed}");
-        let verdict = ask(&emulator, "GET", &format!("verdict?key={key}"), &Value::Null).await;
+        let verdict = view(&emulator, &format!("verdict?key={key}")).await;
         assert_eq!(verdict["judged_requests"], count, "{key}: {verdict}");
         assert_eq!(verdict["counts"]["unmatched"], if count == 0 { 0 } else { count - 1 }, "{key}: {verdict}");
     }
     emulator.control().settle().await;
-    let deliveries = control(&emulator, "GET", "deliveries?key=*", &Value::Null).await.json();
+    let deliveries = view(&emulator, "deliveries?key=*").await;
     assert_eq!(deliveries["data"], json!([]), "no rule and no emission sees such a request");
     // The envelope is that of the key's own settings.
     let payload = json!({ "errors.codes.not_found": "missing", "key": KEY });

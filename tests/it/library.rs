@@ -13,14 +13,15 @@ use wrs_emulator::Emulator;
 use wrs_emulator::state::engine::sink::Receipt;
 
 use crate::support::{
-    Answer, KEY, PATIENCE, START, builder, control, get, get_as, subscribe, subscribe_as, subscribe_sink,
+    Answer, KEY, PATIENCE, START, builder, control, get, get_as, hook, started, subscribe, subscribe_as,
+    subscribe_sink, view,
 };
 
 const STATUS: &str = "/v1/system/status";
 const HELLO: &str = "/v1/hello";
 
 async fn play(scenario: &str) -> Emulator {
-    builder().scenario(scenario).start().await.expect("it starts")
+    started(builder().scenario(scenario)).await
 }
 
 #[test]
@@ -46,8 +47,8 @@ async fn statuses(emulator: &Emulator, path: &str, count: usize) -> Vec<u16> {
     statuses
 }
 
-fn hook() -> Value {
-    json!({ "url": "https://app.sink.localhost/hooks", "events": ["workflow.completed"] })
+fn app() -> Value {
+    hook("https://app.sink.localhost/hooks")
 }
 
 fn said(answer: &Answer) -> (u16, String, String) {
@@ -114,7 +115,7 @@ async fn always_401() {
     for status in statuses(&emulator, STATUS, 120).await {
         assert_eq!(status, 401);
     }
-    for answer in [get_as(&emulator, "sk_test_other", STATUS).await, subscribe(&emulator, &hook()).await] {
+    for answer in [get_as(&emulator, "sk_test_other", STATUS).await, subscribe(&emulator, &app()).await] {
         assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"));
         assert_eq!(answer.header("www-authenticate"), Some("Bearer error=\"invalid_token\""));
         assert_eq!(answer.header("x-ratelimit-limit"), None);
@@ -131,7 +132,7 @@ async fn always_422() {
     let code = "validation_error".to_owned();
     let status = get(&emulator, STATUS).await;
     assert_eq!(said(&status), (422, code.clone(), "include_checks: must be true or false".to_owned()));
-    let subscribed = subscribe(&emulator, &hook()).await;
+    let subscribed = subscribe(&emulator, &app()).await;
     assert_eq!(said(&subscribed), (422, code, "url: must use https; events: must not be empty".to_owned()));
 }
 
@@ -144,7 +145,7 @@ async fn always_429() {
     let other = get_as(&emulator, "sk_test_other", STATUS).await;
     assert_eq!((other.status, other.code().as_str()), (429, "rate_limit_exceeded"));
     assert_eq!(other.header("x-ratelimit-remaining"), Some("0"));
-    assert_eq!(subscribe(&emulator, &hook()).await.status, 429);
+    assert_eq!(subscribe(&emulator, &app()).await.status, 429);
     assert_eq!(get(&emulator, HELLO).await.status, 200);
 }
 
@@ -215,9 +216,9 @@ async fn flaky_network() {
 #[tokio::test]
 async fn invalid_subscription() {
     let emulator = play("invalid-subscription").await;
-    let refused = subscribe(&emulator, &hook()).await;
+    let refused = subscribe(&emulator, &app()).await;
     assert_eq!(said(&refused), (422, "validation_error".to_owned(), "url: host is not reachable".to_owned()));
-    let listed = control(&emulator, "GET", "subscriptions", &Value::Null).await.json();
+    let listed = view(&emulator, "subscriptions").await;
     assert_eq!(listed["data"], json!([]), "nothing was subscribed");
     assert_eq!((get(&emulator, STATUS).await.status, get(&emulator, HELLO).await.status), (200, 200));
 }
@@ -226,11 +227,11 @@ async fn invalid_subscription() {
 async fn key_revoked_midway() {
     let emulator = play("key-revoked-midway").await;
     assert_eq!(statuses(&emulator, STATUS, 4).await, [200; 4]);
-    assert_eq!(subscribe(&emulator, &hook()).await.status, 200);
+    assert_eq!(subscribe(&emulator, &app()).await.status, 200);
     for status in statuses(&emulator, STATUS, 120).await {
         assert_eq!(status, 401);
     }
-    assert_eq!(subscribe(&emulator, &hook()).await.code(), "unauthorized");
+    assert_eq!(subscribe(&emulator, &app()).await.code(), "unauthorized");
     assert_eq!(get_as(&emulator, "sk_test_another", STATUS).await.status, 200, "another key works");
 }
 
@@ -243,7 +244,7 @@ async fn magic_keys() {
         ("sk_test_throttled", 429, "rate_limit_exceeded"),
         ("sk_test_team7_throttled", 429, "rate_limit_exceeded"),
     ] {
-        for answer in [get_as(&emulator, key, STATUS).await, subscribe_as(&emulator, key, &hook()).await] {
+        for answer in [get_as(&emulator, key, STATUS).await, subscribe_as(&emulator, key, &app()).await] {
             assert_eq!((answer.status, answer.code().as_str()), (status, code), "{key}");
         }
     }
@@ -258,7 +259,7 @@ async fn magic_keys() {
         assert_eq!(get_as(&emulator, "sk_test_flaky", STATUS).await.status, 200);
     }
     assert_eq!(crate::support::raw(&emulator, key("sk_test_broken").as_bytes()).await, "");
-    assert_eq!((get(&emulator, STATUS).await.status, subscribe(&emulator, &hook()).await.status), (200, 200));
+    assert_eq!((get(&emulator, STATUS).await.status, subscribe(&emulator, &app()).await.status), (200, 200));
 }
 
 #[tokio::test]
@@ -267,7 +268,7 @@ async fn preview_workflows() {
     for path in ["/v1/workflows", "/v1/users"] {
         assert_eq!(get(&emulator, path).await.status, 404, "{path} is announced and stays closed");
     }
-    assert_eq!((get(&emulator, STATUS).await.status, subscribe(&emulator, &hook()).await.status), (200, 200));
+    assert_eq!((get(&emulator, STATUS).await.status, subscribe(&emulator, &app()).await.status), (200, 200));
     let scenario = wrs_emulator::scenario::built_in("preview-workflows").expect("it is shipped");
     let statuses: Vec<_> = scenario.given.workflows.iter().map(|workflow| workflow.status.name()).collect();
     assert_eq!((statuses.as_slice(), scenario.given.users.len()), (&["running", "completed", "cancelled"][..], 2));
@@ -296,7 +297,7 @@ async fn quota_exhaustion() {
 async fn rate_limit_burst() {
     let emulator = play("rate-limit-burst").await;
     assert_eq!(statuses(&emulator, STATUS, 5).await, [200; 5]);
-    assert_eq!(subscribe(&emulator, &hook()).await.status, 200, "only status checks count");
+    assert_eq!(subscribe(&emulator, &app()).await.status, 200, "only status checks count");
     for _ in 0..10 {
         let refused = get(&emulator, STATUS).await;
         assert_eq!((refused.status, refused.code().as_str()), (429, "rate_limit_exceeded"));
@@ -331,7 +332,7 @@ async fn unsupported_event() {
         assert_eq!((refused.status, refused.code().as_str()), (422, "validation_error"));
         assert_eq!(refused.message(), "events: unsupported event type \"reference.matched\"");
     }
-    assert_eq!(subscribe(&emulator, &hook()).await.status, 200, "workflow.completed alone works");
+    assert_eq!(subscribe(&emulator, &app()).await.status, 200, "workflow.completed alone works");
 }
 
 #[tokio::test]
@@ -415,7 +416,7 @@ async fn webhook_happy_path() {
     // Each subscription sets them off again, and a refused one does not.
     assert_eq!(subscribe(&emulator, &json!({ "url": "nowhere", "events": [] })).await.status, 422);
     advance(&emulator, 60_000, 2).await;
-    assert_eq!(subscribe_as(&emulator, KEY, &hook()).await.status, 200);
+    assert_eq!(subscribe_as(&emulator, KEY, &app()).await.status, 200);
     advance(&emulator, 250, 3).await;
 }
 
@@ -431,10 +432,10 @@ async fn webhook_retries() {
     let ids: BTreeSet<_> = receipts.iter().map(|receipt| header(receipt, "webhook-id")).collect();
     assert_eq!(ids.len(), 1, "one event, however often it arrives");
     control(&emulator, "POST", "sink/app", &json!({ "respond": [500, 500, 500, 500] })).await;
-    assert_eq!(subscribe(&emulator, &hook()).await.status, 200);
+    assert_eq!(subscribe(&emulator, &app()).await.status, 200);
     for (millis, attempts) in [(250, 4), (1_000, 5), (2_000, 6), (3_999, 6), (1, 7), (60_000, 7)] {
         advance(&emulator, millis, attempts).await;
     }
-    let given_up = control(&emulator, "GET", "deliveries?status=exhausted", &Value::Null).await.json();
+    let given_up = view(&emulator, "deliveries?status=exhausted").await;
     assert_eq!(given_up["data"][0]["attempts"], 4, "{given_up}");
 }

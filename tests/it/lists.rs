@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{activate, ask, builder, control, get_as, put_scenario, start};
+use crate::support::{activate, ask, builder, control, get_as, put_scenario, start, started, view};
 
 const OWN: &str = "sk_test_own";
 
@@ -34,21 +34,21 @@ async fn with_story(key: &str) -> Emulator {
 }
 
 async fn deliveries(emulator: &Emulator, key: &str) -> usize {
-    let listed = ask(emulator, "GET", &format!("deliveries?key={key}&limit=1000"), &Value::Null).await;
+    let listed = view(emulator, &format!("deliveries?key={key}&limit=1000")).await;
     listed["data"].as_array().expect("a list").len()
 }
 
 #[tokio::test]
 async fn a_keys_own_list_starts_when_it_is_activated() {
     let emulator = with_story(OWN).await;
-    let listed = ask(&emulator, "GET", &format!("subscriptions?key={OWN}"), &Value::Null).await;
+    let listed = view(&emulator, &format!("subscriptions?key={OWN}")).await;
     assert_eq!(listed["data"][0]["url"], "https://own.sink.localhost/x", "{listed}");
     ask(&emulator, "POST", "clock", &json!({ "advance": "35s" })).await;
     assert_eq!(deliveries(&emulator, OWN).await, 3, "no request was needed for the emissions");
     assert_eq!(get_as(&emulator, OWN, "/v1/system/status").await.status, 200);
     ask(&emulator, "POST", "clock", &json!({ "advance": "30m" })).await;
     assert_eq!(get_as(&emulator, OWN, "/v1/system/status").await.code(), "late");
-    let listed = ask(&emulator, "GET", &format!("subscriptions?key={OWN}"), &Value::Null).await;
+    let listed = view(&emulator, &format!("subscriptions?key={OWN}")).await;
     assert_eq!(listed["data"].as_array().map(Vec::len), Some(1), "what is given is put in place once");
 }
 
@@ -67,7 +67,7 @@ async fn a_list_counts_from_activation_on_the_clock_of_its_key() {
 async fn a_new_list_starts_alone_and_within_the_bounds_of_workspaces() {
     let all = "[[given.subscription]]\nurl = \"https://all.sink.localhost/x\"\nevents = [\"workflow.completed\"]\n";
     let builder = builder().scenario_text(all).configure(|settings| settings.most_workspaces = 2);
-    let emulator = builder.start().await.expect("it starts");
+    let emulator = started(builder).await;
     put_scenario(&emulator, "story", STORY).await;
     for key in ["sk_test_a", "sk_test_b", "sk_test_c"] {
         activate(&emulator, &["story"], Some(key)).await;
@@ -83,7 +83,7 @@ async fn a_new_list_starts_alone_and_within_the_bounds_of_workspaces() {
         ["2", "1"],
         "{metrics}"
     );
-    let listed = ask(&emulator, "GET", "subscriptions?key=sk_test_c", &Value::Null).await;
+    let listed = view(&emulator, "subscriptions?key=sk_test_c").await;
     let urls: Vec<_> = listed["data"].as_array().expect("a list").iter().map(|row| &row["url"]).collect();
     assert_eq!(urls, ["https://own.sink.localhost/x"], "the list of all keys was never this key's");
     // A list that is refused leaves nothing behind.

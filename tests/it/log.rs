@@ -1,13 +1,11 @@
 //! The log on stderr as people read it: duration, key and scenario of each request, where deliveries went and what came
 //! back, broken connections by name, and what a reload changed.
 
-use std::io::{Read as _, Write as _};
-
 use serde_json::{Value, json};
 
-use crate::command_line::{SUBSCRIBE, Served, request};
 use crate::diagnosis::receiver;
-use crate::support::{control, text};
+use crate::process::{STATUS, Served, request};
+use crate::support::{control, started, text};
 
 const STORY: &str = r#"
 [[rule]]
@@ -36,20 +34,6 @@ times = 1
 fault = "empty"
 "#;
 
-/// A request whose connection may break; gives what came.
-fn ask(url: &str, key: &str) -> String {
-    let address = url.trim_start_matches("http://");
-    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
-    write!(
-        stream,
-        "GET /v1/system/status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {key}\r\n\r\n"
-    )
-    .expect("it is sent");
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer);
-    text(&answer)
-}
-
 /// The line of the log that holds all of these.
 fn line<'l>(log: &'l str, parts: &[&str]) -> &'l str {
     let found = log.lines().find(|line| parts.iter().all(|part| line.contains(part)));
@@ -60,9 +44,9 @@ fn line<'l>(log: &'l str, parts: &[&str]) -> &'l str {
 fn lines_have_duration_key_and_scenario_and_broken_connections_their_names() {
     let served = Served::start(&["--scenario-text", STORY, "--set", "keys.mode=any"]);
     for _ in 0..4 {
-        ask(&served.url, "sk_test_local");
+        request(&served.url, STATUS, "");
     }
-    ask(&served.url, "sk_live_abcdefgh1234");
+    request(&served.url, &STATUS.replace("sk_test_local", "sk_live_abcdefgh1234"), "");
     let rows = served.json(&["requests", "list", "--json"]);
     let broken: Vec<_> = rows["data"]
         .as_array()
@@ -92,8 +76,7 @@ fn delivery_lines_have_where_it_went_and_what_the_receiver_answered() {
     let to = format!("http://127.0.0.1:{}", receiver(418, "no coffee\nhere"));
     let forward = format!("https://app.example.com={to}");
     let served = Served::start(&["--forward", &forward]);
-    let hook = r#"{"url":"https://app.example.com/hooks","events":["workflow.completed"]}"#;
-    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    served.subscribe("https://app.example.com/hooks");
     let fired = text(&served.call(&["trigger", "workflow.completed", "--wait"]).stdout);
     let sent = format!("https://app.example.com/hooks, sent to {to}/hooks");
     assert!(fired.contains(&format!("{sent}: answered 418: no coffee")), "{fired}");
@@ -109,7 +92,7 @@ async fn a_reload_names_the_file_and_the_rules_that_changed() {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("it is written");
     write("story.toml", STORY);
-    let emulator = crate::support::builder().scenario_folder(folder.path()).start().await.expect("it starts");
+    let emulator = started(crate::support::builder().scenario_folder(folder.path())).await;
     let changed = STORY.replace("20ms", "30ms").replace("name = \"silent\"\n", "")
         + "\n[[rule]]\nname = \"new\"\nreply = { status = 500 }\n";
     write("story.toml", &changed);
@@ -135,10 +118,9 @@ async fn a_reload_names_the_file_and_the_rules_that_changed() {
 fn json_lines_have_the_same_as_fields() {
     let served = Served::start(&["--log", "json", "--scenario-text", STORY]);
     for _ in 0..3 {
-        ask(&served.url, "sk_test_local");
+        request(&served.url, STATUS, "");
     }
-    let hook = r#"{"url":"https://app.sink.localhost/hooks","events":["workflow.completed"]}"#;
-    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    served.subscribe("https://app.sink.localhost/hooks");
     served.call(&["trigger", "workflow.completed", "--wait"]);
     let (_, log) = served.stop();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();

@@ -9,12 +9,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::command_line::{SUBSCRIBE, Served, request, spawn};
 use crate::help::all_help;
+use crate::process::{NOWHERE, Served, request};
 use crate::support::{listing, text, wrs_emulator};
-
-/// Where nobody listens.
-const NOWHERE: &str = "http://127.0.0.1:1";
 
 /// What a command prints on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,12 +126,10 @@ struct Stage {
 impl Stage {
     fn set() -> Self {
         let served = Served::start(&["--clock", "frozen", "--quiet"]);
-        let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
         for _ in 0..3 {
-            assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+            served.subscribe("https://app.sink.localhost/x");
         }
         served.json(&["trigger", "workflow.completed", "--wait", "--json"]);
-        let first = |list: &str| served.json(&[list, "--json"])["data"][0]["id"].as_str().expect("an id").to_owned();
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().display().to_string();
         for (name, content) in [("body", "{}"), ("broken.toml", "broken")] {
@@ -144,9 +139,9 @@ impl Stage {
         let signed = served.call(&["sign", &body, "--secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "--json"]);
         std::fs::write(folder.path().join("signed.json"), &signed.stdout).expect("a file");
         let names = BTreeMap::from([
-            ("{request}", first("requests")),
-            ("{delivery}", first("deliveries")),
-            ("{subscription}", first("subscriptions")),
+            ("{request}", served.newest("requests")),
+            ("{delivery}", served.newest("deliveries")),
+            ("{subscription}", served.newest("subscriptions")),
             ("{folder}", path),
         ]);
         Self { served, folder, names }
@@ -187,13 +182,6 @@ fn fails(what: &str, output: &Output, status: i32, code: &str) -> Value {
     error["error"].clone()
 }
 
-/// Ends a process with SIGTERM and returns its exit status and the rest of what it printed.
-fn end(child: std::process::Child) -> Output {
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
-    child.wait_with_output().expect("it ends")
-}
-
 #[test]
 fn every_command_has_a_row() {
     let commands = all_help();
@@ -210,12 +198,14 @@ fn what_is_done_is_json_alone() {
     for (command, form, done, ..) in ROWS {
         let mut command_line = stage.command(command, done, &stage.served.url);
         if *form == Stream {
-            let (child, ready) = spawn(&mut command_line);
-            let output = end(child);
-            assert_eq!(output.status.code(), Some(0), "{command}: {output:?}");
+            let stream = Served::spawn(&mut command_line);
+            let ready = stream.ready.clone();
+            stream.signal("TERM");
+            let (code, rest, log) = stream.end();
+            assert_eq!(code, Some(0), "{command}: {rest}{log}");
             let first = &objects(&ready)[0];
             assert!(first["event"] == "ready" && first["url"].is_string(), "{command}: {first}");
-            objects(&(text(&output.stdout) + &text(&output.stderr)));
+            objects(&(rest + &log));
             continue;
         }
         let output = command_line.output().expect("the binary runs");
@@ -284,9 +274,9 @@ fn an_emulator_that_cannot_be_reached_is_one_error() {
     for (command, _, done, ..) in ROWS.iter().filter(|(command, ..)| calls_it(*command)) {
         // A receiver waits for the emulator to start.
         if *command == "listen" {
-            let (child, ready) = spawn(&mut stage.command(command, done, NOWHERE));
-            let output = end(child);
-            let said = ready + &text(&output.stdout) + &text(&output.stderr);
+            let listening = Served::spawn(&mut stage.command(command, done, NOWHERE));
+            listening.signal("TERM");
+            let (_, _, said) = listening.end();
             let note = objects(&said).into_iter().find_map(|line| line["note"]["message"].as_str().map(str::to_owned));
             assert!(note.is_some_and(|note| note.contains("no emulator answers")), "{said}");
             continue;
@@ -371,7 +361,7 @@ fn a_followed_list_ends_with_its_count() {
         request(&url, "GET /v1/hello HTTP/1.1", "");
         received.recv_timeout(std::time::Duration::from_millis(100)).ok()
     });
-    stage.served.child.kill().and_then(|()| stage.served.child.wait()).expect("it ends");
+    stage.served.kill();
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
     let lines: Vec<String> = first.into_iter().chain(received.iter()).collect();
     let followed = listing(&lines.join("\n")).unwrap_or_else(|| panic!("{lines:?}"));

@@ -1,15 +1,13 @@
 //! `mcp`: the protocol by hand, line by line. `tests/mcp` uses the official clients.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, Output, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 
-use crate::command_line::{SUBSCRIBE, Served, request};
-use crate::support::{PATIENCE, text, wrs_emulator};
-
-const NOWHERE: &str = "http://127.0.0.1:1";
+use crate::process::{NOWHERE, SUBSCRIBE, Served, request};
+use crate::support::{PATIENCE, piped, text, wrs_emulator};
 
 /// A session with a running `mcp`.
 struct Session {
@@ -86,18 +84,9 @@ impl Drop for Session {
     }
 }
 
-/// What `mcp` writes if these are all lines it reads.
-fn piped(url: &str, input: &[u8]) -> Output {
-    let mut command = wrs_emulator(&["mcp", "--url", url]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
-    child.stdin.take().expect("a pipe").write_all(input).expect("it reads");
-    child.wait_with_output().expect("it ends")
-}
-
 /// The answers to these lines.
 fn answers(url: &str, input: &[u8]) -> Vec<Value> {
-    let output = piped(url, input);
+    let output = piped(&mut wrs_emulator(&["mcp", "--url", url]), input);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
@@ -243,8 +232,7 @@ fn each_tool_answers_its_question() {
 #[test]
 fn only_keys_of_the_session_are_reset_and_never_all() {
     let served = Served::start(&["--clock", "frozen"]);
-    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
-    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    served.subscribe("https://app.sink.localhost/x");
     let mut session = Session::at(&served.url);
     let own = after(&session.done("status", &json!({})), "your key: ").to_owned();
     let other = format!("{own}x");
@@ -415,7 +403,7 @@ fn a_long_answer_is_shortened_and_says_so() {
 /// Nothing but the protocol goes to stdout; where it runs is logged.
 #[test]
 fn messages_for_people_go_to_stderr() {
-    let output = piped(NOWHERE, b"");
+    let output = piped(&mut wrs_emulator(&["mcp", "--url", NOWHERE]), b"");
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), ""));
     assert!(text(&output.stderr).contains("tools for the emulator at http://127.0.0.1:1"), "{output:?}");
 }

@@ -1,29 +1,13 @@
 //! Everything that is kept shares one budget: the process stays within it and 128 MiB.
 
-use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::process::Served;
 use crate::support::PATIENCE;
-use crate::wire::process::Served;
 
 const MIB: usize = 1024 * 1024;
-
-/// A call of the control API: status and body.
-fn call(served: &Served, method: &str, path: &str, content_type: &str, body: &[u8]) -> (u16, String) {
-    let mut stream = served.connect();
-    let size = body.len();
-    let head = format!(
-        "{method} /_emulator/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-         Content-Type: {content_type}\r\nContent-Length: {size}\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body)).expect("the request is taken");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer in time");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    (head[9..12].parse().expect("a status"), body.to_owned())
-}
 
 fn assert_within(served: &Served, budget: usize, what: &str) {
     let peak = served.peak();
@@ -32,14 +16,14 @@ fn assert_within(served: &Served, budget: usize, what: &str) {
 
 /// A snapshot of `keys` keys, each with a setting of its own if `own_settings`.
 fn snapshot_of(served: &Served, keys: usize, own_settings: bool) -> Vec<u8> {
-    let (_, empty) = call(served, "GET", "snapshot?key=*", "application/json", b"");
+    let (_, empty) = served.control("GET", "snapshot?key=*", &Value::Null);
     let mut snapshot: Value = serde_json::from_str(&empty).expect("a snapshot");
     let (clock, sources) = (snapshot["clock"].clone(), snapshot["whole"]["anonymous"].clone());
     let workspace = |number: usize| {
-        let knobs = if own_settings { json!({ "rate_limit.requests": number + 1 }) } else { json!({}) };
+        let settings = if own_settings { json!({ "rate_limit.requests": number + 1 }) } else { json!({}) };
         json!({
             "key": format!("sk_test_{number}"), "clock": clock, "sources": sources, "quotas": {}, "subscriptions": [],
-            "workflows": [], "users": [], "knobs": knobs, "tokens": [], "planned": [], "deliveries": [],
+            "workflows": [], "users": [], "knobs": settings, "tokens": [], "planned": [], "deliveries": [],
             "scenarios": {
                 "active": [], "own": false, "active_for": 0, "began": null, "turns": [], "steps": [],
                 "named_turns": [], "named_steps": [],
@@ -51,7 +35,7 @@ fn snapshot_of(served: &Served, keys: usize, own_settings: bool) -> Vec<u8> {
 }
 
 fn load(served: &Served, snapshot: &[u8]) -> (u16, String) {
-    call(served, "PUT", "snapshot", "application/json", snapshot)
+    served.send("PUT", "/_emulator/snapshot", snapshot)
 }
 
 /// What a call would refuse, a snapshot cannot bring in either.
@@ -64,7 +48,7 @@ fn a_snapshot_is_loaded_within_the_bounds_of_the_calls() {
 
     let own = snapshot_of(&served, 500, true);
     assert_eq!(load(&served, &own).0, 200);
-    let (_, saved) = call(&served, "GET", "snapshot?key=*", "application/json", b"");
+    let (_, saved) = served.control("GET", "snapshot?key=*", &Value::Null);
     let saved: Value = serde_json::from_str(&saved).expect("a snapshot");
     let kept = saved["workspaces"].as_array().expect("workspaces").len();
     assert!((90..=100).contains(&kept), "{kept} workspaces are kept");
@@ -87,22 +71,11 @@ fn what_is_kept_shares_one_budget() {
     let budget = 32 * MIB;
     let served = Served::start(&["--max-memory-bytes", &budget.to_string(), "--set", "rate_limit.enabled=false"]);
     let metric = |name: &str| -> usize {
-        let (_, page) = call(&served, "GET", "metrics", "application/json", b"");
+        let (_, page) = served.control("GET", "metrics", &Value::Null);
         let line = page.lines().find_map(|line| line.strip_prefix(&format!("wrs_emulator_{name} ")));
         line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name}: {page}"))
     };
-    let api = |path: &str, body: &Value| {
-        let (mut stream, body) = (served.connect(), body.to_string());
-        let head = format!(
-            "POST /v1/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer sk_test_local\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        stream.write_all((head + &body).as_bytes()).expect("the request is taken");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer in time");
-        answer
-    };
+    let subscribe = |body: &Value| served.send("POST", "/v1/events/subscribe", body.to_string());
     let hook = |number: usize, size: usize| {
         json!({
             "url": format!("https://a.sink.localhost/{number}"), "events": ["workflow.completed"],
@@ -110,7 +83,7 @@ fn what_is_kept_shares_one_budget() {
         })
     };
     let invalid = json!({ "url": "x".repeat(60_000) });
-    (0..800).for_each(|_| assert!(api("events/subscribe", &invalid).contains(" 422 ")));
+    (0..800).for_each(|_| assert_eq!(subscribe(&invalid).0, 422));
     let full = metric("journal_bytes");
     assert!(full > budget / 2 && full <= budget && metric("journal_evicted_total") > 0, "{full}");
 
@@ -122,23 +95,23 @@ fn what_is_kept_shares_one_budget() {
     // Small rules take a hundred times as much as their text.
     let rules = "[[rule]]\nreply.status=422\n".repeat(2_000);
     refused("scenarios", &|number| {
-        let put = call(&served, "PUT", &format!("scenarios/s{number}"), "application/toml", rules.as_bytes());
+        let put = served.send_as("application/toml", "PUT", &format!("/_emulator/scenarios/s{number}"), &rules);
         (put.0 != 200).then_some(put.1)
     });
     refused("subscriptions", &|number| {
-        let answer = api("events/subscribe", &hook(number, 50_000));
-        (!answer.contains(" 200 ")).then_some(answer)
+        let (status, answer) = subscribe(&hook(number, 50_000));
+        (status != 200).then_some(answer)
     });
     refused("events", &|_| {
         let event = json!({ "type": "workflow.completed", "data": { "x": "x".repeat(50_000) }, "delay": "1h" });
-        let fired = call(&served, "POST", "events", "application/json", event.to_string().as_bytes());
+        let fired = served.control("POST", "events", &event);
         (fired.0 != 200).then_some(fired.1)
     });
     assert!(metric("journal_bytes") < budget / 8, "the journal gave way");
     assert_within(&served, budget, "one budget");
     // What is forgotten makes room.
-    assert_eq!(call(&served, "POST", "reset", "application/json", br#"{"key":"*"}"#).0, 200);
-    (0..200).for_each(|number| assert!(api("events/subscribe", &hook(number, 50_000)).contains(" 200 ")));
+    assert_eq!(served.control("POST", "reset", &json!({ "key": "*" })).0, 200);
+    (0..200).for_each(|number| assert_eq!(subscribe(&hook(number, 50_000)).0, 200));
 }
 
 #[test]
@@ -155,9 +128,9 @@ fn a_folder_of_scenarios_takes_bounded_memory_and_nothing_while_idle() {
     }
     let served = Served::start(&["--scenarios", &folder.path().display().to_string()]);
     for _ in 0..2 {
-        assert_eq!(call(&served, "POST", "scenarios/reload", "application/json", b"{}").0, 200);
+        assert_eq!(served.control("POST", "scenarios/reload", &json!({})).0, 200);
     }
-    let (_, listed) = call(&served, "GET", "scenarios", "application/json", b"");
+    let (_, listed) = served.control("GET", "scenarios", &Value::Null);
     for code in ["file/too-many", "scenario/too-many"] {
         assert_eq!(listed.matches(code).count(), 1, "{code}");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{builder, control, fire, get, get_as, send, start, start_with, subscribe_sink};
+use crate::support::{builder, control, fire, get, get_as, hook, send, start, start_with, started, subscribe_sink};
 
 /// Reads a page strictly: a family's head before its samples, no name twice, numbers that are numbers.
 fn parse(text: &str) -> BTreeMap<String, f64> {
@@ -95,7 +95,7 @@ async fn everything_that_happens_is_counted() {
 
 #[tokio::test]
 async fn counters_do_not_fall_when_the_journal_forgets() {
-    let emulator = builder().configure(|settings| settings.most_journal_entries = 5).start().await.expect("it starts");
+    let emulator = started(builder().configure(|settings| settings.most_journal_entries = 5)).await;
     for _ in 0..8 {
         get(&emulator, "/v1/system/status").await;
     }
@@ -109,7 +109,7 @@ async fn counters_do_not_fall_when_the_journal_forgets() {
 #[tokio::test]
 async fn failed_attempts_are_counted_by_cause() {
     let emulator = start().await;
-    let hook = json!({ "url": "https://127.0.0.1:1/x", "events": ["workflow.completed"] });
+    let hook = hook("https://127.0.0.1:1/x");
     crate::support::subscribe(&emulator, &hook).await;
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     let found = metrics(&emulator).await;

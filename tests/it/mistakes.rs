@@ -1,10 +1,10 @@
 //! Mistakes that people make on the command line, and what each is answered with.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::Command;
 
-use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::process::{SUBSCRIBE, Served, exchange, request};
 use crate::program::{Program, refusals};
 use crate::support::{run, text};
 
@@ -55,11 +55,8 @@ fn data_as_json_is_answered_with_the_remedy() {
 fn a_tls_handshake_on_the_plain_port_is_named_in_log_and_journal() {
     const HINT: &str = "this is a TLS handshake: use http:// or start with --tls self-signed";
     let served = Served::start(&[]);
-    let mut stream = std::net::TcpStream::connect(served.url.trim_start_matches("http://")).expect("it listens");
     // The beginning of a ClientHello.
-    stream.write_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03").expect("it is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
+    let answer = exchange(served.address(), b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(HINT), "{answer}");
     let id = served.json(&["requests", "list", "--json"])["data"][0]["id"].as_str().expect("an entry").to_owned();
     let why = text(&served.call(&["explain", &id]).stdout);

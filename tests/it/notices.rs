@@ -3,17 +3,11 @@
 
 use serde_json::json;
 
-use crate::command_line::Served;
+use crate::process::Served;
 use crate::support::{KEY, control, start, text};
 
 const STORY: &str =
     "[profile]\nrate_limit = { requests = 7 }\n\n[[rule]]\nwhen = { operation = 'hello' }\npass = true\n";
-
-fn said(served: &Served, arguments: &[&str]) -> String {
-    let output = served.call(arguments);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
-    text(&output.stdout)
-}
 
 #[test]
 fn every_change_by_a_call_is_one_line_of_the_log() {
@@ -58,16 +52,16 @@ fn every_change_by_a_call_is_one_line_of_the_log() {
         (&["clock", "resume"], "clock of all keys runs again from 2030-01-01T00:00:00.000Z"),
         (&["reset", "--key", "sk_test_a"], "reset: sk_test_a"),
     ] {
-        said(&served, arguments);
+        served.said(arguments);
         expected.push(line.to_owned());
     }
-    said(&served, &["snapshot", "save", &file]);
-    said(&served, &["snapshot", "load", &file]);
+    served.said(&["snapshot", "save", &file]);
+    served.said(&["snapshot", "load", &file]);
     expected.push("snapshot loaded: everything, with ".to_owned());
-    said(&served, &["snapshot", "save", &file, "--key", KEY]);
-    said(&served, &["snapshot", "load", &file]);
+    served.said(&["snapshot", "save", &file, "--key", KEY]);
+    served.said(&["snapshot", "load", &file]);
     expected.push(format!("snapshot loaded: {KEY}"));
-    said(&served, &["reset", "--all"]);
+    served.said(&["reset", "--all"]);
     expected.push("reset: all keys, with scenarios, settings and clock as at the start".to_owned());
     // What changes nothing, or is refused, leaves no line.
     for arguments in
@@ -103,7 +97,7 @@ fn a_generation_is_explained_where_it_is_shown() {
         &["profile", "set", "rate_limit.requests=5"],
         &["profile", "unset", "rate_limit.requests"],
     ] {
-        let said = said(&served, arguments);
+        let said = served.said(arguments);
         assert!(said.contains("generation ") && said.contains(" of settings and scenarios"), "{arguments:?}: {said}");
     }
 }
@@ -112,14 +106,14 @@ fn a_generation_is_explained_where_it_is_shown() {
 fn commands_name_the_key_that_they_meant() {
     let served = Served::start(&["--quiet", "--clock", "frozen", "--set", "keys.mode=any"]);
     let live = "sk_live_abcdefgh1234";
-    assert_eq!(said(&served, &["reset"]), "sk_test_local reset\n");
-    assert_eq!(said(&served, &["reset", "--key", live]).split(' ').next(), Some("sk_live_…1234"));
+    assert_eq!(served.said(&["reset"]), "sk_test_local reset\n");
+    assert_eq!(served.said(&["reset", "--key", live]).split(' ').next(), Some("sk_live_…1234"));
     assert_eq!(served.json(&["reset", "--json"])["keys"], json!([KEY]));
-    assert!(said(&served, &["reset", "--all"]).ends_with(" workspaces reset\n"));
+    assert!(served.said(&["reset", "--all"]).ends_with(" workspaces reset\n"));
     for key in [KEY, live] {
-        said(&served, &["subscriptions", "create", "https://app.sink.localhost/x", "--key", key]);
+        served.said(&["subscriptions", "create", "https://app.sink.localhost/x", "--key", key]);
     }
-    let listed = said(&served, &["subscriptions", "list"]);
+    let listed = served.said(&["subscriptions", "list"]);
     assert!(
         listed.lines().next().is_some_and(|header| header.contains(" KEY ") && !header.contains("WORKSPACE")),
         "{listed}"
@@ -130,10 +124,10 @@ fn commands_name_the_key_that_they_meant() {
     );
     let rows = served.json(&["subscriptions", "list", "--json"]);
     assert!(rows["data"][0]["workspace"].as_str().is_some_and(|id| id.starts_with("ws_")), "{rows}");
-    let shown = said(&served, &["subscriptions", "show", rows["data"][0]["id"].as_str().expect("an id")]);
+    let shown = served.said(&["subscriptions", "show", rows["data"][0]["id"].as_str().expect("an id")]);
     assert!(shown.contains("\nkey: sk_test_local\n"), "{shown}");
     for (key, expected) in [(KEY, ", sk_test_local alone)\n"), (live, ", sk_live_…1234 alone)\n")] {
-        let moved = said(&served, &["clock", "advance", "1s", "--key", key]);
+        let moved = served.said(&["clock", "advance", "1s", "--key", key]);
         assert!(moved.ends_with(expected), "{moved}");
     }
     assert_eq!(served.json(&["clock", "show", "--key", KEY, "--json"])["key"], KEY);
@@ -170,7 +164,7 @@ fn a_wrong_key_is_shown_and_is_wrong_usage() {
 fn what_is_taken_back_says_what_is_in_force_then() {
     let served = Served::start(&["--quiet", "--set", "rate_limit.requests=50", "--scenario-text", STORY]);
     let profile = |arguments: &[&str]| {
-        let said = said(&served, &[&["profile"], arguments].concat());
+        let said = served.said(&[&["profile"], arguments].concat());
         let (text, _) = said.split_once(" (generation ").unwrap_or_else(|| panic!("{said}"));
         text.to_owned()
     };
@@ -191,7 +185,7 @@ fn what_is_taken_back_says_what_is_in_force_then() {
     let scenario = "changed: nothing; rate_limit.requests = 7 (from scenario inline-1)";
     assert_eq!(profile(&["unset", "rate_limit.requests"]), scenario);
     assert_eq!(profile(&["set", "rate_limit.requests=9"]), scenario);
-    said(&served, &["scenarios", "off"]);
+    served.said(&["scenarios", "off"]);
     assert_eq!(profile(&["unset", "rate_limit.requests"]), "changed: rate_limit.requests = 50 again (from --set)");
     assert_eq!(profile(&["unset", "rate_limit.requests"]), "changed: nothing; rate_limit.requests = 50 (from --set)");
     assert_eq!(profile(&["unset", "rate_limit"]), "changed: nothing");
@@ -222,12 +216,12 @@ async fn a_path_of_the_control_api_that_is_not_there_names_the_one_that_was_mean
 #[test]
 fn a_list_for_all_keys_names_the_keys_that_have_their_own() {
     let served = Served::start(&["--quiet"]);
-    said(&served, &["scenarios", "use", "always-429", "--key", "sk_test_own"]);
-    said(&served, &["scenarios", "off", "--key", "sk_test_none"]);
-    let listed = said(&served, &["scenarios", "list"]);
+    served.said(&["scenarios", "use", "always-429", "--key", "sk_test_own"]);
+    served.said(&["scenarios", "off", "--key", "sk_test_none"]);
+    let listed = served.said(&["scenarios", "list"]);
     assert!(listed.contains("\nsk_test_own has a list of its own: always-429\n"), "{listed}");
     assert!(listed.contains("\nsk_test_none has a list of its own: none\n"), "{listed}");
-    let whole = said(&served, &["reset", "--key", "*"]);
+    let whole = served.said(&["reset", "--key", "*"]);
     assert!(whole.ends_with(" reset\n"), "{whole}");
 }
 
@@ -249,8 +243,8 @@ fn what_is_not_there_or_built_in_already_is_said() {
 fn a_redelivery_that_does_not_arrive_is_a_failure() {
     let served =
         Served::start(&["--quiet", "--set", "webhooks.allow_http=true", "--set", "webhooks.retry.preset=none"]);
-    said(&served, &["subscriptions", "create", "http://127.0.0.1:1/hooks"]);
-    said(&served, &["trigger", "workflow.completed"]);
+    served.said(&["subscriptions", "create", "http://127.0.0.1:1/hooks"]);
+    served.said(&["trigger", "workflow.completed"]);
     let rows = served.json(&["deliveries", "--json"]);
     let id = rows["data"][0]["id"].as_str().expect("a delivery").to_owned();
     let again = served.call(&["deliveries", "redeliver", &id]);

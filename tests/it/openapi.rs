@@ -4,7 +4,7 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{Answer, builder, control, get, send, start_with, subscribe};
+use crate::support::{Answer, builder, get, hook, send, start_with, started, subscribe, view};
 
 /// Checks answers against the document that the emulator itself serves.
 pub(crate) struct Document {
@@ -13,7 +13,7 @@ pub(crate) struct Document {
 
 impl Document {
     pub(crate) async fn of(emulator: &Emulator) -> Self {
-        Self { whole: control(emulator, "GET", "v1/openapi.json", &Value::Null).await.json() }
+        Self { whole: view(emulator, "v1/openapi.json").await }
     }
 
     pub(crate) fn check(&self, method: &str, path: &str, answer: &Answer) {
@@ -80,13 +80,13 @@ const PROFILES: &[&[&str]] = &[
 
 #[tokio::test]
 async fn real_answers_fit_the_document() {
-    for knobs in PROFILES {
-        let knobs: Vec<&str> = knobs.iter().copied().chain(["rate_limit.requests=6"]).collect();
-        let emulator = start_with(&knobs).await;
+    for settings in PROFILES {
+        let settings: Vec<&str> = settings.iter().copied().chain(["rate_limit.requests=6"]).collect();
+        let emulator = start_with(&settings).await;
         let document = Document::of(&emulator).await;
         let status = "/v1/system/status";
         let subscribing = "/v1/events/subscribe";
-        let hook = json!({ "url": "https://x.example", "events": ["workflow.completed"] });
+        let hook = hook("https://x.example");
         document.check("get", status, &get(&emulator, status).await);
         document.check("get", status, &get(&emulator, &format!("{status}?include_checks=true")).await);
         document.check("get", status, &get(&emulator, &format!("{status}?include_checks=x")).await);
@@ -107,7 +107,7 @@ async fn real_answers_of_announced_endpoints_fit_the_document() {
         [("contract", "rfc6749"), ("contract", "envelope"), ("hostile", "rfc6749"), ("hostile", "envelope")]
     {
         let builder = builder().preset(preset).set("preview.enabled=true").set(&format!("oauth.error_shape={shape}"));
-        let emulator = builder.start().await.expect("the emulator starts");
+        let emulator = started(builder).await;
         let document = Document::of(&emulator).await;
         let key = ("authorization", "Bearer sk_test_local");
         let json = [key, ("content-type", "application/json")];
@@ -138,9 +138,9 @@ async fn real_answers_of_announced_endpoints_fit_the_document() {
 }
 
 #[tokio::test]
-async fn assumed_parts_are_marked_with_their_knob() {
+async fn assumed_parts_are_marked_with_their_setting() {
     let emulator = start_with(&[]).await;
-    let text = control(&emulator, "GET", "v1/openapi.json", &Value::Null).await.json();
+    let text = view(&emulator, "v1/openapi.json").await;
     for pointer in [
         "/components/schemas/SystemStatus/properties/checks/x-assumed",
         "/components/schemas/Subscription/properties/secret/x-assumed",

@@ -10,37 +10,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{KEY, PATIENCE};
-use crate::wire::process::{Served, eventually, status};
+use crate::process::{Served, eventually, request, status};
+use crate::support::KEY;
 
 /// A budget for what is kept, and what resident memory may reach with it under any single attack.
 const BUDGET: [&str; 2] = ["--max-memory-bytes", "67108864"];
 const MOST_RESIDENT: usize = (64 + 128) * 1024 * 1024;
-
-/// One request on a connection of its own: the status, and the body.
-fn call(served: &Served, method: &str, path: &str, content_type: &str, body: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(&served.address).expect("the emulator listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("an open socket");
-    let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {KEY}\r\ncontent-type: {content_type}\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n",
-        served.address,
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).expect("the head is taken");
-    // An answer may come before the body is read.
-    let _ = stream.write_all(body.as_bytes());
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("an answer");
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let status = answer.get(9..12).and_then(|status| status.parse().ok());
-    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
-    (status.unwrap_or_else(|| panic!("{method} {path} got no answer: {answer}")), body)
-}
-
-fn control(served: &Served, method: &str, path: &str, body: &Value) -> (u16, String) {
-    call(served, method, &format!("/_emulator/{path}"), "application/json", &body.to_string())
-}
 
 /// Templates that once overflowed the stack or took memory and time without end.
 fn hostile_templates() -> Vec<String> {
@@ -68,32 +43,30 @@ fn hostile_templates_are_refused_wherever_they_come_from() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = [&BUDGET[..], &["--scenarios", folder.path().to_str().expect("a path of text")]].concat();
     let served = Served::start(&options);
-    let (status, snapshot) = control(&served, "GET", "snapshot?key=*", &Value::Null);
+    let (status, snapshot) = served.control("GET", "snapshot?key=*", &Value::Null);
     assert_eq!(status, 200, "{snapshot}");
-    let subscription = json!({ "url": "https://a.sink.localhost/", "events": ["workflow.completed"] });
-    let (status, body) = call(&served, "POST", "/v1/events/subscribe", "application/json", &subscription.to_string());
-    assert_eq!(status, 200, "{body}");
+    served.subscribe("https://a.sink.localhost/");
     for template in hostile_templates() {
         let data = json!({ "x": template });
         let refused = |(status, body): (u16, String)| {
             assert!((400..500).contains(&status), "{status} {body}");
             assert!(!body.contains(&template) || template.len() < 100, "the message shows no more than its beginning");
         };
-        refused(control(&served, "POST", "events", &json!({ "type": "workflow.completed", "data": data })));
+        refused(served.control("POST", "events", &json!({ "type": "workflow.completed", "data": data })));
         let emission = json!({ "emit": [{ "event": "workflow.completed", "on": "command", "data": data }] });
-        refused(control(&served, "PUT", "scenarios/hostile", &emission));
+        refused(served.control("PUT", "scenarios/hostile", &emission));
         // A setting is taken as it is; what it makes is refused when it is used.
         let setting = json!({ "events.data": { "workflow.completed": data } });
-        let (status, body) = control(&served, "PATCH", "profile", &setting);
+        let (status, body) = served.control("PATCH", "profile", &setting);
         assert!(status < 500, "{body}");
-        refused(control(&served, "POST", "events", &json!({ "type": "workflow.completed", "data": data })));
+        refused(served.control("POST", "events", &json!({ "type": "workflow.completed", "data": data })));
         let mut hostile: Value = serde_json::from_str(&snapshot).expect("a snapshot");
         let text =
             format!("[[emit]]\nevent = 'workflow.completed'\non = 'command'\ndata = {{ x = {} }}\n", json!(template));
         hostile["whole"]["scenarios"]["hostile"] = text.clone().into();
-        refused(control(&served, "PUT", "snapshot?key=*", &hostile));
+        refused(served.control("PUT", "snapshot?key=*", &hostile));
         std::fs::write(folder.path().join("hostile.toml"), text).expect("the file is written");
-        let (status, body) = control(&served, "POST", "scenarios/reload", &json!({}));
+        let (status, body) = served.control("POST", "scenarios/reload", &json!({}));
         assert!(status < 500, "{body}");
         served.serves();
     }
@@ -107,21 +80,15 @@ fn hanging() -> (TcpListener, String) {
     (listener, url)
 }
 
-fn subscribe(served: &Served, url: &str) {
-    let subscription = json!({ "url": url, "events": ["workflow.completed"] });
-    let (status, body) = call(served, "POST", "/v1/events/subscribe", "application/json", &subscription.to_string());
-    assert_eq!(status, 200, "{body}");
-}
-
 fn reset(served: &Served) {
-    assert_eq!(control(served, "POST", "reset", &json!({ "key": "*" })).0, 200);
+    assert_eq!(served.control("POST", "reset", &json!({ "key": "*" })).0, 200);
 }
 
 const PLAIN: [&str; 4] = ["--set", "webhooks.allow_http=true", "--set", "rate_limit.enabled=false"];
 
 /// Takes a snapshot of everything, with whatever is pending.
 fn snapshot(served: &Served) {
-    let (status, body) = call(served, "GET", "/_emulator/snapshot?key=*", "application/json", "");
+    let (status, body) = served.send("GET", "/_emulator/snapshot?key=*", "");
     assert!(status == 200 && body.ends_with('}'), "{status} {} bytes", body.len());
 }
 
@@ -132,10 +99,10 @@ fn large_events_hold_bounded_memory_and_give_it_back() {
     served.serves();
     let before = served.resident();
     for url in ["https://a.sink.localhost/", &hanging] {
-        subscribe(&served, url);
+        served.subscribe(url);
         let event = json!({ "type": "workflow.completed", "data": { "x": "x".repeat(240_000) }, "count": 400 });
         for _ in 0..3 {
-            let (status, body) = control(&served, "POST", "events", &event);
+            let (status, body) = served.control("POST", "events", &event);
             // What arrives makes room, so all of them may be fired.
             assert!(status == 200 || body.contains("too_many_pending"), "{status} {body}");
             assert!(body.len() < 1024 * 1024, "the answer has {} bytes", body.len());
@@ -154,17 +121,17 @@ fn many_pending_deliveries_hold_bounded_memory_and_the_next_is_refused() {
     let (_receiver, hanging) = hanging();
     let served = Served::start(&[&PLAIN[..], &BUDGET].concat());
     for number in 0..100 {
-        subscribe(&served, &format!("{hanging}/{number}"));
+        served.subscribe(&format!("{hanging}/{number}"));
     }
     let event = json!({ "type": "workflow.completed", "count": 2_000 });
-    let (status, body) = control(&served, "POST", "events", &event);
+    let (status, body) = served.control("POST", "events", &event);
     assert!(status == 422 && body.contains("too_many_pending") && body.contains("of 2000 events were fired"), "{body}");
     snapshot(&served);
     served.serves();
     assert!(served.peak() < MOST_RESIDENT, "{} bytes", served.peak());
     reset(&served);
-    subscribe(&served, "https://a.sink.localhost/");
-    let (status, body) = control(&served, "POST", "events?wait=10s", &json!({ "type": "workflow.completed" }));
+    served.subscribe("https://a.sink.localhost/");
+    let (status, body) = served.control("POST", "events?wait=10s", &json!({ "type": "workflow.completed" }));
     assert!(status == 200 && body.contains("\"delivered\""), "{status} {body}");
 }
 
@@ -178,7 +145,7 @@ fn a_call_waits_for_no_other_that_fires_thousands_of_events() {
     let body = event.to_string();
     let head = format!(
         "POST /_emulator/events HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        served.address,
+        served.address(),
         body.len()
     );
     let mut firing: Vec<TcpStream> = (0..6).map(|_| served.connect()).collect();
@@ -186,7 +153,7 @@ fn a_call_waits_for_no_other_that_fires_thousands_of_events() {
         stream.write_all(format!("{head}{body}").as_bytes()).expect("the request is taken");
     }
     eventually("they are under way", || served.ticks() > before + 20);
-    assert_eq!(call(&served, "GET", "/_emulator/requests", "application/json", "").0, 200);
+    assert_eq!(served.send("GET", "/_emulator/requests", "").0, 200);
     for stream in &firing {
         stream.set_nonblocking(true).expect("an open socket");
         let answered = stream.peek(&mut [0]);
@@ -197,10 +164,10 @@ fn a_call_waits_for_no_other_that_fires_thousands_of_events() {
 #[test]
 fn of_many_events_the_answer_has_the_ids() {
     let served = Served::start(&PLAIN);
-    subscribe(&served, "https://a.sink.localhost/");
+    served.subscribe("https://a.sink.localhost/");
     let fired = |count: usize, size: usize| -> Value {
         let event = json!({ "type": "workflow.completed", "data": { "x": "x".repeat(size) }, "count": count });
-        let (status, body) = control(&served, "POST", "events?wait=10s", &event);
+        let (status, body) = served.control("POST", "events?wait=10s", &event);
         assert_eq!(status, 200, "{body}");
         serde_json::from_str(&body).expect("JSON")
     };
@@ -225,9 +192,9 @@ fn a_stop_waits_for_no_receiver_and_loses_no_pending_delivery() {
     let options = [&PLAIN[..], &["--grace", "1s", "--state", state_text]].concat();
     let mut served = Served::start(&options);
     for number in 0..20 {
-        subscribe(&served, &format!("{hanging}/{number}"));
+        served.subscribe(&format!("{hanging}/{number}"));
     }
-    let (status, body) = control(&served, "POST", "events", &json!({ "type": "workflow.completed", "count": 30 }));
+    let (status, body) = served.control("POST", "events", &json!({ "type": "workflow.completed", "count": 30 }));
     assert_eq!(status, 200, "{body}");
     served.signal("TERM");
     assert_eq!(served.exit_code_within(Duration::from_secs(12)), 0);
@@ -244,8 +211,8 @@ fn a_stop_saves_the_state_before_it_waits() {
     let (_receiver, hanging) = hanging();
     let options = [&PLAIN[..], &["--grace", "20s", "--state", state.to_str().expect("a path of text")]].concat();
     let served = Served::start(&options);
-    subscribe(&served, &hanging);
-    let (status, body) = control(&served, "POST", "events", &json!({ "type": "workflow.completed" }));
+    served.subscribe(&hanging);
+    let (status, body) = served.control("POST", "events", &json!({ "type": "workflow.completed" }));
     assert_eq!(status, 200, "{body}");
     served.signal("TERM");
     // The process is still waiting for the receiver.
@@ -263,8 +230,7 @@ fn a_stop_ends_streams_and_waits_at_once() {
         ("POST", "requests/wait", r#"{"count":9,"timeout":"300s"}"#),
         ("POST", "deliveries/wait", r#"{"timeout":"300s"}"#),
     ] {
-        let mut stream = TcpStream::connect(&served.address).expect("the emulator listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("an open socket");
+        let mut stream = served.connect();
         let head = format!(
             "{method} /_emulator/{path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
@@ -316,9 +282,9 @@ fn authorities_are_read_beside_the_workers() {
     let served = Served::start_after(&line, &[]);
     let receivers: Vec<_> = (0..4).map(|_| hanging()).collect();
     for (_, url) in &receivers {
-        subscribe(&served, &url.replacen("http", "https", 1));
+        served.subscribe(&url.replacen("http", "https", 1));
     }
-    assert_eq!(control(&served, "POST", "events", &json!({ "type": "workflow.completed" })).0, 200);
+    assert_eq!(served.control("POST", "events", &json!({ "type": "workflow.completed" })).0, 200);
     // Can be opened for writing without waiting once somebody reads, who waits for as long as it stays open.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut writer = None;
@@ -346,13 +312,7 @@ fn large_templates_are_rendered_beside_the_workers() {
     }
     let served = Served::start(&["--scenarios", folder.path().to_str().expect("text")]);
     for (number, name) in ["small", "reply", "patch"].into_iter().enumerate() {
-        let mut stream = served.connect();
-        let request = format!(
-            "GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nX-Emulator-Scenario: {name}\r\nConnection: close\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes()).expect("the request is taken");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
+        let answer = request(&served.url, &format!("GET /v1/hello HTTP/1.1\r\nX-Emulator-Scenario: {name}"), "");
         assert_eq!(answer.matches(&"get".repeat(100)).count(), if number == 0 { 1 } else { 20 }, "{answer}");
         assert_eq!(served.threads("blocking"), number, "after {name}");
     }
@@ -381,7 +341,7 @@ fn callers_who_have_left_delay_nobody() {
     let path = folder.path().to_str().expect("text");
     let served = Served::start(&[&PLAIN[..], &["--scenarios", path, "--scenario", "busy"]].concat());
     let receiver = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    subscribe(&served, &format!("http://{}/hooks", receiver.local_addr().expect("an address")));
+    served.subscribe(&format!("http://{}/hooks", receiver.local_addr().expect("an address")));
     let body = json!({ "url": "https://a.sink.localhost/", "events": ["workflow.completed"], "x": vec!["x".repeat(500); 100] });
     let body = body.to_string();
     let request = format!(

@@ -4,11 +4,11 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use wrs_emulator::Emulator;
 use wrs_emulator::ui::ASSETS;
 
-use crate::support::{Answer, builder, send, start, text};
+use crate::support::{Answer, builder, send, start, started, text, view};
 
 const HTML: (&str, &str) = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
 
@@ -100,7 +100,7 @@ async fn a_browser_is_led_to_the_page_and_a_client_is_not() {
         assert_eq!((answer.status, answer.header("location")), (302, Some("_emulator/")), "{path}");
     }
     assert_eq!(fetch(&emulator, "/_emulator", &[]).await.status, 302);
-    let requests = async || crate::support::ask(&emulator, "GET", "requests?key=*", &Value::Null).await;
+    let requests = async || view(&emulator, "requests?key=*").await;
     assert_eq!(requests().await["data"], json!([]), "a browser's visit is no request");
     for headers in [
         &[][..],
@@ -119,8 +119,7 @@ async fn a_browser_is_led_to_the_page_and_a_client_is_not() {
 #[tokio::test]
 async fn the_page_lives_where_the_control_api_does() {
     let control = "127.0.0.1:0".parse().expect("an address");
-    let emulator =
-        builder().configure(|settings| settings.control_listen = Some(control)).start().await.expect("it starts");
+    let emulator = started(builder().configure(|settings| settings.control_listen = Some(control))).await;
     for path in ["/", "/_emulator", "/_emulator/", "/_emulator/app.js"] {
         assert_eq!(fetch(&emulator, path, &[HTML]).await.status, 404, "{path} of the emulated API");
     }
@@ -138,7 +137,7 @@ async fn the_files_need_no_token_but_the_guards_of_host_and_site_apply() {
         let token = Some(token.to_owned());
         builder().configure(|settings| settings.control_token = token)
     };
-    let emulator = with_token("secret").start().await.expect("it starts");
+    let emulator = started(with_token("secret")).await;
     let (page, script) = ("/_emulator/", "/_emulator/app.js");
     let cross = ("sec-fetch-site", "cross-site");
     let opened = [cross, ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];

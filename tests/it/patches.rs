@@ -1,19 +1,19 @@
-//! Knobs changed while the emulator runs, over the socket: in force at once, for all keys or one, with their source.
+//! Settings changed while the emulator runs, over the socket: in force at once, for all keys or one, with their source.
 
 use serde_json::{Value, json};
 
-use crate::support::{control, get_as, send, start, start_with};
+use crate::support::{control, get_as, send, start, start_with, view};
 
 const STATUS: &str = "/v1/system/status";
 
-fn knob(listing: &Value, name: &str) -> (Value, Value) {
+fn setting(listing: &Value, name: &str) -> (Value, Value) {
     let rows = listing["data"].as_array().expect("rows");
     let row = rows.iter().find(|row| row["knob"] == name).unwrap_or_else(|| panic!("no {name}"));
     (row["value"].clone(), row["source"].clone())
 }
 
 #[tokio::test]
-async fn knobs_change_at_once_for_all_keys_or_one_and_are_taken_back() {
+async fn settings_change_at_once_for_all_keys_or_one_and_are_taken_back() {
     let emulator = start_with(&["rate_limit.requests=50"]).await;
     let limit = async |key: &str| {
         let answer = get_as(&emulator, key, "/v1/system/status").await;
@@ -26,23 +26,22 @@ async fn knobs_change_at_once_for_all_keys_or_one_and_are_taken_back() {
     let answer = control(&emulator, "PATCH", "profile", &own).await;
     assert_eq!((answer.status, &answer.json()["key"]), (200, &json!("sk_test_a")), "{answer:?}");
     assert_eq!((limit("sk_test_a").await, limit("sk_test_b").await), ("30".to_owned(), "40".to_owned()));
-    let listing = control(&emulator, "GET", "profile?key=sk_test_a", &Value::Null).await.json();
-    assert_eq!(knob(&listing, "rate_limit.requests"), (json!(30), json!("control API")));
-    assert_eq!(knob(&listing, "rate_limit.window").1, "default");
+    let listing = view(&emulator, "profile?key=sk_test_a").await;
+    assert_eq!(setting(&listing, "rate_limit.requests"), (json!(30), json!("control API")));
+    assert_eq!(setting(&listing, "rate_limit.window").1, "default");
     assert_eq!(listing["key_patch"]["ids.style"], "counter");
-    let workspace =
-        control(&emulator, "GET", "requests?key=sk_test_a", &Value::Null).await.json()["data"][0]["workspace"].clone();
+    let workspace = view(&emulator, "requests?key=sk_test_a").await["data"][0]["workspace"].clone();
     let by_id = format!("profile?key={}", workspace.as_str().expect("an id"));
     let back = control(&emulator, "PATCH", &by_id, &json!({ "rate_limit": null })).await;
     assert_eq!((back.status, limit("sk_test_a").await.as_str()), (200, "40"), "{back:?}");
     control(&emulator, "PATCH", "profile?key=*", &json!({ "rate_limit.requests": null })).await;
     assert_eq!(limit("sk_test_a").await, "50");
-    let listing = control(&emulator, "GET", "profile", &Value::Null).await.json();
-    assert_eq!((knob(&listing, "rate_limit.requests").1, &listing["patch"]), (json!("builder"), &json!({})));
+    let listing = view(&emulator, "profile").await;
+    assert_eq!((setting(&listing, "rate_limit.requests").1, &listing["patch"]), (json!("builder"), &json!({})));
 }
 
 #[tokio::test]
-async fn a_request_that_names_its_scenarios_keeps_the_knobs_of_its_key() {
+async fn a_request_that_names_its_scenarios_keeps_the_settings_of_its_key() {
     let emulator = start_with(&["rate_limit.requests=50"]).await;
     control(&emulator, "PATCH", "profile", &json!({ "key": "sk_test_a", "rate_limit.requests": 30 })).await;
     let limit = async |key: &str, names: &str| {
@@ -62,7 +61,7 @@ async fn a_request_that_names_its_scenarios_keeps_the_knobs_of_its_key() {
 #[tokio::test]
 async fn a_wrong_patch_changes_nothing_and_says_why() {
     let emulator = start_with(&[]).await;
-    let before = control(&emulator, "GET", "health", &Value::Null).await.json()["generation"].clone();
+    let before = view(&emulator, "health").await["generation"].clone();
     for (body, said) in [
         (json!({ "rate_limit": { "requests": 5, "windw": "1s" } }), "did you mean `rate_limit.window`"),
         (json!({ "rate_limit": { "requests": 5, "window": "soon" } }), "`rate_limit.window`"),
@@ -77,7 +76,7 @@ async fn a_wrong_patch_changes_nothing_and_says_why() {
     }
     let unknown = control(&emulator, "PATCH", "profile?key=sk_live_x", &json!({ "rate_limit.requests": 5 })).await;
     assert_eq!(unknown.status, 404);
-    assert_eq!(control(&emulator, "GET", "health", &Value::Null).await.json()["generation"], before);
+    assert_eq!(view(&emulator, "health").await["generation"], before);
 }
 
 /// Settings of different layers are judged together: none has to be valid without the others.
@@ -101,8 +100,8 @@ async fn settings_are_judged_together_in_whatever_order_and_layer() {
     assert_eq!(half.status, 422);
     assert!(half.message().contains("`keys.test_prefix`: test and live keys cannot both begin"), "{}", half.message());
     // Two scenarios, neither of which could be active alone.
-    for (name, knob, prefix) in [("one", "test_prefix", "sk_live_"), ("two", "live_prefix", "sk_test_")] {
-        let scenario = json!({ "profile": { "keys": { knob: prefix } } });
+    for (name, setting, prefix) in [("one", "test_prefix", "sk_live_"), ("two", "live_prefix", "sk_test_")] {
+        let scenario = json!({ "profile": { "keys": { setting: prefix } } });
         let put = control(&emulator, "PUT", &format!("scenarios/{name}"), &scenario).await;
         assert_eq!(put.status, 200, "{put:?}");
         let alone = control(&emulator, "POST", "scenarios/active", &json!({ "active": [name] })).await;
@@ -110,7 +109,7 @@ async fn settings_are_judged_together_in_whatever_order_and_layer() {
         let problem = &alone.json()["diagnostics"][0];
         let reported = (problem["code"].as_str(), problem["line"].as_u64().is_some_and(|line| line > 0));
         assert_eq!(reported, (Some("profile/bad-value"), true), "{problem}");
-        assert!(alone.message().contains(&format!("`keys.{knob}`")), "{}", alone.message());
+        assert!(alone.message().contains(&format!("`keys.{setting}`")), "{}", alone.message());
     }
     for list in [["one", "two"], ["two", "one"]] {
         let together = control(&emulator, "POST", "scenarios/active", &json!({ "active": list })).await;
@@ -137,7 +136,7 @@ async fn a_setting_that_a_scenario_given_as_text_needs_cannot_be_taken_back() {
     assert_eq!(put().await, 200);
     let active = json!({ "active": ["needy"] });
     assert_eq!(control(&emulator, "POST", "scenarios/active", &active).await.status, 200);
-    let before = control(&emulator, "GET", "health", &Value::Null).await.json();
+    let before = view(&emulator, "health").await;
     for payload in
         [json!({ "events.extra": null }), json!({ "events": { "extra": ["other"] } }), json!({ "events": null })]
     {
@@ -151,7 +150,7 @@ async fn a_setting_that_a_scenario_given_as_text_needs_cannot_be_taken_back() {
             "{why}"
         );
     }
-    assert_eq!(control(&emulator, "GET", "health", &Value::Null).await.json(), before, "nothing has changed");
+    assert_eq!(view(&emulator, "health").await, before, "nothing has changed");
     // More event types, other settings and those of one key are free to change.
     for payload in [
         json!({ "events.extra": ["order.paid", "other"] }),
@@ -162,7 +161,7 @@ async fn a_setting_that_a_scenario_given_as_text_needs_cannot_be_taken_back() {
     }
     emulator.stop().await.expect("the state is saved");
     let emulator = open().await.expect("the state is loaded");
-    let listed = control(&emulator, "GET", "scenarios", &Value::Null).await.json();
+    let listed = view(&emulator, "scenarios").await;
     assert_eq!(listed["active"], json!(["needy"]), "{listed}");
     // Once the scenario is gone, so may the setting be.
     assert_eq!(control(&emulator, "POST", "scenarios/active", &json!({ "active": [] })).await.status, 200);

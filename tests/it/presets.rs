@@ -16,7 +16,7 @@ use promises::{
 };
 use run::{HELLO, Run, STATUS, TYPES};
 
-use crate::support::{Answer, KEY, builder, get, raw, send, subscribe};
+use crate::support::{Answer, KEY, builder, get, raw, send, started, subscribe};
 
 /// The event ids in the order of arrival.
 fn arrivals(run: &Run) -> Vec<String> {
@@ -113,7 +113,7 @@ async fn friendly_adds_what_it_says_and_nothing_else() {
 
 #[tokio::test]
 async fn even_bytes_that_are_no_request_get_the_request_id_in_its_header() {
-    let emulator = builder().preset("friendly").start().await.expect("the emulator starts");
+    let emulator = started(builder().preset("friendly")).await;
     let answer = raw(&emulator, b"nonsense\r\n\r\n").await;
     let line = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     assert!(line("x-request-id:").is_some_and(|id| id.starts_with("req_")), "{answer}");
@@ -224,7 +224,7 @@ fn order_of_all(run: &Run) -> Vec<Vec<String>> {
 /// These are the ids of seed 7 from before there was anything to vary: while it is off, nothing is drawn at random for it.
 #[tokio::test]
 async fn what_is_off_shifts_no_id() {
-    let emulator = builder().preset("contract").start().await.expect("the emulator starts");
+    let emulator = started(builder().preset("contract")).await;
     let id = |answer: &Answer| answer.header("x-emulator-request-id").map(ToOwned::to_owned);
     let hello = send(&emulator, "GET", HELLO, &[], "").await;
     assert_eq!(id(&hello).as_deref(), Some("req_01kg9p6je0mn2ckw1pgnbgp6pr"));
@@ -251,7 +251,7 @@ sequence = [
 
 #[tokio::test]
 async fn what_the_user_gives_is_kept() {
-    let emulator = builder().preset("hostile").scenario_text(SCRIPT).start().await.expect("the emulator starts");
+    let emulator = started(builder().preset("hostile").scenario_text(SCRIPT)).await;
     assert_eq!(get(&emulator, STATUS).await.body, r#"{"b":1,"a":{"c":2}}"#, "a scripted body is the user's own");
     for (status, code) in [(429, "throttled"), (422, "own")] {
         let error = get(&emulator, STATUS).await;
@@ -279,7 +279,7 @@ const WORKFLOW: Table = &[("id", Form::Id("wf_")), ("status", Form::Exactly("run
 
 #[tokio::test]
 async fn announced_resources_are_varied_as_well() {
-    let emulator = builder().preset("hostile").set("preview.enabled=true").start().await.expect("the emulator starts");
+    let emulator = started(builder().preset("hostile").set("preview.enabled=true")).await;
     let json_headers = [("authorization", "Bearer sk_test_local"), ("content-type", "application/json")];
     for _ in 0..6 {
         send(&emulator, "POST", "/v1/workflows", &json_headers, "{}").await;

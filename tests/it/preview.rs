@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{Answer, KEY, builder, control, get, get_as, send, start, start_with, subscribe_sink};
+use crate::support::{Answer, KEY, builder, get, get_as, send, start, start_with, started, subscribe_sink, view};
 
 const ON: &str = "preview.enabled=true";
 
@@ -192,7 +192,7 @@ reply = { error = "rate_limit_exceeded" }
 
 #[tokio::test]
 async fn scenarios_give_users_and_workflows_and_name_the_operations() {
-    let emulator = builder().scenario_text(STORY).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(STORY)).await;
     subscribe_sink(&emulator, "a").await;
     let page = get(&emulator, "/v1/users?limit=1").await.json();
     assert_eq!(page["data"], json!([{ "id": "usr_1", "email": "ada@example.com" }]));
@@ -211,8 +211,8 @@ async fn scenarios_give_users_and_workflows_and_name_the_operations() {
 
 #[tokio::test]
 async fn the_document_describes_them_while_they_are_served() {
-    for (knobs, there) in [(&[][..], false), (&[ON][..], true)] {
-        let document = control(&start_with(knobs).await, "GET", "v1/openapi.json", &Value::Null).await.json();
+    for (settings, there) in [(&[][..], false), (&[ON][..], true)] {
+        let document = view(&start_with(settings).await, "v1/openapi.json").await;
         let workflows = &document["paths"]["/v1/workflows"];
         assert_eq!(workflows["post"]["x-assumed"] == "preview.enabled", there);
         assert_eq!(document["components"]["schemas"].get("Workflow").is_some(), there);
@@ -246,10 +246,10 @@ async fn a_token_is_an_alias_of_its_key_until_it_expires() {
     assert_eq!((late.status, late.message().as_str()), (401, "the Bearer token has expired"));
     assert_eq!(late.header("www-authenticate"), Some("Bearer error=\"invalid_token\""));
     assert_eq!(get_as(&emulator, "oat_never_issued", "/v1/system/status").await.status, 401);
-    let rows = control(&emulator, "GET", "requests?key=*&limit=100", &Value::Null).await.json();
+    let rows = view(&emulator, "requests?key=*&limit=100").await;
     for row in rows["data"].as_array().expect("rows") {
         let id = row["id"].as_str().expect("an id");
-        let shown = control(&emulator, "GET", &format!("requests/{id}"), &Value::Null).await.json().to_string();
+        let shown = view(&emulator, &format!("requests/{id}")).await.to_string();
         assert!(!shown.contains(access), "{shown}");
     }
 }

@@ -71,6 +71,7 @@ impl Request {
 /// What a receiver does.
 pub(crate) enum Does {
     Answers(u16),
+    Says(u16, &'static str),
     Redirects,
     Resets,
     Hangs,
@@ -96,6 +97,7 @@ pub(crate) fn receiver(behaviour: impl Fn(&Request) -> Does + Send + Sync + 'sta
 
 fn handle(mut stream: TcpStream, behaviour: &Behaviour) {
     let Some(request) = read(&mut stream) else { return };
+    let mut body = "from the receiver\n";
     let answer = match behaviour(&request) {
         Does::Resets => return,
         Does::Hangs => {
@@ -104,8 +106,14 @@ fn handle(mut stream: TcpStream, behaviour: &Behaviour) {
         }
         Does::Redirects => "302 Found\r\nlocation: https://app.example.com/login".to_owned(),
         Answers(status) => format!("{status} Whatever"),
+        Does::Says(status, text) => {
+            body = text;
+            format!("{status} Whatever")
+        }
     };
-    let body = if request.method == "HEAD" || answer.starts_with("204") { "" } else { "from the receiver\n" };
+    if request.method == "HEAD" || answer.starts_with("204") {
+        body = "";
+    }
     let length = if answer.starts_with("204") { String::new() } else { format!("\r\ncontent-length: {}", body.len()) };
     let _ = write!(stream, "HTTP/1.1 {answer}{length}\r\nconnection: close\r\n\r\n{body}");
 }

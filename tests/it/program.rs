@@ -2,12 +2,11 @@
 //!
 //! Ids and present times differ from run to run; they are compared as `req_…` and `TIME`.
 
-use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
-use crate::command_line::Served;
-use crate::support::{START, text, wrs_emulator};
+use crate::process::Served;
+use crate::support::{START, piped, text, wrs_emulator};
 
 /// What is run and what is expected of it; by default it succeeds and writes nothing.
 #[must_use]
@@ -70,11 +69,7 @@ impl Program {
     }
 
     fn output(&mut self) -> Output {
-        let piped = self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = piped.spawn().expect("the binary runs");
-        // A program that does not read may be gone before everything is written.
-        let _ = child.stdin.take().expect("a pipe").write_all(self.stdin.as_bytes());
-        child.wait_with_output().expect("it ends")
+        piped(&mut self.command, self.stdin.as_bytes())
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{ask, builder, get, get_as, send, start, start_with};
+use crate::support::{ask, builder, get, get_as, hook, send, start, start_with, started, view};
 
 #[tokio::test]
 async fn the_headers_count_down_and_429_ends_the_window() {
@@ -45,7 +45,7 @@ async fn quota_headers_stand_where_a_valid_key_came() {
 #[tokio::test]
 async fn keys_of_one_group_share_the_workspace_and_not_the_quota() {
     let emulator = start_with(&["keys.workspaces.acme=[\"sk_test_a\", \"sk_test_b\"]", "rate_limit.requests=1"]).await;
-    let hook = serde_json::json!({ "url": "https://a.sink.localhost/x", "events": ["workflow.completed"] });
+    let hook = hook("https://a.sink.localhost/x");
     let first = crate::support::subscribe_as(&emulator, "sk_test_a", &hook).await;
     let second = crate::support::subscribe_as(&emulator, "sk_test_b", &hook).await;
     assert_eq!((first.status, second.status), (200, 200));
@@ -59,13 +59,10 @@ async fn a_scripted_429_is_given_back_where_only_success_costs() {
     let story =
         "[[rule]]\nwhen = { operation = 'system.status' }\ntimes = 2\nreply = { error = 'rate_limit_exceeded' }\n";
     for (count, left) in [("successful", "2"), ("allowed", "0")] {
-        let emulator = builder()
-            .set("rate_limit.requests=3")
-            .set(&format!("rate_limit.count={count}"))
-            .scenario_text(story)
-            .start()
-            .await
-            .expect("it starts");
+        let emulator = started(
+            builder().set("rate_limit.requests=3").set(&format!("rate_limit.count={count}")).scenario_text(story),
+        )
+        .await;
         let mut shown = Vec::new();
         for _ in 0..3 {
             let answer = get(&emulator, "/v1/system/status").await;
@@ -82,7 +79,7 @@ async fn headers_follow_every_change_of_the_settings() {
     let shown = async |key: &str| {
         let answer = get_as(&emulator, key, "/v1/system/status").await;
         let id = answer.header("x-emulator-request-id").expect("an id").to_owned();
-        let record = ask(&emulator, "GET", &format!("requests/{id}"), &json!({})).await;
+        let record = view(&emulator, &format!("requests/{id}")).await;
         assert_eq!(record["id"], id.as_str(), "{record}");
         let mut lines: Vec<String> = answer
             .headers

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use wrs_emulator::Emulator;
 
-use crate::support::{PATIENCE, Receiver, builder, control, fire, subscribe};
+use crate::support::{KEY, PATIENCE, Receiver, builder, control, fire, started, subscribe, subscribe_url, view};
 
 /// Reads one HTTP request; gives its path, its `webhook-id` and its body.
 async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, String, Vec<u8>)> {
@@ -73,16 +73,15 @@ async fn ten_thousand_deliveries_with_three_in_ten_failing_all_arrive_unaltered(
     const EVENTS: usize = 100;
     let seen = Seen::default();
     let address = unreliable(Arc::clone(&seen)).await;
-    let emulator = builder()
-        .set("rate_limit.enabled=false")
-        .set("webhooks.retry.preset=ci")
-        .forward(&format!("https://app.example.com=http://{address}"))
-        .start()
-        .await
-        .expect("it starts");
+    let emulator = started(
+        builder()
+            .set("rate_limit.enabled=false")
+            .set("webhooks.retry.preset=ci")
+            .forward(&format!("https://app.example.com=http://{address}")),
+    )
+    .await;
     for number in 0..SUBSCRIPTIONS {
-        let hook = json!({ "url": format!("https://app.example.com/{number}"), "events": ["workflow.completed"] });
-        assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+        subscribe_url(&emulator, KEY, &format!("https://app.example.com/{number}")).await;
     }
     let fired =
         control(&emulator, "POST", "events", &json!({ "type": "workflow.completed", "count": EVENTS })).await.json();
@@ -189,7 +188,7 @@ async fn hostile_receivers_end_each_with_its_own_reason() {
     let mut good = Receiver::plain(&[]).await;
     forwards.push(format!("https://app.example.com/good=http://{}", good.address));
     let start = builder().set("webhooks.timeout=500ms").set("webhooks.retry.preset=none");
-    let emulator = forwards.iter().fold(start, |builder, rule| builder.forward(rule)).start().await.expect("it starts");
+    let emulator = started(forwards.iter().fold(start, |builder, rule| builder.forward(rule))).await;
     for (name, _, expected) in &cases {
         let outcome = attempt(&emulator, name).await;
         match expected {
@@ -218,11 +217,11 @@ async fn redirects_are_failures_and_never_visited() {
         forwards.push(format!("https://app.example.com/{status}=http://{address}"));
     }
     let start = builder().set("webhooks.retry.preset=none");
-    let emulator = forwards.iter().fold(start, |builder, rule| builder.forward(rule)).start().await.expect("it starts");
+    let emulator = started(forwards.iter().fold(start, |builder, rule| builder.forward(rule))).await;
     for status in statuses {
         assert_eq!(attempt(&emulator, &status.to_string()).await["status"], status);
     }
-    let listed = control(&emulator, "GET", "deliveries?status=exhausted", &Value::Null).await.json();
+    let listed = view(&emulator, "deliveries?status=exhausted").await;
     assert_eq!(listed["data"].as_array().map(Vec::len), Some(statuses.len()), "{listed}");
     elsewhere.nothing_more();
 }
@@ -231,9 +230,8 @@ async fn redirects_are_failures_and_never_visited() {
 async fn kept_connections_end_with_the_emulator() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let forward = format!("https://app.example.com=http://{}", listener.local_addr().expect("an address"));
-    let emulator = builder().forward(&forward).start().await.expect("it starts");
-    let hook = json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] });
-    assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+    let emulator = started(builder().forward(&forward)).await;
+    subscribe_url(&emulator, KEY, "https://app.example.com/").await;
     let receive = async {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         read_request(&mut stream, &mut Vec::new()).await.expect("a request");

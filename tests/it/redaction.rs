@@ -1,12 +1,10 @@
 //! What leaves for display: test keys whole, live keys and secrets masked, and no character that drives a terminal.
 
-use std::io::Read as _;
-
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::command_line::Served;
-use crate::support::{KEY, control, get, raw, send, start, subscribe_sink, text, wrs_emulator};
+use crate::process::{STATUS, SUBSCRIBE, Served, exchange, request};
+use crate::support::{KEY, control, get, raw, send, start, subscribe_sink, text, view, wrs_emulator};
 
 /// What must never be shown, each sent in another place.
 const HIDDEN: [&str; 14] = [
@@ -70,7 +68,7 @@ fn assert_hidden(shown: &str, place: &str) {
 }
 
 async fn ids(emulator: &Emulator, path: &str) -> Vec<String> {
-    let rows = control(emulator, "GET", path, &Value::Null).await.json();
+    let rows = view(emulator, path).await;
     rows["data"].as_array().expect("rows").iter().map(|row| row["id"].as_str().expect("an id").to_owned()).collect()
 }
 
@@ -164,7 +162,7 @@ async fn masking_follows_the_prefixes_of_the_profile() {
     for key in ["pk-abcdefgh", "tk-abcdefgh", "sk_live_abcdefgh"] {
         crate::support::get_as(&emulator, key, &format!("/v1/system/status?k={key}")).await;
     }
-    let rows = control(&emulator, "GET", "requests?key=*", &Value::Null).await.json();
+    let rows = view(&emulator, "requests?key=*").await;
     let shown: Vec<_> =
         rows["data"].as_array().expect("rows").iter().map(|row| (row["key"].clone(), row["query"].clone())).collect();
     let expected = ["…efgh", "tk-abcdefgh", "pk-…efgh"].map(Value::from);
@@ -178,7 +176,7 @@ async fn a_request_for_one_key_is_still_judged_by_its_key() {
     let emulator = start().await;
     get(&emulator, "/nowhere").await;
     crate::support::get_as(&emulator, "sk_test_anotherlocal", "/nowhere").await;
-    let verdict = control(&emulator, "GET", &format!("verdict?key={KEY}"), &Value::Null).await.json();
+    let verdict = view(&emulator, &format!("verdict?key={KEY}")).await;
     assert_eq!(verdict["counts"]["unmatched"], 1, "{verdict}");
     fire_nothing(&emulator).await;
 }
@@ -186,16 +184,6 @@ async fn a_request_for_one_key_is_still_judged_by_its_key() {
 async fn fire_nothing(emulator: &Emulator) {
     let refused = control(emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
     assert!(refused.message().contains("`sk_test_local`"), "{refused:?}");
-}
-
-/// A request by hand, with bytes that no client library would send.
-fn sent(served: &Served, bytes: &[u8]) -> String {
-    use std::io::Write as _;
-    let mut stream = std::net::TcpStream::connect(served.url.trim_start_matches("http://")).expect("it listens");
-    stream.write_all(bytes).expect("it is sent");
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("an answer");
-    text(&answer)
 }
 
 /// Characters that must reach no terminal and no log as they are.
@@ -212,13 +200,13 @@ fn no_character_that_drives_a_terminal_reaches_log_or_listings() {
         let served = Served::start(&["--log", format]);
         let odd =
             format!("GET /v1/hello?a={ODD} HTTP/1.1\r\nHost: localhost\r\nX-Odd: {ODD}\r\nConnection: close\r\n\r\n");
-        sent(&served, odd.as_bytes());
+        exchange(served.address(), odd);
         let hook =
             json!({ "url": "https://app.sink.localhost/x", "events": ["workflow.completed"], "description": ODD })
                 .to_string();
-        crate::command_line::request(&served.url, crate::command_line::SUBSCRIBE, &hook);
+        request(&served.url, SUBSCRIBE, &hook);
         let wrong = json!({ "url": "https://app.sink.localhost/x", "events": [ODD] }).to_string();
-        crate::command_line::request(&served.url, crate::command_line::SUBSCRIBE, &wrong);
+        request(&served.url, SUBSCRIBE, &wrong);
         let event = format!("workflow_id={ODD}");
         served.call(&["trigger", "workflow.completed", "--data", &event, "--wait"]);
         let mut calls: Vec<Vec<String>> = [
@@ -263,9 +251,8 @@ fn logs_and_messages_of_the_command_line_are_masked() {
     for format in ["text", "json"] {
         let served = Served::start(&["--log", format]);
         let head = "GET /v1/hello?k=sk_live_inquery1234&token=hiddentoken HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_local\r\nConnection: close\r\n\r\n";
-        sent(&served, head.as_bytes());
-        let status = "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
-        crate::command_line::request(&served.url, status, "");
+        exchange(served.address(), head);
+        request(&served.url, STATUS, "");
         let (_, log) = served.stop();
         assert!(log.contains("k=sk_live_…1234"), "{log}");
         assert_hidden(&log, "the log");
@@ -296,14 +283,11 @@ fn listen_masks_and_escapes_what_it_prints() {
         if json {
             command.arg("--json");
         }
-        let (mut child, ready) = crate::command_line::spawn(&mut command);
-        let url = ready[ready.find("http://").expect("a URL")..].trim_end_matches(['"', '}', '\n']).to_owned();
+        let listening = Served::spawn(&mut command);
         let body = format!("{{\"type\":\"sk_live_inbody1234\",\"id\":\"{ODD}\",\"secret\":\"hiddennested\"}}");
         let head = "POST /hook?token=hiddentoken&k=sk_live_inquery1234 HTTP/1.1\r\nCookie: session=hiddencookie";
-        assert!(crate::command_line::request(&url, head, &body).starts_with("HTTP/1.1 200 "));
-        let mut line = String::new();
-        child.stdout.take().expect("a pipe").read_to_string(&mut line).expect("text");
-        child.wait().expect("it ends");
+        assert!(request(&listening.url, head, &body).starts_with("HTTP/1.1 200 "));
+        let (_, line, _) = listening.end();
         assert!(line.contains(shown) && !line.contains(drives_a_terminal), "{line:?}");
         assert_hidden(&line, "listen");
     }

@@ -7,16 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Empty};
-use hyper::Request;
-use hyper::body::Bytes;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use wrs_emulator::Emulator;
 
-use crate::support::{PATIENCE, builder, control};
+use crate::support::{Client, KEY, PATIENCE, builder, control, started, view};
 
 /// A story whose answers all carry one number.
 fn story(number: u64) -> String {
@@ -35,12 +29,6 @@ fn rename_over(file: &Path, text: &str) {
     std::fs::rename(&beside, file).expect("the file is renamed");
 }
 
-/// A keep-alive connection.
-struct Connection {
-    sender: SendRequest<Empty<Bytes>>,
-    host: String,
-}
-
 /// What one answer says.
 #[derive(Debug)]
 struct Told {
@@ -48,40 +36,19 @@ struct Told {
     number: u64,
 }
 
-impl Connection {
-    async fn open(emulator: &Emulator) -> Self {
-        let host = emulator.base_url().trim_start_matches("http://").to_owned();
-        let stream = TcpStream::connect(&host).await.expect("the emulator listens");
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("a connection");
-        tokio::spawn(connection);
-        Self { sender, host }
-    }
-
-    /// Asks, and checks that the answer is whole and of one piece.
-    async fn ask(&mut self, path: &str) -> Told {
-        let request = Request::builder().uri(path).header("host", &self.host);
-        let request = request.header("authorization", "Bearer sk_test_local").body(Empty::new()).expect("a request");
-        let exchange = async {
-            self.sender.ready().await.expect("the connection is kept");
-            let response = self.sender.send_request(request).await.expect("an answer");
-            let (parts, body) = response.into_parts();
-            (parts, body.collect().await.expect("a whole body").to_bytes())
-        };
-        let (parts, body) = tokio::time::timeout(PATIENCE, exchange).await.expect("an answer in time");
-        let generation = parts.headers["x-emulator-generation"].to_str().expect("text").parse().expect("a number");
-        let body: Value = serde_json::from_slice(&body).expect("a JSON body");
-        let (code, message) = (&body["error"]["code"], &body["error"]["message"]);
-        let number: u64 =
-            message.as_str().unwrap_or_else(|| panic!("not scripted: {body}")).parse().expect("the story's number");
-        assert_eq!((parts.status.as_u16(), code), (422, &json!(format!("n{number}"))), "{body}");
-        Told { generation, number }
-    }
+/// Asks, and checks that the answer is whole and of one piece.
+async fn ask(client: &mut Client, path: &str) -> Told {
+    let answer = client.send_as(KEY, "GET", path, "").await;
+    let generation = answer.header("x-emulator-generation").expect("a generation").parse().expect("a number");
+    let number: u64 = answer.message().parse().expect("the story's number");
+    assert_eq!((answer.status, answer.code()), (422, format!("n{number}")), "{answer:?}");
+    Told { generation, number }
 }
 
 /// An emulator that plays `story` from a folder, and a connection to it.
 struct Stage {
     emulator: Emulator,
-    connection: Connection,
+    client: Client,
     generation: u64,
     number: u64,
 }
@@ -89,20 +56,20 @@ struct Stage {
 impl Stage {
     async fn open(folder: &Path) -> Self {
         let builder = builder().set("rate_limit.enabled=false").scenario_folder(folder).scenario("story");
-        let emulator = builder.start().await.expect("it starts");
-        let mut connection = Connection::open(&emulator).await;
-        let answered = connection.ask("/v1/hello").await;
-        Self { emulator, connection, generation: answered.generation, number: answered.number }
+        let emulator = started(builder).await;
+        let mut client = Client::new(&emulator);
+        let answered = ask(&mut client, "/v1/hello").await;
+        Self { emulator, client, generation: answered.generation, number: answered.number }
     }
 
     async fn health(&self) -> Value {
-        control(&self.emulator, "GET", "health", &Value::Null).await.json()
+        view(&self.emulator, "health").await
     }
 
     /// What was served before is served on.
     async fn unchanged(&mut self) {
         for path in ["/v1/hello", "/v1/system/status"] {
-            let answered = self.connection.ask(path).await;
+            let answered = ask(&mut self.client, path).await;
             assert_eq!((answered.generation, answered.number), (self.generation, self.number));
         }
     }
@@ -111,7 +78,7 @@ impl Stage {
     async fn changed_to(&mut self, number: u64) {
         let seen = async {
             loop {
-                let answered = self.connection.ask("/v1/hello").await;
+                let answered = ask(&mut self.client, "/v1/hello").await;
                 if answered.generation > self.generation {
                     return answered;
                 }
@@ -253,14 +220,14 @@ async fn a_thousand_reloads_under_fifty_connections_fail_no_request_and_mix_noth
     let stage = Stage::open(folder.path()).await;
     let stop = Arc::new(AtomicBool::new(false));
     let mut clients = Vec::new();
-    for client in 0..50 {
-        let (mut connection, stop) = (Connection::open(&stage.emulator).await, Arc::clone(&stop));
+    for number in 0..50 {
+        let (mut client, stop) = (Client::new(&stage.emulator), Arc::clone(&stop));
         clients.push(tokio::spawn(async move {
-            let path = ["/v1/hello", "/v1/system/status"][client % 2];
+            let path = ["/v1/hello", "/v1/system/status"][number % 2];
             let mut seen = BTreeMap::new();
             let (mut last, mut asked) = (0, 0_u32);
             while !stop.load(Ordering::Relaxed) {
-                let answered = connection.ask(path).await;
+                let answered = ask(&mut client, path).await;
                 assert!(answered.generation >= last, "generations never go back");
                 last = answered.generation;
                 assert_eq!(

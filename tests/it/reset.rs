@@ -6,14 +6,14 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use crate::support::{
-    KEY, PATIENCE, Receiver, activate, builder, control, get_as, put_scenario, start_with, subscribe, subscribe_as,
-    subscribe_sink,
+    KEY, PATIENCE, activate, builder, control, get_as, hook, put_scenario, start_with, started, subscribe,
+    subscribe_as, subscribe_sink, subscribe_url, view, with_receiver,
 };
 
 #[tokio::test]
 async fn a_reset_key_begins_anew_and_others_do_not_notice() {
     let emulator = start_with(&["rate_limit.requests=9"]).await;
-    let hook = json!({ "url": "https://app.sink.localhost/", "events": ["workflow.completed"] });
+    let hook = hook("https://app.sink.localhost/");
     let mut first = Vec::new();
     for key in [KEY, "sk_test_b"] {
         let subscribed = subscribe_as(&emulator, key, &hook).await;
@@ -27,7 +27,7 @@ async fn a_reset_key_begins_anew_and_others_do_not_notice() {
     assert_eq!((answer.status, answer.json()["reset"].as_array().map(Vec::len)), (200, Some(1)), "{answer:?}");
     for (listing, before) in [("requests", 2), ("deliveries", 1), ("subscriptions", 1)] {
         for (key, expected) in [(KEY, 0), ("sk_test_b", before)] {
-            let listed = control(&emulator, "GET", &format!("{listing}?key={key}"), &Value::Null).await.json();
+            let listed = view(&emulator, &format!("{listing}?key={key}")).await;
             assert_eq!(listed["data"].as_array().map(Vec::len), Some(expected), "{listing} of {key}: {listed}");
         }
     }
@@ -42,7 +42,7 @@ async fn a_reset_key_begins_anew_and_others_do_not_notice() {
 
 #[tokio::test]
 async fn a_reset_of_all_is_as_after_the_start() {
-    let emulator = builder().scenario("quota-exhaustion").start().await.expect("it starts");
+    let emulator = started(builder().scenario("quota-exhaustion")).await;
     subscribe_sink(&emulator, "app").await;
     crate::support::fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     let text = "[[rule]]\nwhen = { operation = 'hello' }\nreply = { status = 422, message = 'no' }\n";
@@ -51,12 +51,12 @@ async fn a_reset_of_all_is_as_after_the_start() {
     control(&emulator, "POST", "clock", &json!({ "advance": "1h" })).await;
     let answer = control(&emulator, "POST", "reset", &json!({ "key": "*" })).await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    let scenarios = control(&emulator, "GET", "scenarios", &Value::Null).await.json();
+    let scenarios = view(&emulator, "scenarios").await;
     assert_eq!(scenarios["active"], json!(["quota-exhaustion"]));
     assert_eq!(control(&emulator, "GET", "scenarios/mine", &Value::Null).await.status, 404);
-    assert_eq!(control(&emulator, "GET", "clock", &Value::Null).await.json()["now"], "2026-01-31T09:30:00.000Z");
+    assert_eq!(view(&emulator, "clock").await["now"], "2026-01-31T09:30:00.000Z");
     for listing in ["requests?key=*", "deliveries?key=*", "subscriptions?key=*", "sink/app"] {
-        assert_eq!(control(&emulator, "GET", listing, &Value::Null).await.json()["data"], json!([]), "{listing}");
+        assert_eq!(view(&emulator, listing).await["data"], json!([]), "{listing}");
     }
     // The scenario plays from its beginning.
     let statuses = async |count: usize| {
@@ -74,19 +74,15 @@ async fn a_reset_of_all_is_as_after_the_start() {
 
 #[tokio::test]
 async fn what_was_under_way_does_not_come_through() {
-    let mut receiver = Receiver::plain(&[500]).await;
-    let forward = format!("https://app.example.com=http://{}", receiver.address);
-    let emulator = builder().forward(&forward).start().await.expect("it starts");
-    let hook = json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] });
-    assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+    let (emulator, mut receiver) = with_receiver(builder(), &[500]).await;
     crate::support::fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     receiver.next().await;
     control(&emulator, "POST", "reset", &json!({})).await;
-    assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+    subscribe_url(&emulator, KEY, "https://app.example.com/hooks").await;
     // The retries of before would be due now.
     control(&emulator, "POST", "clock", &json!({ "advance": "1h" })).await;
     receiver.nothing_more();
-    let listed = control(&emulator, "GET", "deliveries", &Value::Null).await.json();
+    let listed = view(&emulator, "deliveries").await;
     assert_eq!(listed["data"], json!([]));
     // And what comes now is delivered once.
     crate::support::fire(&emulator, &json!({ "type": "workflow.completed" })).await;
@@ -99,8 +95,8 @@ async fn what_was_under_way_does_not_come_through() {
 async fn an_attempt_that_outlives_its_workspace_does_not_touch_the_next_one() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let forward = format!("https://app.example.com=http://{}", listener.local_addr().expect("an address"));
-    let emulator = builder().forward(&forward).start().await.expect("it starts");
-    let hook = json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] });
+    let emulator = started(builder().forward(&forward)).await;
+    let hook = hook("https://app.example.com/");
     let mut attempts = Vec::new();
     let mut ids = Vec::new();
     for _ in 0..2 {
@@ -124,7 +120,7 @@ async fn an_attempt_that_outlives_its_workspace_does_not_touch_the_next_one() {
         loop {
             let found = control(&emulator, "POST", "deliveries/wait", &payload).await;
             assert_eq!(found.status, 200, "it is still to be repeated: {found:?}");
-            let shown = control(&emulator, "GET", &format!("deliveries/{}", ids[1]), &Value::Null).await.json();
+            let shown = view(&emulator, &format!("deliveries/{}", ids[1])).await;
             if shown["attempts"].as_array().is_some_and(|attempts| attempts.len() == 1) {
                 return shown;
             }
@@ -139,14 +135,14 @@ async fn an_attempt_that_outlives_its_workspace_does_not_touch_the_next_one() {
 
 #[tokio::test]
 async fn more_keys_than_are_kept_let_the_longest_unused_go() {
-    let emulator = builder().configure(|settings| settings.most_workspaces = 50).start().await.expect("it starts");
-    let hook = json!({ "url": "https://app.sink.localhost/", "events": ["workflow.completed"] });
+    let emulator = started(builder().configure(|settings| settings.most_workspaces = 50)).await;
+    let hook = hook("https://app.sink.localhost/");
     for number in 0..120 {
         let key = format!("sk_test_many_{number}");
         emulator.control().clock().advance(std::time::Duration::from_millis(1));
         assert_eq!(subscribe_as(&emulator, &key, &hook).await.status, 200);
     }
-    let listed = control(&emulator, "GET", "subscriptions?key=*", &Value::Null).await.json();
+    let listed = view(&emulator, "subscriptions?key=*").await;
     assert_eq!(listed["data"].as_array().map(Vec::len), Some(50));
     let reported = emulator.control().journal().search(None, 1_000, |_, entry| match entry {
         wrs_emulator::state::journal::Entry::Notice(notice) if notice.message.contains("was forgotten") => Some(()),

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use wrs_emulator::webhook::resolve::LookUp;
 use wrs_emulator::{Builder, Emulator};
 
-use crate::support::{PATIENCE, Receiver, ask, builder, subscribe, subscribe_as};
+use crate::support::{KEY, PATIENCE, Receiver, ask, builder, started, subscribe, subscribe_as, subscribe_url};
 
 /// A resolver that never answers for names below `hangs.example`, and knows this machine by every other name.
 #[derive(Default)]
@@ -77,16 +77,16 @@ async fn a_thousand_names_that_hang_delay_no_other_receiver_and_no_stop() {
     let (_hanging, names) = Hanging::new();
     let mut receiver = Receiver::plain(&[]).await;
     let port = receiver.address.port();
-    let emulator = looking_up(&names)
-        .set("rate_limit.enabled=false")
-        // Were anything to wait for these attempts, it would wait for an hour.
-        .set("webhooks.timeout=1h")
-        .forward(&format!("https://address.example.com=http://127.0.0.1:{port}"))
-        .forward(&format!("https://name.example.com=http://name.example.com:{port}"))
-        .configure(|settings| settings.grace = Duration::from_millis(100))
-        .start()
-        .await
-        .expect("it starts");
+    let emulator = started(
+        looking_up(&names)
+            .set("rate_limit.enabled=false")
+            // Were anything to wait for these attempts, it would wait for an hour.
+            .set("webhooks.timeout=1h")
+            .forward(&format!("https://address.example.com=http://127.0.0.1:{port}"))
+            .forward(&format!("https://name.example.com=http://name.example.com:{port}"))
+            .configure(|settings| settings.grace = Duration::from_millis(100)),
+    )
+    .await;
     for number in 0..1_000 {
         let hook = json!({ "url": format!("https://{number}.hangs.example/"), "events": ["reference.matched"] });
         assert_eq!(subscribe(&emulator, &hook).await.status, 200);
@@ -110,14 +110,8 @@ async fn a_thousand_names_that_hang_delay_no_other_receiver_and_no_stop() {
 #[tokio::test]
 async fn an_attempt_ends_with_its_timeout_while_the_look_up_hangs() {
     let (_hanging, names) = Hanging::new();
-    let emulator = looking_up(&names)
-        .set("webhooks.timeout=200ms")
-        .set("webhooks.retry.preset=none")
-        .start()
-        .await
-        .expect("it starts");
-    let hook = json!({ "url": "https://one.hangs.example/", "events": ["workflow.completed"] });
-    assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+    let emulator = started(looking_up(&names).set("webhooks.timeout=200ms").set("webhooks.retry.preset=none")).await;
+    subscribe_url(&emulator, KEY, "https://one.hangs.example/").await;
     for _ in 0..3 {
         let fired = crate::support::fire(&emulator, &json!({ "type": "workflow.completed" })).await;
         let outcome = &fired["deliveries"][0]["attempts"][0]["outcome"];
@@ -134,21 +128,19 @@ async fn an_attempt_ends_with_its_timeout_while_the_look_up_hangs() {
 async fn a_workspace_whose_receivers_hang_leaves_room_for_others() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let mut receiver = Receiver::plain(&[]).await;
-    let emulator = builder()
-        .set("rate_limit.enabled=false")
-        .set("webhooks.timeout=1h")
-        .forward(&format!("https://silent.example.com=http://{}", silent.local_addr().expect("an address")))
-        .forward(&format!("https://app.example.com=http://{}", receiver.address))
-        .configure(|settings| settings.grace = Duration::ZERO)
-        .start()
-        .await
-        .expect("it starts");
+    let emulator = started(
+        builder()
+            .set("rate_limit.enabled=false")
+            .set("webhooks.timeout=1h")
+            .forward(&format!("https://silent.example.com=http://{}", silent.local_addr().expect("an address")))
+            .forward(&format!("https://app.example.com=http://{}", receiver.address))
+            .configure(|settings| settings.grace = Duration::ZERO),
+    )
+    .await;
     for number in 0..300 {
-        let hook = json!({ "url": format!("https://silent.example.com/{number}"), "events": ["workflow.completed"] });
-        assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+        subscribe_url(&emulator, KEY, &format!("https://silent.example.com/{number}")).await;
     }
-    let good = json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] });
-    assert_eq!(subscribe_as(&emulator, "sk_test_other", &good).await.status, 200);
+    subscribe_url(&emulator, "sk_test_other", "https://app.example.com/").await;
     fire_as(&emulator, "sk_test_local", "workflow.completed").await;
     // As many as may be under way: the receiver takes their connections and says nothing.
     let mut held = Vec::new();
@@ -169,9 +161,8 @@ fn a_runtime_ends_while_a_look_up_hangs() {
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
-            let emulator = looking_up(&names).start().await.expect("it starts");
-            let hook = json!({ "url": "https://one.hangs.example/", "events": ["workflow.completed"] });
-            assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+            let emulator = started(looking_up(&names)).await;
+            subscribe_url(&emulator, KEY, "https://one.hangs.example/").await;
             fire_as(&emulator, "sk_test_local", "workflow.completed").await;
             names.until_asked(1).await;
         });

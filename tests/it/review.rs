@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::process::{SUBSCRIBE, Served, request};
 use crate::program::Program;
 use crate::support::text;
 

@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    activate, ask, builder, control, fire, get, get_as, put_scenario, send, start, start_with, subscribe_sink, text,
+    activate, ask, builder, control, fire, get, get_as, put_scenario, send, start, start_with, started, subscribe_sink,
+    text, view,
 };
 
 async fn run(emulator: &Emulator, query: &str) -> Value {
-    ask(emulator, "GET", &format!("run{query}"), &Value::Null).await
+    view(emulator, &format!("run{query}")).await
 }
 
 fn list<'v>(document: &'v Value, name: &str) -> &'v [Value] {
@@ -56,32 +57,32 @@ async fn records_and_state_are_those_of_the_other_calls() {
     for id in ids(&document, "requests") {
         let mut record = list(&document, "requests").iter().find(|row| row["id"] == id).expect("the row").clone();
         let explanation = record.as_object_mut().expect("an object").remove("explanation").expect("an explanation");
-        assert_eq!(record, ask(&emulator, "GET", &format!("requests/{id}"), &Value::Null).await);
-        let mut explained = ask(&emulator, "GET", &format!("explain/{id}"), &Value::Null).await;
+        assert_eq!(record, view(&emulator, &format!("requests/{id}")).await);
+        let mut explained = view(&emulator, &format!("explain/{id}")).await;
         explained.as_object_mut().expect("an object").remove("request");
         assert_eq!(explanation, explained);
     }
     for (part, call) in
         [("verification", "verdict"), ("clock", "clock"), ("profile", "profile"), ("assumptions", "assumptions")]
     {
-        assert_eq!(document[part], ask(&emulator, "GET", call, &Value::Null).await, "{part}");
+        assert_eq!(document[part], view(&emulator, call).await, "{part}");
     }
     for id in ids(&document, "deliveries") {
-        assert_eq!(document["deliveries"][0], ask(&emulator, "GET", &format!("deliveries/{id}"), &Value::Null).await);
+        assert_eq!(document["deliveries"][0], view(&emulator, &format!("deliveries/{id}")).await);
     }
     for id in ids(&document, "events") {
-        let explained = ask(&emulator, "GET", &format!("explain/{id}"), &Value::Null).await;
+        let explained = view(&emulator, &format!("explain/{id}")).await;
         assert_eq!(document["events"][0], explained["event"]);
     }
-    let subscriptions = ask(&emulator, "GET", "subscriptions?key=*", &Value::Null).await;
+    let subscriptions = view(&emulator, "subscriptions?key=*").await;
     assert_eq!(document["subscriptions"], subscriptions["data"]);
-    let listed = ask(&emulator, "GET", "scenarios", &Value::Null).await;
+    let listed = view(&emulator, "scenarios").await;
     assert_eq!(list(&document, "scenarios").len(), list(&listed, "data").len());
     for scenario in list(&document, "scenarios") {
         let mut scenario = scenario.clone();
         scenario.as_object_mut().expect("an object").remove("progress");
         let name = scenario["name"].as_str().expect("a name");
-        assert_eq!(scenario, ask(&emulator, "GET", &format!("scenarios/{name}"), &Value::Null).await);
+        assert_eq!(scenario, view(&emulator, &format!("scenarios/{name}")).await);
     }
     let notices: Vec<&Value> = list(&document, "notices").iter().map(|notice| &notice["message"]).collect();
     assert!(notices.contains(&&json!("a line of the log")), "{notices:?}");
@@ -159,7 +160,7 @@ async fn findings_are_those_of_their_call_unless_a_limit_is_given() {
     get_as(&emulator, "sk_test_b", "/nowhere").await;
     for (query, codes) in [("", &["key-in-url", "wrong-path"][..]), ("?key=sk_test_b", &["wrong-path"])] {
         let findings = run(&emulator, query).await["findings"].clone();
-        assert_eq!(findings, ask(&emulator, "GET", &format!("findings{query}"), &Value::Null).await, "{query}");
+        assert_eq!(findings, view(&emulator, &format!("findings{query}")).await, "{query}");
         let found: Vec<_> = list(&findings, "data").iter().filter_map(|finding| finding["code"].as_str()).collect();
         assert!(codes.iter().all(|code| found.contains(code)), "{query}: {found:?}");
         assert_eq!(found.contains(&"key-in-url"), query.is_empty(), "{query}: {found:?}");
@@ -207,10 +208,10 @@ async fn a_document_has_the_newest_records_of_each_kind_and_counts_the_others() 
     let shown = ids(&document, "requests");
     assert!((100..150).contains(&shown.len()), "{}", shown.len());
     assert_eq!(document["omitted"]["requests"], 200 - shown.len());
-    let listed = ask(&emulator, "GET", "requests?key=*&limit=1000", &Value::Null).await;
+    let listed = view(&emulator, "requests?key=*&limit=1000").await;
     assert_eq!(shown[..], ids(&listed, "data")[..shown.len()], "the newest");
     let cursor = document["next_cursor"]["requests"].as_str().expect("more requests");
-    let rest = ask(&emulator, "GET", &format!("requests?key=*&limit=1000&cursor={cursor}"), &Value::Null).await;
+    let rest = view(&emulator, &format!("requests?key=*&limit=1000&cursor={cursor}")).await;
     assert_eq!(ids(&rest, "data")[..], ids(&listed, "data")[shown.len()..], "the cursor continues");
 }
 
@@ -239,7 +240,7 @@ async fn a_limit_is_of_each_kind_and_a_key_sees_its_own() {
 
 /// A run with a bit of everything; the address is the one thing that may differ.
 async fn recorded() -> String {
-    let emulator = builder().scenario_text(STORY).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(STORY)).await;
     let address = emulator.base_url().trim_start_matches("http://").to_owned();
     subscribe_sink(&emulator, "app").await;
     for key in ["sk_test_a", "sk_test_b", "nobody"] {

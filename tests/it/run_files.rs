@@ -1,13 +1,12 @@
 //! `run save|view|schema` on the real binary: what is written, what is refused, and the page over a saved file.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::process::{SUBSCRIBE, Served, exchange, request};
 use crate::support::{run, text, wrs_emulator};
 
 /// An emulator in which something happened.
@@ -94,56 +93,26 @@ fn a_file_that_cannot_be_written_is_reported_and_an_older_one_stays() {
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
 }
 
-/// `run view`, and where it serves.
-struct View {
-    child: Child,
-    line: String,
-    url: String,
-}
-
-impl View {
-    fn start(arguments: &[&str]) -> Self {
-        let mut command = wrs_emulator(&[&["run", "view"], arguments].concat());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line");
-        let start = line.find("http://").unwrap_or_else(|| panic!("no address in `{line}`"));
-        let url: String = line[start..].chars().take_while(|c| !c.is_whitespace() && *c != '"').collect();
-        Self { child, line, url }
-    }
-
-    fn get(&self, head: &str) -> String {
-        let base = self.url.trim_end_matches("/_emulator/");
-        request(base, head, "")
-    }
-
-    fn stop(mut self, signal: &str) -> Option<i32> {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().expect("kill runs").success());
-        self.child.wait().expect("it ends").code()
-    }
-}
-
-impl Drop for View {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn view(arguments: &[&str]) -> Served {
+    Served::spawn(&mut wrs_emulator(&[&["run", "view"], arguments].concat()))
 }
 
 #[test]
 fn a_saved_run_is_shown_from_either_file_and_read_only() {
     let served = served();
     let folder = tempfile::tempdir().expect("a folder");
-    for (name, signal) in [("run.json", "-INT"), ("report.html", "-TERM")] {
+    for (name, signal) in [("run.json", "INT"), ("report.html", "TERM")] {
         let file = path(&folder, name);
         assert_eq!(served.call(&["run", "save", &file]).status.code(), Some(0));
-        let view = View::start(&[&file]);
-        assert_eq!(view.line, format!("{file} is shown at {} until Ctrl-C\n", view.url));
-        let page = view.get("GET /_emulator/ HTTP/1.1");
+        let view = view(&[&file]);
+        let get = |head: &str| {
+            exchange(view.address(), format!("{head}\r\nHost: {}\r\nConnection: close\r\n\r\n", view.address()))
+        };
+        assert_eq!(view.ready, format!("{file} is shown at {} until Ctrl-C\n", view.url));
+        let page = get("GET /_emulator/ HTTP/1.1");
         assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("<!doctype html>"), "{page}");
         assert!(page.contains("content-security-policy: default-src 'none'"), "{page}");
-        let answer = view.get("GET /_emulator/run?limit=200 HTTP/1.1");
+        let answer = get("GET /_emulator/run?limit=200 HTTP/1.1");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
         assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("content-type: application/json"), "{head}");
         let document: Value = serde_json::from_str(body).expect("JSON");
@@ -160,25 +129,18 @@ fn a_saved_run_is_shown_from_either_file_and_read_only() {
             ("GET /_emulator/run HTTP/1.1\r\nSec-Fetch-Site: cross-site", "400"),
             ("GET /_emulator/run HTTP/1.1\r\nOrigin: http://evil.example", "400"),
         ] {
-            let answer = view.get(line);
+            let answer = get(line);
             assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {answer}");
         }
-        assert_eq!(view.stop(signal), Some(0), "{signal}");
+        view.signal(signal);
+        assert_eq!(view.end().0, Some(0), "{signal}");
     }
-    let view = View::start(&[&path(&folder, "run.json"), "--json"]);
-    let ready: Value = serde_json::from_str(&view.line).expect("JSON");
+    let view = view(&[&path(&folder, "run.json"), "--json"]);
+    let ready: Value = serde_json::from_str(&view.ready).expect("JSON");
     assert_eq!(ready, json!({ "event": "ready", "url": view.url }));
     // A page of another name that leads to this address gets nothing.
-    let answer = {
-        use std::io::{Read as _, Write as _};
-        let address = view.url.trim_start_matches("http://").trim_end_matches("/_emulator/").to_owned();
-        let mut stream = std::net::TcpStream::connect(address).expect("it listens");
-        write!(stream, "GET /_emulator/run HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
-            .expect("it is sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer
-    };
+    let foreign = "GET /_emulator/run HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
+    let answer = exchange(view.address(), foreign);
     assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
 }
 
@@ -217,8 +179,7 @@ fn what_cannot_be_shown_is_refused_with_what_to_do() {
             "{said}"
         );
     }
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let taken = taken.local_addr().expect("an address").to_string();
-    let output = run(&["run", "view", &file, "--listen", &taken]);
+    let taken = served.address();
+    let output = run(&["run", "view", &file, "--listen", taken]);
     assert!(Path::new(&file).exists() && output.status.code() == Some(2), "{output:?}");
 }

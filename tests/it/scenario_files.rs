@@ -5,7 +5,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::command_line::Served;
+use crate::process::Served;
 use crate::program::Program;
 use crate::support::{run, text, wrs_emulator};
 
@@ -172,9 +172,7 @@ fn a_folder_that_is_gone_is_a_warning() {
     // The usual folder, which nobody named, and one that was asked for.
     for flags in [&[][..], &["--scenarios", "scenarios"]] {
         let mut command = wrs_emulator(&[&["serve", "--listen", "127.0.0.1:0"], flags].concat());
-        let (child, line) = crate::command_line::spawn(command.current_dir(folder.path()));
-        let url = line.trim().trim_start_matches("wrs-emulator ready on ").to_owned();
-        let served = Served { child, url };
+        let served = Served::spawn(command.current_dir(folder.path()));
         assert_eq!(code(&served.call(&["scenarios", "use", "story"])), Some(0));
         let away = folder.path().join("away");
         std::fs::rename(&inside, &away).expect("it is moved away");

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use wrs_emulator::Emulator;
 
-use crate::support::{PATIENCE, activate, builder, control, get, get_as, put_scenario, send, subscribe};
+use crate::support::{PATIENCE, activate, builder, control, get, get_as, put_scenario, send, started, subscribe, view};
 
 async fn statuses(emulator: &Emulator, count: usize) -> Vec<u16> {
     let mut statuses = Vec::new();
@@ -17,14 +17,14 @@ async fn statuses(emulator: &Emulator, count: usize) -> Vec<u16> {
 
 #[tokio::test]
 async fn a_scripted_error_has_the_headers_of_a_real_one() {
-    let emulator = builder().scenario("rate-limit-burst").start().await.expect("it starts");
+    let emulator = started(builder().scenario("rate-limit-burst")).await;
     statuses(&emulator, 5).await;
     let answer = get(&emulator, "/v1/system/status").await;
     assert_eq!((answer.status, answer.code().as_str()), (429, "rate_limit_exceeded"));
     assert_eq!((answer.header("x-ratelimit-limit"), answer.header("x-ratelimit-remaining")), (Some("100"), Some("0")));
     let id = answer.header("x-emulator-request-id").expect("an id");
     assert_eq!(answer.json()["error"]["request_id"], id);
-    let why = control(&emulator, "GET", &format!("explain/{id}"), &Value::Null).await.json();
+    let why = view(&emulator, &format!("explain/{id}")).await;
     assert!(
         why["summary"]
             .as_str()
@@ -36,7 +36,7 @@ async fn a_scripted_error_has_the_headers_of_a_real_one() {
 #[tokio::test]
 async fn a_key_or_a_request_can_have_scenarios_of_its_own() {
     let text = "[[rule]]\nwhen = { operation = \"system.status\" }\nreply = { status = 422, code = \"teapot\", message = \"short and stout\" }\n";
-    let emulator = builder().start().await.expect("it starts");
+    let emulator = started(builder()).await;
     put_scenario(&emulator, "teapot", text).await;
     let key = ("authorization", "Bearer sk_test_a");
     let named = send(&emulator, "GET", "/v1/system/status", &[key, ("x-emulator-scenario", "teapot")], "").await;
@@ -53,7 +53,7 @@ async fn a_key_or_a_request_can_have_scenarios_of_its_own() {
 #[tokio::test]
 async fn a_scenarios_profile_holds_while_it_is_active() {
     let text = "[profile]\nrate_limit = { requests = 2 }\n";
-    let emulator = builder().scenario_text(text).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(text)).await;
     assert_eq!(statuses(&emulator, 3).await, [200, 200, 429]);
     activate(&emulator, &[], None).await;
     assert_eq!(get(&emulator, "/v1/system/status").await.header("x-ratelimit-limit"), Some("100"));
@@ -71,7 +71,7 @@ when = { operation = "hello" }
 sequence = [{ fault = "reset" }, { fault = "empty" }, { fault = "truncate" }, { fault = "garbage" }, { delay = "2s" }]
 then = "end"
 "#;
-    let emulator = builder().scenario_text(text).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(text)).await;
     let patched = get(&emulator, "/v1/system/status?include_checks=true").await.json();
     assert_eq!(
         (&patched["ok"], &patched["checks"]["database"]["status"], &patched["checks"]["queue"]["status"]),
@@ -136,10 +136,10 @@ event = "workflow.completed"
 on = "command"
 delivery = { duplicate = 2 }
 "#;
-    let emulator = builder().scenario_text(text).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(text)).await;
     get(&emulator, "/v1/hello").await;
     assert_eq!(get(&emulator, "/v1/system/status").await.status, 200);
-    let listed = control(&emulator, "GET", "subscriptions", &Value::Null).await.json();
+    let listed = view(&emulator, "subscriptions").await;
     assert_eq!(listed["data"][0]["url"], "https://given.sink.localhost/x");
     until_planned(&emulator).await;
     emulator.control().clock().advance(Duration::from_secs(25));
@@ -178,7 +178,7 @@ delivery = { duplicate = 2 }
 
 #[tokio::test]
 async fn firing_can_forge_double_reorder_and_lose() {
-    let emulator = builder().start().await.expect("it starts");
+    let emulator = started(builder()).await;
     crate::support::subscribe_sink(&emulator, "app").await;
     for tamper in ["body", "signature", "secret", "timestamp", "future_timestamp", "headers"] {
         let fired = crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "tamper": tamper })).await;
@@ -221,7 +221,7 @@ async fn story(rule: &str, urls: &[&str]) -> Vec<u16> {
     let text = format!(
         "[[rule]]\nwhen = {{ operation = \"events.subscribe\", step = \"start\" }}\n{rule}\n\n[[rule]]\nwhen = {{ step = \"later\" }}\nreply = {{ status = 503 }}\n"
     );
-    let emulator = builder().scenario_text(text).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(text)).await;
     let mut statuses = Vec::new();
     for url in urls {
         let body = json!({ "url": url, "events": ["workflow.completed"] });

@@ -1,11 +1,10 @@
 //! Fewer words to type: commands that may be left out, `subscriptions create`, `listen --forward-to`.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::command_line::Served;
+use crate::process::{Served, closed_port, request};
 use crate::program::Program;
 use crate::support::{PATIENCE, Receiver, run, text, wrs_emulator};
 
@@ -80,74 +79,43 @@ fn a_subscription_is_created_for_a_key() {
     }
 }
 
-/// `listen` as a process, killed at the end at the latest.
-struct Listening {
-    child: Child,
-    lines: std::io::Lines<BufReader<ChildStdout>>,
-}
-
-impl Listening {
-    fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        Self { child, lines }
-    }
-
-    fn line(&mut self) -> String {
-        self.lines.next().expect("a line").expect("text")
-    }
-
-    fn stop(mut self) -> Option<i32> {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
-        self.child.wait().expect("it ends").code()
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn listen_subscribes_verifies_prints_and_hands_on() {
     let mut application = Receiver::plain(&[500, 200]).await;
     let served = Served::start(&["--quiet", "--set", "webhooks.retry.schedule=[\"10ms\"]"]);
     let there = format!("{}/hooks", application.address);
     let arguments = ["listen", "--listen", "127.0.0.1:0", "--forward-to", &there, "--key", "sk_test_a"];
-    let mut listening = Listening::start(wrs_emulator(&arguments).env("WRS_EMULATOR_URL", &served.url));
-    assert!(listening.line().starts_with("wrs-emulator listening on http://127.0.0.1:"));
+    let mut listening = Served::spawn(wrs_emulator(&arguments).env("WRS_EMULATOR_URL", &served.url));
+    assert!(listening.ready.starts_with("wrs-emulator listening on http://127.0.0.1:"));
     let reported = listening.line();
     assert!(reported.contains(" of sk_test_a is delivered here; its signing secret is whsec_"), "{reported}");
     let fired = served.call(&["trigger", "workflow.completed", "--wait", "--key", "sk_test_a"]);
     assert!(text(&fired.stdout).contains("answered 500"), "{fired:?}");
     for status in [500, 200] {
         let line = listening.line();
-        let expected = format!(" verified, forwarded to http://{there}, answered {status}");
+        let expected = format!(" verified, forwarded to http://{there}, answered {status}\n");
         assert!(line.contains(" / workflow.completed evt_") && line.ends_with(&expected), "{line}");
         let received = tokio::time::timeout(PATIENCE, application.next()).await.expect("it arrives");
         assert!(!received.header("webhook-signature").is_empty());
     }
     // The end takes subscription and forward back.
     assert_eq!(served.json(&["subscriptions", "--json"])["data"].as_array().map(Vec::len), Some(1));
-    assert_eq!(listening.stop(), Some(0));
+    assert_eq!(listening.stop().0, Some(0));
     assert_eq!(served.json(&["subscriptions", "--json"])["data"], json!([]));
     assert_eq!(text(&served.call(&["forwards", "--key", "sk_test_a"]).stdout), "no forwards\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn listen_answers_502_where_the_application_is_not() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let target = format!("127.0.0.1:{}", closed_port());
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-    let (target, problem) = (closed.to_string(), "nothing listens on ");
+    let problem = "nothing listens on ";
     let arguments = ["listen", "--listen", "127.0.0.1:0", "--json", "--count", "1", "--forward-to", &target];
-    let mut listening = Listening::start(wrs_emulator(&arguments).env("WRS_WEBHOOK_SECRET", secret));
-    let ready: Value = serde_json::from_str(&listening.line()).expect("JSON");
+    let mut listening = Served::spawn(wrs_emulator(&arguments).env("WRS_WEBHOOK_SECRET", secret));
+    let ready: Value = serde_json::from_str(&listening.ready).expect("JSON");
     assert!(ready["secret"].is_null(), "with a secret given nothing is subscribed: {ready}");
     let url = ready["url"].as_str().expect("a URL").to_owned();
-    let answer = tokio::task::spawn_blocking(move || crate::command_line::request(&url, "POST /x HTTP/1.1", "{}"));
+    let answer = tokio::task::spawn_blocking(move || request(&url, "POST /x HTTP/1.1", "{}"));
     let answer = answer.await.expect("no panic");
     assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("the application gave no answer"), "{answer}");
     let mut said = String::new();
@@ -161,8 +129,7 @@ async fn listen_answers_502_where_the_application_is_not() {
     assert!(text(&wrong.stderr).contains("hint: for example `--forward-to localhost:3000/hooks`"), "{wrong:?}");
     // Without an emulator it works all the same, and says what is missing.
     let arguments = ["listen", "--listen", "127.0.0.1:0", "--forward-to", "1", "--emulator", "http://127.0.0.1:1"];
-    let mut listening = Listening::start(&mut wrs_emulator(&arguments));
-    assert!(listening.line().starts_with("wrs-emulator listening on "));
+    let mut listening = Served::spawn(&mut wrs_emulator(&arguments));
     let mut said = BufReader::new(listening.child.stderr.take().expect("a pipe")).lines();
     let warning = said.next().expect("a line").expect("text");
     assert!(

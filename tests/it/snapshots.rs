@@ -1,7 +1,6 @@
 //! Snapshots: going on after a load is as never having stopped, whatever was done before and after; what cannot be loaded is
 //! refused and changes nothing.
 
-use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -9,11 +8,11 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use wrs_emulator::{Builder, Emulator};
 
+use crate::process::{Served, within};
 use crate::support::{
-    KEY, START, activate, builder, control, get_as, put_scenario, send, start, start_with, subscribe, subscribe_as,
-    subscribe_sink,
+    KEY, START, activate, builder, control, get_as, hook, put_scenario, send, start, start_with, started, subscribe,
+    subscribe_as, subscribe_sink, subscribe_url, view,
 };
-use crate::wire::process::{Served, within};
 
 const KEYS: [&str; 3] = ["sk_test_a", "sk_test_b", "sk_test_c"];
 
@@ -125,7 +124,7 @@ async fn act(emulator: &Emulator, step: &Step) -> String {
         Step::Follow(key) => control(emulator, "POST", "clock", &json!({ "mode": "follow", "key": KEYS[*key] })).await,
         Step::Rotate(key) => {
             let path = format!("subscriptions?key={}", KEYS[*key]);
-            let listed = control(emulator, "GET", &path, &Value::Null).await.json();
+            let listed = view(emulator, &path).await;
             let Some(id) = listed["data"][0]["id"].as_str() else { return "none to rotate".to_owned() };
             control(emulator, "POST", &format!("subscriptions/{id}/rotate"), &json!({})).await
         }
@@ -180,7 +179,7 @@ async fn put_story(emulator: &Emulator) {
 
 /// Does the first steps, saves, loads elsewhere, and does the rest on both.
 async fn check(before: &[Step], after: &[Step], elsewhere: &[Step]) {
-    let first = with_story().start().await.expect("it starts");
+    let first = started(with_story()).await;
     put_story(&first).await;
     for step in before {
         act(&first, step).await;
@@ -189,7 +188,7 @@ async fn check(before: &[Step], after: &[Step], elsewhere: &[Step]) {
     assert_eq!(saved.status, 200, "{saved:?}");
     let got: Vec<usize> = ["a", "b", "c"].iter().map(|name| first.control().received(name).len()).collect();
 
-    let second = with_story().seed(99).start().await.expect("it starts");
+    let second = started(with_story().seed(99)).await;
     for step in elsewhere {
         act(&second, step).await;
     }
@@ -250,15 +249,10 @@ async fn deliveries_due_with_an_event_have_one_order() {
 #[tokio::test]
 async fn one_key_is_saved_and_loaded_alone() {
     let first = start().await;
-    let second = builder().seed(99).start().await.expect("it starts");
+    let second = started(builder().seed(99)).await;
     for emulator in [&first, &second] {
         subscribe_sink(emulator, "app").await;
-        subscribe_as(
-            emulator,
-            "sk_test_b",
-            &json!({ "url": "https://b.sink.localhost/", "events": ["workflow.completed"] }),
-        )
-        .await;
+        subscribe_as(emulator, "sk_test_b", &hook("https://b.sink.localhost/")).await;
     }
     second.control().advance(std::time::Duration::from_secs(1000)).await;
     let b_before = control(&second, "GET", "subscriptions?key=sk_test_b", &Value::Null).await.body;
@@ -266,7 +260,7 @@ async fn one_key_is_saved_and_loaded_alone() {
     for _ in 0..6 {
         get_as(&first, KEY, "/v1/system/status").await;
     }
-    let saved = control(&first, "GET", "snapshot", &Value::Null).await.json();
+    let saved = view(&first, "snapshot").await;
     assert_eq!(control(&second, "PUT", "snapshot", &saved).await.status, 200);
     assert_eq!(control(&second, "GET", "subscriptions?key=sk_test_b", &Value::Null).await.body, b_before);
     // The sixth of five was refused; nine more are.
@@ -294,7 +288,7 @@ async fn settings_come_before_the_scenarios_that_need_them() {
     let story = "[[emit]]\nname = \"by hand\"\nevent = \"reference.failed\"\non = \"command\"\n";
     put_scenario(&first, "story", story).await;
     activate(&first, &["story"], None).await;
-    let saved = control(&first, "GET", "snapshot?key=*", &Value::Null).await.json();
+    let saved = view(&first, "snapshot?key=*").await;
     let before = control(&second, "GET", "snapshot?key=*", &Value::Null).await.body;
     let mut refused = saved.clone();
     refused["whole"]["knobs"] = json!({ "rate_limit.requests": 3 });
@@ -308,7 +302,7 @@ async fn settings_come_before_the_scenarios_that_need_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("state.json");
     std::fs::write(&file, saved.to_string()).expect("the file is written");
-    let third = builder().configure(|settings| settings.state = Some(file.clone())).start().await.expect("it starts");
+    let third = started(builder().configure(|settings| settings.state = Some(file.clone()))).await;
     assert_eq!(control(&third, "POST", "events", &json!({ "emit": "by hand" })).await.status, 200);
 }
 
@@ -316,7 +310,7 @@ async fn settings_come_before_the_scenarios_that_need_them() {
 async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
     let emulator = start().await;
     subscribe_sink(&emulator, "app").await;
-    let saved = control(&emulator, "GET", "snapshot?key=*", &Value::Null).await.json();
+    let saved = view(&emulator, "snapshot?key=*").await;
     let subscribed = saved["workspaces"][0]["subscriptions"][0].clone();
     let changed = |path: &str, value: Value| {
         let mut snapshot = saved.clone();
@@ -356,12 +350,12 @@ async fn state_is_kept_in_a_file_from_one_run_to_the_next() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("state.json");
     let open = || builder().configure(|settings| settings.state = Some(file.clone()));
-    let first = open().start().await.expect("it starts");
+    let first = started(open()).await;
     let subscribed = subscribe_sink(&first, "app").await;
     get_as(&first, KEY, "/v1/system/status").await;
     first.stop().await.expect("it stops");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing half written is left");
-    let second = open().seed(99).start().await.expect("it starts again");
+    let second = started(open().seed(99)).await;
     let again = subscribe_sink(&second, "app").await;
     assert_eq!(
         (again["id"].clone(), again["created_at"].clone()),
@@ -386,7 +380,7 @@ async fn a_snapshot_waits_for_no_key_that_never_rests() {
     let receiver = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", receiver.local_addr().expect("an address"));
     let emulator = start_with(&["webhooks.allow_http=true"]).await;
-    assert_eq!(subscribe(&emulator, &json!({ "url": url, "events": ["workflow.completed"] })).await.status, 200);
+    subscribe_url(&emulator, KEY, &url).await;
     let fired = control(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
     assert_eq!(fired.status, 200, "{fired:?}");
     let snapshot = control(&emulator, "GET", "snapshot?key=*", &Value::Null);
@@ -404,34 +398,17 @@ fn a_change_survives_a_kill_soon_after_its_answer() {
     // Left by a process that was killed while it saved.
     std::fs::write(folder.path().join("state.json.tmp"), "{").expect("it is written");
     let mut served = Served::start(&options);
-    let hook = json!({ "url": "https://app.sink.localhost/", "events": ["workflow.completed"] }).to_string();
     let mut secrets = Vec::new();
     for number in 0..3 {
-        let head = format!(
-            "POST /v1/events/subscribe HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_{number}\r\n\
-             Content-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
-            hook.len()
-        );
-        let mut stream = served.connect();
-        stream.write_all((head + &hook).as_bytes()).expect("it is sent");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-        let made: Value = serde_json::from_str(body).expect("JSON");
+        let made = served.subscribe(&format!("https://app.sink.localhost/{number}"));
         secrets.push(made["secret"].as_str().unwrap_or_else(|| panic!("no secret: {made}")).to_owned());
     }
     within(Duration::from_secs(5), "the changes are on disk", || {
         std::fs::read_to_string(&file).is_ok_and(|text| secrets.iter().all(|secret| text.contains(secret)))
     });
-    served.signal("KILL");
-    served.wait();
+    served.kill();
     let served = Served::start(&options);
-    let mut stream = served.connect();
-    stream
-        .write_all(b"GET /_emulator/snapshot?key=* HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        .expect("it is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
+    let (_, answer) = served.control("GET", "snapshot?key=*", &Value::Null);
     assert!(secrets.iter().all(|secret| answer.contains(secret)), "{answer}");
     drop(served);
     let mut names: Vec<_> =

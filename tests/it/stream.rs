@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use wrs_emulator::Emulator;
 use wrs_emulator::http::limits::Limits;
 
-use crate::support::{PATIENCE, START, builder, control, fire, get, start, subscribe_sink};
+use crate::support::{PATIENCE, START, builder, control, fire, get, start, started, subscribe_sink};
 
 /// A viewer of the stream.
 struct Viewer {
@@ -107,7 +107,7 @@ async fn a_viewer_from_before_a_restart_is_sent_what_happens_from_now_on() {
     // Another time or seed is another instance; of the very same run, a number that is still to come shows it.
     let later = START.checked_add(jiff::SignedDuration::from_secs(1)).expect("a time");
     for after in [builder().frozen_at(later), builder().seed(8), builder(), Emulator::builder().seed(7)] {
-        let after = after.start().await.expect("it starts");
+        let after = started(after).await;
         get(&after, "/v1/hello").await;
         let mut viewer = Viewer::open(&after, Some(&last)).await;
         viewer.until("event: restarted\ndata: {\"message\":\"").await;
@@ -119,7 +119,7 @@ async fn a_viewer_from_before_a_restart_is_sent_what_happens_from_now_on() {
         resumed.until("\"operation\":\"system.status\"").await;
         assert!(!resumed.text.contains("event: restarted"), "{}", resumed.text);
     }
-    let other = builder().seed(8).start().await.expect("it starts");
+    let other = started(builder().seed(8)).await;
     for _ in 0..9 {
         get(&other, "/v1/hello").await;
     }
@@ -132,7 +132,7 @@ async fn a_viewer_from_before_a_restart_is_sent_what_happens_from_now_on() {
 #[tokio::test]
 async fn ids_of_the_stream_are_fixed_by_seed_and_clock() {
     let ids = async |builder: wrs_emulator::Builder| {
-        let emulator = builder.start().await.expect("it starts");
+        let emulator = started(builder).await;
         let mut viewer = Viewer::open(&emulator, None).await;
         get(&emulator, "/v1/system/status").await;
         viewer.until("event: request").await;
@@ -163,7 +163,7 @@ async fn what_was_forgotten_is_not_told_again() {
 async fn viewers_are_bounded_and_their_seats_are_given_back() {
     // A viewer that is gone cannot be distinguished from one that only stopped sending until this deadline is over.
     let limits = Limits { idle_timeout: Duration::from_secs(1), ..Limits::default() };
-    let emulator = builder().limits(limits).start().await.expect("it starts");
+    let emulator = started(builder().limits(limits)).await;
     let mut viewers = Vec::new();
     for _ in 0..64 {
         viewers.push(Viewer::open(&emulator, None).await);
@@ -225,12 +225,12 @@ async fn a_viewer_gets_only_the_kinds_it_asks_for() {
 /// One of 64 viewers reads nothing: the others learn at once what happens, and it is ended by the write deadline.
 #[tokio::test]
 async fn a_stuck_viewer_slows_no_other_and_loses_its_seat() {
-    let emulator = builder()
-        .set("rate_limit.enabled=false")
-        .configure(|settings| settings.limits.write_timeout = Duration::from_millis(500))
-        .start()
-        .await
-        .expect("it starts");
+    let emulator = started(
+        builder()
+            .set("rate_limit.enabled=false")
+            .configure(|settings| settings.limits.write_timeout = Duration::from_millis(500)),
+    )
+    .await;
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
     socket.set_recv_buffer_size(4096).expect("a small buffer");
     let address: std::net::SocketAddr = emulator.base_url().trim_start_matches("http://").parse().expect("an address");

@@ -2,11 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{control, send, start, subscribe};
-
-fn hook(url: &str) -> Value {
-    json!({ "url": url, "events": ["workflow.completed"] })
-}
+use crate::support::{hook, send, start, subscribe, view};
 
 #[tokio::test]
 async fn a_subscription_has_the_published_fields_and_its_secret_once() {
@@ -72,7 +68,7 @@ async fn wrong_bodies_are_422_naming_every_field() {
         assert_eq!((answer.status, answer.code().as_str()), (422, "validation_error"), "{body}");
         assert!(answer.message().contains(said), "{body}: {}", answer.message());
     }
-    let kept = control(&emulator, "GET", "subscriptions", &Value::Null).await.json();
+    let kept = view(&emulator, "subscriptions").await;
     assert_eq!(kept["data"], json!([]), "a refused request leaves nothing behind");
 }
 
@@ -125,7 +121,7 @@ async fn a_secret_that_libraries_may_read_otherwise_is_warned_about() {
         let body = json!({ "url": "https://x.example/", "events": ["workflow.completed"], "secret": secret });
         let answer = subscribe(&emulator, &body).await;
         let id = answer.header("x-emulator-request-id").expect("an id").to_owned();
-        let why = control(&emulator, "GET", &format!("explain/{id}"), &Value::Null).await.json().to_string();
+        let why = view(&emulator, &format!("explain/{id}")).await.to_string();
         assert_eq!(why.contains("warning: "), !said.is_empty(), "{why}");
         assert!(why.contains(said), "{why}");
     }

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{control, fire, start, start_with, subscribe, subscribe_sink};
+use crate::support::{control, fire, start, start_with, subscribe, subscribe_sink, view};
 
 #[tokio::test]
 async fn a_subscription_is_shown_and_changed_field_by_field() {
     let emulator = start().await;
     let made = subscribe_sink(&emulator, "app").await;
     let path = format!("subscriptions/{}", made["id"].as_str().expect("an id"));
-    let shown = control(&emulator, "GET", &path, &Value::Null).await.json();
+    let shown = view(&emulator, &path).await;
     assert_eq!((&shown["status"], &shown["signing_secrets"]), (&json!("active"), &json!(1)));
     assert!(shown["workspace"].as_str().is_some_and(|id| id.starts_with("ws_")) && shown["secret"].is_null());
     let payload =
@@ -38,7 +38,7 @@ async fn wrong_changes_are_refused_like_a_clients() {
     let emulator = start().await;
     let path = format!("subscriptions/{}", subscribe_sink(&emulator, "app").await["id"].as_str().expect("an id"));
     subscribe_sink(&emulator, "other").await;
-    let before = control(&emulator, "GET", &path, &Value::Null).await.json();
+    let before = view(&emulator, &path).await;
     for (body, said) in [
         (json!({ "url": "http://plain.example" }), "url: must use https"),
         (json!({ "url": "https://other.sink.localhost/hooks" }), "url: is the URL of another subscription"),
@@ -53,7 +53,7 @@ async fn wrong_changes_are_refused_like_a_clients() {
         assert_eq!(answer.status, 422, "{body}");
         assert!(answer.message().contains(said), "{body}: {}", answer.message());
     }
-    assert_eq!(control(&emulator, "GET", &path, &Value::Null).await.json(), before, "nothing was changed");
+    assert_eq!(view(&emulator, &path).await, before, "nothing was changed");
     for method in ["GET", "PUT"] {
         let answer = control(&emulator, method, "subscriptions/sub_x", &json!({})).await;
         assert_eq!(answer.status, 404, "{method}");

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -43,6 +44,15 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     wrs_emulator(arguments).output().expect("the binary runs")
 }
 
+/// A command with this input.
+pub(crate) fn piped(command: &mut Command, input: &[u8]) -> Output {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().expect("the binary runs");
+    // A program that does not read may be gone before everything is written.
+    let _ = child.stdin.take().expect("a pipe").write_all(input);
+    child.wait_with_output().expect("it ends")
+}
+
 /// What a program wrote, as text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -61,13 +71,17 @@ pub(crate) fn builder() -> Builder {
     Emulator::builder().seed(7).frozen_at(START)
 }
 
-pub(crate) async fn start() -> Emulator {
-    builder().start().await.expect("the emulator starts")
+pub(crate) async fn started(builder: Builder) -> Emulator {
+    builder.start().await.expect("the emulator starts")
 }
 
-/// An emulator with these knobs set.
-pub(crate) async fn start_with(knobs: &[&str]) -> Emulator {
-    knobs.iter().fold(builder(), |builder, knob| builder.set(knob)).start().await.expect("the emulator starts")
+pub(crate) async fn start() -> Emulator {
+    started(builder()).await
+}
+
+/// An emulator with these settings set.
+pub(crate) async fn start_with(settings: &[&str]) -> Emulator {
+    started(settings.iter().fold(builder(), |builder, setting| builder.set(setting))).await
 }
 
 /// An answer, read whole.
@@ -117,30 +131,76 @@ pub(crate) async fn send_from(
     headers: &[(&str, &str)],
     body: impl Into<Bytes>,
 ) -> Answer {
-    let address = emulator.base_url().trim_start_matches("http://").to_owned();
-    let connected = match source {
-        None => TcpStream::connect(&address).await,
-        Some(source) => {
-            let socket = TcpSocket::new_v4().expect("a socket");
-            socket.bind(SocketAddr::new(source, 0)).expect("an address of this machine");
-            socket.connect(address.parse().expect("an IPv4 address and a port")).await
-        }
-    };
-    let stream = connected.expect("the emulator listens");
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("a connection");
-    tokio::spawn(connection);
-    let mut request = Request::builder().method(method).uri(path).header("host", address);
-    for (name, value) in headers {
-        request = request.header(*name, *value);
+    let mut client = Client::new(emulator);
+    client.source = source;
+    client.send(method, path, headers, body).await
+}
+
+/// A client that keeps its connection.
+pub(crate) struct Client {
+    address: String,
+    source: Option<IpAddr>,
+    kept: Option<http1::SendRequest<Full<Bytes>>>,
+}
+
+impl Client {
+    pub(crate) fn new(emulator: &Emulator) -> Self {
+        Self::at(emulator.base_url().trim_start_matches("http://"))
     }
-    let request = request.body(Full::new(body.into())).expect("a request");
-    let exchange = async {
-        let response = sender.send_request(request).await.expect("an answer");
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await.expect("a whole body").to_bytes();
-        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
-    };
-    tokio::time::timeout(PATIENCE, exchange).await.expect("an answer in time")
+
+    pub(crate) fn at(address: &str) -> Self {
+        Self { address: address.to_owned(), source: None, kept: None }
+    }
+
+    async fn connection(&mut self) -> http1::SendRequest<Full<Bytes>> {
+        if let Some(mut kept) = self.kept.take()
+            && kept.ready().await.is_ok()
+        {
+            return kept;
+        }
+        let connected = match self.source {
+            None => TcpStream::connect(&self.address).await,
+            Some(source) => {
+                let socket = TcpSocket::new_v4().expect("a socket");
+                socket.bind(SocketAddr::new(source, 0)).expect("an address of this machine");
+                socket.connect(self.address.parse().expect("an IPv4 address and a port")).await
+            }
+        };
+        let stream = connected.expect("the emulator listens");
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("a connection");
+        tokio::spawn(connection);
+        sender
+    }
+
+    pub(crate) async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(path).header("host", &self.address);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body.into())).expect("a request");
+        let mut sender = self.connection().await;
+        let exchange = async {
+            let response = sender.send_request(request).await.expect("an answer");
+            let (parts, body) = response.into_parts();
+            let body = body.collect().await.expect("a whole body").to_bytes();
+            Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+        };
+        let answer = tokio::time::timeout(PATIENCE, exchange).await.expect("an answer in time");
+        self.kept = Some(sender);
+        answer
+    }
+
+    /// A request of a key with a body of JSON.
+    pub(crate) async fn send_as(&mut self, key: &str, method: &str, path: &str, body: impl Into<Bytes>) -> Answer {
+        let bearer = format!("Bearer {key}");
+        self.send(method, path, &[("authorization", &bearer), ("content-type", "application/json")], body).await
+    }
 }
 
 pub(crate) async fn get(emulator: &Emulator, path: &str) -> Answer {
@@ -161,10 +221,35 @@ pub(crate) async fn subscribe_as(emulator: &Emulator, key: &str, body: &Value) -
     send(emulator, "POST", "/v1/events/subscribe", &headers, body.to_string()).await
 }
 
+/// A subscription of this URL to `workflow.completed`, as the body of a request.
+pub(crate) fn hook(url: &str) -> Value {
+    json!({ "url": url, "events": ["workflow.completed"] })
+}
+
+/// Subscribes this URL to `workflow.completed`.
+pub(crate) async fn subscribe_url(emulator: &Emulator, key: &str, url: &str) -> Value {
+    let answer = subscribe_as(emulator, key, &hook(url)).await;
+    assert_eq!(answer.status, 200, "{url}: {answer:?}");
+    answer.json()
+}
+
+/// A receiver that answers so, and an emulator with a subscription that leads to it.
+pub(crate) async fn with_receiver(builder: Builder, statuses: &[u16]) -> (Emulator, Receiver) {
+    let receiver = Receiver::plain(statuses).await;
+    let emulator = started(builder.forward(&format!("https://app.example.com=http://{}", receiver.address))).await;
+    subscribe_url(&emulator, KEY, "https://app.example.com/hooks").await;
+    (emulator, receiver)
+}
+
 /// A call of the control API.
 pub(crate) async fn control(emulator: &Emulator, method: &str, path: &str, body: &Value) -> Answer {
     let bytes = if body.is_null() { String::new() } else { body.to_string() };
     send(emulator, method, &format!("/_emulator/{path}"), &[("content-type", "application/json")], bytes).await
+}
+
+/// What a GET of the control API answers.
+pub(crate) async fn view(emulator: &Emulator, path: &str) -> Value {
+    ask(emulator, "GET", path, &Value::Null).await
 }
 
 /// A call of the control API that succeeds, and what it answers.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{ask, builder, control, get, run, text, wrs_emulator};
+use crate::support::{builder, control, get, run, started, text, view, wrs_emulator};
 
 const STORY: &str = r#"
 [[rule]]
@@ -26,7 +26,7 @@ events = ["workflow.completed"]
 "#;
 
 async fn shown(emulator: &Emulator, path: &str) -> Value {
-    ask(emulator, "GET", path, &Value::Null).await
+    view(emulator, path).await
 }
 
 async fn printed(emulator: &Emulator, arguments: &'static [&'static str], id: &str) -> String {
@@ -38,7 +38,7 @@ async fn printed(emulator: &Emulator, arguments: &'static [&'static str], id: &s
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_a_request_does_not_have_is_an_empty_text_and_a_warning() {
-    let emulator = builder().scenario_text(STORY).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(STORY)).await;
     let hello = get(&emulator, "/v1/hello").await;
     assert_eq!((hello.status, &hello.body[..]), (200, &b"[-]"[..]));
     let id = hello.header("x-emulator-request-id").expect("an id").to_owned();
@@ -65,7 +65,7 @@ async fn a_part_that_a_request_does_not_have_is_an_empty_text_and_a_warning() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_has_no_request_and_says_so() {
-    let emulator = builder().scenario_text(STORY).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(STORY)).await;
     get(&emulator, "/v1/system/status").await;
     let fired = control(&emulator, "POST", "events", &json!({ "emit": "by hand" })).await;
     assert_eq!(fired.status, 200, "{fired:?}");
@@ -90,7 +90,7 @@ reply = { status = 200, body = { next = "{{ request.body.n | plus(1) }}", drawn 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn data_that_a_template_cannot_use_is_an_empty_text_and_a_warning() {
-    let emulator = builder().scenario_text(ON_DATA).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(ON_DATA)).await;
     let ask = async |body: Value| {
         let answer = crate::support::subscribe(&emulator, &body).await;
         let id = answer.header("x-emulator-request-id").expect("an id").to_owned();

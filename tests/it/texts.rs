@@ -1,6 +1,6 @@
 //! Answers of the control API as text: what `Accept: text/plain` gets is what the command line prints.
 
-use crate::command_line::{SUBSCRIBE, Served, request};
+use crate::process::{Served, request};
 use crate::support::text;
 
 /// The head and the body of an answer.
@@ -13,11 +13,9 @@ fn answer(served: &Served, line: &str, accept: &str) -> (String, String) {
 #[test]
 fn text_is_what_the_command_line_prints() {
     let served = Served::start(&["--quiet", "--clock", "frozen"]);
-    let hook = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
-    assert!(request(&served.url, SUBSCRIBE, hook).starts_with("HTTP/1.1 200 "));
+    served.subscribe("https://app.sink.localhost/x");
     assert_eq!(served.call(&["trigger", "workflow.completed", "--wait"]).status.code(), Some(0));
-    let first = |list: &str| served.json(&[list, "--json"])["data"][0]["id"].as_str().expect("an id").to_owned();
-    let (req, dlv, sub) = (first("requests"), first("deliveries"), first("subscriptions"));
+    let (req, dlv, sub) = (served.newest("requests"), served.newest("deliveries"), served.newest("subscriptions"));
     for (path, command) in [
         (format!("explain/{req}"), vec!["explain", &req]),
         (format!("explain/{dlv}"), vec!["explain", &dlv]),

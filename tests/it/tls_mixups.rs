@@ -1,8 +1,6 @@
 //! TLS where it is not expected, plain HTTP where TLS is, certificates that nobody trusts: each is named with its remedy.
 
-use std::io::{Read as _, Write as _};
-
-use crate::command_line::Served;
+use crate::process::{NOWHERE, Served, exchange};
 use crate::program::Program;
 use crate::support::{run, text, wrs_emulator};
 
@@ -58,11 +56,8 @@ fn the_command_line_tells_the_ways_apart_in_which_tls_goes_wrong() {
 #[test]
 fn plain_http_on_a_tls_port_is_answered_logged_and_journalled() {
     let served = Served::start(&["--tls", "self-signed"]);
-    let address = served.url.trim_start_matches("https://").to_owned();
-    let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
-    stream.write_all(b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
+    let plain = b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let answer = exchange(served.address(), plain);
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(PLAIN), "{answer}");
     let rows = served.json(&["requests", "list", "--json", "--insecure"]);
     let id = rows["data"][0]["id"].as_str().expect("an entry").to_owned();
@@ -70,11 +65,8 @@ fn plain_http_on_a_tls_port_is_answered_logged_and_journalled() {
     let why = text(&served.call(&["explain", &id, "--insecure"]).stdout);
     assert!(why.contains(PLAIN), "{why}");
     // Other bytes are not.
-    let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
-    stream.write_all(b"\x01\x02\x03\x04\x05\x06").expect("it is sent");
-    let mut rest = Vec::new();
-    let _ = stream.read_to_end(&mut rest);
-    assert!(!String::from_utf8_lossy(&rest).contains("HTTP"), "{rest:?}");
+    let rest = exchange(served.address(), b"\x01\x02\x03\x04\x05\x06");
+    assert!(!rest.contains("HTTP"), "{rest:?}");
     let (_, log) = served.stop();
     assert_eq!(log.matches(PLAIN).count(), 1, "{log}");
 }
@@ -100,14 +92,8 @@ fn a_certificate_and_a_key_in_the_wrong_order_are_told_apart() {
 
 #[test]
 fn a_receiver_that_serves_tls_answers_plain_http_as_well() {
-    let arguments = ["listen", "--listen", "127.0.0.1:0", "--tls", "self-signed", "--url", "http://127.0.0.1:1"];
-    let (mut child, ready) = crate::command_line::spawn(&mut wrs_emulator(&arguments));
-    let address = ready.trim().rsplit('/').next().expect("an address").to_owned();
-    let mut stream = std::net::TcpStream::connect(&address).expect("it listens");
-    stream.write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n").expect("it is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    child.kill().expect("it runs");
-    child.wait().expect("it ends");
+    let arguments = ["listen", "--listen", "127.0.0.1:0", "--tls", "self-signed", "--url", NOWHERE];
+    let listening = Served::spawn(&mut wrs_emulator(&arguments));
+    let answer = exchange(listening.address(), b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(PLAIN), "{answer}");
 }

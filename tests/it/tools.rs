@@ -1,12 +1,12 @@
 //! `sign`, `verify` and `listen` as people use them: the binary's streams, exit codes and messages.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::{text, wrs_emulator};
+use crate::process::{NOWHERE, SUBSCRIBE, Served, exchange, request};
+use crate::support::{piped, text, wrs_emulator};
 
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const BODY: &str = r#"{"id":"evt_9","type":"workflow.completed","data":{"name":"é"}}"#;
@@ -14,12 +14,7 @@ const SCHEMES: [&str; 7] = ["standard", "svix", "stripe", "github", "slack", "sh
 
 /// Runs a command with the secret in the environment and `input` on stdin.
 fn run(arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = wrs_emulator(arguments);
-    command.env("WRS_WEBHOOK_SECRET", SECRET).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the binary runs");
-    // A command that ends before it reads closes the pipe.
-    let _ = child.stdin.take().expect("a pipe").write_all(input);
-    child.wait_with_output().expect("it ends")
+    piped(wrs_emulator(arguments).env("WRS_WEBHOOK_SECRET", SECRET), input)
 }
 
 fn json(output: &Output) -> Value {
@@ -85,9 +80,9 @@ fn sign_prints_the_published_vector_and_its_parts() {
 }
 
 #[test]
-fn a_custom_scheme_comes_from_knobs() {
+fn a_custom_scheme_comes_from_settings() {
     let folder = tempfile::tempdir().expect("a folder");
-    let knobs = [
+    let settings = [
         "--scheme",
         "custom",
         "--set",
@@ -98,15 +93,16 @@ fn a_custom_scheme_comes_from_knobs() {
         "webhooks.custom.timestamp_header=",
     ];
     let url = ["--url", "https://app.example.com/hooks"];
-    let headers = signed(folder.path(), &[&knobs[..], &url].concat(), BODY);
-    let accepted = run(&[&["verify", "-", "--headers", &headers][..], &knobs, &url].concat(), BODY.as_bytes());
+    let headers = signed(folder.path(), &[&settings[..], &url].concat(), BODY);
+    let accepted = run(&[&["verify", "-", "--headers", &headers][..], &settings, &url].concat(), BODY.as_bytes());
     assert_eq!(accepted.status.code(), Some(0), "{accepted:?}");
     let slash = run(
-        &[&["verify", "-", "--headers", &headers][..], &knobs, &["--url", "https://app.example.com/hooks/"]].concat(),
+        &[&["verify", "-", "--headers", &headers][..], &settings, &["--url", "https://app.example.com/hooks/"]]
+            .concat(),
         BODY.as_bytes(),
     );
     assert!(text(&slash.stdout).contains("would verify: the URL with its last slash"), "{slash:?}");
-    let without = run(&[&["sign", "-"][..], &knobs].concat(), BODY.as_bytes());
+    let without = run(&[&["sign", "-"][..], &settings].concat(), BODY.as_bytes());
     assert_eq!(without.status.code(), Some(2));
     assert!(text(&without.stderr).contains("expected --webhook-url URL"), "{without:?}");
 }
@@ -224,116 +220,40 @@ fn bad_input_is_exit_2_with_its_reason() {
     assert!(text(&help.stdout).contains("WRS_WEBHOOK_SECRET") && !text(&help.stdout).contains(SECRET), "{help:?}");
 }
 
-/// A process with a ready line.
-struct Running {
-    child: Child,
-    stdout: BufReader<std::process::ChildStdout>,
-    url: String,
+/// Starts `listen`, perhaps with a secret.
+fn listen(arguments: &[&str], secret: Option<&str>) -> Served {
+    let mut command = wrs_emulator(&[&["listen", "--listen", "127.0.0.1:0"], arguments].concat());
+    Served::spawn(command.envs(secret.map(|secret| ("WRS_WEBHOOK_SECRET", secret))))
 }
 
-impl Running {
-    fn start(arguments: &[&str], secret: Option<&str>) -> Self {
-        let mut command = wrs_emulator(arguments);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).envs(secret.map(|secret| ("WRS_WEBHOOK_SECRET", secret)));
-        let mut child = command.spawn().expect("the binary runs");
-        let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut line = String::new();
-        stdout.read_line(&mut line).expect("a ready line");
-        let ready: Option<Value> = serde_json::from_str(&line).ok();
-        let url = ready.map_or_else(
-            || line.trim().rsplit(' ').next().expect("a word").to_owned(),
-            |ready| ready["url"].as_str().expect("a URL").to_owned(),
-        );
-        assert!(url.starts_with("http"), "{line:?}");
-        Self { child, stdout, url }
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).expect("a line");
-        line
-    }
-
-    /// Waits for the end; gives exit code, the rest of stdout, and stderr.
-    fn wait(mut self) -> (Option<i32>, String, String) {
-        let (mut rest, mut said) = (String::new(), String::new());
-        self.stdout.read_to_string(&mut rest).expect("text");
-        self.child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
-        (self.child.wait().expect("it ends").code(), rest, said)
-    }
-
-    fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &id]).status().expect("kill runs").success());
-    }
+/// A delivery by hand.
+fn post(listening: &Served, target: &str, body: &[u8]) -> String {
+    let (address, length) = (listening.address(), body.len());
+    let head =
+        format!("POST {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+    exchange(address, [head.as_bytes(), body].concat())
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// One request by hand.
-fn post(url: &str, target: &str, headers: &str, body: &[u8]) -> String {
-    let address = url.trim_start_matches("http://");
-    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
-    let length = body.len();
-    write!(
-        stream,
-        "POST {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
-    )
-    .and_then(|()| stream.write_all(body))
-    .expect("it is sent");
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("an answer");
-    text(&answer)
-}
-
-/// An emulator that delivers what is subscribed at `PUBLIC` to `receiver`, with a subscription whose secret is `SECRET`.
-fn emulator(receiver: &str, more: &[&str]) -> Running {
-    let forward = format!("https://app.example.com={receiver}");
-    let emulator = Running::start(
-        &[
-            &[
-                "serve",
-                "--quiet",
-                "--listen",
-                "127.0.0.1:0",
-                "--forward",
-                &forward,
-                "--set",
-                "webhooks.retry.schedule=[\"0s\", \"10ms\", \"10ms\"]",
-            ],
-            more,
-        ]
-        .concat(),
-        None,
-    );
+/// An emulator that delivers to `receiver`, with a subscription whose secret is `SECRET`.
+fn emulator(receiver: &Served, more: &[&str]) -> Served {
+    let forward = format!("https://app.example.com={}", receiver.url);
+    let soon = "webhooks.retry.schedule=[\"0s\", \"10ms\", \"10ms\"]";
+    let emulator = Served::start(&[&["--quiet", "--forward", &forward, "--set", soon], more].concat());
     let hook =
         format!(r#"{{"url":"https://app.example.com/hooks?a=1","events":["workflow.completed"],"secret":"{SECRET}"}}"#);
-    let headers = "Authorization: Bearer sk_test_local\r\nContent-Type: application/json\r\n";
-    let answer = post(&emulator.url, "/v1/events/subscribe", headers, hook.as_bytes());
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(request(&emulator.url, SUBSCRIBE, &hook).starts_with("HTTP/1.1 200 "));
     emulator
 }
 
-/// Where no emulator answers.
-const NOWHERE: &str = "http://127.0.0.1:1";
-
-fn trigger(emulator: &Running) -> Output {
-    let arguments = ["trigger", "workflow.completed", "--wait"];
-    wrs_emulator(&arguments).env("WRS_EMULATOR_URL", &emulator.url).output().expect("the binary runs")
+fn trigger(emulator: &Served) -> Output {
+    emulator.call(&["trigger", "workflow.completed", "--wait"])
 }
 
 #[test]
 fn listen_verifies_what_an_emulator_delivers_and_answers_by_its_script() {
-    let mut listen = Running::start(
-        &["listen", "--listen", "127.0.0.1:0", "--respond", "500,200", "--count", "2", "--json", "--url", NOWHERE],
-        Some(SECRET),
-    );
-    let emulator = emulator(&listen.url, &[]);
+    let arguments = ["--respond", "500,200", "--count", "2", "--json", "--url", NOWHERE];
+    let mut listen = listen(&arguments, Some(SECRET));
+    let emulator = emulator(&listen, &[]);
     trigger(&emulator);
     for status in [500, 200] {
         let line = listen.line();
@@ -346,23 +266,23 @@ fn listen_verifies_what_an_emulator_delivers_and_answers_by_its_script() {
             "{line}"
         );
     }
-    let (code, rest, said) = listen.wait();
+    let (code, rest, said) = listen.end();
     assert_eq!((code, rest.as_str()), (Some(0), ""), "{said}");
     assert!(said.starts_with("{\"note\":{\"message\":\"nothing is delivered here yet"), "{said}");
 }
 
 #[test]
 fn listen_tells_why_a_delivery_does_not_verify_and_ends_with_1() {
-    let arguments = ["listen", "--listen", "127.0.0.1:0", "--count", "2", "--secret-key", "utf8", "--respond", "410"];
-    let mut listen = Running::start(&arguments, Some(SECRET));
-    let emulator = emulator(&listen.url, &[]);
+    let arguments = ["--count", "2", "--secret-key", "utf8", "--respond", "410"];
+    let mut listen = listen(&arguments, Some(SECRET));
+    let emulator = emulator(&listen, &[]);
     trigger(&emulator);
     let line = listen.line();
     assert!(line.contains(" /hooks?a=1 workflow.completed evt_"), "{line}");
     assert!(line.contains("would verify: the secret read as") && line.ends_with("answered 410\n"), "{line}");
-    let answer = post(&listen.url, "/x", "", b"{\"type\":\"a\\u001b[31m\\nb\"}");
+    let answer = post(&listen, "/x", b"{\"type\":\"a\\u001b[31m\\nb\"}");
     assert!(answer.starts_with("HTTP/1.1 410 "), "{answer}");
-    let (code, rest, said) = listen.wait();
+    let (code, rest, said) = listen.end();
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("2 of 2 deliveries did not verify"), "{said}");
     assert!(
@@ -373,20 +293,19 @@ fn listen_tells_why_a_delivery_does_not_verify_and_ends_with_1() {
 
 #[test]
 fn listen_without_a_secret_checks_nothing_and_ends_with_0_on_signals() {
-    for signal in ["-TERM", "-INT"] {
-        let mut listen =
-            Running::start(&["listen", "--listen", "127.0.0.1:0", "--respond", "204", "--url", NOWHERE], None);
-        assert!(post(&listen.url, "/a", "", b"no json").starts_with("HTTP/1.1 204 "));
+    for signal in ["TERM", "INT"] {
+        let mut listen = listen(&["--respond", "204", "--url", NOWHERE], None);
+        assert!(post(&listen, "/a", b"no json").starts_with("HTTP/1.1 204 "));
         let line = listen.line();
         assert!(line.contains(" /a - - not checked, answered 204"), "{line}");
-        let large = post(&listen.url, "/a", "", &vec![b'x'; 300 * 1024]);
+        let large = post(&listen, "/a", &vec![b'x'; 300 * 1024]);
         assert!(large.starts_with("HTTP/1.1 413 "), "{large}");
         let line = listen.line();
         assert!(line.contains("larger than 262144 bytes, answered 413"), "{line}");
-        let taken = run(&["listen", "--listen", listen.url.trim_start_matches("http://")], b"");
+        let taken = run(&["listen", "--listen", listen.address()], b"");
         assert_eq!(taken.status.code(), Some(2), "{taken:?}");
         listen.signal(signal);
-        let (code, rest, said) = listen.wait();
+        let (code, rest, said) = listen.end();
         assert_eq!((code, rest.as_str()), (Some(0), ""), "{said}");
         assert!(said.starts_with("warning: no secret is set") && said.contains("--secret"), "{said}");
         let others = said.lines().skip(1).filter(|line| !line.is_empty()).count();
@@ -404,35 +323,33 @@ fn listen_serves_https_from_pem_files() {
     std::fs::write(&certificate_file, certificate.pem()).expect("the file is written");
     std::fs::write(&key_file, key.serialize_pem()).expect("the file is written");
     let pair = format!("{}:{}", certificate_file.display(), key_file.display());
-    let mut listen =
-        Running::start(&["listen", "--listen", "127.0.0.1:0", "--tls", &pair, "--count", "1"], Some(SECRET));
-    assert!(listen.url.starts_with("https://"), "{}", listen.url);
+    let mut receiver = listen(&["--tls", &pair, "--count", "1"], Some(SECRET));
+    assert!(receiver.url.starts_with("https://"), "{}", receiver.url);
     // A client that speaks no TLS costs nobody else anything.
-    let stray = std::net::TcpStream::connect(listen.url.trim_start_matches("https://")).expect("it listens");
+    let stray = std::net::TcpStream::connect(receiver.address()).expect("it listens");
     let authority = certificate_file.display().to_string();
-    let emulator = emulator(&listen.url, &["--webhook-ca", &authority]);
+    let emulator = emulator(&receiver, &["--webhook-ca", &authority]);
     let fired = trigger(&emulator);
     assert_eq!(fired.status.code(), Some(0), "{fired:?}");
-    assert!(listen.line().contains("verified, answered 200"));
-    assert_eq!(listen.wait().0, Some(0));
+    assert!(receiver.line().contains("verified, answered 200"));
+    assert_eq!(receiver.end().0, Some(0));
     drop(stray);
-    let listen = ["listen", "--listen", "127.0.0.1:0", "--tls", "self-signed", "--count", "1"];
-    let listen = Running::start(&listen, Some(SECRET));
-    let emulator = self::emulator(&listen.url, &["--webhook-insecure"]);
+    let receiver = listen(&["--tls", "self-signed", "--count", "1"], Some(SECRET));
+    let emulator = self::emulator(&receiver, &["--webhook-insecure"]);
     assert_eq!(trigger(&emulator).status.code(), Some(0));
-    assert_eq!(listen.wait().0, Some(0));
+    assert_eq!(receiver.end().0, Some(0));
 }
 
 /// Silent connections have ten seconds for their header block; a good sender is answered long before that.
 #[test]
 fn listen_answers_at_once_behind_silent_connections() {
     for count in [64, 1000] {
-        let listen = Running::start(&["listen", "--listen", "127.0.0.1:0"], None);
-        let address = listen.url.trim_start_matches("http://");
+        let listen = listen(&[], None);
+        let address = listen.address();
         let silent: Vec<_> = (0..count).map(|_| std::net::TcpStream::connect(address).expect("it listens")).collect();
         let machine = wrs_emulator::clock::Clock::real();
         for _ in 0..3 {
-            assert!(post(&listen.url, "/hooks", "", b"{}").starts_with("HTTP/1.1 200 "));
+            assert!(post(&listen, "/hooks", b"{}").starts_with("HTTP/1.1 200 "));
         }
         let spent = machine.instant().since_start();
         assert!(spent < std::time::Duration::from_secs(5), "{spent:?} behind {count}");

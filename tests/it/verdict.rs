@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    KEY, PATIENCE, activate, ask, builder, control, fire, get, get_as, raw, send, start, start_with, subscribe_as,
-    subscribe_sink,
+    KEY, PATIENCE, activate, ask, builder, control, fire, get, get_as, raw, send, start, start_with, started,
+    subscribe_sink, subscribe_url, view,
 };
 
 const STATUS: &str = "/v1/system/status";
 
 async fn verdict(emulator: &Emulator, query: &str) -> Value {
-    ask(emulator, "GET", &format!("verdict{query}"), &Value::Null).await
+    view(emulator, &format!("verdict{query}")).await
 }
 
 /// What is told of one kind: its sentences.
@@ -59,7 +59,7 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
 
 #[tokio::test]
 async fn what_the_journal_forgot_is_told() {
-    let emulator = builder().configure(|settings| settings.most_journal_entries = 2).start().await.expect("it starts");
+    let emulator = started(builder().configure(|settings| settings.most_journal_entries = 2)).await;
     assert_eq!(get(&emulator, "/v1/helo").await.status, 404);
     assert_eq!(verdict(&emulator, "").await["forgotten_entries"], 0);
     for _ in 0..2 {
@@ -123,13 +123,10 @@ async fn exhausted_deliveries_are_undelivered_and_those_meant_to_fail_are_not() 
 
 #[tokio::test]
 async fn a_verdict_waits_for_what_is_due_and_for_nothing_else() {
-    let emulator = Emulator::builder()
-        .seed(7)
-        .set("webhooks.retry.preset=custom")
-        .set("webhooks.retry.schedule=[\"50ms\"]")
-        .start()
-        .await
-        .expect("it starts");
+    let emulator = started(
+        Emulator::builder().seed(7).set("webhooks.retry.preset=custom").set("webhooks.retry.schedule=[\"50ms\"]"),
+    )
+    .await;
     subscribe_sink(&emulator, "app").await;
     answer_with(&emulator, "app", &[500]).await;
     let fired = control(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
@@ -169,7 +166,7 @@ async fn a_verdict_waits_for_planned_events_that_are_due() {
     let judged = async |delay: &str, frozen: bool| {
         let scenario = LATER.replace("DELAY", delay);
         let builder = if frozen { builder() } else { Emulator::builder().seed(7) };
-        let emulator = builder.scenario_text(&scenario).start().await.expect("it starts");
+        let emulator = started(builder.scenario_text(&scenario)).await;
         assert_eq!(get(&emulator, STATUS).await.status, 200);
         let reported = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=60s")).await.expect("no needless wait");
         (reported["judged_deliveries"].clone(), messages(&reported, "undelivered").len())
@@ -183,7 +180,7 @@ async fn a_verdict_waits_for_planned_events_that_are_due() {
 #[tokio::test]
 async fn a_verdict_waits_for_repeated_events_within_the_wait_alone() {
     let scenario = LATER.replace("after = 'DELAY'", "every = '100ms'").replace("DELAY", "1h");
-    let emulator = Emulator::builder().seed(7).scenario_text(&scenario).start().await.expect("it starts");
+    let emulator = started(Emulator::builder().seed(7).scenario_text(&scenario)).await;
     assert_eq!(get(&emulator, STATUS).await.status, 200);
     let reported = tokio::time::timeout(PATIENCE, verdict(&emulator, "?wait=1s")).await.expect("the wait ends");
     let count = reported["judged_deliveries"].as_u64().expect("a count");
@@ -215,7 +212,7 @@ async fn events_that_are_yet_to_come_are_unfinished() {
         [[emit]]\nname = 'later'\nevent = 'workflow.completed'\non = { operation = 'system.status' }\ndelay = '1m'\ntimes = 3\ninterval = '1s'\n\n\
         [[emit]]\nname = 'once'\nevent = 'workflow.completed'\non = { after = '1h' }\n\n\
         [[emit]]\nname = 'for ever'\nevent = 'workflow.completed'\non = { every = '1h' }\n";
-    let emulator = builder().scenario_text(emits).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(emits)).await;
     get(&emulator, "/v1/system/status").await;
     let unfinished = messages(&verdict(&emulator, "").await, "unfinished");
     assert_eq!(unfinished.len(), 2, "{unfinished:?}");
@@ -245,7 +242,7 @@ sequence = [{ pass = true }, { pass = true }]
 
 #[tokio::test]
 async fn rules_with_turns_left_are_unfinished_for_each_workspace_that_met_them() {
-    let emulator = builder().scenario_text(TURNS).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(TURNS)).await;
     let nobody = messages(&verdict(&emulator, "").await, "unfinished");
     assert_eq!(nobody.len(), 2, "{nobody:?}");
     assert!(nobody[0].starts_with("rule `refused` of scenario `inline-1` was never applied"), "{nobody:?}");
@@ -298,7 +295,7 @@ when = { operation = 'system.status', step = 'down' }
 next = 'up again'
 reply = { status = 500, code = 'internal_error', message = 'no' }
 ";
-    let emulator = builder().scenario_text(story).start().await.expect("it starts");
+    let emulator = started(builder().scenario_text(story)).await;
     for (step, who) in [("start", "no key"), ("down", "workspace ws_")] {
         let reported = verdict(&emulator, "").await;
         let open = messages(&reported, "unfinished");
@@ -316,7 +313,7 @@ reply = { status = 500, code = 'internal_error', message = 'no' }
 
 #[tokio::test]
 async fn a_key_with_its_own_scenarios_is_judged_by_them() {
-    let emulator = builder().scenario("rate-limit-burst").start().await.expect("it starts");
+    let emulator = started(builder().scenario("rate-limit-burst")).await;
     control(&emulator, "PUT", "scenarios/mine", &json!({ "rule": [{ "times": 1, "reply": { "status": 500 } }] })).await;
     activate(&emulator, &["mine"], Some(KEY)).await;
     let scenarios = |reported: &Value| -> Vec<String> {
@@ -329,8 +326,7 @@ async fn a_key_with_its_own_scenarios_is_judged_by_them() {
     assert_eq!(scenarios(&verdict(&emulator, &format!("?key={KEY}")).await), ["mine"]);
     assert_eq!(get(&emulator, STATUS).await.status, 500);
     assert_eq!(scenarios(&verdict(&emulator, "").await), ["rate-limit-burst"]);
-    let hook = json!({ "url": "https://app.sink.localhost/x", "events": ["workflow.completed"] });
-    assert_eq!(subscribe_as(&emulator, "sk_test_b", &hook).await.status, 200);
+    subscribe_url(&emulator, "sk_test_b", "https://app.sink.localhost/x").await;
     let met = verdict(&emulator, "?key=sk_test_b").await;
     assert_eq!((scenarios(&met), &met["unfinished"][0]["left"]), (vec!["rate-limit-burst".to_owned()], &json!(10)));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{control, fire, get, get_as, start, subscribe, subscribe_sink};
+use crate::support::{control, fire, get, get_as, hook, start, subscribe, subscribe_sink, view};
 
 #[tokio::test]
 async fn a_call_waits_for_requests_that_are_yet_to_come() {
@@ -92,7 +92,7 @@ async fn requests_are_listed_from_a_time_on() {
     for (since, count) in
         [("2026-01-31T09:30:00Z", 3), ("2026-01-31T09:30:10Z", 2), ("2027-01-01T00:00:00Z", 0), ("now", 0)]
     {
-        let page = control(&emulator, "GET", &format!("requests?key=*&since={since}"), &Value::Null).await.json();
+        let page = view(&emulator, &format!("requests?key=*&since={since}")).await;
         assert_eq!(page["data"].as_array().map(Vec::len), Some(count), "{since}: {page}");
     }
     let wrong = control(&emulator, "GET", "requests?since=soon", &Value::Null).await;
@@ -103,7 +103,7 @@ async fn requests_are_listed_from_a_time_on() {
 #[tokio::test]
 async fn a_call_follows_deliveries_from_state_to_state() {
     let emulator = start().await;
-    let hook = json!({ "url": "https://retry.sink.localhost/h", "events": ["workflow.completed"] });
+    let hook = hook("https://retry.sink.localhost/h");
     subscribe(&emulator, &hook).await;
     control(&emulator, "POST", "sink/retry", &json!({ "respond": [500] })).await;
     let wait = |status: &str| json!({ "status": status, "timeout": "15s" });
@@ -121,6 +121,6 @@ async fn a_call_follows_deliveries_from_state_to_state() {
     assert_eq!((late.status, late.message().split(" deliveries").next()), (408, Some("0 of 1")));
     subscribe_sink(&emulator, "other").await;
     fire(&emulator, &json!({ "type": "reference.matched" })).await;
-    let page = control(&emulator, "GET", "deliveries?type=reference.matched", &Value::Null).await.json();
+    let page = view(&emulator, "deliveries?type=reference.matched").await;
     assert_eq!(page["data"].as_array().map(Vec::len), Some(1), "{page}");
 }

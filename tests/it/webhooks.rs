@@ -7,14 +7,9 @@ use standardwebhooks::Webhook;
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    Certificates, Received, Receiver, builder, control, fire, start, start_with, subscribe, subscribe_sink,
+    Certificates, KEY, Received, Receiver, builder, control, fire, start, start_with, started, subscribe_sink,
+    subscribe_url, view, with_receiver,
 };
-
-async fn hook(emulator: &Emulator, url: &str) -> Value {
-    let answer = subscribe(emulator, &json!({ "url": url, "events": ["workflow.completed"] })).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.json()
-}
 
 /// The crate `standardwebhooks` compares with the machine's clock, so these tests sign with real time.
 fn verified_by_third_party(secret: &str, received: &Received) -> bool {
@@ -25,9 +20,8 @@ fn verified_by_third_party(secret: &str, received: &Received) -> bool {
 async fn a_subscribed_endpoint_gets_a_signed_post_over_tls() {
     let certificates = Certificates::for_localhost();
     let mut receiver = Receiver::tls(&certificates, &[]).await;
-    let emulator =
-        builder().set("webhooks.timestamp=real").webhook_ca(certificates.ca_file()).start().await.expect("it starts");
-    let made = hook(&emulator, &format!("https://localhost:{}/hooks?a=1", receiver.address.port())).await;
+    let emulator = started(builder().set("webhooks.timestamp=real").webhook_ca(certificates.ca_file())).await;
+    let made = subscribe_url(&emulator, KEY, &format!("https://localhost:{}/hooks?a=1", receiver.address.port())).await;
     let fired = fire(&emulator, &json!({ "type": "workflow.completed", "set": { "workflow_id": "wf_42" } })).await;
     let received = receiver.next().await;
     assert_eq!(received.path, "/hooks?a=1");
@@ -56,7 +50,7 @@ async fn the_built_in_sink_needs_nothing_and_verifies() {
     let emulator = start().await;
     subscribe_sink(&emulator, "app").await;
     fire(&emulator, &json!({ "type": "reference.matched" })).await;
-    let got = control(&emulator, "GET", "sink/app", &Value::Null).await.json();
+    let got = view(&emulator, "sink/app").await;
     assert_eq!((&got["data"][0]["verified"], &got["data"][0]["status"]), (&json!(true), &json!(200)));
     let body: Value = serde_json::from_str(got["data"][0]["body"].as_str().expect("text")).expect("JSON");
     let data = body["data"].as_object().expect("an object");
@@ -68,10 +62,7 @@ async fn the_built_in_sink_needs_nothing_and_verifies() {
 
 #[tokio::test]
 async fn a_failed_attempt_is_repeated_by_the_clock_with_the_same_id_and_body() {
-    let mut receiver = Receiver::plain(&[500, 302, 200]).await;
-    let forward = format!("https://app.example.com=http://{}", receiver.address);
-    let emulator = builder().forward(&forward).start().await.expect("it starts");
-    hook(&emulator, "https://app.example.com/hooks").await;
+    let (emulator, mut receiver) = with_receiver(builder(), &[500, 302, 200]).await;
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     let first = receiver.next().await;
     emulator.control().clock().advance(Duration::from_millis(999));
@@ -91,7 +82,7 @@ async fn a_failed_attempt_is_repeated_by_the_clock_with_the_same_id_and_body() {
     assert_eq!(times, [1_769_851_800, 1_769_851_801, 1_769_851_805]);
     assert_ne!(first.header("webhook-signature"), second.header("webhook-signature"));
     until_attempts(&emulator, 3).await;
-    let shown = control(&emulator, "GET", "deliveries", &Value::Null).await.json();
+    let shown = view(&emulator, "deliveries").await;
     assert_eq!((&shown["data"][0]["status"], &shown["data"][0]["attempts"]), (&json!("delivered"), &json!(3)));
 }
 
@@ -108,10 +99,7 @@ async fn until_attempts(emulator: &Emulator, count: usize) {
 
 #[tokio::test]
 async fn after_the_last_attempt_the_delivery_is_exhausted_and_can_be_redelivered() {
-    let mut receiver = Receiver::plain(&[500]).await;
-    let forward = format!("https://app.example.com=http://{}", receiver.address);
-    let emulator = builder().forward(&forward).set("webhooks.retry.preset=none").start().await.expect("it starts");
-    hook(&emulator, "https://app.example.com/hooks").await;
+    let (emulator, mut receiver) = with_receiver(builder().set("webhooks.retry.preset=none"), &[500]).await;
     let fired = fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     assert_eq!(fired["deliveries"][0]["status"], "exhausted");
     let first = receiver.next().await;
@@ -124,17 +112,14 @@ async fn after_the_last_attempt_the_delivery_is_exhausted_and_can_be_redelivered
 
 #[tokio::test]
 async fn gone_disables_the_subscription_until_it_subscribes_again() {
-    let mut receiver = Receiver::plain(&[410]).await;
-    let forward = format!("https://app.example.com=http://{}", receiver.address);
-    let emulator = builder().forward(&forward).start().await.expect("it starts");
-    hook(&emulator, "https://app.example.com/hooks").await;
+    let (emulator, mut receiver) = with_receiver(builder(), &[410]).await;
     let fired = fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     assert_eq!(fired["deliveries"][0]["status"], "cancelled");
     receiver.next().await;
     let nobody = control(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
     assert_eq!((nobody.status, nobody.code().as_str()), (404, "no_match"));
     assert_eq!(nobody.json()["events"][0]["skipped"][0]["reason"], "disabled");
-    hook(&emulator, "https://app.example.com/hooks").await;
+    subscribe_url(&emulator, KEY, "https://app.example.com/hooks").await;
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     receiver.next().await;
 }
@@ -143,14 +128,14 @@ async fn gone_disables_the_subscription_until_it_subscribes_again() {
 async fn events_stay_in_order_and_a_stuck_receiver_delays_no_other() {
     let mut receiver = Receiver::plain(&[]).await;
     let stuck = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let emulator = builder()
-        .forward(&format!("https://app.example.com=http://{}", receiver.address))
-        .forward(&format!("https://stuck.example.com=http://{}", stuck.local_addr().expect("an address")))
-        .start()
-        .await
-        .expect("it starts");
-    hook(&emulator, "https://stuck.example.com/hooks").await;
-    hook(&emulator, "https://app.example.com/hooks").await;
+    let emulator = started(
+        builder()
+            .forward(&format!("https://app.example.com=http://{}", receiver.address))
+            .forward(&format!("https://stuck.example.com=http://{}", stuck.local_addr().expect("an address"))),
+    )
+    .await;
+    subscribe_url(&emulator, KEY, "https://stuck.example.com/hooks").await;
+    subscribe_url(&emulator, KEY, "https://app.example.com/hooks").await;
     let fired =
         control(&emulator, "POST", "events", &json!({ "type": "workflow.completed", "count": 50 })).await.json();
     let sent: Vec<&str> =
@@ -181,15 +166,15 @@ async fn each_way_to_fail_has_its_reason_and_names_what_helps() {
     let closed = tokio::net::TcpSocket::new_v4().expect("a socket");
     closed.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
     let closed_port = closed.local_addr().expect("an address").port();
-    let emulator = builder()
-        .webhook_ca(other_name.ca_file())
-        .webhook_ca(old.ca_file())
-        .set("webhooks.retry.preset=none")
-        // Long enough for a handshake on a busy machine.
-        .set("webhooks.connect_timeout=2s")
-        .start()
-        .await
-        .expect("it starts");
+    let emulator = started(
+        builder()
+            .webhook_ca(other_name.ca_file())
+            .webhook_ca(old.ca_file())
+            .set("webhooks.retry.preset=none")
+            // Long enough for a handshake on a busy machine.
+            .set("webhooks.connect_timeout=2s"),
+    )
+    .await;
     for (url, reason, helps) in [
         (format!("https://localhost:{port}/"), "unknown_certificate_authority", "--webhook-ca"),
         (format!("https://localhost:{}/", named.address.port()), "certificate_name_mismatch", "--webhook-insecure"),
@@ -208,7 +193,7 @@ async fn each_way_to_fail_has_its_reason_and_names_what_helps() {
         ("https://[2002:a9fe:a9fe::]/".to_owned(), "egress_refused", "never dialled"),
         ("https://8.8.8.8/".to_owned(), "egress_refused", "--allow-egress"),
     ] {
-        let made = hook(&emulator, &url).await;
+        let made = subscribe_url(&emulator, KEY, &url).await;
         let fired = fire(&emulator, &json!({ "type": "workflow.completed", "subscription": made["id"] })).await;
         let outcome = &fired["deliveries"][0]["attempts"][0]["outcome"];
         assert_eq!(outcome["failure"], reason, "{url}: {outcome}");

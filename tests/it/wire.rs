@@ -9,7 +9,7 @@ mod descriptors;
 mod half_close;
 mod mutations;
 pub(crate) mod peer;
-pub(crate) mod process;
+mod process;
 mod refusals;
 mod requests;
 mod stopping;

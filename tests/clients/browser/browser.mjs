@@ -119,7 +119,7 @@ class Emulated {
 
   /** Everything that an attack could change. */
   async state() {
-    // The snapshot has knobs, scenarios and scripts too; `health` has the number of changes.
+    // The snapshot has settings, scenarios and scripts too; `health` has the number of changes.
     const paths = ["snapshot?key=*", "requests?key=*", "deliveries?key=*", "sink/app", "health"];
     return JSON.stringify(await Promise.all(paths.map((path) => this.control("GET", path))));
   }

@@ -81,9 +81,9 @@ export class Emulator {
     return this.play(this.sink);
   }
 
-  /** Changes knobs of this key: `set({ rate_limit: { requests: 5 } })`. */
-  set(knobs) {
-    return this.control("PATCH", `profile?key=${this.key}`, knobs);
+  /** Changes settings of this key: `set({ rate_limit: { requests: 5 } })`. */
+  set(settings) {
+    return this.control("PATCH", `profile?key=${this.key}`, settings);
   }
 
   /** Fires an event, waits for the first attempts and gives the deliveries. */

@@ -77,7 +77,7 @@ class Emulator:
         """Waits for deliveries: `status`, `type`, `event`, `subscription`, `count`, `timeout`."""
         return self.post("deliveries/wait", **wish)["data"]
 
-    # Behaviour: scenarios and knobs of this key only.
+    # Behaviour: scenarios and settings of this key only.
     def play(self, *names):
         """Makes these scenarios active, from their beginning."""
         return self.post("scenarios/active", active=list(names))
@@ -87,9 +87,9 @@ class Emulator:
         self.control("PUT", f"scenarios/{self.sink}", toml.encode(), "application/toml")
         return self.play(self.sink)
 
-    def set(self, **knobs):
-        """Changes knobs: `set(rate_limit={"requests": 5})`."""
-        return self.control("PATCH", f"profile?key={self.key}", knobs)
+    def set(self, **settings):
+        """Changes settings: `set(rate_limit={"requests": 5})`."""
+        return self.control("PATCH", f"profile?key={self.key}", settings)
 
     # Webhooks.
     def trigger(self, event_type, **fields):

@@ -80,7 +80,7 @@ def test_a_delivery_verifies_at_a_receiver_of_ones_own(emulator, receiver):
     assert headers["webhook-id"] == event["id"] == delivery["event"]
 
 
-def test_a_receiver_without_tls_needs_a_knob(emulator):
+def test_a_receiver_without_tls_needs_a_setting(emulator):
     with Receiver(tls=False) as plain:
         body = {"url": plain.url, "events": ["workflow.completed"]}
         refused = requests.post(f"{emulator.url}/v1/events/subscribe", json=body, headers=emulator.headers)

@@ -27,7 +27,7 @@ freeze() { about clock '"mode":"frozen"' >/dev/null; }
 # advance DURATION: returns once everything that was due meanwhile is done.
 advance() { about clock "\"advance\":\"$1\"" >/dev/null; }
 play() { about scenarios/active "\"active\":[\"$1\"]" >/dev/null; }
-knobs() { control PATCH "profile?key=$key" "$1" >/dev/null; }
+settings() { control PATCH "profile?key=$key" "$1" >/dev/null; }
 
 # is EXPECTED FOUND [WHAT]: fails unless both are the same.
 is() { [ "$1" = "$2" ] || { printf 'expected %s, found %s%s\n' "$1" "$2" "${3:+: $3}"; return 1; }; }

@@ -24,7 +24,7 @@ test_refusals() {
 
 test_backoff() {
   freeze
-  knobs '{"rate_limit":{"requests":1,"window":"60s"}}'
+  settings '{"rate_limit":{"requests":1,"window":"60s"}}'
   local pause=1 pauses='' turn
   for turn in first second; do
     # A script as a user might have: twice as long each time. Where it would sleep, the test moves the clock.
@@ -39,7 +39,7 @@ test_backoff() {
 test_retries_of_three_days() {
   local sink=retries-sh id
   freeze
-  knobs '{"webhooks":{"retry":{"preset":"custom","schedule":["1h","23h","48h"]}}}'
+  settings '{"webhooks":{"retry":{"preset":"custom","schedule":["1h","23h","48h"]}}}'
   control POST "sink/$sink" '{"respond":[500,500,500]}' >/dev/null
   call /v1/events/subscribe -H "$json" -d "{\"url\":\"https://$sink.sink.localhost/\",\"events\":[\"workflow.completed\"]}" >/dev/null
   id=$(control POST 'events?wait=20s' "{\"key\":\"$key\",\"type\":\"workflow.completed\"}" | jq -r '.deliveries[0].id')

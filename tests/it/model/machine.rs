@@ -64,7 +64,7 @@ impl Machine {
         let outside = Outside::start().await;
         let custom = rules.schedule.iter().filter(|_| rules.preset == "custom");
         let schedule: Vec<String> = custom.map(|millis| format!("\"{millis}ms\"")).collect();
-        let mut knobs = vec![
+        let mut settings = vec![
             format!("rate_limit.requests={}", rules.requests),
             "rate_limit.window=10s".to_owned(),
             format!("rate_limit.algorithm={}", snake(&format!("{:?}", rules.algorithm))),
@@ -79,10 +79,10 @@ impl Machine {
             format!("oauth.token_lifetime={TOKEN_LIFETIME}ms"),
         ];
         if !schedule.is_empty() {
-            knobs.insert(0, format!("webhooks.retry.schedule=[{}]", schedule.join(",")));
+            settings.insert(0, format!("webhooks.retry.schedule=[{}]", schedule.join(",")));
         }
         let forward = format!("https://outside.example.com=http://{}", outside.address);
-        let builder = knobs.iter().fold(builder().forward(&forward), |builder, knob| builder.set(knob));
+        let builder = settings.iter().fold(builder().forward(&forward), |builder, setting| builder.set(setting));
         let emulator = builder.start().await.expect("it starts");
         let wire = Wire::new(&emulator);
         let world = World::new(rules.clone(), START.as_millisecond());
@@ -169,7 +169,7 @@ impl Machine {
                 let path = format!("profile?key={}", name(key));
                 self.order("PATCH", &path, &json!({ "rate_limit.requests": most })).await?;
                 self.world.space(key);
-                self.world.knobs[key] = Some(most);
+                self.world.settings[key] = Some(most);
             }
             Command::Advance { key, .. } | Command::Set { key, .. } => return self.move_clock(key, command).await,
             Command::Freeze { key } | Command::Resume { key } | Command::Follow { key } => {

@@ -24,7 +24,7 @@ pub(super) struct World {
     pub(super) global: (usize, u64),
     /// The lists of single keys.
     pub(super) own: [Option<(usize, u64)>; KEYS],
-    pub(super) knobs: [Option<u32>; KEYS],
+    pub(super) settings: [Option<u32>; KEYS],
     pub(super) sinks: BTreeMap<(usize, usize), Sink>,
     /// The receiver outside: what it answers next, and all that it got. No reset and no snapshot changes it.
     pub(super) outside: [Sink; KEYS],
@@ -126,7 +126,7 @@ impl World {
             spaces: Default::default(),
             global: (0, 1),
             own: Default::default(),
-            knobs: Default::default(),
+            settings: Default::default(),
             sinks: BTreeMap::new(),
             outside: Default::default(),
             given: 1,
@@ -145,7 +145,7 @@ impl World {
     }
 
     pub(super) fn limit(&self, key: usize) -> u32 {
-        self.knobs[key].unwrap_or(self.rules.requests)
+        self.settings[key].unwrap_or(self.rules.requests)
     }
 
     /// The list of scenarios in force for a key.
@@ -308,7 +308,7 @@ impl World {
 
     pub(super) fn reset(&mut self, key: Option<usize>) {
         if let Some(key) = key {
-            (self.spaces[key], self.own[key], self.knobs[key]) = (None, None, None);
+            (self.spaces[key], self.own[key], self.settings[key]) = (None, None, None);
             return;
         }
         let serial = self.number();
@@ -323,7 +323,7 @@ impl World {
             let serial = self.number();
             self.wall = then.wall;
             self.global = (then.global.0, serial);
-            (self.spaces, self.own, self.knobs) = Default::default();
+            (self.spaces, self.own, self.settings) = Default::default();
             let scripts = then.sinks.iter();
             self.sinks =
                 scripts.map(|(name, sink)| (*name, Sink { answers: sink.answers.clone(), got: Vec::new() })).collect();
@@ -334,7 +334,7 @@ impl World {
             let own = then.own[key].is_some() || list != self.global.0;
             let serial = self.number();
             self.own[key] = own.then_some((list, serial));
-            self.knobs[key] = then.knobs[key];
+            self.settings[key] = then.settings[key];
             let now = self.active(key).1;
             // Counters of other activations are over; those of scenarios that requests name stay.
             let kept = space.counters.into_iter().filter(|((of, _), _)| *of == activation || *of == 0);

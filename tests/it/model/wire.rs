@@ -7,86 +7,53 @@ use std::sync::{Arc, Mutex};
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use wrs_emulator::Emulator;
 
 use super::commands::KEYS;
-use crate::support::{Answer, PATIENCE};
+use crate::support::{Answer, Client};
 
-/// A client that keeps its connection.
-pub(super) struct Wire {
-    address: String,
-    sender: Option<http1::SendRequest<Full<Bytes>>>,
-}
+/// The calls that the test makes.
+pub(super) struct Wire(Client);
 
 impl Wire {
     pub(super) fn new(emulator: &Emulator) -> Self {
-        Self { address: emulator.base_url().trim_start_matches("http://").to_owned(), sender: None }
-    }
-
-    async fn sender(&mut self) -> http1::SendRequest<Full<Bytes>> {
-        if let Some(mut kept) = self.sender.take()
-            && kept.ready().await.is_ok()
-        {
-            return kept;
-        }
-        let stream = TcpStream::connect(&self.address).await.expect("the emulator listens");
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.expect("a connection");
-        tokio::spawn(connection);
-        sender
-    }
-
-    async fn send(&mut self, method: &str, path: &str, headers: &[(&str, &str)], body: String) -> Answer {
-        let mut request = Request::builder().method(method).uri(path).header("host", &self.address);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(Full::new(Bytes::from(body))).expect("a request");
-        let mut sender = self.sender().await;
-        let exchange = async {
-            let response = sender.send_request(request).await.expect("an answer");
-            let (parts, body) = response.into_parts();
-            let body = body.collect().await.expect("a whole body").to_bytes();
-            Answer { status: parts.status.as_u16(), headers: parts.headers, body }
-        };
-        let answer = tokio::time::timeout(PATIENCE, exchange).await.expect("an answer in time");
-        self.sender = Some(sender);
-        answer
+        Self(Client::new(emulator))
     }
 
     /// A request of the emulated API.
     pub(super) async fn api(&mut self, key: &str, method: &str, path: &str, body: &Value) -> Answer {
         let text = if body.is_null() { String::new() } else { body.to_string() };
-        let bearer = format!("Bearer {key}");
-        self.send(method, path, &[("authorization", &bearer), ("content-type", "application/json")], text).await
+        self.0.send_as(key, method, path, text).await
     }
 
     /// A status check, which names the scenario `two` if wanted.
     pub(super) async fn status(&mut self, key: &str, path: &str, named: bool) -> Answer {
         let bearer = format!("Bearer {key}");
         let headers = [("authorization", bearer.as_str()), ("x-emulator-scenario", "two")];
-        self.send("GET", path, &headers[..if named { 2 } else { 1 }], String::new()).await
+        self.0.send("GET", path, &headers[..if named { 2 } else { 1 }], String::new()).await
     }
 
     pub(super) async fn issue_token(&mut self, key: &str) -> Answer {
         let form = format!("grant_type=client_credentials&client_id=c&client_secret={key}");
         let headers = [("content-type", "application/x-www-form-urlencoded")];
-        self.send("POST", "/v1/oauth/token", &headers, form).await
+        self.0.send("POST", "/v1/oauth/token", &headers, form).await
     }
 
     /// A call of the control API.
     pub(super) async fn control(&mut self, method: &str, path: &str, body: &Value) -> Answer {
         let text = if body.is_null() { String::new() } else { body.to_string() };
-        self.send(method, &format!("/_emulator/{path}"), &[("content-type", "application/json")], text).await
+        self.0.send(method, &format!("/_emulator/{path}"), &[("content-type", "application/json")], text).await
     }
 
     pub(super) async fn put_toml(&mut self, path: &str, text: &str) -> Answer {
-        self.send("PUT", &format!("/_emulator/{path}"), &[("content-type", "application/toml")], text.to_owned()).await
+        self.0
+            .send("PUT", &format!("/_emulator/{path}"), &[("content-type", "application/toml")], text.to_owned())
+            .await
     }
 }
 

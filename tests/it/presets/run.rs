@@ -9,7 +9,7 @@ use wrs_emulator::state::engine::sink::Receipt;
 use wrs_emulator::state::workspace::{EventRecord, FireRequest};
 
 use crate::openapi::Document;
-use crate::support::{Answer, KEY, PATIENCE, builder, get, get_as, send, subscribe};
+use crate::support::{Answer, KEY, PATIENCE, builder, get, get_as, send, started, subscribe};
 
 pub(super) const STATUS: &str = "/v1/system/status";
 pub(super) const SUBSCRIBE: &str = "/v1/events/subscribe";
@@ -33,7 +33,7 @@ pub(super) struct Run {
 impl Run {
     /// Plays the same calls and events whatever the preset.
     pub(super) async fn of(builder: Builder) -> Self {
-        let emulator = builder.set("rate_limit.requests=30").start().await.expect("the emulator starts");
+        let emulator = started(builder.set("rate_limit.requests=30")).await;
         let document = Document::of(&emulator).await;
         let (mut statuses, mut checks, mut created, mut hellos) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for number in 0..6 {

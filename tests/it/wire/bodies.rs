@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt as _;
 use wrs_emulator::http::limits::Limits;
 
 use super::peer::{GOOD, Peer, assert_error, assert_journaled, others_are_served};
-use crate::support::{builder, start};
+use crate::support::{builder, start, started};
 
 const KIB: usize = 1024;
 
@@ -202,7 +202,7 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
 #[tokio::test]
 async fn a_refused_client_that_stays_holds_its_place_only_for_a_while() {
     let limits = Limits { connections: 1, ..Limits::default() };
-    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let emulator = started(builder().limits(limits)).await;
     let mut stays = Peer::sending(&emulator, subscription("Content-Length: 10000000\r\n")).await;
     assert_eq!(stays.answer().await.status, 413);
     // The only place is free again although this client neither sends nor closes.

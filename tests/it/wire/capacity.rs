@@ -6,12 +6,12 @@ use wrs_emulator::http::limits::Limits;
 
 use super::bodies::subscription;
 use super::peer::{GOOD, Peer, others_are_served};
-use crate::support::{PATIENCE, builder, subscribe};
+use crate::support::{PATIENCE, builder, started, subscribe};
 
 #[tokio::test]
 async fn connections_over_the_cap_wait_and_are_served_once_one_leaves() {
     let limits = Limits { connections: 2, ..Limits::default() };
-    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let emulator = started(builder().limits(limits)).await;
     let mut first = Peer::sending(&emulator, GOOD).await;
     assert_eq!(first.answer().await.status, 200);
     let mut second = Peer::sending(&emulator, GOOD).await;
@@ -40,7 +40,7 @@ async fn connections_over_the_cap_wait_and_are_served_once_one_leaves() {
 async fn silent_connections_over_the_cap_give_way() {
     // No deadline makes room here.
     let limits = Limits { connections: 4, header_timeout: std::time::Duration::from_hours(1), ..Limits::default() };
-    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let emulator = started(builder().limits(limits)).await;
     let mut served = Peer::sending(&emulator, GOOD).await;
     assert_eq!(served.answer().await.status, 200);
     let mut silent = Vec::new();
@@ -64,7 +64,7 @@ async fn bodies_that_never_end_delay_no_ordinary_request() {
     // Only the budget's own rule can let others through: none of these bodies ends by its deadline.
     let body_timeout = std::time::Duration::from_hours(1);
     let limits = Limits { body_bytes_in_all: 256 * 1024, body_timeout, ..Limits::default() };
-    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let emulator = started(builder().limits(limits)).await;
     let head = subscription(&format!("Content-Length: {size}\r\n"));
     let mut half_sent = Vec::new();
     for _ in 0..4 {
@@ -87,7 +87,7 @@ async fn bodies_that_never_end_delay_no_ordinary_request() {
 async fn large_bodies_wait_for_the_budget() {
     let size = 200 * 1024;
     let limits = Limits { body_bytes_in_all: 256 * 1024, ..Limits::default() };
-    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let emulator = started(builder().limits(limits)).await;
     let head = subscription(&format!("Content-Length: {size}\r\n"));
     let mut peers = Vec::new();
     for _ in 0..8 {
@@ -109,7 +109,7 @@ async fn many_connections_at_once_find_room_to_wait() {
     let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("a number");
     let count = 800.min(most.trim().parse::<usize>().expect("a number"));
     let limits = Limits { connections: 1, ..Limits::default() };
-    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let emulator = started(builder().limits(limits)).await;
     let mut first = Peer::sending(&emulator, GOOD).await;
     assert_eq!(first.answer().await.status, 200);
     // None of them is accepted, and without room no connect would end.

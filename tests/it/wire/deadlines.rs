@@ -9,7 +9,7 @@ use wrs_emulator::http::limits::Limits;
 
 use super::bodies::subscription;
 use super::peer::{GOOD, Peer, assert_error, assert_journaled, others_are_served};
-use crate::support::builder;
+use crate::support::{builder, started};
 
 const SHORT: Duration = Duration::from_millis(300);
 const NEVER: Duration = Duration::from_hours(10);
@@ -25,7 +25,7 @@ fn patient() -> Limits {
 }
 
 async fn start(limits: Limits) -> Emulator {
-    builder().limits(limits).start().await.expect("the emulator starts")
+    started(builder().limits(limits)).await
 }
 
 /// Sends one byte after the other, for ever.
@@ -119,7 +119,7 @@ async fn a_client_that_takes_no_bytes_is_ended() {
     let limits = Limits { write_timeout: SHORT, connections: 1, ..patient() };
     let text = "x".repeat(2 * 1024 * 1024);
     let large = format!("hello.body={{ text = \"{text}\" }}");
-    let emulator = builder().limits(limits).set(&large).start().await.expect("the emulator starts");
+    let emulator = started(builder().limits(limits).set(&large)).await;
     // More than what both ends of a loopback connection buffer.
     let full = Peer::sending(&emulator, GOOD.repeat(20)).await;
     // There is one place: the next client is served only when this one has been ended.
@@ -133,7 +133,7 @@ async fn a_client_that_takes_bytes_slowly_gets_all_of_them() {
     let limits = Limits { write_timeout: Duration::from_secs(5), ..patient() };
     let text = "x".repeat(2 * 1024 * 1024);
     let large = format!("hello.body={{ text = \"{text}\" }}");
-    let emulator = builder().limits(limits).set(&large).start().await.expect("the emulator starts");
+    let emulator = started(builder().limits(limits).set(&large)).await;
     let mut peer = Peer::sending(&emulator, GOOD.repeat(10)).await;
     for _ in 0..10 {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,7 +1,7 @@
 //! The limit of file descriptors: raised where it may be, shared out where it may not, and named when it is met.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 
 use super::peer::GOOD;
-use super::process::{Served, eventually, status, within};
-use crate::support::text;
+use crate::diagnosis::receiver;
+use crate::process::{Served, eventually, status, within};
+use crate::support::{hook, text};
 
 /// A call on a connection that stays open: its status and body.
 fn call(stream: &mut TcpStream, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -33,21 +34,8 @@ fn call(stream: &mut TcpStream, method: &str, path: &str, body: &Value) -> (u16,
     (head[9..12].parse().expect("a status"), serde_json::from_slice(&body).expect("JSON"))
 }
 
-/// A receiver that takes every delivery, and its address.
-fn receiver() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address").to_string();
-    std::thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            let _ = stream.read(&mut [0; 8192]);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-        }
-    });
-    address
-}
-
 fn subscribe(stream: &mut TcpStream) {
-    let hook = json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] });
+    let hook = hook("https://app.example.com/");
     assert_eq!(call(stream, "POST", "/v1/events/subscribe", &hook).0, 200);
 }
 
@@ -59,14 +47,14 @@ fn deliver(stream: &mut TcpStream) -> Value {
 }
 
 fn open(served: &Served) -> usize {
-    std::fs::read_dir(format!("/proc/{}/fd", served.id())).map_or(0, Iterator::count)
+    std::fs::read_dir(format!("/proc/{}/fd", served.child.id())).map_or(0, Iterator::count)
 }
 
 #[test]
 fn connections_leave_descriptors_to_everything_else() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, state) = (folder.path().to_str().expect("text"), folder.path().join("state.json"));
-    let forward = format!("https://app.example.com=http://{}", receiver());
+    let forward = format!("https://app.example.com=http://127.0.0.1:{}", receiver(200, ""));
     let kept = state.to_str().expect("text");
     let arguments = ["--scenarios", path, "--forward", &forward, "--state", kept];
     let served = Served::start_after("ulimit -n 48", &arguments);
@@ -92,7 +80,7 @@ fn connections_leave_descriptors_to_everything_else() {
     assert!(listed.to_string().contains("418"), "{listed}");
     drop(held);
     served.serves();
-    let said = served.stop_and_read_stderr();
+    let (_, said) = served.stop();
     assert!(said.contains("ulimit -n") && said.contains("connections at a time"), "{said}");
 }
 
@@ -126,7 +114,7 @@ fn the_soft_limit_is_raised_and_restored_for_a_command() {
 
 /// Sets the soft limit of a running emulator; gives the one before.
 fn limit(served: &Served, current: Option<u64>) -> Option<u64> {
-    let process = i32::try_from(served.id()).ok().and_then(Pid::from_raw);
+    let process = i32::try_from(served.child.id()).ok().and_then(Pid::from_raw);
     let maximum = getrlimit(Resource::Nofile).maximum;
     prlimit(process, Resource::Nofile, Rlimit { current, maximum }).expect("it runs").current
 }
@@ -147,7 +135,7 @@ fn running_out_of_descriptors_neither_spins_nor_lasts() {
 
 #[test]
 fn an_attempt_without_a_descriptor_says_what_helps() {
-    let forward = format!("https://app.example.com=http://{}", receiver());
+    let forward = format!("https://app.example.com=http://127.0.0.1:{}", receiver(200, ""));
     let served = Served::start(&["--forward", &forward, "--set", "webhooks.retry.preset=none"]);
     let mut stream = served.connect();
     subscribe(&mut stream);

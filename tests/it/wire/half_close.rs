@@ -9,7 +9,7 @@ use wrs_emulator::http::limits::Limits;
 
 use super::bodies::subscription;
 use super::peer::{GOOD, Peer, assert_error, others_are_served};
-use crate::support::builder;
+use crate::support::{builder, started};
 
 const SHORT: Duration = Duration::from_millis(300);
 const SLOW: &[u8] = b"GET /v1/system/status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk_test_slow\r\n\r\n";
@@ -17,7 +17,7 @@ const SLOW: &[u8] = b"GET /v1/system/status HTTP/1.1\r\nHost: localhost\r\nAutho
 /// An emulator whose `/v1/system/status` does this, with room for so many connections.
 async fn start(action: &str, limits: Limits) -> Emulator {
     let scenario = format!("[[rule]]\nwhen = {{ operation = \"system.status\" }}\n{action}\n");
-    builder().limits(limits).scenario_text(scenario).start().await.expect("the emulator starts")
+    started(builder().limits(limits).scenario_text(scenario)).await
 }
 
 async fn sending_all(emulator: &Emulator, bytes: impl AsRef<[u8]>) -> Peer {
@@ -31,7 +31,7 @@ async fn pipelines_are_answered_whole() {
     // By the machine's time here, so that answers wait and come by themselves.
     let scenario = "[[rule]]\nwhen = { operation = \"system.status\" }\ndelay = \"2ms\"\n";
     let emulator = Emulator::builder().set("rate_limit.enabled=false").scenario_text(scenario);
-    let emulator = emulator.start().await.expect("the emulator starts");
+    let emulator = started(emulator).await;
     let subscribe = subscription("Content-Length: 2\r\n") + "{}";
     let pipeline = [GOOD, subscribe.as_bytes(), SLOW].concat().repeat(10);
     for _ in 0..20 {
@@ -62,7 +62,7 @@ async fn a_delayed_answer_still_comes() {
 async fn a_slow_reader_gets_everything() {
     let text = "x".repeat(32 * 1024);
     let large = format!("hello.body={{ text = \"{text}\" }}");
-    let emulator = builder().set(&large).start().await.expect("the emulator starts");
+    let emulator = started(builder().set(&large)).await;
     let mut peer = sending_all(&emulator, GOOD.repeat(100)).await;
     for number in 0..100 {
         if number % 10 == 0 {
@@ -77,7 +77,7 @@ async fn a_slow_reader_gets_everything() {
 async fn what_was_not_sent_whole_is_not_waited_for() {
     let never = Duration::from_hours(10);
     let limits = Limits { header_timeout: never, body_timeout: never, idle_timeout: never, ..Limits::default() };
-    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let emulator = started(builder().limits(limits)).await;
     for bytes in ["", "GET /v1/hello HT", "GET /v1/hello HTTP/1.1\r\nHost: localhost\r\n"] {
         sending_all(&emulator, bytes).await.rest().await;
     }

@@ -1,180 +1,18 @@
-//! The built binary: its ready line, signals, a taken port, the limit of file descriptors, and memory under attack.
+//! The built binary: signals, a log that nobody reads, and memory under attack.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use super::bodies::subscription;
 use super::peer::GOOD;
-use crate::support::PATIENCE;
+use crate::process::{Served, eventually, status};
+use crate::support::wrs_emulator;
 
-/// A running emulator; killed when dropped.
-pub(crate) struct Served {
-    child: Child,
-    pub(crate) address: String,
-}
-
-impl Served {
-    pub(crate) fn start(arguments: &[&str]) -> Self {
-        Self::spawn(Command::new(env!("CARGO_BIN_EXE_wrs-emulator")).arg("serve").args(arguments))
-    }
-
-    /// Starts it after this line of shell.
-    pub(crate) fn start_after(line: &str, arguments: &[&str]) -> Self {
-        let script = format!("{line}; exec \"$0\" \"$@\"");
-        Self::spawn(
-            Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_wrs-emulator"), "serve"]).args(arguments),
-        )
-    }
-
-    pub(super) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    fn spawn(command: &mut Command) -> Self {
-        let mut child = command
-            .args(["--listen", "127.0.0.1:0", "--seed", "7"])
-            .current_dir(std::env::temp_dir())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("a line of text");
-        let address = line.trim().strip_prefix("wrs-emulator ready on http://").expect("the ready line").to_owned();
-        Self { child, address }
-    }
-
-    pub(crate) fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(&self.address).expect("the emulator listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("an open socket");
-        stream.set_write_timeout(Some(PATIENCE)).expect("an open socket");
-        stream
-    }
-
-    pub(crate) fn sending(&self, bytes: impl AsRef<[u8]>) -> TcpStream {
-        let mut stream = self.connect();
-        stream.write_all(bytes.as_ref()).expect("the bytes are taken");
-        stream
-    }
-
-    /// A good request is answered.
-    pub(crate) fn serves(&self) {
-        assert_eq!(status(&mut self.sending(GOOD)), "200");
-    }
-
-    pub(crate) fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
-        assert!(sent.is_ok_and(|status| status.success()), "the signal is sent");
-    }
-
-    /// The listener is closed: the stop has begun.
-    fn has_closed(&self) {
-        eventually("the listener closes", || TcpStream::connect(&self.address).is_err());
-    }
-
-    pub(crate) fn exit_code(&mut self) -> i32 {
-        self.exit_code_within(PATIENCE)
-    }
-
-    pub(crate) fn exit_code_within(&mut self, limit: Duration) -> i32 {
-        let mut code = None;
-        within(limit, "the process ends", || {
-            code = self.child.try_wait().expect("a child to wait for");
-            code.is_some()
-        });
-        code.and_then(|status| status.code()).expect("an exit code, not a signal")
-    }
-
-    /// What it said on stderr, after its end.
-    pub(super) fn stop_and_read_stderr(mut self) -> String {
-        self.signal("TERM");
-        assert_eq!(self.exit_code(), 0);
-        self.stderr()
-    }
-
-    /// What it said on stderr, once it has ended.
-    pub(crate) fn stderr(&mut self) -> String {
-        let mut text = String::new();
-        self.child.stderr.take().expect("a pipe").read_to_string(&mut text).expect("text");
-        text
-    }
-
-    /// It has ended, however it was made to.
-    pub(crate) fn wait(&mut self) {
-        eventually("the process ends", || self.child.try_wait().expect("a child to wait for").is_some());
-    }
-
-    /// Bytes of memory in use.
-    pub(crate) fn resident(&self) -> usize {
-        self.memory("VmRSS:")
-    }
-
-    /// The most bytes of memory in use so far.
-    pub(crate) fn peak(&self) -> usize {
-        self.memory("VmHWM:")
-    }
-
-    /// Bytes read so far, from files and sockets.
-    pub(crate) fn bytes_read(&self) -> u64 {
-        let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).expect("a running process");
-        let count = io.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("a line for what was read");
-        count.parse().expect("a number")
-    }
-
-    /// How many of its threads have this name.
-    pub(crate) fn threads(&self, name: &str) -> usize {
-        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("a running process");
-        let names = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("comm")).ok());
-        names.filter(|found| found.trim() == name).count()
-    }
-
-    fn memory(&self, field: &str) -> usize {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("a running process");
-        let line = status.lines().find(|line| line.starts_with(field)).expect("a line for the memory in use");
-        let kibibytes: usize = line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number");
-        kibibytes * 1024
-    }
-
-    /// Processor time used so far, in ticks of which a second has 100.
-    pub(crate) fn ticks(&self) -> u64 {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("a running process");
-        let after_name = stat.rsplit(") ").next().expect("fields after the name");
-        let field = |number: usize| -> u64 {
-            after_name.split(' ').nth(number - 3).and_then(|text| text.parse().ok()).expect("a number")
-        };
-        field(14) + field(15)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-pub(crate) fn eventually(what: &str, holds: impl FnMut() -> bool) {
-    within(PATIENCE, what, holds);
-}
-
-pub(crate) fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
-    let pause = Duration::from_millis(10);
-    let mut left = limit;
-    while !holds() {
-        left = left.checked_sub(pause).unwrap_or_else(|| panic!("not in time: {what}"));
-        sleep(pause);
-    }
-}
-
-/// The status of the next answer.
-pub(crate) fn status(stream: &mut TcpStream) -> String {
-    let mut start = [0; 12];
-    stream.read_exact(&mut start).expect("an answer");
-    String::from_utf8_lossy(&start[9..]).into_owned()
+/// The listener is closed: the stop has begun.
+fn has_closed(served: &Served) {
+    eventually("the listener closes", || TcpStream::connect(served.address()).is_err());
 }
 
 /// A request that has reached its handler and waits for its body.
@@ -205,7 +43,7 @@ fn a_signal_lets_the_request_under_way_finish() {
     let body = "{\"url\": \"https://a.example/\", \"events\": [\"reference.matched\"]}";
     let mut stream = under_way(&served, body.len());
     served.signal("TERM");
-    served.has_closed();
+    has_closed(&served);
     stream.write_all(body.as_bytes()).expect("the body is taken");
     assert_eq!(status(&mut stream), "200");
     assert_eq!(served.exit_code(), 0);
@@ -217,7 +55,7 @@ fn a_second_signal_ends_it_at_once() {
         let mut served = Served::start(&["--grace", "1h", "--body-timeout", "1h"]);
         let _under_way = under_way(&served, 100);
         served.signal("TERM");
-        served.has_closed();
+        has_closed(&served);
         served.signal(signal);
         assert_eq!(served.exit_code(), code, "{signal}");
     }
@@ -234,8 +72,8 @@ fn a_busy_process_ends_with_its_grace_period() {
 #[test]
 fn a_log_that_nobody_reads_holds_nothing_up() {
     // As on a machine with one core: with more, only a part of the connections would wait.
-    let served =
-        Served::spawn(Command::new(env!("CARGO_BIN_EXE_wrs-emulator")).arg("serve").env("TOKIO_WORKER_THREADS", "1"));
+    let mut serve = wrs_emulator(&["serve", "--listen", "127.0.0.1:0"]);
+    let served = Served::spawn(serve.env("TOKIO_WORKER_THREADS", "1"));
     // Far more lines than a pipe holds.
     let mut client = served.sending(GOOD.repeat(5_000));
     let mut read = vec![0; 64 * 1024];
@@ -309,19 +147,11 @@ fn answers_that_nobody_reads_take_little_memory() {
 
 /// Fires events whose texts on the stream are nearly a megabyte each, and waits until they are delivered.
 fn fire_large_events(served: &Served) {
-    let hook = "{\"url\":\"https://app.sink.localhost/\",\"events\":[\"workflow.completed\"]}";
-    let ask = |head: &str, body: &str| {
-        let length = body.len();
-        let head = format!(
-            "{head} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer sk_test_local\r\nContent-Length: {length}\r\n\r\n"
-        );
-        assert_eq!(status(&mut served.sending(head + body)), "200");
-    };
-    ask("POST /v1/events/subscribe", hook);
+    served.subscribe("https://app.sink.localhost/");
     for _ in 0..20 {
         let note = "\\n".repeat(100_000);
         let event = format!("{{\"type\":\"workflow.completed\",\"data\":{{\"workflow_id\":\"{note}\"}}}}");
-        ask("POST /_emulator/events?wait=20s", &event);
+        assert_eq!(served.send("POST", "/_emulator/events?wait=20s", event).0, 200);
     }
 }
 

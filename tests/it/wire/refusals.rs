@@ -6,7 +6,7 @@ use wrs_emulator::Emulator;
 use wrs_emulator::http::limits::Limits;
 
 use super::peer::{GOOD, Peer, assert_error, assert_journaled};
-use crate::support::{builder, start};
+use crate::support::{builder, start, started};
 
 /// A request whose header block has `fields` fields and at least `bytes` bytes.
 fn request(fields: usize, bytes: usize) -> String {
@@ -133,7 +133,7 @@ async fn heads_at_their_limits_are_served() {
 #[tokio::test]
 async fn limits_of_heads_are_settable() {
     let limits = Limits { header_bytes: 128 * 1024, header_fields: 100, uri_bytes: 100, ..Limits::default() };
-    let emulator = builder().limits(limits).start().await.expect("the emulator starts");
+    let emulator = started(builder().limits(limits)).await;
     let mut peer = Peer::sending(&emulator, target(101)).await;
     assert_error(&peer.answer().await, 414, "uri_too_long", "a target of 101 bytes");
     // hyper has a limit of its own here, and answers by itself.
@@ -155,7 +155,7 @@ async fn a_client_that_begins_http_2_is_turned_away() {
 async fn an_empty_answer_of_a_scenario_is_no_refusal() {
     let scenario =
         "title = \"Nothing to say\"\n[[rule]]\nwhen.operation = \"hello\"\nreply = { status = 404, body = \"\" }\n";
-    let emulator = builder().scenario_text(scenario).start().await.expect("the emulator starts");
+    let emulator = started(builder().scenario_text(scenario)).await;
     let mut peer = Peer::connect(&emulator).await;
     for _ in 0..2 {
         peer.send(GOOD).await;

@@ -8,10 +8,10 @@ use wrs_emulator::Emulator;
 
 use super::bodies::subscription;
 use super::peer::{GOOD, Peer};
-use crate::support::{PATIENCE, builder};
+use crate::support::{PATIENCE, builder, started};
 
 async fn start(grace: Duration) -> Emulator {
-    builder().configure(|settings| settings.grace = grace).start().await.expect("the emulator starts")
+    started(builder().configure(|settings| settings.grace = grace)).await
 }
 
 async fn refuses_connections(address: &str) {

@@ -1,15 +1,16 @@
-//! Every knob of the profile, turned: the answer changes, and as it should. A knob without a row here fails the test.
+//! Every setting of the profile, turned: the answer changes, and as it should. A setting without a row here fails the test.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use wrs_emulator::Emulator;
 use wrs_emulator::settings::SETTINGS;
 use wrs_emulator::state::workspace::FireRequest;
+use wrs_emulator::{Builder, Emulator};
 
 use crate::support::{
-    Answer, KEY, PATIENCE, Receiver, builder, control, fire, get, get_as, send, start_with, subscribe,
+    Answer, KEY, builder, control, fire, get, get_as, hook, send, start_with, started, subscribe, subscribe_url, view,
+    with_receiver,
 };
 
 mod rows;
@@ -66,65 +67,65 @@ enum Probe {
 }
 
 #[tokio::test]
-async fn each_knob_changes_what_it_says() {
-    for (knob, assignments, probe, expected) in ROWS {
-        // A row may need other knobs to show its own; those stand in the comparison as well.
+async fn each_setting_changes_what_it_says() {
+    for (setting, assignments, probe, expected) in ROWS {
+        // A row may need other settings to show its own; those stand in the comparison as well.
         let others: Vec<&str> =
-            assignments.iter().copied().filter(|assignment| !assignment.starts_with(knob)).collect();
+            assignments.iter().copied().filter(|assignment| !assignment.starts_with(setting)).collect();
         let before = look(*probe, &others).await;
         let after = look(*probe, assignments).await;
-        assert!(after.contains(expected), "{knob}: `{expected}` is not in\n{after}");
+        assert!(after.contains(expected), "{setting}: `{expected}` is not in\n{after}");
         assert!(
-            *knob == "webhooks.secret_key" || !before.contains(expected),
-            "{knob}: `{expected}` is there without it\n{before}"
+            *setting == "webhooks.secret_key" || !before.contains(expected),
+            "{setting}: `{expected}` is there without it\n{before}"
         );
-        assert_ne!(before, after, "{knob} changes nothing");
+        assert_ne!(before, after, "{setting} changes nothing");
     }
 }
 
 #[test]
-fn every_knob_has_a_row() {
-    let turned: BTreeSet<&str> = ROWS.iter().map(|(knob, ..)| *knob).collect();
-    let known: BTreeSet<&str> = SETTINGS.iter().map(|knob| knob.path).collect();
+fn every_setting_has_a_row() {
+    let turned: BTreeSet<&str> = ROWS.iter().map(|(setting, ..)| *setting).collect();
+    let known: BTreeSet<&str> = SETTINGS.iter().map(|setting| setting.path).collect();
     assert_eq!(turned, known);
 }
 
 /// Everything that a row may look for, as one text.
-async fn look(probe: Probe, knobs: &[&str]) -> String {
+async fn look(probe: Probe, settings: &[&str]) -> String {
     match probe {
-        Probe::Keys(keys) => look_at_keys(&start_with(knobs).await, keys).await,
-        Probe::Status(query) => shown(&get(&start_with(knobs).await, &format!("/v1/system/status?{query}")).await),
+        Probe::Keys(keys) => look_at_keys(&start_with(settings).await, keys).await,
+        Probe::Status(query) => shown(&get(&start_with(settings).await, &format!("/v1/system/status?{query}")).await),
         Probe::Last(count) => {
-            let emulator = start_with(knobs).await;
+            let emulator = start_with(settings).await;
             let mut last = get(&emulator, "/v1/system/status").await;
             for _ in 1..count {
                 last = get(&emulator, "/v1/system/status").await;
             }
             shown(&last)
         }
-        Probe::Times(seconds) => look_at_times(&start_with(knobs).await, seconds).await,
+        Probe::Times(seconds) => look_at_times(&start_with(settings).await, seconds).await,
         Probe::WrongThenRight => {
-            let emulator = start_with(knobs).await;
+            let emulator = start_with(settings).await;
             let mut statuses = Vec::new();
             for query in ["include_checks=x", "", ""] {
                 statuses.push(get(&emulator, &format!("/v1/system/status?{query}")).await.status.to_string());
             }
             statuses.join(" ")
         }
-        Probe::Subscribe(body) => shown(&subscribe(&start_with(knobs).await, &parsed(body)).await),
+        Probe::Subscribe(body) => shown(&subscribe(&start_with(settings).await, &parsed(body)).await),
         Probe::SubscribeTwice(body) => {
-            let emulator = start_with(knobs).await;
+            let emulator = start_with(settings).await;
             let (first, second) =
                 (subscribe(&emulator, &parsed(body)).await.json(), subscribe(&emulator, &parsed(body)).await.json());
             if first["id"] == second["id"] { "one subscription".to_owned() } else { "two subscriptions".to_owned() }
         }
-        Probe::Malformed => posted(&start_with(knobs).await, "application/json", "{").await,
-        Probe::PlainText => posted(&start_with(knobs).await, "text/plain", HOOK).await,
-        Probe::Nowhere => shown(&get(&start_with(knobs).await, "/nowhere").await),
-        Probe::Shapes => look_at_shapes(&start_with(knobs).await).await,
-        Probe::Hello => shown(&get(&start_with(knobs).await, "/v1/hello").await),
+        Probe::Malformed => posted(&start_with(settings).await, "application/json", "{").await,
+        Probe::PlainText => posted(&start_with(settings).await, "text/plain", HOOK).await,
+        Probe::Nowhere => shown(&get(&start_with(settings).await, "/nowhere").await),
+        Probe::Shapes => look_at_shapes(&start_with(settings).await).await,
+        Probe::Hello => shown(&get(&start_with(settings).await, "/v1/hello").await),
         Probe::Workflows(query) => {
-            let emulator = start_with(knobs).await;
+            let emulator = start_with(settings).await;
             let headers = [("authorization", "Bearer sk_test_local"), ("content-type", "application/json")];
             for _ in 0..2 {
                 send(&emulator, "POST", "/v1/workflows", &headers, "{}").await;
@@ -134,23 +135,26 @@ async fn look(probe: Probe, knobs: &[&str]) -> String {
         Probe::Token(secret) => {
             let headers = [("content-type", "application/x-www-form-urlencoded")];
             let body = format!("grant_type=client_credentials&client_secret={secret}");
-            shown(&send(&start_with(knobs).await, "POST", "/v1/oauth/token", &headers, body).await)
+            shown(&send(&start_with(settings).await, "POST", "/v1/oauth/token", &headers, body).await)
         }
-        Probe::Delivery(event, secret) => look_at_delivery(&start_with(knobs).await, event, secret).await,
-        Probe::Attempts(statuses, seconds) => look_at_attempts(knobs, statuses, seconds).await,
+        Probe::Delivery(event, secret) => look_at_delivery(&start_with(settings).await, event, secret).await,
+        Probe::Attempts(statuses, seconds) => look_at_attempts(settings, statuses, seconds).await,
         Probe::Forwarded => {
-            let emulator = start_with(knobs).await;
-            let hook = json!({ "url": "https://a.sink.localhost/x", "events": ["workflow.completed"] });
-            assert_eq!(subscribe(&emulator, &hook).await.status, 200);
+            let emulator = start_with(settings).await;
+            subscribe_url(&emulator, KEY, "https://a.sink.localhost/x").await;
             fire(&emulator, &json!({ "type": "workflow.completed" })).await;
             ["a", "b"].map(|sink| format!("{sink} {}", emulator.control().received(sink).len())).join(" ")
         }
-        Probe::Order => look_at_order(knobs).await,
-        Probe::Scatter => look_at_scatter(&start_with(knobs).await),
-        Probe::Silent => look_at_silence(knobs, "http").await,
-        Probe::SilentTls => look_at_silence(knobs, "https").await,
-        Probe::Rotation => look_at_rotation(&start_with(knobs).await).await,
+        Probe::Order => look_at_order(settings).await,
+        Probe::Scatter => look_at_scatter(&start_with(settings).await),
+        Probe::Silent => look_at_silence(settings, "http").await,
+        Probe::SilentTls => look_at_silence(settings, "https").await,
+        Probe::Rotation => look_at_rotation(&start_with(settings).await).await,
     }
+}
+
+fn set(settings: &[&str]) -> Builder {
+    settings.iter().fold(builder(), |builder, setting| builder.set(setting))
 }
 
 fn parsed(text: &str) -> Value {
@@ -172,7 +176,7 @@ async fn look_at_keys(emulator: &Emulator, keys: &[&str]) -> String {
     for key in keys {
         text.push_str(&shown(&get_as(emulator, key, "/v1/system/status").await));
     }
-    let rows = control(emulator, "GET", "requests?key=*", &Value::Null).await.json();
+    let rows = view(emulator, "requests?key=*").await;
     let workspaces: BTreeSet<String> =
         rows["data"].as_array().expect("rows").iter().map(|row| row["workspace"].to_string()).collect();
     if keys.len() > 1 && workspaces.len() == 1 {
@@ -225,9 +229,8 @@ async fn look_at_delivery(emulator: &Emulator, event: &str, secret: &str) -> Str
     text
 }
 
-async fn look_at_attempts(knobs: &[&str], statuses: &[u16], seconds: &[u64]) -> String {
-    let mut receiver = Receiver::plain(statuses).await;
-    let emulator = forwarding(knobs, &receiver).await;
+async fn look_at_attempts(settings: &[&str], statuses: &[u16], seconds: &[u64]) -> String {
+    let (emulator, mut receiver) = with_receiver(set(settings), statuses).await;
     let fired = fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     let id = fired["deliveries"][0]["id"].as_str().expect("an id").to_owned();
     receiver.next().await;
@@ -251,9 +254,8 @@ async fn look_at_attempts(knobs: &[&str], statuses: &[u16], seconds: &[u64]) -> 
 }
 
 /// The receiver's events by first appearance: strict order repeats the first before the second is sent.
-async fn look_at_order(knobs: &[&str]) -> String {
-    let mut receiver = Receiver::plain(&[500]).await;
-    let emulator = forwarding(knobs, &receiver).await;
+async fn look_at_order(settings: &[&str]) -> String {
+    let (emulator, mut receiver) = with_receiver(set(settings), &[500]).await;
     control(&emulator, "POST", "events", &json!({ "type": "workflow.completed", "count": 2 })).await;
     let first = receiver.next().await.header("webhook-id").to_owned();
     let advance = async {
@@ -283,22 +285,20 @@ fn look_at_scatter(emulator: &Emulator) -> String {
     if waits.is_sorted() { "in order".to_owned() } else { "overtaken".to_owned() }
 }
 
-async fn look_at_silence(knobs: &[&str], scheme: &str) -> String {
+async fn look_at_silence(settings: &[&str], scheme: &str) -> String {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let target = format!("https://app.example.com={scheme}://{}", silent.local_addr().expect("an address"));
-    let knobs = knobs.iter().chain(&["webhooks.retry.preset=none"]);
-    let builder = knobs.fold(builder(), |builder, knob| builder.set(knob)).forward(&target);
-    let emulator = builder.start().await.expect("it starts");
-    subscribe(&emulator, &json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] })).await;
+    let settings = settings.iter().chain(&["webhooks.retry.preset=none"]);
+    let builder = settings.fold(builder(), |builder, setting| builder.set(setting)).forward(&target);
+    let emulator = started(builder).await;
+    subscribe(&emulator, &hook("https://app.example.com/")).await;
     let payload = json!({ "type": "workflow.completed" });
     let fired = control(&emulator, "POST", "events?wait=1s", &payload).await.json();
     fired["deliveries"][0]["attempts"].to_string()
 }
 
 async fn look_at_rotation(emulator: &Emulator) -> String {
-    let made = subscribe(emulator, &json!({ "url": "https://a.sink.localhost/x", "events": ["workflow.completed"] }))
-        .await
-        .json();
+    let made = subscribe(emulator, &hook("https://a.sink.localhost/x")).await.json();
     let path = format!("subscriptions/{}/rotate", made["id"].as_str().expect("an id"));
     control(emulator, "POST", &path, &json!({})).await;
     emulator.control().clock().advance(Duration::from_hours(1));
@@ -307,12 +307,4 @@ async fn look_at_rotation(emulator: &Emulator) -> String {
     let signatures =
         receipt.headers.iter().find(|(name, _)| name == "webhook-signature").expect("a signature").1.split(' ').count();
     format!("{signatures} signatures")
-}
-
-async fn forwarding(knobs: &[&str], receiver: &Receiver) -> Emulator {
-    let forward = format!("https://app.example.com=http://{}", receiver.address);
-    let builder = knobs.iter().fold(builder(), |builder, knob| builder.set(knob)).forward(&forward);
-    let emulator = tokio::time::timeout(PATIENCE, builder.start()).await.expect("in time").expect("it starts");
-    subscribe(&emulator, &json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] })).await;
-    emulator
 }

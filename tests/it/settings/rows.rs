@@ -1,4 +1,4 @@
-//! One row and more for every knob.
+//! One row and more for every setting.
 
 use super::Probe;
 
