@@ -1,15 +1,11 @@
-// Time that is moved and not slept through, waiting, webhooks at a receiver of the test's own, state that is saved.
+// Time that is moved and not slept through, waiting, state that is saved.
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { once } from "node:events";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:https";
+import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test } from "node:test";
-
-import { Webhook } from "standardwebhooks";
 
 import { ControlError, withEmulator } from "./emulator.mjs";
 
@@ -23,34 +19,6 @@ const subscribe = async (emulator, url) => {
   const answer = await call(emulator, "/v1/events/subscribe", { url, events: ["workflow.completed"] });
   assert.equal(answer.status, 200, JSON.stringify(answer));
   return answer.body;
-};
-
-/** An HTTPS server on a free port that verifies what it gets; the emulator trusts its certificate by --webhook-ca. */
-async function receiver(context) {
-  const files = { cert: readFileSync(process.env.WRS_TEST_CERT), key: readFileSync(process.env.WRS_TEST_CERT_KEY) };
-  const self = { secret: undefined, got: [] };
-  const server = createServer(files, async (request, response) => {
-    const parts = [];
-    for await (const part of request) parts.push(part);
-    const [body, headers] = [Buffer.concat(parts).toString(), request.headers];
-    try {
-      const event = new Webhook(self.secret).verify(body, headers);
-      self.got.push({ event, headers, body });
-      response.writeHead(204).end();
-    } catch {
-      self.got.push({ event: null, headers, body });
-      response.writeHead(401).end();
-    }
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  context.after(() => { server.close(); server.closeAllConnections(); });
-  self.url = `https://127.0.0.1:${server.address().port}/hooks`;
-  return self;
-}
-
-const verifies = (secret, { headers, body }) => {
-  try { return Boolean(new Webhook(secret).verify(body, headers)); } catch { return false; }
 };
 
 describe("time", { concurrency: true }, () => {
@@ -71,35 +39,6 @@ describe("time", { concurrency: true }, () => {
     assert.equal((await patient()).status, 200);
     assert.equal((await patient()).status, 200);
     assert.deepEqual(pauses, [1, 2, 4, 8, 16, 32]);
-  }));
-
-  test("three days of retries in one step", withEmulator(async (emulator, context) => {
-    const receiving = await receiver(context);
-    await emulator.set({ webhooks: { retry: { preset: "custom", schedule: ["1h", "23h", "48h"] } } });
-    const { secret } = await subscribe(emulator, receiving.url);
-    receiving.secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-    const [delivery] = await emulator.trigger("workflow.completed");
-    await emulator.advance("71h");
-    assert.deepEqual(receiving.got.map(({ event }) => event), [null, null, null]);
-    receiving.secret = secret;
-    await emulator.advance("1h5s");
-    assert.equal(receiving.got.length, 4, "nothing is waited for: it is done when the call returns");
-    assert.equal(receiving.got[3].event.id, delivery.event);
-    assert.equal(new Set(receiving.got.map(({ headers }) => headers["webhook-id"])).size, 1);
-    assert.equal((await emulator.waitForDeliveries({ status: "delivered" }))[0].attempts, 4);
-  }));
-
-  test("both secrets sign until the grace is over", withEmulator(async (emulator, context) => {
-    const receiving = await receiver(context);
-    const subscribed = await subscribe(emulator, receiving.url);
-    receiving.secret = subscribed.secret;
-    const { secret } = await emulator.control("POST", `subscriptions/${subscribed.id}/rotate`, {});
-    await emulator.trigger("workflow.completed");
-    receiving.secret = secret;
-    await emulator.advance("24h");
-    await emulator.trigger("workflow.completed");
-    const seen = receiving.got.map((one) => [verifies(subscribed.secret, one), verifies(secret, one)]);
-    assert.deepEqual(seen, [[true, true], [false, true]]);
   }));
 
   test("a workflow completes and a token expires by the clock", withEmulator(async (emulator) => {

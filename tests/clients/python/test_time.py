@@ -1,10 +1,9 @@
-"""Time that is moved and not slept through: back-off, retries over days, workflows, tokens. Each test moves its own key's clock."""
+"""Time that is moved and not slept through: back-off, retries over days, workflows; a key that is reset or loaded. Each test moves its own key's clock."""
 
 import json
 from datetime import datetime, timedelta
 
 import httpx
-import pytest
 import requests
 
 
@@ -36,17 +35,6 @@ def test_a_client_backs_off_until_the_window_is_over(emulator):
     assert [client.status().status_code for _ in range(3)] == [200, 200, 200]
     assert pauses == [1, 2, 4, 8, 16, 32], "the third call waited until a minute was over"
     assert len(emulator.get("requests", status=429)["data"]) == 6
-
-
-def test_a_scripted_burst_is_played_to_its_end(emulator):
-    emulator.play("rate-limit-burst")
-    emulator.freeze()
-    client = StatusClient(emulator.url, emulator.headers, lambda seconds: emulator.advance(f"{seconds}s"))
-    for _ in range(5):
-        assert client.status().status_code == 200
-    with pytest.raises(TimeoutError):
-        client.status()
-    assert client.status().status_code == 200, "ten were refused: eight, and then two more"
 
 
 def seconds_of(attempts):
@@ -91,30 +79,33 @@ def test_a_workflow_completes_by_the_clock(emulator):
     assert event["data"] == {"workflow_id": made["id"], "status": "completed"} and event["id"] == delivery["event"]
 
 
-def test_a_token_expires_by_the_clock(emulator):
-    emulator.freeze()
-    form = {"grant_type": "client_credentials", "client_id": "tests", "client_secret": emulator.key}
-
-    def token():
-        return requests.post(f"{emulator.url}/v1/oauth/token", data=form).json()
-
-    def status(issued):
-        headers = {"Authorization": f"Bearer {issued['access_token']}"}
-        return requests.get(f"{emulator.url}/v1/system/status", headers=headers)
-
-    issued = token()
-    assert (issued["token_type"], issued["expires_in"]) == ("Bearer", 3600)
-    emulator.advance("3599s")
-    assert status(issued).status_code == 200
-    emulator.advance("1s")
-    late = status(issued)
-    assert (late.status_code, late.json()["error"]["message"]) == (401, "the Bearer token has expired")
-    assert status(token()).status_code == 200
-
-
 def test_a_frozen_clock_shows_one_time(emulator):
     emulator.freeze("2026-01-31T09:30:00Z")
     url = f"{emulator.url}/v1/system/status"
     times = [requests.get(url, headers=emulator.headers).json()["checked_at"] for _ in range(3)]
     assert times == ["2026-01-31T09:30:00.000Z"] * 3
     assert emulator.advance("36h") == "2026-02-01T21:30:00.000Z"
+
+
+def play_through(emulator):
+    """Something of everything: ids, a secret, a time, quota, an event; as a client sees it."""
+    hook = {"url": emulator.sink_url, "events": ["workflow.completed"]}
+    subscribed = requests.post(f"{emulator.url}/v1/events/subscribe", json=hook, headers=emulator.headers)
+    status = requests.get(f"{emulator.url}/v1/system/status", headers=emulator.headers)
+    [delivery] = emulator.trigger("workflow.completed")
+    seen = [(answer.json(), answer.headers["x-emulator-request-id"]) for answer in (subscribed, status)]
+    return seen, delivery["id"], delivery["attempts"][0]["request"]
+
+
+def test_a_key_that_is_reset_or_loaded_does_the_same_again(emulator):
+    def from_the_start():
+        emulator.reset()
+        emulator.freeze("2026-01-31T09:30:00Z")
+        return play_through(emulator)
+
+    assert from_the_start() == from_the_start()
+    saved = emulator.save()
+    first = play_through(emulator)
+    emulator.advance("1h")
+    emulator.load(saved)
+    assert play_through(emulator) == first
