@@ -7,19 +7,17 @@
 // Usage: node browser.mjs EMULATOR_BINARY CHROMIUM, from a folder beside which playwright-core is installed.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { EventEmitter, once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { createInterface } from "node:readline";
+import { join } from "node:path";
 
 import { chromium } from "playwright-core";
 
 import { WRITES, attacks, fetchCors, frame, stream, xhr } from "./attacks.mjs";
+import { Emulator, chromiumBinary } from "./site.mjs";
 
-const [emulatorBinary, chromiumBinary] = process.argv.slice(2).map((path) => resolve(path));
 const PATIENCE = 20_000;
 const PAGE = '<!doctype html><link rel="icon" href="data:,"><title>a page</title><body></body>';
 // `allow-same-origin` is left out, so the frame's origin is `null`.
@@ -91,30 +89,14 @@ class Gate extends EventEmitter {
 }
 
 /** A running emulator with something in it to steal and to spoil. */
-class Emulated {
-  static running = new Set();
-
+class Emulated extends Emulator {
   static async start(...flags) {
-    const self = new Emulated();
-    const arguments_ = ["serve", "--quiet", "--listen", "127.0.0.1:0", "--clock", "frozen", "--seed", "7", ...flags];
-    self.process = spawn(emulatorBinary, arguments_, { cwd: tmpdir(), stdio: ["ignore", "pipe", "inherit"] });
-    Emulated.running.add(self.process);
-    const [ready] = await once(createInterface({ input: self.process.stdout }), "line");
-    self.url = ready.split(" ").at(-1);
+    const self = await super.start("--clock", "frozen", ...flags);
     self.gate = new Gate(self.url);
     self.port = await listen(self.gate.server);
-    const headers = { authorization: "Bearer sk_test_local", "content-type": "application/json" };
-    const hook = JSON.stringify({ url: "https://app.sink.localhost/", events: ["workflow.completed"] });
-    const subscribed = await fetch(`${self.url}/v1/events/subscribe`, { method: "POST", headers, body: hook });
-    self.subscription = (await subscribed.json()).id;
-    const fired = await self.control("POST", "events?wait=20s", '{"type":"workflow.completed"}');
-    self.delivery = fired.deliveries[0].id;
+    self.subscription = (await self.subscribe("https://app.sink.localhost/")).id;
+    self.delivery = (await self.control("POST", "events?wait=20s", { type: "workflow.completed" })).deliveries[0].id;
     return self;
-  }
-
-  async control(method, path, body, type = "application/json") {
-    const answer = await fetch(`${this.url}/_emulator/${path}`, { method, body, headers: { "content-type": type } });
-    return answer.json();
   }
 
   /** Everything that an attack could change. */
@@ -132,10 +114,8 @@ class Emulated {
   async stop() {
     this.gate.server.close();
     this.gate.server.closeAllConnections();
-    this.process.kill("SIGTERM");
-    const [code] = await once(this.process, "exit");
-    assert.equal(code, 0, "the emulator ended well");
-    Emulated.running.delete(this.process);
+    await super.stop();
+    assert.equal(this.process.exitCode, 0, "the emulator ended well");
   }
 }
 

@@ -19,7 +19,7 @@ export class Emulator {
   static running = new Set();
 
   static async start(...flags) {
-    const self = new Emulator();
+    const self = new this();
     self.process = spawn(binary, ["serve", "--quiet", ...(flags.includes("--listen") ? [] : ["--listen", "127.0.0.1:0"]), "--seed", "7", ...flags], { cwd: tmpdir(), stdio: ["ignore", "pipe", "inherit"] });
     Emulator.running.add(self.process);
     const ended = once(self.process, "exit").then(([code]) => assert.fail(`the emulator ended with ${code}`));
