@@ -5,33 +5,98 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::api::{self, NewMode, time};
-use super::call::{Call, Input, duration, timeout};
-use super::scope::{scope_or_all, whose};
+use super::call::{Call, Input, duration, scope_or_all, timeout, whose};
+use super::endpoint::{DurationInput, Form, KeyField, Nothing, endpoint};
+use super::render::{Text, cell};
 use super::{Control, ControlError};
+pub(crate) use crate::clock::ClockMode;
 use crate::clock::Now;
 use crate::contract::error::ErrorKind;
 use crate::redact::Redactor;
 use crate::state::engine::Mover;
+use crate::state::journal::record::{Time, WorkspaceId, time};
 use crate::util::duration::duration_text;
 use crate::util::tasks::spawn;
+
+endpoint! {
+    /// The emulator's time, or that of one key.
+    ShowClock: GET "clock", Form::Masked, Nothing, Nothing => Clock;
+    /// Stop, set, move or resume a clock; answers when what was due on the way is done.
+    MoveClock: POST "clock", Form::Masked, Nothing, ClockChange => Clock;
+}
+
+/// A clock.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Clock {
+    pub(crate) mode: ClockMode,
+    pub(crate) now: Time,
+    /// Whose it is, unless it is the emulator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace: Option<WorkspaceId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
+    /// Whether it shows the emulator's time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) follows: Option<bool>,
+}
+
+/// A change of a clock: one of `mode`, `advance` and `set`.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClockChange {
+    #[serde(default, skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    pub(crate) mode: Option<NewMode>,
+    pub(crate) advance: Option<DurationInput>,
+    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
+    pub(crate) set: Option<String>,
+    /// How long the call waits until everything due is done; 60s if absent.
+    pub(crate) timeout: Option<DurationInput>,
+}
+
+/// The requested mode of a clock.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NewMode {
+    /// Running from the time at which it was frozen.
+    Real,
+    Frozen,
+    /// Only for a key's clock: it follows the emulator's again.
+    Follow,
+}
+
+impl Text for Clock {
+    fn text(&self) -> String {
+        let whose = match (&self.key, self.follows) {
+            (Some(key), Some(true)) => format!(", {}, with the emulator's", cell(key)),
+            (Some(key), _) => format!(", {} alone", cell(key)),
+            (None, _) => String::new(),
+        };
+        let mode = match self.mode {
+            ClockMode::Real => "running",
+            ClockMode::Frozen => "frozen",
+        };
+        format!("{} ({mode}{whose})\n", self.now)
+    }
+}
 
 /// Longest step, as for any duration.
 const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
 /// How long a call waits by default until everything due is done.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-pub(super) fn show(control: &Control, input: &Input<api::ShowClock>) -> Result<api::Clock, ControlError> {
+pub(super) fn show(control: &Control, input: &Input<ShowClock>) -> Result<Clock, ControlError> {
     let mover = mover(control, input)?;
     Ok(shown(&mover, mover.clock().now(), input.redactor()))
 }
 
-pub(super) async fn change(
-    control: Arc<Control>,
-    input: Arc<Input<api::MoveClock>>,
-) -> Result<api::Clock, ControlError> {
+pub(super) async fn change(control: Arc<Control>, input: Arc<Input<MoveClock>>) -> Result<Clock, ControlError> {
     let change = &input.body;
     let limit = timeout(change.timeout.as_ref(), PATIENCE)?;
     // The whole call is validated before anything changes.
@@ -163,9 +228,9 @@ fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
 }
 
 /// A clock as it is at `now`.
-pub(super) fn shown(mover: &Mover, now: Now, redactor: Redactor<'_>) -> api::Clock {
+pub(super) fn shown(mover: &Mover, now: Now, redactor: Redactor<'_>) -> Clock {
     let workspace = mover.workspace.as_ref();
-    api::Clock {
+    Clock {
         mode: mover.clock().mode(),
         now: time(now.wall),
         workspace: workspace.map(|workspace| workspace.id().into()),

@@ -5,19 +5,64 @@
 use std::borrow::Cow;
 
 use hyper::header::CONTENT_TYPE;
+use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::api::{Advice, Step, StepVerdict, time};
 use crate::clock::{Now, machine};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::{KeyReading, SchemeName, Verified, verify};
 use crate::redact::{Redactor, visible};
 use crate::settings::Profile;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
+use crate::state::journal::record::time;
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 use crate::util::duration::{DurationText, duration_text};
 use crate::util::wording::counted;
 use crate::webhook::attempt::{signing_keys, signs_by_clock};
+
+/// One check on the way to an answer, or one attempt.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct Step {
+    /// What was looked at.
+    pub(crate) check: String,
+    /// How it went.
+    pub(crate) verdict: StepVerdict,
+    /// What was found, in words.
+    pub(crate) detail: String,
+}
+
+impl Step {
+    /// One step.
+    pub(crate) fn new(check: impl Into<String>, verdict: StepVerdict, detail: impl Into<String>) -> Self {
+        Self { check: check.into(), verdict, detail: detail.into() }
+    }
+}
+
+/// How a step went.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StepVerdict {
+    /// The check passed, or the attempt was accepted.
+    Passed,
+    /// The attempt was not accepted.
+    Failed,
+    /// The check decided the answer.
+    Decided,
+    /// An earlier check decided, or the attempt is still to come.
+    NotReached,
+}
+
+/// What to check or do next.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct Advice {
+    /// What, and why.
+    pub(crate) text: String,
+    /// A command for a shell.
+    pub(crate) command: Option<String>,
+}
 
 /// Most bytes of a body that is repeated in a command.
 const LONGEST_PASTED: usize = 4096;

@@ -5,12 +5,45 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Control;
-use super::api::{Due, DueKind, time};
-use super::scope::Scope;
+use super::call::Scope;
 use crate::clock::{Instant, Now};
 use crate::redact::Redactor;
+use crate::state::journal::record::{DeliveryId, Millis, Time, WorkspaceId, time};
 use crate::state::workspace::Workspace;
+
+/// Something that happens once the clock reaches its time.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct Due {
+    /// By the clock of the workspace.
+    pub(crate) at: Time,
+    pub(crate) in_ms: Millis,
+    pub(crate) what: DueKind,
+    pub(crate) workspace: WorkspaceId,
+    pub(crate) key: String,
+    /// The delivery to be attempted.
+    pub(crate) delivery: Option<DeliveryId>,
+    /// The scenario that planned it.
+    pub(crate) scenario: Option<String>,
+    /// What it is, in words.
+    pub(crate) message: String,
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum DueKind {
+    /// An attempt at a delivery.
+    Attempt,
+    /// An event that a scenario has planned.
+    Event,
+    /// Something else that waits for the clock, such as a delayed answer or a scenario's timer.
+    Timer,
+}
 
 /// Most entries shown, the earliest.
 const MOST_DUE: usize = 50;

@@ -5,23 +5,101 @@
 use std::sync::Arc;
 
 use hyper::Method;
+use serde::{Deserialize, Serialize};
 
-use super::api::{self, Explained, Explanation, Step, StepVerdict};
-use super::call::{Call, Input};
-use super::diagnosis::{Diagnosis, damage_step, delivery_summary};
-use super::scope::scope_or_all;
+use super::call::{Call, Input, scope_or_all};
+use super::deliveries::destination;
+use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, damage_step, delivery_summary};
+use super::endpoint::{Form, Nothing, endpoint};
+use super::render::{Text, cell, optional, warnings};
 use super::{Control, ControlError, deliveries, events, requests};
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
-use crate::scenario::{EffectiveConfig, RequestView, RuleTrace};
+pub(crate) use crate::scenario::RuleTrace;
+use crate::scenario::{EffectiveConfig, RequestView};
+use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
 use crate::state::journal::{Entry, Reason, RequestRecord};
 use crate::state::quota::QuotaCheck;
 use crate::state::workspace::{EventRecord, Origin, SkipReason};
 use crate::util::duration::duration_text;
 
+endpoint! {
+    /// Why a request was answered as it was, or where an event or delivery went; `latest` is the newest.
+    Explain: GET "explain/{id}", Form::Masked, Nothing, Nothing => Explanation;
+}
+
+/// An explanation: checks in the order in which they were made.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Explanation {
+    pub(crate) id: String,
+    pub(crate) kind: Explained,
+    pub(crate) summary: String,
+    pub(crate) steps: Vec<Step>,
+    /// What to check or do next, most likely first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) advice: Option<Vec<Advice>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delivery: Option<DeliveryWhole>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) event: Option<Event>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) request: Option<RequestWhole>,
+    /// What each active rule does with the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rules: Option<Vec<RuleTrace>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
+}
+
+/// What is explained.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Explained {
+    Request,
+    Event,
+    Delivery,
+}
+
+impl Text for Explanation {
+    fn text(&self) -> String {
+        let mut text = format!("{}: {}\n", cell(&self.id), cell(&self.summary));
+        if self.kind == Explained::Delivery
+            && let Some(delivery) = &self.delivery
+        {
+            let to = destination(&delivery.url, delivery.dialled());
+            text.push_str(&format!("  {} {} to {to}\n", cell(&delivery.event_type), delivery.event));
+        }
+        for step in &self.steps {
+            let mark = match step.verdict {
+                StepVerdict::Passed => '✓',
+                StepVerdict::Failed => '✗',
+                StepVerdict::Decided => '▸',
+                StepVerdict::NotReached => '·',
+            };
+            text.push_str(&format!("  {mark} {:<16} {}\n", cell(&step.check), cell(&step.detail)));
+        }
+        text.extend(self.request.iter().map(|request| warnings(&request.warnings)));
+        text.extend(self.event.iter().map(|event| warnings(&event.warnings)));
+        for advice in self.advice.iter().flatten() {
+            text.push_str(&format!("{}\n", cell(&advice.text)));
+            text.extend(advice.command.iter().map(|command| format!("  {command}\n")));
+        }
+        if let Some(rules) = &self.rules {
+            text.push_str(&format!("rules ({}):\n", optional(self.note.as_ref())));
+            for RuleTrace { scenario, rule, applied, outcome, .. } in rules {
+                let mark = if *applied { '▸' } else { '·' };
+                text.push_str(&format!("  {mark} {}, {}: {}\n", cell(scenario), cell(rule), cell(outcome)));
+            }
+        }
+        text
+    }
+}
+
 const NEWEST: &str = "latest";
 
-pub(super) fn explain(control: &Control, input: &Input<api::Explain>) -> Result<Explanation, ControlError> {
+pub(super) fn explain(control: &Control, input: &Input<Explain>) -> Result<Explanation, ControlError> {
     let newest = (input.segment == NEWEST).then(|| newest(control, input)).transpose()?;
     let id = newest.as_deref().unwrap_or(&input.segment);
     let (registry, redactor) = (&control.registry, input.redactor());
