@@ -112,18 +112,52 @@ pub(super) async fn change(control: Arc<Control>, input: Arc<Input<MoveClock>>) 
         _ => return Err(ControlError::invalid("`mode`, `advance` and `set` cannot be changed in one call")),
     };
     let mover = mover(&control, &input)?;
-    if matches!(step, Step::Mode(NewMode::Follow)) && mover.workspace.is_none() {
-        return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));
-    }
-    log(&control, &input, &mover, step);
+    let (clock, wall) = (mover.clock(), mover.clock().now().wall);
+    // Logged before the step takes effect, so that its line comes first.
+    let log = |did: String| {
+        let key = mover.workspace.as_ref().map(|workspace| &**workspace.name());
+        control.note(key, format!("clock of {} {did}", whose(&input, key)), false);
+    };
     let now = match step {
-        Step::Mode(NewMode::Follow) => {
-            // The key first catches up with the emulator's time, so that what is due happens in order.
-            let ahead = control.registry.clock().now().wall.duration_since(mover.clock().now().wall);
-            advance(&mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
-            mover.clock().follow()
+        Step::Mode(NewMode::Real) => {
+            log(format!("runs again from {}", time(wall)));
+            clock.resume()
         }
-        step => step.take(&mover, limit).await?,
+        Step::Mode(NewMode::Frozen) => {
+            log(format!("frozen at {}", time(wall)));
+            clock.freeze()
+        }
+        Step::Mode(NewMode::Follow) if mover.workspace.is_none() => {
+            return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));
+        }
+        Step::Mode(NewMode::Follow) => {
+            log("follows the emulator's again".to_owned());
+            // The key first catches up with the emulator's time, so that what is due happens in order.
+            let ahead = control.registry.clock().now().wall.duration_since(wall);
+            advance(&mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
+            clock.follow()
+        }
+        Step::Advance(by) => {
+            let to = wall.saturating_add(by).unwrap_or(Timestamp::MAX);
+            log(format!("advanced by {}, to {}", duration_text(by), time(to)));
+            advance(&mover, by, limit).await?
+        }
+        // As far ahead as back, so that each step can be undone.
+        Step::Set(at) if at.duration_since(wall).unsigned_abs() > LONGEST_STEP => {
+            return Err(ControlError::invalid(format!("set: {} is more than ten years from the clock", time(at))));
+        }
+        // A step back only changes the time shown; nothing is undone.
+        Step::Set(at) if at < wall => {
+            log(format!("set back to {}", time(at)));
+            clock.relabel(at)
+        }
+        Step::Set(at) => {
+            log(format!("set forward to {}", time(at)));
+            // A step forward is time that passes.
+            advance(&mover, Duration::try_from(at.duration_since(wall)).unwrap_or_default(), limit).await?;
+            // A running clock is later than `at` by the time that the step took.
+            clock.now()
+        }
     };
     if let Some(workspace) = &mover.workspace {
         // The clock itself wakes what waits for this key; emissions triggered by time must be checked for.
@@ -132,61 +166,12 @@ pub(super) async fn change(control: Arc<Control>, input: Arc<Input<MoveClock>>) 
     Ok(shown(&mover, now, input.redactor()))
 }
 
-/// Logs the step before it takes effect, so that its line comes first. A refused step is not logged.
-fn log(control: &Control, call: &Call, mover: &Mover, step: Step) {
-    let now = mover.clock().now().wall;
-    let key = mover.workspace.as_ref().map(|workspace| &**workspace.name());
-    let did = match step {
-        Step::Mode(NewMode::Real) => format!("runs again from {}", time(now)),
-        Step::Mode(NewMode::Frozen) => format!("frozen at {}", time(now)),
-        Step::Mode(NewMode::Follow) => "follows the emulator's again".to_owned(),
-        Step::Advance(by) => {
-            let to = now.saturating_add(by).unwrap_or(Timestamp::MAX);
-            format!("advanced by {}, to {}", duration_text(by), time(to))
-        }
-        Step::Set(at) if is_too_far(now, at) => return,
-        Step::Set(at) => format!("set {} to {}", if at < now { "back" } else { "forward" }, time(at)),
-    };
-    control.note(key, format!("clock of {} {did}", whose(call, key)), false);
-}
-
-/// Whether `at` is further from `now` than a clock may be moved. As far ahead as back, so that each step can be undone.
-fn is_too_far(now: Timestamp, at: Timestamp) -> bool {
-    at.duration_since(now).unsigned_abs() > LONGEST_STEP
-}
-
 /// A change of a clock.
 #[derive(Clone, Copy)]
 enum Step {
     Mode(NewMode),
     Advance(Duration),
     Set(Timestamp),
-}
-
-impl Step {
-    async fn take(self, mover: &Mover, limit: Duration) -> Result<Now, ControlError> {
-        let clock = mover.clock();
-        match self {
-            Self::Mode(NewMode::Real) => Ok(clock.resume()),
-            Self::Mode(NewMode::Frozen) => Ok(clock.freeze()),
-            Self::Mode(NewMode::Follow) => Ok(clock.follow()),
-            Self::Advance(by) => advance(mover, by, limit).await,
-            Self::Set(at) if is_too_far(clock.now().wall, at) => {
-                let message = format!("set: {} is more than ten years from the clock", time(at));
-                Err(ControlError::invalid(message))
-            }
-            Self::Set(at) => match Duration::try_from(at.duration_since(clock.now().wall)) {
-                // A step forward is time that passes.
-                Ok(by) => {
-                    advance(mover, by, limit).await?;
-                    // A running clock is later than `at` by the time that the step took.
-                    Ok(clock.now())
-                }
-                // A step back only changes the time shown; nothing is undone.
-                Err(_) => Ok(clock.relabel(at)),
-            },
-        }
-    }
 }
 
 /// Advances a clock and returns when everything due is done. If the caller hangs up, the step continues, so that a clock never stops

@@ -201,15 +201,9 @@ pub(super) fn list(control: &Control, input: &Input<ListDeliveries>) -> Result<P
     let scope = scope(control, input)?;
     let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
     check_status(query.status.as_deref())?;
-    let filter = WaitForDeliveries {
-        status: query.status.clone(),
-        event: query.event.clone(),
-        event_type: query.event_type.clone(),
-        subscription: query.subscription.clone(),
-        ..WaitForDeliveries::default()
-    };
+    let filter = [&query.status, &query.event, &query.event_type, &query.subscription];
     let rows = control.deliveries.list(page.before, page.limit + 1, |delivery| {
-        scope.covers(Some(&delivery.event.workspace)) && differs(&filter, delivery).is_empty()
+        scope.covers(Some(&delivery.event.workspace)) && differs(filter, delivery).is_empty()
     });
     let shown = |(serial, delivery)| (serial, row(&delivery, &control.registry, input.redactor()));
     Ok(page.wrap(rows.into_iter().map(shown).collect()))
@@ -227,15 +221,15 @@ fn check_status(status: Option<&str>) -> Result<(), ControlError> {
 }
 
 /// The fields of a delivery that differ from the filters of a call, in words; empty if it matches. An absent filter matches everything.
-fn differs(filter: &WaitForDeliveries, delivery: &DeliveryRecord) -> Vec<String> {
+fn differs(filter: [&Option<String>; 4], delivery: &DeliveryRecord) -> Vec<String> {
     let status = name_of(delivery.status);
     let fields = [
-        ("status", &filter.status, &status),
-        ("event", &filter.event, &delivery.event.id),
-        ("type", &filter.event_type, &delivery.event.event_type),
-        ("subscription", &filter.subscription, &delivery.planned.subscription),
+        ("status", &status),
+        ("event", &delivery.event.id),
+        ("type", &delivery.event.event_type),
+        ("subscription", &delivery.planned.subscription),
     ];
-    let different = fields.into_iter().filter_map(|(name, expected, found)| {
+    let different = filter.into_iter().zip(fields).filter_map(|(expected, (name, found))| {
         let expected = expected.as_ref().filter(|expected| *expected != found)?;
         Some(format!("{name}: expected {expected}, found {found}"))
     });
@@ -257,8 +251,9 @@ pub(super) async fn wait(
     check_status(body.status.as_deref())?;
     let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;
+    let filter = [&body.status, &body.event, &body.event_type, &body.subscription];
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
-    let matches = |delivery: &DeliveryRecord| in_scope(delivery) && differs(body, delivery).is_empty();
+    let matches = |delivery: &DeliveryRecord| in_scope(delivery) && differs(filter, delivery).is_empty();
     let mut matching = Vec::new();
     let enough = until_enough(&control.deliveries, count, &mut matching, matches);
     let shown = |delivery: &DeliveryRecord| row(delivery, &control.registry, input.redactor());
@@ -267,12 +262,12 @@ pub(super) async fn wait(
     }
     let matching = matching.len();
     let mut others =
-        control.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(body, delivery).is_empty());
-    others.sort_by_cached_key(|(_, delivery)| differs(body, delivery).len());
+        control.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(filter, delivery).is_empty());
+    others.sort_by_cached_key(|(_, delivery)| differs(filter, delivery).len());
     let nearest = others.iter().take(5).map(|(_, delivery)| Nearest {
         request: None,
         delivery: Some(shown(delivery)),
-        differs: differs(body, delivery),
+        differs: differs(filter, delivery),
     });
     let message = format!("{matching} of {count} deliveries matched within {} s", limit.as_secs_f64());
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))

@@ -96,7 +96,7 @@ impl<'a> Diagnosis<'a> {
     /// What to check or do next, most likely first.
     pub(super) fn advice(&self) -> Vec<Advice> {
         let workspace = self.control.registry.find(&self.delivery.event.workspace);
-        let mut advice = self.judged_receiver();
+        let mut advice: Vec<Advice> = self.judged_receiver().into_iter().collect();
         if let Some(workspace) = &workspace {
             advice.extend(self.secret(workspace));
             advice.extend(self.run_next(workspace));
@@ -154,15 +154,12 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// A receiver that was sent a forged delivery has passed or failed a test.
-    fn judged_receiver(&self) -> Vec<Advice> {
-        let text = match self.delivery.forgery() {
-            None => return Vec::new(),
-            Some(Forgery::Accepted) => {
-                "the receiver accepted a delivery that it must refuse: does it verify signatures?"
-            }
-            Some(Forgery::Refused) => "the receiver refused the delivery, as it must",
+    fn judged_receiver(&self) -> Option<Advice> {
+        let text = match self.delivery.forgery()? {
+            Forgery::Accepted => "the receiver accepted a delivery that it must refuse: does it verify signatures?",
+            Forgery::Refused => "the receiver refused the delivery, as it must",
         };
-        vec![Advice { text: text.to_owned(), command: None }]
+        Some(Advice { text: text.to_owned(), command: None })
     }
 
     /// Advice if a refusal may be about the signature.

@@ -29,7 +29,7 @@ endpoint! {
 }
 
 /// An explanation: checks in the order in which they were made.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Explanation {
     pub(crate) id: String,
@@ -53,10 +53,11 @@ pub(crate) struct Explanation {
 }
 
 /// What is explained.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Explained {
+    #[default]
     Request,
     Event,
     Delivery,
@@ -103,7 +104,6 @@ pub(super) fn explain(control: &Control, input: &Input<Explain>) -> Result<Expla
     let newest = (input.segment == NEWEST).then(|| newest(control, input)).transpose()?;
     let id = newest.as_deref().unwrap_or(&input.segment);
     let (registry, redactor) = (&control.registry, input.redactor());
-    let explanation = |kind, summary, steps| explanation(id, kind, summary, steps);
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
             let request = requests::find(control, input, id)?;
@@ -120,25 +120,25 @@ pub(super) fn explain(control: &Control, input: &Input<Explain>) -> Result<Expla
             });
             let Some(record) = found.into_iter().next() else { return Err(unknown(id, scope.owner())) };
             Ok(Explanation {
+                id: id.to_owned(),
+                kind: Explained::Event,
+                summary: event_summary(&record) + pace_of(control, &record),
+                steps: event_steps(&record),
                 event: Some(events::shown(&record, registry, redactor)),
-                ..explanation(
-                    Explained::Event,
-                    event_summary(&record) + pace_of(control, &record),
-                    event_steps(&record),
-                )
+                ..Explanation::default()
             })
         }
         Some("dlv") => {
             let delivery = deliveries::find(control, input, id)?;
             let diagnosis = Diagnosis::new(control, &delivery, redactor);
             Ok(Explanation {
+                id: id.to_owned(),
+                kind: Explained::Delivery,
+                summary: delivery_summary(&delivery, redactor) + pace_of(control, &delivery.event),
+                steps: diagnosis.steps(),
                 advice: Some(diagnosis.advice()),
                 delivery: Some(deliveries::whole(&delivery, registry, redactor)),
-                ..explanation(
-                    Explained::Delivery,
-                    delivery_summary(&delivery, redactor) + pace_of(control, &delivery.event),
-                    diagnosis.steps(),
-                )
+                ..Explanation::default()
             })
         }
         _ => Err(unknown(id, "")),
@@ -165,24 +165,12 @@ pub(super) fn of_request(control: &Control, request: &RequestRecord, redactor: R
     let summary = format!("{} because {why}", status_text(request));
     let (rules, note) = rules_of(control, request);
     Explanation {
-        rules,
-        note: note.map(str::to_owned),
-        ..explanation(request.transcript.id(), Explained::Request, summary, steps)
-    }
-}
-
-fn explanation(id: &str, kind: Explained, summary: String, steps: Vec<Step>) -> Explanation {
-    Explanation {
-        id: id.to_owned(),
-        kind,
+        id: request.transcript.id().to_owned(),
         summary,
         steps,
-        advice: None,
-        delivery: None,
-        event: None,
-        request: None,
-        rules: None,
-        note: None,
+        rules,
+        note: note.map(str::to_owned),
+        ..Explanation::default()
     }
 }
 

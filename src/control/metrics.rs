@@ -24,7 +24,7 @@ endpoint! {
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 pub(super) fn metrics(control: &Control) -> Reply {
-    Reply::of(answer(StatusCode::OK, TEXT, text(control)))
+    answer(StatusCode::OK, TEXT, text(control))
 }
 
 fn text(control: &Control) -> String {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::call::{Call, Input, scope_or_all, whose};
 use super::endpoint::{Form, List, Nothing, endpoint};
 use super::render::{Row, Text, cell, joined, of_key};
+use super::reply::plain;
 use super::scenarios::refused;
 use super::{Control, ControlError, Reply};
 use crate::contract::openapi;
@@ -261,7 +262,5 @@ fn shortened(before: &str, after: &str) -> (String, String) {
 
 /// The `OpenAPI` document of the emulated API under the profile of the named key.
 pub(super) fn emulated_openapi(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
-    Ok(Reply::plain(&openapi::document(
-        &control.profile_for(scope_or_all(control, call)?.key().as_deref()).api_shape(),
-    )))
+    Ok(plain(&openapi::document(&control.profile_for(scope_or_all(control, call)?.key().as_deref()).api_shape())))
 }

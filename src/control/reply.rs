@@ -1,9 +1,8 @@
 //! Answers of the control API: JSON, and errors in the same envelope as the emulated API, without a request id.
 
-use hyper::header::{ALLOW, CACHE_CONTROL, HeaderValue};
+use hyper::header::{ALLOW, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::render::cell;
 use crate::contract::error::ErrorKind;
@@ -134,63 +133,23 @@ impl ShownDiagnostic {
 const SERIALISES: &str = "texts and numbers always serialise";
 
 /// A successful answer.
-#[derive(Debug)]
-pub struct Reply(Content);
+pub(super) type Reply = Response<Outgoing>;
 
-#[derive(Debug)]
-enum Content {
-    /// A value, in which credentials will be masked unless `is_plain`.
-    Shown { body: Value, is_plain: bool },
-    /// An answer that is sent as it is: a document, a stream, a secret that is returned once.
-    Plain(Response<Outgoing>),
+/// JSON in which credentials are masked.
+pub(super) fn masked<T: Serialize>(body: &T, redactor: Redactor<'_>) -> Reply {
+    let mut body = serde_json::to_value(body).expect(SERIALISES);
+    redactor.value(&mut body);
+    response(StatusCode::OK, &body)
 }
 
-impl Reply {
-    /// JSON in which credentials are masked, with status 200.
-    pub(super) fn masked<T: Serialize>(body: &T) -> Self {
-        Self::shown(body, false)
-    }
+/// JSON in which nothing is masked.
+pub(super) fn plain<T: Serialize>(body: &T) -> Reply {
+    response(StatusCode::OK, body)
+}
 
-    /// JSON with status 200, in which credentials are masked unless `is_plain`.
-    pub(super) fn shown<T: Serialize>(body: &T, is_plain: bool) -> Self {
-        Self(Content::Shown { body: serde_json::to_value(body).expect(SERIALISES), is_plain })
-    }
-
-    /// Text with status 200.
-    pub(super) fn text(text: &str) -> Self {
-        let media = HeaderValue::from_static("text/plain; charset=utf-8");
-        Self::of(answer(StatusCode::OK, media, visible_lines(text).into_owned()))
-    }
-
-    /// JSON in which nothing is masked, with status 200. Written at once: for what is large.
-    pub(super) fn plain<T: Serialize>(body: &T) -> Self {
-        Self::of(response(StatusCode::OK, body))
-    }
-
-    /// An answer that is not JSON, or a stream.
-    pub(super) fn of(response: Response<Outgoing>) -> Self {
-        Self(Content::Plain(response))
-    }
-
-    /// Serializes the answer, which takes a while if it is large.
-    pub(super) fn written(self, redactor: Redactor<'_>) -> Self {
-        Self(Content::Plain(self.into_response(redactor)))
-    }
-
-    pub fn into_response(self, redactor: Redactor<'_>) -> Response<Outgoing> {
-        let mut response = match self.0 {
-            Content::Shown { mut body, is_plain } => {
-                if !is_plain {
-                    redactor.value(&mut body);
-                }
-                response(StatusCode::OK, &body)
-            }
-            Content::Plain(response) => response,
-        };
-        // Every answer may be out of date at once, and may contain secrets.
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        response
-    }
+pub(super) fn text(text: &str) -> Reply {
+    let media = HeaderValue::from_static("text/plain; charset=utf-8");
+    answer(StatusCode::OK, media, visible_lines(text).into_owned())
 }
 
 /// A refused call: a status and a body. Boxed, to keep results small.

@@ -168,15 +168,9 @@ pub(super) fn list(control: &Control, input: &Input<ListRequests>) -> Result<Pag
             ControlError::invalid(format!("status: expected a number such as 422, found `{}`", text.escape_debug()))
         })
     });
-    let filters = WaitForRequests {
-        operation: query.operation.clone(),
-        status: status.transpose()?.map(Integer),
-        method: query.method.clone(),
-        path: query.path.clone(),
-        since: query.since.clone(),
-        ..WaitForRequests::default()
-    };
-    let filter = Filter::read(&filters, &control.journal)?;
+    let filter =
+        Filter::read(query.operation.as_deref(), status.transpose()?, query.since.as_deref(), &control.journal)?;
+    let filter = Filter { method: query.method.as_deref(), path: query.path.as_deref(), ..filter };
     let rows = control.journal.search(page.before, page.limit + 1, |number, entry| match entry {
         Entry::Request(request) if is_of(&scope, request) && filter.differs(number, request).is_empty() => {
             Some((number, row(request, input.redactor())))
@@ -199,9 +193,11 @@ pub(super) async fn wait(
     let scope = scope(&control, &input)?;
     let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;
-    let filter = Filter::read(body, &control.journal)?;
+    let status = body.status.map(|Integer(status)| status);
+    let filter = Filter::read(body.operation.as_deref(), status, body.since.as_deref(), &control.journal)?;
+    let filter = Filter { method: body.method.as_deref(), path: body.path.as_deref(), ..filter };
     let waiter = control.journal.waiter(filter.interest(scope.key().as_deref()));
-    let mut search = Search { scope, next: filter.first_number(), filter, found: Vec::new(), nearest: Vec::new() };
+    let mut search = Search { scope, next: filter.first, filter, found: Vec::new(), nearest: Vec::new() };
     let enough = tokio::time::timeout(limit, search.until(count, &waiter)).await.is_ok();
     // Requests that cannot match did not wake the waiter; the nearest may be among them.
     if enough || search.catch_up(count, &waiter).await {
@@ -423,64 +419,49 @@ pub(super) fn reason_name(reason: &Reason) -> &'static str {
     }
 }
 
-/// The validated filters. `None` matches everything.
+/// The filters of a call; `None` matches everything.
 #[derive(Debug)]
-pub(super) struct Filter<'a> {
+struct Filter<'a> {
     operation: Option<Operation>,
     status: Option<u16>,
     method: Option<&'a str>,
     path: Option<&'a str>,
-    since: From,
+    since: Option<Timestamp>,
+    /// The journal number from which requests match, for `now`: with a frozen clock, time could not separate requests before and after
+    /// the call.
+    first: u64,
 }
 
-/// The point from which requests match.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
-    /// Every request in the journal.
-    Ever,
-    /// From this time on, by the emulator's clock.
-    Time(Timestamp),
-    /// From this journal number on, for `now`: with a frozen clock, time could not separate requests before and after the call.
-    Number(u64),
-}
-
-impl<'a> Filter<'a> {
-    /// Validates the filters of a call; `now` means the end of this journal.
-    pub(super) fn read(call: &'a WaitForRequests, journal: &Journal) -> Result<Self, ControlError> {
-        let operation = call.operation.as_deref().map(operation_named).transpose().map_err(ControlError::invalid)?;
-        let status = call.status.map(|Integer(status)| status);
+impl Filter<'_> {
+    /// Reads what filters have in common in a query and in a body; `now` means the end of this journal.
+    fn read(
+        operation: Option<&str>,
+        status: Option<u16>,
+        since: Option<&str>,
+        journal: &Journal,
+    ) -> Result<Self, ControlError> {
+        let operation = operation.map(operation_named).transpose().map_err(ControlError::invalid)?;
         if let Some(status) = status.filter(|status| *status != 0 && !(100..=599).contains(status)) {
             let message = format!("status: expected 100 to 599, or 0 for a broken connection, found {status}");
             return Err(ControlError::invalid(message));
         }
-        let since = match call.since.as_deref() {
-            None => From::Ever,
-            Some("now") => From::Number(journal.next_number()),
-            Some(text) => From::Time(text.parse().map_err(|_| {
-                ControlError::invalid(format!(
-                    "since: expected `now` or a timestamp such as 2026-01-31T09:30:00Z, found `{}`",
-                    text.escape_debug()
-                ))
-            })?),
-        };
-        Ok(Self { operation, status, method: call.method.as_deref(), path: call.path.as_deref(), since })
-    }
-
-    /// The number of the first entry that can match.
-    pub(super) fn first_number(&self) -> u64 {
-        match self.since {
-            From::Number(number) => number,
-            From::Ever | From::Time(_) => 0,
-        }
+        let first = if since == Some("now") { journal.next_number() } else { 0 };
+        let since = since.filter(|since| *since != "now").map(|text| {
+            text.parse().map_err(|_| {
+                let expected = "expected `now` or a timestamp such as 2026-01-31T09:30:00Z";
+                ControlError::invalid(format!("since: {expected}, found `{}`", text.escape_debug()))
+            })
+        });
+        Ok(Self { operation, status, method: None, path: None, since: since.transpose()?, first })
     }
 
     /// What the journal needs to know so that requests that cannot match wake no waiter.
-    pub(super) fn interest(&self, workspace: Option<&str>) -> Interest {
+    fn interest(&self, workspace: Option<&str>) -> Interest {
         Interest::new(workspace, self.operation, self.status, self.path)
     }
 
     /// The fields of a request that differ, in words; empty if it matches.
-    pub(super) fn differs(&self, number: u64, request: &RequestRecord) -> Vec<String> {
+    fn differs(&self, number: u64, request: &RequestRecord) -> Vec<String> {
         let mut differs = Vec::new();
         let mut push = |field: &str, expected: &str, found: &str| {
             differs.push(format!("{field}: expected {expected}, found {}", found.escape_debug()));
@@ -499,10 +480,11 @@ impl<'a> Filter<'a> {
         if let Some(expected) = self.status.filter(|expected| request.status != *expected) {
             push("status", &expected.to_string(), &request.status.to_string());
         }
-        match self.since {
-            From::Time(since) if request.at < since => push("since", &time(since).0, &time(request.at).0),
-            From::Number(first) if number < first => push("since", "after the call", &time(request.at).0),
-            _ => {}
+        if let Some(since) = self.since.filter(|since| request.at < *since) {
+            push("since", &time(since).0, &time(request.at).0);
+        }
+        if number < self.first {
+            push("since", "after the call", &time(request.at).0);
         }
         differs
     }

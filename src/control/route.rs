@@ -10,6 +10,7 @@ use serde::Deserialize as _;
 use super::call::{Call, Input};
 use super::endpoint::{Endpoint, Form};
 use super::render::Text as _;
+use super::reply::{masked, plain, text};
 use super::{Control, ControlError, Reply};
 use crate::util::tasks::Lane;
 
@@ -95,7 +96,7 @@ pub(super) fn at_once<E: Endpoint>(handler: fn(&Control, &Input<E>) -> Result<E:
 pub(super) fn raw<E: Endpoint>(handler: fn(&Control, &Call, E::Query) -> Result<Reply, ControlError>) -> Route {
     blocking::<E>(move |control, call| {
         let query = call.query_as()?;
-        Ok(handler(control, &call, query)?.written(call.redactor()))
+        handler(control, &call, query)
     })
 }
 
@@ -138,14 +139,14 @@ pub(super) fn waits<E: Endpoint, F: Future<Output = Result<E::Answer, ControlErr
 
 /// An answer of a typed call: JSON, or text if the caller wants it. What is masked in one is masked in the other.
 pub(super) fn reply<E: Endpoint>(answer: &E::Answer, call: &Call) -> Reply {
-    if !call.wants_text() {
-        return Reply::shown(answer, E::FORM == Form::Plain).written(call.redactor());
-    }
-    if E::FORM == Form::Plain {
-        return Reply::text(&answer.text());
+    match (call.wants_text(), E::FORM == Form::Plain) {
+        (false, false) => return masked(answer, call.redactor()),
+        (false, true) => return plain(answer),
+        (true, true) => return text(&answer.text()),
+        (true, false) => {}
     }
     let mut value = serde_json::to_value(answer).expect("texts and numbers always serialise");
     call.redactor().value(&mut value);
     let masked = E::Answer::deserialize(value).expect("masking changes texts alone");
-    Reply::text(&masked.text())
+    text(&masked.text())
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use hyper::body::{Body as _, Incoming};
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 
@@ -109,11 +109,13 @@ impl Control {
             }
             tokio::time::sleep(WRONG_TOKEN_PAUSE).await;
         }
-        let profile = self.profile();
-        let redactor = Redactor::new(&profile.keys);
         match answered {
-            Ok(reply) => reply.into_response(redactor),
-            Err(error) => error.into_response(redactor),
+            Ok(mut reply) => {
+                // Every answer may be out of date at once, and may contain secrets.
+                reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+                reply
+            }
+            Err(error) => error.into_response(Redactor::new(&self.profile().keys)),
         }
     }
 

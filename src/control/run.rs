@@ -17,6 +17,7 @@ use super::endpoint::{Form, List, Nothing, endpoint};
 use super::explain::Explanation;
 use super::profile::{Assumption, Profile};
 use super::render::Text;
+use super::reply::masked;
 use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
 use super::verdict::{Player, Verification, configs, judge, players};
@@ -266,7 +267,7 @@ pub(crate) const MOST_RECORDS: usize = 2_000;
 pub(crate) const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 pub(super) fn show(control: &Control, call: &Call, query: RunQuery) -> Result<Reply, ControlError> {
-    Ok(Reply::masked(&asked(control, call, query)?))
+    Ok(masked(&asked(control, call, query)?, call.redactor()))
 }
 
 /// The document within a page, to be saved: nobody needs it opened on the address of the emulator.
@@ -277,7 +278,7 @@ pub(super) fn report(control: &Control, call: &Call, query: RunQuery) -> Result<
     let disposition = HeaderValue::from_static("attachment; filename=\"report.html\"");
     response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    Ok(Reply::of(response))
+    Ok(response)
 }
 
 /// The document that a call asks for.

@@ -375,11 +375,21 @@ fn not_as_saved(generation: &Generation, names: &[&str]) -> Vec<Diagnostic> {
     earlier.collect()
 }
 
-/// What to add to the refusal of a scenario that cannot be used.
+/// What to add to the refusal of a scenario that cannot be used: the folders that are read, if it is unknown.
 fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
-    let broken = found.iter().any(|problem| problem.is_error() && problem.file.is_some());
-    let no_text = || "there is no earlier valid version to use".to_owned();
-    read_from(control, found).or_else(|| broken.then(no_text))
+    if !found.iter().any(|problem| problem.code == "scenario/unknown-scenario") {
+        let broken = found.iter().any(|problem| problem.is_error() && problem.file.is_some());
+        return broken.then(|| "there is no earlier valid version to use".to_owned());
+    }
+    let folders = control.scenario_folders.paths().map(|path| {
+        let place = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let missing = if path.is_dir() { "" } else { " (not there)" };
+        format!("{}{missing}", place.display())
+    });
+    Some(match folders.collect::<Vec<_>>().as_slice() {
+        [] => "no folder of scenario files is read; see --scenarios".to_owned(),
+        folders => format!("files are read from {}", folders.join(", ")),
+    })
 }
 
 /// Reads the folders again now. If a file is broken, the answer is a 422 and all others are loaded.
@@ -396,21 +406,6 @@ pub(super) fn reload(control: &Control, _: &Input<ReloadScenarios>) -> Result<Re
         return Err(refused.with(|error| error.generation = Some(generation)));
     }
     Ok(Reloaded { generation, files: count, changes: reload.changes, diagnostics: shown(&reload.found) })
-}
-
-/// The folders that scenarios are read from, if a scenario is unknown.
-fn read_from(control: &Control, found: &[Diagnostic]) -> Option<String> {
-    found.iter().find(|problem| problem.code == "scenario/unknown-scenario")?;
-    let folders = control.scenario_folders.paths().map(|path| {
-        let place = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let missing = if path.is_dir() { "" } else { " (not there)" };
-        format!("{}{missing}", place.display())
-    });
-    let folders: Vec<String> = folders.collect();
-    match folders.as_slice() {
-        [] => Some("no folder of scenario files is read; see --scenarios".to_owned()),
-        folders => Some(format!("files are read from {}", folders.join(", "))),
-    }
 }
 
 fn unknown(generation: &Generation, name: &str) -> ControlError {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::call::{Call, Scope, scope, scope_or_all};
 use super::endpoint::{Form, Nothing, endpoint};
 use super::render::{Text, cell, joined};
+use super::reply::masked;
 use super::{Control, ControlError, Reply};
 use crate::http::answer::{JSON, answer};
 use crate::scenario::generation_text;
@@ -84,7 +85,7 @@ pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, C
     settle_for_a_moment(&scope.workspaces(control)).await;
     let saving = Arc::clone(control);
     let document = control.read(&call.has_left, move || saving.snapshot(scope.0).written()).await?;
-    Ok(Reply::of(answer(StatusCode::OK, JSON, document)))
+    Ok(answer(StatusCode::OK, JSON, document))
 }
 
 pub(super) fn load(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
@@ -106,7 +107,7 @@ pub(super) fn load(control: &Control, call: &Call, _: Nothing) -> Result<Reply, 
     let whole = if snapshot.whole.is_some() { "everything, with " } else { "" };
     control.note(None, format!("snapshot loaded: {whole}{}{more}", keys.join(", ")), false);
     let generation = control.library.load().number;
-    Ok(Reply::masked(&Loaded { loaded, keys, generation, warnings }))
+    Ok(masked(&Loaded { loaded, keys, generation, warnings }, call.redactor()))
 }
 
 fn refused(problem: SnapshotProblem) -> ControlError {

@@ -149,20 +149,13 @@ impl Texts {
         format!("id: {}\nevent: {kind}\ndata: {data}\n\n", self.id(number))
     }
 
-    /// The text of an entry, made if it is not in the cache.
+    /// The text of an entry, made if it is not in the cache. Other viewers wait for it meanwhile, as they most likely want the same.
     fn of(&self, number: u64, make: impl FnOnce() -> String) -> Bytes {
-        let find = |kept: &CachedTexts| {
-            kept.texts.iter().rev().find(|(known, _)| *known == number).map(|(_, text)| text.clone())
-        };
-        if let Some(text) = find(&self.kept.lock()) {
-            return text;
+        let mut kept = self.kept.lock();
+        if let Some((_, text)) = kept.texts.iter().rev().find(|(known, _)| *known == number) {
+            return text.clone();
         }
         let text = Bytes::from(make());
-        let mut kept = self.kept.lock();
-        // Another viewer may have made it meanwhile.
-        if let Some(text) = find(&kept) {
-            return text;
-        }
         kept.bytes += text.len();
         kept.texts.push_back((number, text.clone()));
         while kept.texts.len() > TEXTS || kept.bytes > TEXT_BYTES {
@@ -218,7 +211,7 @@ pub(super) fn stream(control: &Control, call: &Call, query: StreamQuery) -> Resu
     });
     let mut response = Response::new(Outgoing::stream(pieces));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    Ok(Reply::of(response))
+    Ok(response)
 }
 
 /// The kinds of events that can be selected. Events about missed entries are always sent.

@@ -58,7 +58,7 @@ pub(super) fn ca_pem(control: &Control) -> Result<Reply, ControlError> {
         None => Err(ControlError::not_found("no authority was made; start with --tls self-signed")),
         Some(pem) => {
             let pem_type = HeaderValue::from_static("application/x-pem-file");
-            Ok(Reply::of(answer(StatusCode::OK, pem_type, pem.clone())))
+            Ok(answer(StatusCode::OK, pem_type, pem.clone()))
         }
     }
 }

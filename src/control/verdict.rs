@@ -173,23 +173,34 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
     let refused_forgeries = answered(Forgery::Refused).count();
     let mut unfinished = unfinished(control, scope, &generation, &configs, redactor);
     let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.deliveries.forgotten());
-    let unused = unused([
-        judged_requests == 0 && forgotten_entries == 0,
-        deliveries.is_empty() && forgotten_deliveries == 0,
-        forged.is_empty() && refused_forgeries == 0 && forgotten_deliveries == 0,
-        configs.is_empty(),
-    ]);
+    let unused_kinds = [
+        (
+            judged_requests == 0 && forgotten_entries == 0,
+            "unmatched",
+            "no request is in the journal, so none could be unmatched",
+        ),
+        (
+            deliveries.is_empty() && forgotten_deliveries == 0,
+            "undelivered",
+            "there is no delivery, so none could be undelivered",
+        ),
+        (
+            forged.is_empty() && refused_forgeries == 0 && forgotten_deliveries == 0,
+            "forged",
+            "no forged delivery was answered by a receiver that could tell, so none could be accepted",
+        ),
+        (configs.is_empty(), "unfinished", "no scenario is active, so nothing could be unfinished"),
+    ];
+    let unused = unused_kinds.into_iter().filter(|(is_unused, ..)| *is_unused);
+    let unused: Vec<Unused> =
+        unused.map(|(_, kind, message)| Unused { kind: kind.to_owned(), message: message.to_owned() }).collect();
     let counts = ProblemCounts {
-        unmatched: unmatched.len(),
-        undelivered: undelivered.len(),
-        forged: forged.len(),
-        unfinished: unfinished.len(),
+        unmatched: shorten(&mut unmatched),
+        undelivered: shorten(&mut undelivered),
+        forged: shorten(&mut forged),
+        unfinished: shorten(&mut unfinished),
         unused: unused.len(),
     };
-    unmatched.truncate(MOST_SHOWN);
-    undelivered.truncate(MOST_SHOWN);
-    forged.truncate(MOST_SHOWN);
-    unfinished.truncate(MOST_SHOWN);
     let active: BTreeSet<&str> =
         configs.iter().flat_map(|config| config.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
     Verification {
@@ -262,20 +273,11 @@ fn accepted_forgery(delivery: &DeliveryRecord) -> String {
     format!("answered {status}; {}", delivery.event.damage.as_deref().unwrap_or("forged"))
 }
 
-/// The kinds that had nothing to judge: an empty list of them proves nothing.
-fn unused([no_request, no_delivery, no_forgery, no_scenario]: [bool; 4]) -> Vec<Unused> {
-    let kinds = [
-        (no_request, "unmatched", "no request is in the journal, so none could be unmatched"),
-        (no_delivery, "undelivered", "there is no delivery, so none could be undelivered"),
-        (
-            no_forgery,
-            "forged",
-            "no forged delivery was answered by a receiver that could tell, so none could be accepted",
-        ),
-        (no_scenario, "unfinished", "no scenario is active, so nothing could be unfinished"),
-    ];
-    let unused = kinds.into_iter().filter(|(is_unused, ..)| *is_unused);
-    unused.map(|(_, kind, message)| Unused { kind: kind.to_owned(), message: message.to_owned() }).collect()
+/// Leaves out what is beyond the most entries of a kind, and returns how many there were.
+fn shorten<T>(entries: &mut Vec<T>) -> usize {
+    let count = entries.len();
+    entries.truncate(MOST_SHOWN);
+    count
 }
 
 /// Whether a delivery failed as intended: it was dropped on purpose, or forged and refused.
