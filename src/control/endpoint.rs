@@ -84,7 +84,7 @@ pub(crate) struct Wait {
 
 /// The field `key` of a body. `Call::key` reads it before the body is parsed; this type only keeps it from being refused as unknown.
 /// The command line sends `key` as a query parameter.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct KeyField(#[allow(dead_code, reason = "for the schema")] Option<String>);
 
@@ -133,7 +133,7 @@ impl<T> Described for T {}
 pub(crate) use schemars::JsonSchema as Described;
 
 /// A duration such as 250ms, 5s or 1m30s.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(transparent)]
 pub(crate) struct DurationInput(pub(crate) String);

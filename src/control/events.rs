@@ -31,7 +31,6 @@ use crate::state::workspace::{
     DeliveryStatus, EventRecord, FireProblem, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription,
     Workspace,
 };
-use crate::util::tasks::Lane;
 use crate::util::wording::counted;
 
 endpoint! {
@@ -40,7 +39,7 @@ endpoint! {
 }
 
 /// What is fired.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Fire {
@@ -187,9 +186,8 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
     let (mut answer, deliveries) = fire_all(&control, &input).await?;
     let Some(limit) = wait else { return Ok(answer) };
     let records = control.deliveries.wait_attempted(&deliveries, limit).await;
-    let showing = Arc::clone(&control);
-    let show = move || {
-        let (registry, redactor) = (&showing.registry, input.redactor());
+    let show = move |control: &Control| {
+        let (registry, redactor) = (&control.registry, input.redactor());
         let is_shown = records.len() <= MOST_SHOWN && !matches!(answer.events.first(), Some(FiredEvent::Id(_)));
         let shown = |record: &DeliveryRecord| {
             if is_shown {
@@ -201,7 +199,7 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
         answer.deliveries = Some(records.iter().map(shown).collect());
         answer
     };
-    Ok(control.blocking.run(Lane::Change, show).await)
+    Ok(control.change(show).await)
 }
 
 /// Fires the events of a call in batches, so that other calls need not wait for the last of 10,000. Returns the answer and the ids of
@@ -210,18 +208,17 @@ async fn fire_all(
     control: &Arc<Control>,
     input: &Arc<Input<FireEvents>>,
 ) -> Result<(Fired, Vec<String>), ControlError> {
-    let (beginning, of) = (Arc::clone(control), Arc::clone(input));
-    let mut firing = match control.blocking.run(Lane::Change, move || begin(&beginning, &of)).await? {
+    let call = Arc::clone(input);
+    let mut firing = match control.change(move |control| begin(control, &call)).await? {
         ControlFlow::Break(answer) => return Ok((answer, Vec::new())),
         ControlFlow::Continue(firing) => firing,
     };
     events_made(&firing.workspace).await;
     while firing.ids.len() < firing.count {
-        let making = Arc::clone(control);
-        firing = control.blocking.run(Lane::Change, move || firing.fire_some(&making)).await?;
+        firing = control.change(move |control| firing.fire_some(control)).await?;
     }
-    let (ending, of) = (Arc::clone(control), Arc::clone(input));
-    control.blocking.run(Lane::Change, move || firing.end(&ending, of.redactor())).await
+    let call = Arc::clone(input);
+    control.change(move |control| firing.end(control, call.redactor())).await
 }
 
 /// The progress of one call.
@@ -426,13 +423,8 @@ fn fire_emission(
     name: &str,
     request: &Fire,
 ) -> Result<Fired, ControlError> {
-    let defines_event = request.event_type.is_some() || request.data.is_some() || !request.set.is_empty();
-    let chooses_delivery = request.subscription.is_some()
-        || request.count.is_some()
-        || request.delay.is_some()
-        || request.tamper.is_some()
-        || request.duplicate.is_some();
-    if defines_event || chooses_delivery || request.shuffle || request.drop {
+    let rest = Fire { _key: KeyField::default(), emit: None, ..request.clone() };
+    if rest != Fire::default() {
         return Err(ControlError::invalid("emit: the scenario defines the events; leave out all fields but key"));
     }
     let config = control.config_for(Some(workspace.name()));

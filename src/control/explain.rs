@@ -2,6 +2,7 @@
 //!
 //! An explanation of a request lists the checks in their order, one of which decided the answer. `diagnosis` explains deliveries.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use hyper::Method;
@@ -226,87 +227,73 @@ pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
     }
 }
 
-/// The checks in the order of the contract's implementation: route, authentication, quota, content, scenario, operation.
+/// The checks in the order of the contract's implementation, one of which decided: those before it passed, and those after it were not
+/// reached.
 fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
     let (method, target) = request.transcript.request_line();
     let path = target.split('?').next().unwrap_or_default();
     let needs_key =
         request.operation.is_some_and(|operation| ![Operation::Hello, Operation::OauthToken].contains(&operation));
-    let mut steps = Vec::new();
-    let mut decided = false;
-    let mut push = |check: &'static str, decides: Option<String>, passed: String| {
-        let (verdict, detail) = match decides {
-            _ if decided => (StepVerdict::NotReached, "an earlier check decided".to_owned()),
-            Some(detail) => (StepVerdict::Decided, detail),
-            None => (StepVerdict::Passed, passed),
-        };
-        decided |= verdict == StepVerdict::Decided;
-        steps.push(Step::new(check, verdict, detail));
-    };
-    let before_route = no_endpoint(request).filter(|_| matches!(request.reason, Reason::Refused(..)));
-    push("http", before_route, "a proper HTTP/1.1 request".to_owned());
-    let no_route = no_endpoint(request).filter(|_| !matches!(request.reason, Reason::Refused(..)));
-    push(
-        "route",
-        no_route,
-        format!("{method} {path} is the operation {}", request.operation.map_or("-", |operation| operation.name())),
-    );
-    let no_key = match &request.reason {
-        Reason::Unauthorized { advice, .. } => Some(advice.to_string()),
-        _ => None,
-    };
     let key = match request.key() {
         Some(key) => format!("the key {} is valid", redactor.key(key)),
         None if needs_key => "no key was looked at".to_owned(),
         None => "the operation needs no key".to_owned(),
     };
-    push("authentication", no_key, key);
-    let no_quota = match (&request.reason, &request.quota) {
-        (Reason::RateLimited, Some(quota)) => Some(format!("the quota is used up: {}", quota_text(quota))),
-        _ => None,
+    let quota = match (&request.reason, &request.quota) {
+        (Reason::Scripted, None) => "the scripted answer is not counted".to_owned(),
+        (_, None) => "the operation is not counted".to_owned(),
+        // A quota that refuses would have decided, so a scenario changed it afterwards.
+        (_, Some(quota)) if !quota.allowed => format!(
+            "the request was let through; the scenario then shows the quota as used up: 0 of {} requests left",
+            quota.limit
+        ),
+        (_, Some(quota)) => quota_text(quota),
     };
-    push(
-        "quota",
-        no_quota,
-        match (&request.reason, &request.quota) {
-            (Reason::Scripted, None) => "the scripted answer is not counted".to_owned(),
-            (_, None) => "the operation is not counted".to_owned(),
-            // A quota that refuses would have decided, so a scenario changed it afterwards.
-            (reason, Some(quota)) if !quota.allowed && !matches!(reason, Reason::RateLimited) => format!(
-                "the request was let through; the scenario then shows the quota as used up: 0 of {} requests left",
-                quota.limit
-            ),
-            (_, Some(quota)) => quota_text(quota),
-        },
-    );
-    let no_content = match &request.reason {
-        Reason::Refused(_, text) => Some(text.clone()),
-        _ => None,
-    };
-    push("content", no_content, "the content could be read".to_owned());
     let scripted = request.scripted.as_ref().map(|scripted| {
         format!("scenario `{}`, {}, turn {}: {}", scripted.scenario, scripted.rule, scripted.turn, scripted.action)
     });
-    let by_rule = matches!(request.reason, Reason::Scripted);
-    let (decides, passed) = if by_rule { (scripted.clone(), None) } else { (None, scripted) };
-    push("scenario", decides, passed.unwrap_or_else(|| "no scenario rule applied".to_owned()));
-    let by_operation = match &request.reason {
-        Reason::Invalid(problems) => {
-            let texts: Vec<String> =
-                problems.iter().map(|problem| format!("`{}` {}", problem.field, problem.reason)).collect();
-            Some(texts.join("; "))
+    let scripted = scripted.unwrap_or_else(|| "no scenario rule applied".to_owned());
+    let (decided_by, why) = match &request.reason {
+        Reason::Refused(_, text) if request.operation.is_none() => ("http", text.clone()),
+        Reason::NotFound(_) | Reason::Announced(_) | Reason::MethodNotAllowed(_) => {
+            ("route", no_endpoint(request).unwrap_or_default())
         }
-        Reason::Answered => Some("every check passed".to_owned()),
+        Reason::Unauthorized { advice, .. } => ("authentication", advice.to_string()),
+        Reason::RateLimited => {
+            let used = request.quota.as_ref().map(quota_text).unwrap_or_default();
+            ("quota", format!("the quota is used up: {used}"))
+        }
+        Reason::Refused(_, text) => ("content", text.clone()),
+        Reason::Scripted => ("scenario", scripted.clone()),
+        Reason::Invalid(problems) => {
+            let texts = problems.iter().map(|problem| format!("`{}` {}", problem.field, problem.reason));
+            ("operation", texts.collect::<Vec<_>>().join("; "))
+        }
+        Reason::Answered => ("operation", "every check passed".to_owned()),
         Reason::Subscribed { id, created, warnings } => {
             let made = if *created { "was created" } else { "had the same URL, so it was updated" };
             let warned: String = warnings.iter().map(|warning| format!("; warning: {warning}")).collect();
-            Some(format!("every check passed and {id} {made}{warned}"))
+            ("operation", format!("every check passed and {id} {made}{warned}"))
         }
-        Reason::Panicked(text) => Some(format!("the emulator failed: {text}")),
-        _ => None,
+        Reason::Panicked(text) => ("operation", format!("the emulator failed: {text}")),
     };
-    push("operation", by_operation, String::new());
-    steps
+    let operation = request.operation.map_or("-", |operation| operation.name());
+    let checks = [
+        ("http", "a proper HTTP/1.1 request".to_owned()),
+        ("route", format!("{method} {path} is the operation {operation}")),
+        ("authentication", key),
+        ("quota", quota),
+        ("content", "the content could be read".to_owned()),
+        ("scenario", scripted),
+        ("operation", String::new()),
+    ];
+    let decided = checks.iter().position(|(check, _)| *check == decided_by).unwrap_or(checks.len());
+    let step = |(at, (check, passed)): (usize, (&str, String))| match at.cmp(&decided) {
+        Ordering::Less => Step::new(check, StepVerdict::Passed, passed),
+        Ordering::Equal => Step::new(check, StepVerdict::Decided, why.as_str()),
+        Ordering::Greater => Step::new(check, StepVerdict::NotReached, "an earlier check decided"),
+    };
+    checks.into_iter().enumerate().map(step).collect()
 }
 
 fn quota_text(quota: &QuotaCheck) -> String {

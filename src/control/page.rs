@@ -9,7 +9,6 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 
-use super::guard::Content;
 use super::{Access, ControlError, PREFIX};
 use crate::clock::{Instant, Now, machine};
 use crate::contract::error::ErrorKind;
@@ -62,7 +61,7 @@ impl Viewer {
         if path == "/" && asks_for_page(&parts.method, &parts.headers) {
             return Ok(to_page());
         }
-        self.access.check_origin(&parts, &host, Content::Any)?;
+        self.access.check_origin(&parts, &host, &[], false)?;
         if path.strip_prefix(PREFIX) != Some("run") {
             return Err(ControlError::not_found("this address only shows a saved run; no emulator is running here"));
         }

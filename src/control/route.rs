@@ -12,7 +12,6 @@ use super::endpoint::{Endpoint, Form};
 use super::render::Text as _;
 use super::reply::{masked, plain, text};
 use super::{Control, ControlError, Reply};
-use crate::util::tasks::Lane;
 
 pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;
 
@@ -105,18 +104,17 @@ fn blocking<E: Endpoint>(
 ) -> Route {
     Route::new::<E>(move |control, call| {
         Box::pin(async move {
-            let working = Arc::clone(&control);
             if E::METHOD == Method::GET {
                 let has_left = Arc::clone(&call.has_left);
-                return control.read(&has_left, move || answer(&working, call)).await?;
+                return control.read(&has_left, move |control| answer(control, call)).await?;
             }
             let writing = control.begin_write();
-            let change = move || {
+            let change = move |control: &Control| {
                 // Released after the change, even if the caller has hung up.
                 let _writing = writing;
-                answer(&working, call)
+                answer(control, call)
             };
-            control.blocking.run(Lane::Change, change).await
+            control.change(change).await
         })
     })
 }
@@ -131,7 +129,7 @@ pub(super) fn waits<E: Endpoint, F: Future<Output = Result<E::Answer, ControlErr
             let input = Arc::new(Input::read(call)?);
             let answer = handler(Arc::clone(&control), Arc::clone(&input)).await?;
             // Serializing a large answer takes a while.
-            Ok(control.blocking.run(Lane::Change, move || reply::<E>(&answer, &input)).await)
+            Ok(control.change(move |_| reply::<E>(&answer, &input)).await)
         })
     };
     Route { has_text: true, ..Route::new::<E>(answer) }

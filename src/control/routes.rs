@@ -12,7 +12,7 @@ use hyper::{Method, Request, Response};
 
 use super::call::{Call, check_key};
 use super::endpoint::Nothing;
-use super::guard::{Content, WRONG_TOKEN_PAUSE};
+use super::guard::WRONG_TOKEN_PAUSE;
 use super::page::page;
 use super::route::{Answering, Route, at_once, raw, reply, waits};
 use super::{
@@ -25,7 +25,7 @@ use crate::contract::routes::allow;
 use crate::http::connection::Progress;
 use crate::http::outgoing::Outgoing;
 use crate::redact::Redactor;
-use crate::util::tasks::{Busy, MOST_READS, stopped};
+use crate::util::tasks::{Busy, Lane, MOST_READS, stopped};
 
 /// Every call; `openapi.json` describes them in this order.
 pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
@@ -131,18 +131,17 @@ impl Control {
             Ok(found) => found,
             // Which paths exist is only shown to those who may call.
             Err(refusal) => {
-                self.access.check_origin(&parts, host, Content::Any)?;
+                self.access.check_origin(&parts, host, &[], false)?;
                 self.access.check_token(&parts)?;
                 return Err(refusal);
             }
         };
-        let content = match (route.is_write(), route.takes_toml) {
-            (false, _) => Content::Any,
-            (true, _) if body.is_end_stream() => Content::Nothing,
-            (true, false) => Content::Json,
-            (true, true) => Content::JsonOrToml,
+        let accepted: &[&str] = match (route.is_write(), route.takes_toml) {
+            (false, _) => &[],
+            (true, false) => &["application/json"],
+            (true, true) => &["application/json", "application/toml"],
         };
-        self.access.check_origin(&parts, host, content)?;
+        self.access.check_origin(&parts, host, accepted, !body.is_end_stream())?;
         if !route.is_open {
             self.access.check_token(&parts)?;
         }
@@ -165,16 +164,26 @@ impl Control {
         }
     }
 
-    /// Does work that changes nothing, unless the caller leaves before it has begun.
+    /// Does work that changes nothing on another thread, unless the caller leaves before it has begun.
     pub(super) async fn read<T: Send + 'static>(
-        &self,
+        self: &Arc<Self>,
         has_left: &Arc<AtomicBool>,
-        work: impl FnOnce() -> T + Send + 'static,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, ControlError> {
-        self.blocking.read(has_left, work).await.map_err(|Busy| {
+        let control = Arc::clone(self);
+        self.blocking.read(has_left, move || work(&control)).await.map_err(|Busy| {
             let message = format!("{MOST_READS} reads of the control API are waiting already; try again");
             ControlError::new(ErrorKind::RateLimitExceeded, message).coded("busy")
         })
+    }
+
+    /// Does work on another thread, to its end even if the caller leaves.
+    pub(super) async fn change<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        let control = Arc::clone(self);
+        self.blocking.run(Lane::Change, move || work(&control)).await
     }
 }
 

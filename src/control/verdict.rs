@@ -151,9 +151,8 @@ pub(super) async fn verify(control: Arc<Control>, input: Arc<Input<Verify>>) -> 
     if let Some(limit) = wait_of(&input.query)? {
         wait_for_what_is_due(&control, &scope, limit).await;
     }
-    let judging = Arc::clone(&control);
     let has_left = Arc::clone(&input.has_left);
-    control.read(&has_left, move || judge(&judging, &scope, input.redactor())).await
+    control.read(&has_left, move |control| judge(control, &scope, input.redactor())).await
 }
 
 pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
