@@ -346,11 +346,19 @@ pub(super) fn row(delivery: &DeliveryRecord, registry: &Registry, redactor: Reda
 }
 
 pub(super) fn whole(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> DeliveryWhole {
-    let attempts = delivery.attempts.iter().map(|record| attempt(record, redactor)).collect();
-    with(delivery, Attempts(attempts), registry, redactor)
+    with(delivery, Attempts(attempts(delivery, redactor)), registry, redactor)
 }
 
-fn with<A>(delivery: &DeliveryRecord, attempts: A, registry: &Registry, redactor: Redactor<'_>) -> DeliveryWith<A> {
+pub(super) fn attempts(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> Vec<Attempt> {
+    delivery.attempts.iter().map(|record| attempt(record, redactor)).collect()
+}
+
+pub(super) fn with<A>(
+    delivery: &DeliveryRecord,
+    attempts: A,
+    registry: &Registry,
+    redactor: Redactor<'_>,
+) -> DeliveryWith<A> {
     let workspace = registry.find(&delivery.event.workspace);
     let instant =
         workspace.as_ref().map_or_else(|| registry.clock().instant(), |workspace| workspace.clock().instant());

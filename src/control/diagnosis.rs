@@ -8,7 +8,7 @@ use hyper::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 
 use super::Control;
-use crate::clock::{Now, machine};
+use crate::clock::machine;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::{KeyReading, SchemeName, Verified, verify};
 use crate::redact::{Redactor, visible};
@@ -111,24 +111,18 @@ impl<'a> Diagnosis<'a> {
         advice
     }
 
-    fn now(&self) -> Now {
-        let workspace = self.control.registry.find(&self.delivery.event.workspace);
-        workspace.map_or_else(|| self.control.registry.clock().now(), |workspace| workspace.clock().now())
-    }
-
-    /// The number of the next attempt. Of attempts before a snapshot, only the count is known.
-    fn next_number(&self) -> u32 {
-        self.delivery.planned.attempts_before.saturating_add(self.delivery.made).saturating_add(1)
-    }
-
     fn next_step(&self) -> Option<Step> {
-        let (now, due) = (self.now(), self.delivery.next?);
-        let wait = due.since(now.instant);
+        let registry = &self.control.registry;
+        let workspace = registry.find(&self.delivery.event.workspace);
+        let now = workspace.map_or_else(|| registry.clock().now(), |workspace| workspace.clock().now());
+        let wait = self.delivery.next?.since(now.instant);
+        // Of attempts before a snapshot, only the count is known.
+        let number = self.delivery.planned.attempts_before.saturating_add(self.delivery.made).saturating_add(1);
         let when = match now.wall.checked_add(wait) {
             Ok(at) if !wait.is_zero() => format!("is due in {}, at {}", duration_text(wait), time(at)),
             _ => "is due now".to_owned(),
         };
-        Some(Step::new(format!("attempt {}", self.next_number()), StepVerdict::NotReached, when))
+        Some(Step::new(format!("attempt {number}"), StepVerdict::NotReached, when))
     }
 
     /// How to make the next attempt without waiting for it.

@@ -24,12 +24,9 @@ use crate::settings::Profile;
 use crate::state::budget::Full;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::engine::{emitted, events_made};
-use crate::state::journal::record::{
-    AttemptResult, DeliveryRow, DeliveryWhole, Event, EventTarget, Skipped, name_of, time,
-};
+use crate::state::journal::record::{Attempt, DeliveryWith, Event, EventTarget, Skipped, name_of, time};
 use crate::state::workspace::{
-    DeliveryStatus, EventRecord, FireProblem, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription,
-    Workspace,
+    EventRecord, FireProblem, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
 use crate::util::wording::counted;
 
@@ -77,6 +74,7 @@ pub(crate) struct Fired {
     pub(crate) events: Vec<FiredEvent>,
     /// What became of the deliveries, if the call waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<Vec<DeliverySchema>>"))]
     pub(crate) deliveries: Option<Vec<DeliveryShown>>,
     /// The emission set off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,53 +84,42 @@ pub(crate) struct Fired {
 }
 
 /// A delivery with its attempts, or, if there are many deliveries, with the number of its attempts.
+pub(crate) type DeliveryShown = DeliveryWith<AttemptsShown>;
+
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(untagged)]
-pub(crate) enum DeliveryShown {
-    Whole(DeliveryWhole),
-    Row(DeliveryRow),
+pub(crate) enum AttemptsShown {
+    Each(Vec<Attempt>),
+    Count(u64),
 }
 
-impl DeliveryShown {
-    pub(crate) fn status(&self) -> DeliveryStatus {
-        match self {
-            Self::Whole(whole) => whole.status,
-            Self::Row(row) => row.status,
-        }
-    }
+/// A delivery with its attempts, or, if there are many deliveries, with the number of its attempts.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(inline, untagged)]
+#[expect(dead_code, reason = "a schema")]
+enum DeliverySchema {
+    Whole(crate::state::journal::record::DeliveryWhole),
+    Row(crate::state::journal::record::DeliveryRow),
+}
 
-    pub(crate) fn forgery(&self) -> Option<Forgery> {
-        match self {
-            Self::Whole(whole) => whole.forgery,
-            Self::Row(row) => row.forgery,
-        }
-    }
-
-    pub(crate) fn last(&self) -> Option<&AttemptResult> {
-        match self {
-            Self::Whole(whole) => whole.last.as_ref(),
-            Self::Row(row) => row.last.as_ref(),
-        }
-    }
-
-    fn line(&self) -> String {
-        let (id, url, dialled, note) = match self {
-            Self::Whole(whole) => (&whole.id, &whole.url, whole.dialled(), &whole.note),
-            Self::Row(row) => (&row.id, &row.url, None, &row.note),
-        };
-        let judged = match self.forgery() {
-            Some(Forgery::Accepted) => "; accepted, but must be refused",
-            Some(Forgery::Refused) => "; refused, as it should be",
-            None => "",
-        };
-        let (status, to) = (name_of(self.status()), destination(url, dialled));
-        let came = match (self.last(), note) {
-            (None, Some(note)) => cell(note),
-            (last, _) => outcome_text(last),
-        };
-        format!("  {id} {status} {to}: {came}{judged}\n")
-    }
+/// A delivery on one line.
+fn delivery_line(delivery: &DeliveryShown) -> String {
+    let DeliveryShown { id, url, attempts, last, note, .. } = delivery;
+    let dialled = match attempts {
+        AttemptsShown::Each(attempts) => attempts.last().map(|attempt| attempt.dialled.as_str()),
+        AttemptsShown::Count(_) => None,
+    };
+    let judged = match delivery.forgery {
+        Some(Forgery::Accepted) => "; accepted, but must be refused",
+        Some(Forgery::Refused) => "; refused, as it should be",
+        None => "",
+    };
+    let came = match (last, note) {
+        (None, Some(note)) => cell(note),
+        (last, _) => outcome_text(last.as_ref()),
+    };
+    format!("  {id} {} {}: {came}{judged}\n", name_of(delivery.status), destination(url, dialled))
 }
 
 /// The fired events, and their deliveries if the call waited.
@@ -155,7 +142,7 @@ impl Text for Fired {
             let (kind, to) = (cell(&event.event_type), counted(subscriptions.len(), "subscription"));
             text.push_str(&format!("{} {kind} fired at {to}{}\n", event.id, damage_text(event.damage.as_deref())));
         }
-        text.extend(self.deliveries.iter().flatten().map(DeliveryShown::line));
+        text.extend(self.deliveries.iter().flatten().map(delivery_line));
         text
     }
 }
@@ -190,11 +177,12 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
         let (registry, redactor) = (&control.registry, input.redactor());
         let is_shown = records.len() <= MOST_SHOWN && !matches!(answer.events.first(), Some(FiredEvent::Id(_)));
         let shown = |record: &DeliveryRecord| {
-            if is_shown {
-                DeliveryShown::Whole(deliveries::whole(record, registry, redactor))
+            let attempts = if is_shown {
+                AttemptsShown::Each(deliveries::attempts(record, redactor))
             } else {
-                DeliveryShown::Row(deliveries::row(record, registry, redactor))
-            }
+                AttemptsShown::Count(record.made.into())
+            };
+            deliveries::with(record, attempts, registry, redactor)
         };
         answer.deliveries = Some(records.iter().map(shown).collect());
         answer

@@ -472,7 +472,7 @@ impl History {
 const MOST_KEYS: usize = 100;
 
 /// The progress of each active scenario, by its name, and how many keys were left out.
-pub(super) fn progress(
+fn progress(
     control: &Control,
     scope: &Scope,
     generation: &Generation,
