@@ -101,7 +101,7 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if args.tamper.is_some() {
         return forged(&deliveries);
     }
-    let missed = deliveries.iter().filter(|delivery| delivery.status() != DeliveryStatus::Delivered).count();
+    let missed = deliveries.iter().filter(|delivery| delivery.status != DeliveryStatus::Delivered).count();
     if missed > 0 {
         let (all, were) = (counted(deliveries.len(), "delivery"), were(missed));
         return Err(Failure::check_failed(format!("{missed} of {all} {were} not accepted")).with_hint(EXPLAIN));
@@ -143,13 +143,13 @@ fn were(count: usize) -> &'static str {
 /// Whether every forged delivery was refused, as it should be. One that its receiver cannot detect may be accepted.
 fn forged(deliveries: &[DeliveryShown]) -> Result<ExitCode, Failure> {
     let count = |is_one: fn(&DeliveryShown) -> bool| deliveries.iter().filter(|delivery| is_one(delivery)).count();
-    let accepted = count(|delivery| delivery.forgery() == Some(Forgery::Accepted));
+    let accepted = count(|delivery| delivery.forgery == Some(Forgery::Accepted));
     if accepted > 0 {
         return Err(Failure::check_failed(Kind::Forged.sentence(accepted)));
     }
     let unjudged = count(|delivery| {
-        let is_refused = matches!(delivery.last(), Some(AttemptResult::Answered { status: 400..=499, .. }));
-        delivery.status() != DeliveryStatus::Delivered && !is_refused
+        let is_refused = matches!(delivery.last, Some(AttemptResult::Answered { status: 400..=499, .. }));
+        delivery.status != DeliveryStatus::Delivered && !is_refused
     });
     if unjudged > 0 {
         let forged = counted(unjudged, "forged delivery");

@@ -1,6 +1,7 @@
-//! One call of the control API: its query parameters, its body, the key and durations in it, and the requested page of a listing.
+//! One call of the control API: its query parameters, its body, its scope, durations in it, and the requested page of a listing.
 //!
-//! Every call accepts `key` as a query parameter, and as a field of a JSON body. `scope` resolves it.
+//! Every call accepts `key` as a query parameter, and as a field of a JSON body. It names a workspace by key, by group name or by its
+//! id `ws_…`; the default is the sample key's, and `*` means all.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -17,9 +18,11 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::ControlError;
-use super::api::{self, DurationInput, Endpoint, Wait};
+use super::endpoint::{DurationInput, Endpoint, Page, Wait};
 use crate::redact::Redactor;
 use crate::settings::Profile;
+use crate::state::engine::{Engine, KeyProblem};
+use crate::state::workspace::Workspace;
 use crate::util::duration::parse_duration;
 
 /// One call, read.
@@ -173,10 +176,71 @@ impl Paging {
     }
 
     /// Makes the page from numbered entries, of which there must be one more than `limit` if there is a next page.
-    pub(super) fn wrap<T>(&self, mut entries: Vec<(u64, T)>) -> api::Page<T> {
+    pub(super) fn wrap<T>(&self, mut entries: Vec<(u64, T)>) -> Page<T> {
         let has_more = entries.len() > self.limit;
         entries.truncate(self.limit);
         let next_cursor = entries.last().filter(|_| has_more).map(|(number, _)| number.to_string());
-        api::Page { data: entries.into_iter().map(|(_, entry)| entry).collect(), has_more, next_cursor }
+        Page { data: entries.into_iter().map(|(_, entry)| entry).collect(), has_more, next_cursor }
     }
+}
+
+/// One workspace, or with `None` all of them and what belongs to none.
+pub(super) struct Scope(pub(super) Option<Arc<Workspace>>);
+
+impl Scope {
+    /// Whether the scope includes what belongs to `workspace`.
+    pub(super) fn covers(&self, workspace: Option<&Arc<str>>) -> bool {
+        self.0.as_ref().is_none_or(|meant| workspace == Some(meant.name()))
+    }
+
+    /// The end of a message about something not found: whose things were searched.
+    pub(super) fn owner(&self) -> &'static str {
+        if self.0.is_some() { " of the key named" } else { "" }
+    }
+
+    /// The name of the workspace; `None` for all.
+    pub(super) fn key(&self) -> Option<Arc<str>> {
+        self.0.as_ref().map(|workspace| Arc::clone(workspace.name()))
+    }
+
+    pub(super) fn workspaces(&self, engine: &Arc<Engine>) -> Vec<Arc<Workspace>> {
+        self.0.as_ref().map_or_else(|| engine.registry.all(), |workspace| vec![Arc::clone(workspace)])
+    }
+}
+
+/// The scope of a call; without a key that of the sample key.
+pub(super) fn scope(engine: &Arc<Engine>, call: &Call) -> Result<Scope, ControlError> {
+    read(engine, call.key()?.as_deref())
+}
+
+/// The scope of a call that means all keys by default. If the call names one thing by its id, a key restricts it to that key's things.
+pub(super) fn scope_or_all(engine: &Arc<Engine>, call: &Call) -> Result<Scope, ControlError> {
+    read(engine, Some(call.key()?.as_deref().unwrap_or("*")))
+}
+
+/// Refuses a call with an invalid key. Opens no workspace.
+pub(super) fn check_key(engine: &Arc<Engine>, call: &Call) -> Result<(), ControlError> {
+    let key = call.key()?.filter(|key| key != "*");
+    key.map_or(Ok(()), |key| Ok(engine.workspace_name(Some(&key)).map(drop)?))
+}
+
+fn read(engine: &Arc<Engine>, key: Option<&str>) -> Result<Scope, ControlError> {
+    let one = if key == Some("*") { None } else { Some(engine.workspace(key)?) };
+    Ok(Scope(one))
+}
+
+impl From<KeyProblem> for ControlError {
+    fn from(problem: KeyProblem) -> Self {
+        let message = problem.to_string();
+        match problem {
+            KeyProblem::All => Self::invalid(message),
+            KeyProblem::UnknownId(_) => Self::not_found(message),
+            KeyProblem::Invalid(_) => Self::not_found(message).with(|error| error.parameter = Some("key".to_owned())),
+        }
+    }
+}
+
+/// The key of a call, masked for a log line.
+pub(super) fn whose(call: &Call, workspace: Option<&str>) -> String {
+    workspace.map_or_else(|| "all keys".to_owned(), |name| call.redactor().key(name).into_owned())
 }

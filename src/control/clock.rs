@@ -5,33 +5,98 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::api::{self, NewMode, time};
-use super::call::{Call, Input, duration, timeout};
-use super::scope::{scope_or_all, whose};
+use super::call::{Call, Input, duration, scope_or_all, timeout, whose};
+use super::endpoint::{DurationInput, Form, KeyField, Nothing, endpoint};
+use super::render::{Text, cell};
 use super::{Control, ControlError};
+pub(crate) use crate::clock::ClockMode;
 use crate::clock::Now;
 use crate::contract::error::ErrorKind;
 use crate::redact::Redactor;
 use crate::state::engine::Mover;
+use crate::state::journal::record::{Time, WorkspaceId, time};
 use crate::util::duration::duration_text;
 use crate::util::tasks::spawn;
+
+endpoint! {
+    /// The emulator's time, or that of one key.
+    ShowClock: GET "clock", Form::Masked, Nothing, Nothing => Clock;
+    /// Stop, set, move or resume a clock; answers when what was due on the way is done.
+    MoveClock: POST "clock", Form::Masked, Nothing, ClockChange => Clock;
+}
+
+/// A clock.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Clock {
+    pub(crate) mode: ClockMode,
+    pub(crate) now: Time,
+    /// Whose it is, unless it is the emulator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace: Option<WorkspaceId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) key: Option<String>,
+    /// Whether it shows the emulator's time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) follows: Option<bool>,
+}
+
+/// A change of a clock: one of `mode`, `advance` and `set`.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClockChange {
+    #[serde(default, skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    pub(crate) mode: Option<NewMode>,
+    pub(crate) advance: Option<DurationInput>,
+    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
+    pub(crate) set: Option<String>,
+    /// How long the call waits until everything due is done; 60s if absent.
+    pub(crate) timeout: Option<DurationInput>,
+}
+
+/// The requested mode of a clock.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NewMode {
+    /// Running from the time at which it was frozen.
+    Real,
+    Frozen,
+    /// Only for a key's clock: it follows the emulator's again.
+    Follow,
+}
+
+impl Text for Clock {
+    fn text(&self) -> String {
+        let whose = match (&self.key, self.follows) {
+            (Some(key), Some(true)) => format!(", {}, with the emulator's", cell(key)),
+            (Some(key), _) => format!(", {} alone", cell(key)),
+            (None, _) => String::new(),
+        };
+        let mode = match self.mode {
+            ClockMode::Real => "running",
+            ClockMode::Frozen => "frozen",
+        };
+        format!("{} ({mode}{whose})\n", self.now)
+    }
+}
 
 /// Longest step, as for any duration.
 const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
 /// How long a call waits by default until everything due is done.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-pub(super) fn show(control: &Control, input: &Input<api::ShowClock>) -> Result<api::Clock, ControlError> {
+pub(super) fn show(control: &Control, input: &Input<ShowClock>) -> Result<Clock, ControlError> {
     let mover = mover(control, input)?;
     Ok(shown(&mover, mover.clock().now(), input.redactor()))
 }
 
-pub(super) async fn change(
-    control: Arc<Control>,
-    input: Arc<Input<api::MoveClock>>,
-) -> Result<api::Clock, ControlError> {
+pub(super) async fn change(control: Arc<Control>, input: Arc<Input<MoveClock>>) -> Result<Clock, ControlError> {
     let change = &input.body;
     let limit = timeout(change.timeout.as_ref(), PATIENCE)?;
     // The whole call is validated before anything changes.
@@ -47,18 +112,52 @@ pub(super) async fn change(
         _ => return Err(ControlError::invalid("`mode`, `advance` and `set` cannot be changed in one call")),
     };
     let mover = mover(&control, &input)?;
-    if matches!(step, Step::Mode(NewMode::Follow)) && mover.workspace.is_none() {
-        return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));
-    }
-    log(&control, &input, &mover, step);
+    let (clock, wall) = (mover.clock(), mover.clock().now().wall);
+    // Logged before the step takes effect, so that its line comes first.
+    let log = |did: String| {
+        let key = mover.workspace.as_ref().map(|workspace| &**workspace.name());
+        control.note(key, format!("clock of {} {did}", whose(&input, key)), false);
+    };
     let now = match step {
-        Step::Mode(NewMode::Follow) => {
-            // The key first catches up with the emulator's time, so that what is due happens in order.
-            let ahead = control.registry.clock().now().wall.duration_since(mover.clock().now().wall);
-            advance(&mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
-            mover.clock().follow()
+        Step::Mode(NewMode::Real) => {
+            log(format!("runs again from {}", time(wall)));
+            clock.resume()
         }
-        step => step.take(&mover, limit).await?,
+        Step::Mode(NewMode::Frozen) => {
+            log(format!("frozen at {}", time(wall)));
+            clock.freeze()
+        }
+        Step::Mode(NewMode::Follow) if mover.workspace.is_none() => {
+            return Err(ControlError::invalid("mode: the emulator's clock follows no other; name a key"));
+        }
+        Step::Mode(NewMode::Follow) => {
+            log("follows the emulator's again".to_owned());
+            // The key first catches up with the emulator's time, so that what is due happens in order.
+            let ahead = control.registry.clock().now().wall.duration_since(wall);
+            advance(&mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
+            clock.follow()
+        }
+        Step::Advance(by) => {
+            let to = wall.saturating_add(by).unwrap_or(Timestamp::MAX);
+            log(format!("advanced by {}, to {}", duration_text(by), time(to)));
+            advance(&mover, by, limit).await?
+        }
+        // As far ahead as back, so that each step can be undone.
+        Step::Set(at) if at.duration_since(wall).unsigned_abs() > LONGEST_STEP => {
+            return Err(ControlError::invalid(format!("set: {} is more than ten years from the clock", time(at))));
+        }
+        // A step back only changes the time shown; nothing is undone.
+        Step::Set(at) if at < wall => {
+            log(format!("set back to {}", time(at)));
+            clock.relabel(at)
+        }
+        Step::Set(at) => {
+            log(format!("set forward to {}", time(at)));
+            // A step forward is time that passes.
+            advance(&mover, Duration::try_from(at.duration_since(wall)).unwrap_or_default(), limit).await?;
+            // A running clock is later than `at` by the time that the step took.
+            clock.now()
+        }
     };
     if let Some(workspace) = &mover.workspace {
         // The clock itself wakes what waits for this key; emissions triggered by time must be checked for.
@@ -67,61 +166,12 @@ pub(super) async fn change(
     Ok(shown(&mover, now, input.redactor()))
 }
 
-/// Logs the step before it takes effect, so that its line comes first. A refused step is not logged.
-fn log(control: &Control, call: &Call, mover: &Mover, step: Step) {
-    let now = mover.clock().now().wall;
-    let key = mover.workspace.as_ref().map(|workspace| &**workspace.name());
-    let did = match step {
-        Step::Mode(NewMode::Real) => format!("runs again from {}", time(now)),
-        Step::Mode(NewMode::Frozen) => format!("frozen at {}", time(now)),
-        Step::Mode(NewMode::Follow) => "follows the emulator's again".to_owned(),
-        Step::Advance(by) => {
-            let to = now.saturating_add(by).unwrap_or(Timestamp::MAX);
-            format!("advanced by {}, to {}", duration_text(by), time(to))
-        }
-        Step::Set(at) if is_too_far(now, at) => return,
-        Step::Set(at) => format!("set {} to {}", if at < now { "back" } else { "forward" }, time(at)),
-    };
-    control.note(key, format!("clock of {} {did}", whose(call, key)), false);
-}
-
-/// Whether `at` is further from `now` than a clock may be moved. As far ahead as back, so that each step can be undone.
-fn is_too_far(now: Timestamp, at: Timestamp) -> bool {
-    at.duration_since(now).unsigned_abs() > LONGEST_STEP
-}
-
 /// A change of a clock.
 #[derive(Clone, Copy)]
 enum Step {
     Mode(NewMode),
     Advance(Duration),
     Set(Timestamp),
-}
-
-impl Step {
-    async fn take(self, mover: &Mover, limit: Duration) -> Result<Now, ControlError> {
-        let clock = mover.clock();
-        match self {
-            Self::Mode(NewMode::Real) => Ok(clock.resume()),
-            Self::Mode(NewMode::Frozen) => Ok(clock.freeze()),
-            Self::Mode(NewMode::Follow) => Ok(clock.follow()),
-            Self::Advance(by) => advance(mover, by, limit).await,
-            Self::Set(at) if is_too_far(clock.now().wall, at) => {
-                let message = format!("set: {} is more than ten years from the clock", time(at));
-                Err(ControlError::invalid(message))
-            }
-            Self::Set(at) => match Duration::try_from(at.duration_since(clock.now().wall)) {
-                // A step forward is time that passes.
-                Ok(by) => {
-                    advance(mover, by, limit).await?;
-                    // A running clock is later than `at` by the time that the step took.
-                    Ok(clock.now())
-                }
-                // A step back only changes the time shown; nothing is undone.
-                Err(_) => Ok(clock.relabel(at)),
-            },
-        }
-    }
 }
 
 /// Advances a clock and returns when everything due is done. If the caller hangs up, the step continues, so that a clock never stops
@@ -163,9 +213,9 @@ fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
 }
 
 /// A clock as it is at `now`.
-pub(super) fn shown(mover: &Mover, now: Now, redactor: Redactor<'_>) -> api::Clock {
+pub(super) fn shown(mover: &Mover, now: Now, redactor: Redactor<'_>) -> Clock {
     let workspace = mover.workspace.as_ref();
-    api::Clock {
+    Clock {
         mode: mover.clock().mode(),
         now: time(now.wall),
         workspace: workspace.map(|workspace| workspace.id().into()),

@@ -5,35 +5,205 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::api::{
-    self, Attempt, AttemptCount, AttemptRequest, AttemptResult, Attempts, DeliveryRow, DeliveryWhole, DeliveryWith,
-    Integer, List, Nearest, Page, Receipt, Redelivered, WaitForDeliveries,
-};
-use super::call::{Call, Input, PATIENCE, Paging, timeout, wait_of};
-use super::filter::checked_count;
-use super::requests::{shown_body, shown_headers};
-use super::scope::{scope, scope_or_all};
+use serde::{Deserialize, Serialize};
+
+use super::call::{Call, Input, PATIENCE, Paging, scope, scope_or_all, timeout, wait_of};
+use super::endpoint::{DurationInput, Empty, Form, Integer, KeyField, List, Nothing, Page, Wait, endpoint};
+use super::render::{Row, Text, body_text, cell, header_text, table};
+use super::reply::Nearest;
+use super::requests::{checked_count, shown_body, shown_headers};
 use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::redact::Redactor;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStore};
 use crate::state::engine::sink;
-use crate::state::workspace::{AttemptOutcome, AttemptRecord, Registry};
+use crate::state::journal::record::{
+    Attempt, AttemptCount, AttemptRequest, AttemptResult, Attempts, Bytes, DeliveryRow, DeliveryWhole, DeliveryWith,
+    Headers, Time, name_of, time,
+};
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, Registry, is_elsewhere};
+pub(crate) use crate::state::workspace::{DeliveryStatus, Forgery};
 
-pub(super) fn list(control: &Control, input: &Input<api::ListDeliveries>) -> Result<Page<DeliveryRow>, ControlError> {
+endpoint! {
+    /// Deliveries, newest first.
+    ListDeliveries: GET "deliveries", Form::Masked, DeliveriesQuery, Nothing => Page<DeliveryRow>;
+    /// One delivery with each attempt.
+    ShowDelivery: GET "deliveries/{id}", Form::Masked, Nothing, Nothing => DeliveryWhole;
+    /// Wait until so many deliveries match.
+    WaitDeliveries: POST "deliveries/wait", Form::Masked, Nothing, WaitForDeliveries => List<DeliveryRow>;
+    /// Send the same event to the same subscription again.
+    Redeliver: POST "deliveries/{id}/redeliver", Form::Masked, Wait, Empty => Redelivered;
+    /// What a built-in receiver got.
+    ShowSink: GET "sink/{name}", Form::Masked, Nothing, Nothing => List<Receipt>;
+    /// What a built-in receiver answers next.
+    ScriptSink: POST "sink/{name}", Form::Masked, Nothing, SinkScript => Scripted;
+}
+
+/// Which deliveries are listed.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct DeliveriesQuery {
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000), with = "Option<u16>", extend("default" = 20)))]
+    pub(crate) limit: Option<String>,
+    /// The `next_cursor` of another page.
+    #[cfg_attr(test, schemars(regex(pattern = "^[0-9]{1,18}$")))]
+    pub(crate) cursor: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<DeliveryStatus>"))]
+    pub(crate) status: Option<String>,
+    pub(crate) event: Option<String>,
+    #[serde(rename = "type")]
+    pub(crate) event_type: Option<String>,
+    pub(crate) subscription: Option<String>,
+}
+
+/// Which deliveries are awaited, and how many.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WaitForDeliveries {
+    #[serde(default, skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    #[cfg_attr(test, schemars(with = "Option<DeliveryStatus>"))]
+    pub(crate) status: Option<String>,
+    pub(crate) event: Option<String>,
+    pub(crate) subscription: Option<String>,
+    #[serde(rename = "type")]
+    pub(crate) event_type: Option<String>,
+    /// 1 if absent.
+    #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
+    pub(crate) count: Option<Integer<usize>>,
+    /// 10s if absent.
+    pub(crate) timeout: Option<DurationInput>,
+}
+
+/// The new delivery.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Redelivered {
+    pub(crate) delivery: Option<DeliveryWhole>,
+}
+
+/// What a built-in receiver got.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct Receipt {
+    pub(crate) at: Time,
+    pub(crate) target: String,
+    pub(crate) headers: Headers,
+    pub(crate) body: Bytes,
+    /// Whether the signature was right.
+    pub(crate) verified: bool,
+    /// Why it was not.
+    pub(crate) problem: Option<String>,
+    /// What the receiver answered.
+    pub(crate) status: u16,
+}
+
+/// What a built-in receiver answers next.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SinkScript {
+    #[serde(default, skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    /// Statuses, one for each answer.
+    #[cfg_attr(test, schemars(length(max = 1000), inner(range(min = 200, max = 599))))]
+    pub(crate) respond: Vec<Integer<u16>>,
+}
+
+/// The receiver is scripted.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Scripted {
+    #[cfg_attr(test, schemars(extend("const" = true)))]
+    pub(crate) scripted: bool,
+}
+
+impl Row for DeliveryRow {
+    fn table(rows: &[Self]) -> String {
+        let columns = |row: &Self| {
+            let forgery = row.forgery.map_or_else(String::new, |forgery| format!(" (forgery {})", name_of(forgery)));
+            let (status, attempts) = (name_of(row.status) + &forgery, row.attempts.0.to_string());
+            [cell(&row.id), cell(&row.event), cell(&row.event_type), status, attempts, cell(&row.url)]
+        };
+        table(["ID", "EVENT", "TYPE", "STATUS", "ATTEMPTS", "URL"], rows.iter().map(columns))
+    }
+}
+
+impl Text for DeliveryWhole {
+    fn text(&self) -> String {
+        let Self { id, status, event, url, .. } = self;
+        let mut text = format!("{id} {} of {event} to {}\n", name_of(status), cell(url));
+        text.extend(self.damage.iter().map(|damage| format!("{}\n", cell(damage))));
+        for attempt in &self.attempts.0 {
+            let Attempt { number, at, latency_ms, dialled, request, signed_content, .. } = attempt;
+            text.push_str(&format!("\nattempt {number} at {at}, {latency_ms} ms, to {}\n\n", cell(dialled)));
+            let (headers, sent, signed) =
+                (header_text(&request.headers), body_text(&request.body), body_text(signed_content));
+            text.push_str(&format!("{headers}\n{sent}\n\nsigned: {signed}\n"));
+            text.push_str(&match &attempt.outcome {
+                AttemptResult::Failed { failure, detail, .. } => format!("failed: {failure} ({})\n", cell(detail)),
+                AttemptResult::Answered { status, body: answer, .. } => {
+                    format!("answered: {status} {}\n", body_text(answer))
+                }
+            });
+        }
+        text
+    }
+}
+
+impl Text for Redelivered {
+    fn text(&self) -> String {
+        self.delivery.as_ref().map(Text::text).unwrap_or_default()
+    }
+}
+
+/// What a receiver answered, with the first line of its body, or why it did not answer.
+pub(crate) fn outcome_text(outcome: Option<&AttemptResult>) -> String {
+    match outcome {
+        Some(AttemptResult::Answered { status, body: Bytes::Text(body), .. }) => {
+            let line = Redactor::default().first_line(body.as_bytes());
+            line.map_or_else(|| format!("answered {status}"), |line| format!("answered {status}: {}", cell(line)))
+        }
+        Some(AttemptResult::Answered { status, .. }) => format!("answered {status}"),
+        Some(AttemptResult::Failed { detail, .. }) => cell(detail),
+        None => "not tried yet".to_owned(),
+    }
+}
+
+/// Where a delivery or an attempt goes: the subscription's URL, and the forward's target if there is one.
+pub(crate) fn destination(url: &str, dialled: Option<&str>) -> String {
+    match dialled {
+        Some(dialled) if is_elsewhere(url, dialled) => format!("{}, sent to {}", cell(url), cell(dialled)),
+        _ => cell(url),
+    }
+}
+
+/// The deliberate damage of an event or a delivery, as the end of a line.
+pub(crate) fn damage_text(damage: Option<&str>) -> String {
+    damage.map_or_else(String::new, |damage| format!("; {}", cell(damage)))
+}
+
+impl Row for Receipt {
+    fn table(rows: &[Self]) -> String {
+        let columns = |row: &Self| {
+            let verified = row.problem.as_ref().map_or_else(|| "verified".to_owned(), cell);
+            [cell(&row.at), row.status.to_string(), cell(&row.target), verified]
+        };
+        table(["AT", "ANSWERED", "TARGET", "SIGNATURE"], rows.iter().map(columns))
+    }
+}
+
+impl Text for Scripted {}
+
+pub(super) fn list(control: &Control, input: &Input<ListDeliveries>) -> Result<Page<DeliveryRow>, ControlError> {
     let query = &input.query;
     let scope = scope(control, input)?;
     let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
     check_status(query.status.as_deref())?;
-    let filter = WaitForDeliveries {
-        status: query.status.clone(),
-        event: query.event.clone(),
-        event_type: query.event_type.clone(),
-        subscription: query.subscription.clone(),
-        ..WaitForDeliveries::default()
-    };
+    let filter = [&query.status, &query.event, &query.event_type, &query.subscription];
     let rows = control.deliveries.list(page.before, page.limit + 1, |delivery| {
-        scope.covers(Some(&delivery.event.workspace)) && differs(&filter, delivery).is_empty()
+        scope.covers(Some(&delivery.event.workspace)) && differs(filter, delivery).is_empty()
     });
     let shown = |(serial, delivery)| (serial, row(&delivery, &control.registry, input.redactor()));
     Ok(page.wrap(rows.into_iter().map(shown).collect()))
@@ -51,22 +221,22 @@ fn check_status(status: Option<&str>) -> Result<(), ControlError> {
 }
 
 /// The fields of a delivery that differ from the filters of a call, in words; empty if it matches. An absent filter matches everything.
-fn differs(filter: &WaitForDeliveries, delivery: &DeliveryRecord) -> Vec<String> {
-    let status = api::name_of(delivery.status);
+fn differs(filter: [&Option<String>; 4], delivery: &DeliveryRecord) -> Vec<String> {
+    let status = name_of(delivery.status);
     let fields = [
-        ("status", &filter.status, &status),
-        ("event", &filter.event, &delivery.event.id),
-        ("type", &filter.event_type, &delivery.event.event_type),
-        ("subscription", &filter.subscription, &delivery.planned.subscription),
+        ("status", &status),
+        ("event", &delivery.event.id),
+        ("type", &delivery.event.event_type),
+        ("subscription", &delivery.planned.subscription),
     ];
-    let different = fields.into_iter().filter_map(|(name, expected, found)| {
+    let different = filter.into_iter().zip(fields).filter_map(|(expected, (name, found))| {
         let expected = expected.as_ref().filter(|expected| *expected != found)?;
         Some(format!("{name}: expected {expected}, found {found}"))
     });
     different.collect()
 }
 
-pub(super) fn show(control: &Control, input: &Input<api::ShowDelivery>) -> Result<DeliveryWhole, ControlError> {
+pub(super) fn show(control: &Control, input: &Input<ShowDelivery>) -> Result<DeliveryWhole, ControlError> {
     let delivery = find(control, input, &input.segment)?;
     Ok(whole(&delivery, &control.registry, input.redactor()))
 }
@@ -74,15 +244,16 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowDelivery>) -> Resul
 /// Waits until `count` deliveries match: 200 with them, or on timeout 408 with the nearest ones and what differs.
 pub(super) async fn wait(
     control: Arc<Control>,
-    input: Arc<Input<api::WaitDeliveries>>,
+    input: Arc<Input<WaitDeliveries>>,
 ) -> Result<List<DeliveryRow>, ControlError> {
     let body = &input.body;
     let scope = scope(&control, &input)?;
     check_status(body.status.as_deref())?;
     let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;
+    let filter = [&body.status, &body.event, &body.event_type, &body.subscription];
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
-    let matches = |delivery: &DeliveryRecord| in_scope(delivery) && differs(body, delivery).is_empty();
+    let matches = |delivery: &DeliveryRecord| in_scope(delivery) && differs(filter, delivery).is_empty();
     let mut matching = Vec::new();
     let enough = until_enough(&control.deliveries, count, &mut matching, matches);
     let shown = |delivery: &DeliveryRecord| row(delivery, &control.registry, input.redactor());
@@ -91,12 +262,12 @@ pub(super) async fn wait(
     }
     let matching = matching.len();
     let mut others =
-        control.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(body, delivery).is_empty());
-    others.sort_by_cached_key(|(_, delivery)| differs(body, delivery).len());
+        control.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(filter, delivery).is_empty());
+    others.sort_by_cached_key(|(_, delivery)| differs(filter, delivery).len());
     let nearest = others.iter().take(5).map(|(_, delivery)| Nearest {
         request: None,
         delivery: Some(shown(delivery)),
-        differs: differs(body, delivery),
+        differs: differs(filter, delivery),
     });
     let message = format!("{matching} of {count} deliveries matched within {} s", limit.as_secs_f64());
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
@@ -145,7 +316,7 @@ async fn until_enough(
 /// Sends the same event, with the same id and body, to the same subscription again, with a new signature.
 pub(super) async fn redeliver(
     control: Arc<Control>,
-    input: Arc<Input<api::Redeliver>>,
+    input: Arc<Input<Redeliver>>,
 ) -> Result<Redelivered, ControlError> {
     let wait = wait_of(&input.query)?;
     let old = find(&control, &input, &input.segment)?;
@@ -175,11 +346,19 @@ pub(super) fn row(delivery: &DeliveryRecord, registry: &Registry, redactor: Reda
 }
 
 pub(super) fn whole(delivery: &DeliveryRecord, registry: &Registry, redactor: Redactor<'_>) -> DeliveryWhole {
-    let attempts = delivery.attempts.iter().map(|record| attempt(record, redactor)).collect();
-    with(delivery, Attempts(attempts), registry, redactor)
+    with(delivery, Attempts(attempts(delivery, redactor)), registry, redactor)
 }
 
-fn with<A>(delivery: &DeliveryRecord, attempts: A, registry: &Registry, redactor: Redactor<'_>) -> DeliveryWith<A> {
+pub(super) fn attempts(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> Vec<Attempt> {
+    delivery.attempts.iter().map(|record| attempt(record, redactor)).collect()
+}
+
+pub(super) fn with<A>(
+    delivery: &DeliveryRecord,
+    attempts: A,
+    registry: &Registry,
+    redactor: Redactor<'_>,
+) -> DeliveryWith<A> {
     let workspace = registry.find(&delivery.event.workspace);
     let instant =
         workspace.as_ref().map_or_else(|| registry.clock().instant(), |workspace| workspace.clock().instant());
@@ -190,7 +369,7 @@ fn with<A>(delivery: &DeliveryRecord, attempts: A, registry: &Registry, redactor
         subscription: delivery.planned.subscription.as_str().into(),
         url: delivery.planned.url.to_string(),
         workspace: workspace.as_ref().map(|workspace| workspace.id().into()),
-        created_at: api::time(delivery.event.created_at),
+        created_at: time(delivery.event.created_at),
         status: delivery.status,
         attempts,
         last: delivery.attempts.last().map(|attempt| outcome(&attempt.outcome, redactor)),
@@ -205,7 +384,7 @@ fn with<A>(delivery: &DeliveryRecord, attempts: A, registry: &Registry, redactor
 pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attempt {
     Attempt {
         number: attempt.number,
-        at: api::time(attempt.at),
+        at: time(attempt.at),
         url: attempt.delivery.url.to_string(),
         dialled: attempt.dialled.to_string(),
         damage: attempt.event.damage.as_deref().map(str::to_owned),
@@ -213,7 +392,7 @@ pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attemp
             headers: shown_headers(redactor, attempt.headers.iter()),
             body: shown_body(redactor, &attempt.body),
         },
-        signed_content: api::Bytes::from(&*redactor.signed(&attempt.signed.to_vec(), &attempt.body)),
+        signed_content: Bytes::from(&*redactor.signed(&attempt.signed.to_vec(), &attempt.body)),
         outcome: outcome(&attempt.outcome, redactor),
         latency_ms: attempt.latency.into(),
     }
@@ -227,17 +406,17 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
             body: shown_body(redactor, body),
         },
         AttemptOutcome::Failed { reason, detail } => {
-            AttemptResult::Failed { accepted: false, failure: api::name_of(reason), detail: detail.clone() }
+            AttemptResult::Failed { accepted: false, failure: name_of(reason), detail: detail.clone() }
         }
     }
 }
 
 /// The deliveries that a built-in receiver received.
-pub(super) fn sink(control: &Control, input: &Input<api::ShowSink>) -> List<Receipt> {
+pub(super) fn sink(control: &Control, input: &Input<ShowSink>) -> List<Receipt> {
     let shown = |receipt: &sink::Receipt| {
         let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));
         Receipt {
-            at: api::time(receipt.at),
+            at: time(receipt.at),
             target: receipt.target.clone(),
             headers: shown_headers(input.redactor(), sent),
             body: shown_body(input.redactor(), &receipt.body),
@@ -249,7 +428,7 @@ pub(super) fn sink(control: &Control, input: &Input<api::ShowSink>) -> List<Rece
     List { data: control.sinks.received(&input.segment).iter().map(shown).collect() }
 }
 
-pub(super) fn script(control: &Control, input: &Input<api::ScriptSink>) -> Result<api::Scripted, ControlError> {
+pub(super) fn script(control: &Control, input: &Input<ScriptSink>) -> Result<Scripted, ControlError> {
     let statuses: Vec<u16> = input.body.respond.iter().map(|Integer(status)| *status).collect();
     if let Some(status) = statuses.iter().find(|status| !(200..=599).contains(*status)) {
         return Err(ControlError::invalid(format!("respond: expected statuses from 200 to 599, found {status}")));
@@ -258,5 +437,5 @@ pub(super) fn script(control: &Control, input: &Input<api::ScriptSink>) -> Resul
         return Err(ControlError::invalid("respond: at most 1000 statuses"));
     }
     control.sinks.script(&input.segment, statuses);
-    Ok(api::Scripted { scripted: true })
+    Ok(Scripted { scripted: true })
 }

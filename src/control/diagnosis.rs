@@ -5,19 +5,64 @@
 use std::borrow::Cow;
 
 use hyper::header::CONTENT_TYPE;
+use serde::{Deserialize, Serialize};
 
 use super::Control;
-use super::api::{Advice, Step, StepVerdict, time};
-use crate::clock::{Now, machine};
+use crate::clock::machine;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::signature::{KeyReading, SchemeName, Verified, verify};
 use crate::redact::{Redactor, visible};
 use crate::settings::Profile;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
+use crate::state::journal::record::time;
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 use crate::util::duration::{DurationText, duration_text};
 use crate::util::wording::counted;
 use crate::webhook::attempt::{signing_keys, signs_by_clock};
+
+/// One check on the way to an answer, or one attempt.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct Step {
+    /// What was looked at.
+    pub(crate) check: String,
+    /// How it went.
+    pub(crate) verdict: StepVerdict,
+    /// What was found, in words.
+    pub(crate) detail: String,
+}
+
+impl Step {
+    /// One step.
+    pub(crate) fn new(check: impl Into<String>, verdict: StepVerdict, detail: impl Into<String>) -> Self {
+        Self { check: check.into(), verdict, detail: detail.into() }
+    }
+}
+
+/// How a step went.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StepVerdict {
+    /// The check passed, or the attempt was accepted.
+    Passed,
+    /// The attempt was not accepted.
+    Failed,
+    /// The check decided the answer.
+    Decided,
+    /// An earlier check decided, or the attempt is still to come.
+    NotReached,
+}
+
+/// What to check or do next.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct Advice {
+    /// What, and why.
+    pub(crate) text: String,
+    /// A command for a shell.
+    pub(crate) command: Option<String>,
+}
 
 /// Most bytes of a body that is repeated in a command.
 const LONGEST_PASTED: usize = 4096;
@@ -51,7 +96,7 @@ impl<'a> Diagnosis<'a> {
     /// What to check or do next, most likely first.
     pub(super) fn advice(&self) -> Vec<Advice> {
         let workspace = self.control.registry.find(&self.delivery.event.workspace);
-        let mut advice = self.judged_receiver();
+        let mut advice: Vec<Advice> = self.judged_receiver().into_iter().collect();
         if let Some(workspace) = &workspace {
             advice.extend(self.secret(workspace));
             advice.extend(self.run_next(workspace));
@@ -66,24 +111,18 @@ impl<'a> Diagnosis<'a> {
         advice
     }
 
-    fn now(&self) -> Now {
-        let workspace = self.control.registry.find(&self.delivery.event.workspace);
-        workspace.map_or_else(|| self.control.registry.clock().now(), |workspace| workspace.clock().now())
-    }
-
-    /// The number of the next attempt. Of attempts before a snapshot, only the count is known.
-    fn next_number(&self) -> u32 {
-        self.delivery.planned.attempts_before.saturating_add(self.delivery.made).saturating_add(1)
-    }
-
     fn next_step(&self) -> Option<Step> {
-        let (now, due) = (self.now(), self.delivery.next?);
-        let wait = due.since(now.instant);
+        let registry = &self.control.registry;
+        let workspace = registry.find(&self.delivery.event.workspace);
+        let now = workspace.map_or_else(|| registry.clock().now(), |workspace| workspace.clock().now());
+        let wait = self.delivery.next?.since(now.instant);
+        // Of attempts before a snapshot, only the count is known.
+        let number = self.delivery.planned.attempts_before.saturating_add(self.delivery.made).saturating_add(1);
         let when = match now.wall.checked_add(wait) {
             Ok(at) if !wait.is_zero() => format!("is due in {}, at {}", duration_text(wait), time(at)),
             _ => "is due now".to_owned(),
         };
-        Some(Step::new(format!("attempt {}", self.next_number()), StepVerdict::NotReached, when))
+        Some(Step::new(format!("attempt {number}"), StepVerdict::NotReached, when))
     }
 
     /// How to make the next attempt without waiting for it.
@@ -109,15 +148,12 @@ impl<'a> Diagnosis<'a> {
     }
 
     /// A receiver that was sent a forged delivery has passed or failed a test.
-    fn judged_receiver(&self) -> Vec<Advice> {
-        let text = match self.delivery.forgery() {
-            None => return Vec::new(),
-            Some(Forgery::Accepted) => {
-                "the receiver accepted a delivery that it must refuse: does it verify signatures?"
-            }
-            Some(Forgery::Refused) => "the receiver refused the delivery, as it must",
+    fn judged_receiver(&self) -> Option<Advice> {
+        let text = match self.delivery.forgery()? {
+            Forgery::Accepted => "the receiver accepted a delivery that it must refuse: does it verify signatures?",
+            Forgery::Refused => "the receiver refused the delivery, as it must",
         };
-        vec![Advice { text: text.to_owned(), command: None }]
+        Some(Advice { text: text.to_owned(), command: None })
     }
 
     /// Advice if a refusal may be about the signature.

@@ -1,15 +1,19 @@
 //! `POST events`: fires events at the matching subscriptions, and returns the outcome of their deliveries if asked to wait.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rand::seq::SliceRandom as _;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::api::{
-    self, DeliveryShown, Event, EventIdOnly, EventTarget, Fire, FireEvents, Fired, FiredEvent, Integer, Skipped,
-};
 use super::call::{Input, duration, wait_of};
+use super::deliveries::{damage_text, destination, outcome_text};
+use super::endpoint::{DurationInput, Form, Integer, KeyField, Wait, endpoint};
+use super::render::{Text, cell};
+use super::reply::{EventIdOnly, FiredEvent};
 use super::requests::shown_body;
 use super::{Control, ControlError, deliveries};
 use crate::contract::signature::Tamper;
@@ -20,10 +24,135 @@ use crate::settings::Profile;
 use crate::state::budget::Full;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::engine::{emitted, events_made};
+use crate::state::journal::record::{Attempt, DeliveryWith, Event, EventTarget, Skipped, name_of, time};
 use crate::state::workspace::{
-    EventRecord, FireProblem, FireRequest, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
+    EventRecord, FireProblem, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
-use crate::util::tasks::Lane;
+use crate::util::wording::counted;
+
+endpoint! {
+    /// Fire events at the matching subscriptions.
+    FireEvents: POST "events", Form::Masked, Wait, Fire => Fired;
+}
+
+/// What is fired.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Fire {
+    #[serde(skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    #[serde(rename = "type")]
+    pub(crate) event_type: Option<String>,
+    /// In place of a type: the name of an emission of the active scenarios.
+    pub(crate) emit: Option<String>,
+    /// The whole data; the profile's default for the type if absent.
+    pub(crate) data: Option<Map<String, Value>>,
+    /// Single fields of the data, by dotted path.
+    pub(crate) set: Map<String, Value>,
+    pub(crate) subscription: Option<String>,
+    #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
+    pub(crate) count: Option<Integer<usize>>,
+    pub(crate) delay: Option<DurationInput>,
+    /// What is falsified in each delivery.
+    #[cfg_attr(test, schemars(extend("enum" = tamper_names())))]
+    pub(crate) tamper: Option<String>,
+    /// Copies of each delivery in all.
+    #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
+    pub(crate) duplicate: Option<Integer<u32>>,
+    /// Whether the events go out in another order.
+    pub(crate) shuffle: bool,
+    /// Whether nothing is delivered, as if it were lost on the way.
+    pub(crate) drop: bool,
+}
+
+/// What was fired.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Fired {
+    /// If there are many, only their ids.
+    pub(crate) events: Vec<FiredEvent>,
+    /// What became of the deliveries, if the call waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<Vec<DeliverySchema>>"))]
+    pub(crate) deliveries: Option<Vec<DeliveryShown>>,
+    /// The emission set off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) emit: Option<String>,
+    /// The deliberate damage, and what requested it.
+    pub(crate) damage: Option<String>,
+}
+
+/// A delivery with its attempts, or, if there are many deliveries, with the number of its attempts.
+pub(crate) type DeliveryShown = DeliveryWith<AttemptsShown>;
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+pub(crate) enum AttemptsShown {
+    Each(Vec<Attempt>),
+    Count(u64),
+}
+
+/// A delivery with its attempts, or, if there are many deliveries, with the number of its attempts.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(inline, untagged)]
+#[expect(dead_code, reason = "a schema")]
+enum DeliverySchema {
+    Whole(crate::state::journal::record::DeliveryWhole),
+    Row(crate::state::journal::record::DeliveryRow),
+}
+
+/// A delivery on one line.
+fn delivery_line(delivery: &DeliveryShown) -> String {
+    let DeliveryShown { id, url, attempts, last, note, .. } = delivery;
+    let dialled = match attempts {
+        AttemptsShown::Each(attempts) => attempts.last().map(|attempt| attempt.dialled.as_str()),
+        AttemptsShown::Count(_) => None,
+    };
+    let judged = match delivery.forgery {
+        Some(Forgery::Accepted) => "; accepted, but must be refused",
+        Some(Forgery::Refused) => "; refused, as it should be",
+        None => "",
+    };
+    let came = match (last, note) {
+        (None, Some(note)) => cell(note),
+        (last, _) => outcome_text(last.as_ref()),
+    };
+    format!("  {id} {} {}: {came}{judged}\n", name_of(delivery.status), destination(url, dialled))
+}
+
+/// The fired events, and their deliveries if the call waited.
+impl Text for Fired {
+    fn text(&self) -> String {
+        if let Some(name) = &self.emit {
+            let damage = self.damage.as_ref().map_or_else(String::new, |damage| format!(": {}", cell(damage)));
+            return format!("emission {} set off{damage}\n", cell(name));
+        }
+        let mut text = String::new();
+        // For many events the answer has only their ids.
+        if let [FiredEvent::Id(first), .., FiredEvent::Id(last)] = self.events.as_slice() {
+            let (count, damage) = (counted(self.events.len(), "event"), damage_text(self.damage.as_deref()));
+            text = format!("{count} fired, {} to {}{damage}\n", first.id, last.id);
+        }
+        for event in &self.events {
+            let FiredEvent::Whole(event) = event else { continue };
+            // One subscription may get several copies.
+            let subscriptions: BTreeSet<&str> = event.deliveries.iter().map(|to| &*to.subscription.0).collect();
+            let (kind, to) = (cell(&event.event_type), counted(subscriptions.len(), "subscription"));
+            text.push_str(&format!("{} {kind} fired at {to}{}\n", event.id, damage_text(event.damage.as_deref())));
+        }
+        text.extend(self.deliveries.iter().flatten().map(delivery_line));
+        text
+    }
+}
+
+/// What can be falsified in a delivery; null for nothing.
+#[cfg(test)]
+fn tamper_names() -> Vec<Option<&'static str>> {
+    use crate::contract::signature::Tamper;
+    Tamper::ALL.map(Tamper::name).into_iter().map(Some).chain([None]).collect()
+}
 
 pub(crate) const MOST_EVENTS: usize = 10_000;
 /// Most events, and bytes of events, made before yielding to other calls.
@@ -44,21 +173,21 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
     let (mut answer, deliveries) = fire_all(&control, &input).await?;
     let Some(limit) = wait else { return Ok(answer) };
     let records = control.deliveries.wait_attempted(&deliveries, limit).await;
-    let showing = Arc::clone(&control);
-    let show = move || {
-        let (registry, redactor) = (&showing.registry, input.redactor());
+    let show = move |control: &Control| {
+        let (registry, redactor) = (&control.registry, input.redactor());
         let is_shown = records.len() <= MOST_SHOWN && !matches!(answer.events.first(), Some(FiredEvent::Id(_)));
         let shown = |record: &DeliveryRecord| {
-            if is_shown {
-                DeliveryShown::Whole(deliveries::whole(record, registry, redactor))
+            let attempts = if is_shown {
+                AttemptsShown::Each(deliveries::attempts(record, redactor))
             } else {
-                DeliveryShown::Row(deliveries::row(record, registry, redactor))
-            }
+                AttemptsShown::Count(record.made.into())
+            };
+            deliveries::with(record, attempts, registry, redactor)
         };
         answer.deliveries = Some(records.iter().map(shown).collect());
         answer
     };
-    Ok(control.blocking.run(Lane::Change, show).await)
+    Ok(control.change(show).await)
 }
 
 /// Fires the events of a call in batches, so that other calls need not wait for the last of 10,000. Returns the answer and the ids of
@@ -67,18 +196,17 @@ async fn fire_all(
     control: &Arc<Control>,
     input: &Arc<Input<FireEvents>>,
 ) -> Result<(Fired, Vec<String>), ControlError> {
-    let (beginning, of) = (Arc::clone(control), Arc::clone(input));
-    let mut firing = match control.blocking.run(Lane::Change, move || begin(&beginning, &of)).await? {
+    let call = Arc::clone(input);
+    let mut firing = match control.change(move |control| begin(control, &call)).await? {
         ControlFlow::Break(answer) => return Ok((answer, Vec::new())),
         ControlFlow::Continue(firing) => firing,
     };
     events_made(&firing.workspace).await;
     while firing.ids.len() < firing.count {
-        let making = Arc::clone(control);
-        firing = control.blocking.run(Lane::Change, move || firing.fire_some(&making)).await?;
+        firing = control.change(move |control| firing.fire_some(control)).await?;
     }
-    let (ending, of) = (Arc::clone(control), Arc::clone(input));
-    control.blocking.run(Lane::Change, move || firing.end(&ending, of.redactor())).await
+    let call = Arc::clone(input);
+    control.change(move |control| firing.end(control, call.redactor())).await
 }
 
 /// The progress of one call.
@@ -283,13 +411,8 @@ fn fire_emission(
     name: &str,
     request: &Fire,
 ) -> Result<Fired, ControlError> {
-    let defines_event = request.event_type.is_some() || request.data.is_some() || !request.set.is_empty();
-    let chooses_delivery = request.subscription.is_some()
-        || request.count.is_some()
-        || request.delay.is_some()
-        || request.tamper.is_some()
-        || request.duplicate.is_some();
-    if defines_event || chooses_delivery || request.shuffle || request.drop {
+    let rest = Fire { _key: KeyField::default(), emit: None, ..request.clone() };
+    if rest != Fire::default() {
         return Err(ControlError::invalid("emit: the scenario defines the events; leave out all fields but key"));
     }
     let config = control.config_for(Some(workspace.name()));
@@ -311,12 +434,12 @@ pub(super) fn shown(event: &EventRecord, registry: &Registry, redactor: Redactor
     let skipped = |skipped: &SkippedSubscription| Skipped {
         subscription: skipped.subscription.as_str().into(),
         url: skipped.url.to_string(),
-        reason: api::name_of(skipped.reason),
+        reason: name_of(skipped.reason),
     };
     Event {
         id: event.id.as_str().into(),
         event_type: event.event_type.clone(),
-        created_at: api::time(event.created_at),
+        created_at: time(event.created_at),
         workspace: registry.find(&event.workspace).map(|workspace| workspace.id().into()),
         body: shown_body(redactor, &event.body),
         deliveries: event

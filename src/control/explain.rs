@@ -2,30 +2,109 @@
 //!
 //! An explanation of a request lists the checks in their order, one of which decided the answer. `diagnosis` explains deliveries.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use hyper::Method;
+use serde::{Deserialize, Serialize};
 
-use super::api::{self, Explained, Explanation, Step, StepVerdict};
-use super::call::{Call, Input};
-use super::diagnosis::{Diagnosis, damage_step, delivery_summary};
-use super::scope::scope_or_all;
+use super::call::{Call, Input, scope_or_all};
+use super::deliveries::destination;
+use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, damage_step, delivery_summary};
+use super::endpoint::{Form, Nothing, endpoint};
+use super::render::{Text, cell, optional, warnings};
 use super::{Control, ControlError, deliveries, events, requests};
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
-use crate::scenario::{EffectiveConfig, RequestView, RuleTrace};
+pub(crate) use crate::scenario::RuleTrace;
+use crate::scenario::{EffectiveConfig, RequestView};
+use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
 use crate::state::journal::{Entry, Reason, RequestRecord};
 use crate::state::quota::QuotaCheck;
 use crate::state::workspace::{EventRecord, Origin, SkipReason};
 use crate::util::duration::duration_text;
 
+endpoint! {
+    /// Why a request was answered as it was, or where an event or delivery went; `latest` is the newest.
+    Explain: GET "explain/{id}", Form::Masked, Nothing, Nothing => Explanation;
+}
+
+/// An explanation: checks in the order in which they were made.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Explanation {
+    pub(crate) id: String,
+    pub(crate) kind: Explained,
+    pub(crate) summary: String,
+    pub(crate) steps: Vec<Step>,
+    /// What to check or do next, most likely first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) advice: Option<Vec<Advice>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delivery: Option<DeliveryWhole>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) event: Option<Event>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) request: Option<RequestWhole>,
+    /// What each active rule does with the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rules: Option<Vec<RuleTrace>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
+}
+
+/// What is explained.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Explained {
+    #[default]
+    Request,
+    Event,
+    Delivery,
+}
+
+impl Text for Explanation {
+    fn text(&self) -> String {
+        let mut text = format!("{}: {}\n", cell(&self.id), cell(&self.summary));
+        if self.kind == Explained::Delivery
+            && let Some(delivery) = &self.delivery
+        {
+            let to = destination(&delivery.url, delivery.dialled());
+            text.push_str(&format!("  {} {} to {to}\n", cell(&delivery.event_type), delivery.event));
+        }
+        for step in &self.steps {
+            let mark = match step.verdict {
+                StepVerdict::Passed => '✓',
+                StepVerdict::Failed => '✗',
+                StepVerdict::Decided => '▸',
+                StepVerdict::NotReached => '·',
+            };
+            text.push_str(&format!("  {mark} {:<16} {}\n", cell(&step.check), cell(&step.detail)));
+        }
+        text.extend(self.request.iter().map(|request| warnings(&request.warnings)));
+        text.extend(self.event.iter().map(|event| warnings(&event.warnings)));
+        for advice in self.advice.iter().flatten() {
+            text.push_str(&format!("{}\n", cell(&advice.text)));
+            text.extend(advice.command.iter().map(|command| format!("  {command}\n")));
+        }
+        if let Some(rules) = &self.rules {
+            text.push_str(&format!("rules ({}):\n", optional(self.note.as_ref())));
+            for RuleTrace { scenario, rule, applied, outcome, .. } in rules {
+                let mark = if *applied { '▸' } else { '·' };
+                text.push_str(&format!("  {mark} {}, {}: {}\n", cell(scenario), cell(rule), cell(outcome)));
+            }
+        }
+        text
+    }
+}
+
 const NEWEST: &str = "latest";
 
-pub(super) fn explain(control: &Control, input: &Input<api::Explain>) -> Result<Explanation, ControlError> {
+pub(super) fn explain(control: &Control, input: &Input<Explain>) -> Result<Explanation, ControlError> {
     let newest = (input.segment == NEWEST).then(|| newest(control, input)).transpose()?;
     let id = newest.as_deref().unwrap_or(&input.segment);
     let (registry, redactor) = (&control.registry, input.redactor());
-    let explanation = |kind, summary, steps| explanation(id, kind, summary, steps);
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
             let request = requests::find(control, input, id)?;
@@ -42,25 +121,25 @@ pub(super) fn explain(control: &Control, input: &Input<api::Explain>) -> Result<
             });
             let Some(record) = found.into_iter().next() else { return Err(unknown(id, scope.owner())) };
             Ok(Explanation {
+                id: id.to_owned(),
+                kind: Explained::Event,
+                summary: event_summary(&record) + pace_of(control, &record),
+                steps: event_steps(&record),
                 event: Some(events::shown(&record, registry, redactor)),
-                ..explanation(
-                    Explained::Event,
-                    event_summary(&record) + pace_of(control, &record),
-                    event_steps(&record),
-                )
+                ..Explanation::default()
             })
         }
         Some("dlv") => {
             let delivery = deliveries::find(control, input, id)?;
             let diagnosis = Diagnosis::new(control, &delivery, redactor);
             Ok(Explanation {
+                id: id.to_owned(),
+                kind: Explained::Delivery,
+                summary: delivery_summary(&delivery, redactor) + pace_of(control, &delivery.event),
+                steps: diagnosis.steps(),
                 advice: Some(diagnosis.advice()),
                 delivery: Some(deliveries::whole(&delivery, registry, redactor)),
-                ..explanation(
-                    Explained::Delivery,
-                    delivery_summary(&delivery, redactor) + pace_of(control, &delivery.event),
-                    diagnosis.steps(),
-                )
+                ..Explanation::default()
             })
         }
         _ => Err(unknown(id, "")),
@@ -87,24 +166,12 @@ pub(super) fn of_request(control: &Control, request: &RequestRecord, redactor: R
     let summary = format!("{} because {why}", status_text(request));
     let (rules, note) = rules_of(control, request);
     Explanation {
-        rules,
-        note: note.map(str::to_owned),
-        ..explanation(request.transcript.id(), Explained::Request, summary, steps)
-    }
-}
-
-fn explanation(id: &str, kind: Explained, summary: String, steps: Vec<Step>) -> Explanation {
-    Explanation {
-        id: id.to_owned(),
-        kind,
+        id: request.transcript.id().to_owned(),
         summary,
         steps,
-        advice: None,
-        delivery: None,
-        event: None,
-        request: None,
-        rules: None,
-        note: None,
+        rules,
+        note: note.map(str::to_owned),
+        ..Explanation::default()
     }
 }
 
@@ -160,87 +227,73 @@ pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
     }
 }
 
-/// The checks in the order of the contract's implementation: route, authentication, quota, content, scenario, operation.
+/// The checks in the order of the contract's implementation, one of which decided: those before it passed, and those after it were not
+/// reached.
 fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
     let (method, target) = request.transcript.request_line();
     let path = target.split('?').next().unwrap_or_default();
     let needs_key =
         request.operation.is_some_and(|operation| ![Operation::Hello, Operation::OauthToken].contains(&operation));
-    let mut steps = Vec::new();
-    let mut decided = false;
-    let mut push = |check: &'static str, decides: Option<String>, passed: String| {
-        let (verdict, detail) = match decides {
-            _ if decided => (StepVerdict::NotReached, "an earlier check decided".to_owned()),
-            Some(detail) => (StepVerdict::Decided, detail),
-            None => (StepVerdict::Passed, passed),
-        };
-        decided |= verdict == StepVerdict::Decided;
-        steps.push(Step::new(check, verdict, detail));
-    };
-    let before_route = no_endpoint(request).filter(|_| matches!(request.reason, Reason::Refused(..)));
-    push("http", before_route, "a proper HTTP/1.1 request".to_owned());
-    let no_route = no_endpoint(request).filter(|_| !matches!(request.reason, Reason::Refused(..)));
-    push(
-        "route",
-        no_route,
-        format!("{method} {path} is the operation {}", request.operation.map_or("-", |operation| operation.name())),
-    );
-    let no_key = match &request.reason {
-        Reason::Unauthorized { advice, .. } => Some(advice.to_string()),
-        _ => None,
-    };
     let key = match request.key() {
         Some(key) => format!("the key {} is valid", redactor.key(key)),
         None if needs_key => "no key was looked at".to_owned(),
         None => "the operation needs no key".to_owned(),
     };
-    push("authentication", no_key, key);
-    let no_quota = match (&request.reason, &request.quota) {
-        (Reason::RateLimited, Some(quota)) => Some(format!("the quota is used up: {}", quota_text(quota))),
-        _ => None,
+    let quota = match (&request.reason, &request.quota) {
+        (Reason::Scripted, None) => "the scripted answer is not counted".to_owned(),
+        (_, None) => "the operation is not counted".to_owned(),
+        // A quota that refuses would have decided, so a scenario changed it afterwards.
+        (_, Some(quota)) if !quota.allowed => format!(
+            "the request was let through; the scenario then shows the quota as used up: 0 of {} requests left",
+            quota.limit
+        ),
+        (_, Some(quota)) => quota_text(quota),
     };
-    push(
-        "quota",
-        no_quota,
-        match (&request.reason, &request.quota) {
-            (Reason::Scripted, None) => "the scripted answer is not counted".to_owned(),
-            (_, None) => "the operation is not counted".to_owned(),
-            // A quota that refuses would have decided, so a scenario changed it afterwards.
-            (reason, Some(quota)) if !quota.allowed && !matches!(reason, Reason::RateLimited) => format!(
-                "the request was let through; the scenario then shows the quota as used up: 0 of {} requests left",
-                quota.limit
-            ),
-            (_, Some(quota)) => quota_text(quota),
-        },
-    );
-    let no_content = match &request.reason {
-        Reason::Refused(_, text) => Some(text.clone()),
-        _ => None,
-    };
-    push("content", no_content, "the content could be read".to_owned());
     let scripted = request.scripted.as_ref().map(|scripted| {
         format!("scenario `{}`, {}, turn {}: {}", scripted.scenario, scripted.rule, scripted.turn, scripted.action)
     });
-    let by_rule = matches!(request.reason, Reason::Scripted);
-    let (decides, passed) = if by_rule { (scripted.clone(), None) } else { (None, scripted) };
-    push("scenario", decides, passed.unwrap_or_else(|| "no scenario rule applied".to_owned()));
-    let by_operation = match &request.reason {
-        Reason::Invalid(problems) => {
-            let texts: Vec<String> =
-                problems.iter().map(|problem| format!("`{}` {}", problem.field, problem.reason)).collect();
-            Some(texts.join("; "))
+    let scripted = scripted.unwrap_or_else(|| "no scenario rule applied".to_owned());
+    let (decided_by, why) = match &request.reason {
+        Reason::Refused(_, text) if request.operation.is_none() => ("http", text.clone()),
+        Reason::NotFound(_) | Reason::Announced(_) | Reason::MethodNotAllowed(_) => {
+            ("route", no_endpoint(request).unwrap_or_default())
         }
-        Reason::Answered => Some("every check passed".to_owned()),
+        Reason::Unauthorized { advice, .. } => ("authentication", advice.to_string()),
+        Reason::RateLimited => {
+            let used = request.quota.as_ref().map(quota_text).unwrap_or_default();
+            ("quota", format!("the quota is used up: {used}"))
+        }
+        Reason::Refused(_, text) => ("content", text.clone()),
+        Reason::Scripted => ("scenario", scripted.clone()),
+        Reason::Invalid(problems) => {
+            let texts = problems.iter().map(|problem| format!("`{}` {}", problem.field, problem.reason));
+            ("operation", texts.collect::<Vec<_>>().join("; "))
+        }
+        Reason::Answered => ("operation", "every check passed".to_owned()),
         Reason::Subscribed { id, created, warnings } => {
             let made = if *created { "was created" } else { "had the same URL, so it was updated" };
             let warned: String = warnings.iter().map(|warning| format!("; warning: {warning}")).collect();
-            Some(format!("every check passed and {id} {made}{warned}"))
+            ("operation", format!("every check passed and {id} {made}{warned}"))
         }
-        Reason::Panicked(text) => Some(format!("the emulator failed: {text}")),
-        _ => None,
+        Reason::Panicked(text) => ("operation", format!("the emulator failed: {text}")),
     };
-    push("operation", by_operation, String::new());
-    steps
+    let operation = request.operation.map_or("-", |operation| operation.name());
+    let checks = [
+        ("http", "a proper HTTP/1.1 request".to_owned()),
+        ("route", format!("{method} {path} is the operation {operation}")),
+        ("authentication", key),
+        ("quota", quota),
+        ("content", "the content could be read".to_owned()),
+        ("scenario", scripted),
+        ("operation", String::new()),
+    ];
+    let decided = checks.iter().position(|(check, _)| *check == decided_by).unwrap_or(checks.len());
+    let step = |(at, (check, passed)): (usize, (&str, String))| match at.cmp(&decided) {
+        Ordering::Less => Step::new(check, StepVerdict::Passed, passed),
+        Ordering::Equal => Step::new(check, StepVerdict::Decided, why.as_str()),
+        Ordering::Greater => Step::new(check, StepVerdict::NotReached, "an earlier check decided"),
+    };
+    checks.into_iter().enumerate().map(step).collect()
 }
 
 fn quota_text(quota: &QuotaCheck) -> String {

@@ -4,13 +4,63 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::api::{self, Findings};
-use super::call::Input;
-use super::scope::{Scope, scope_or_all};
+use super::call::{Input, Scope, scope_or_all};
+use super::endpoint::{Form, Nothing, endpoint};
+use super::render::{Text, cell};
 use super::{Control, ControlError};
 use crate::clock::ClockMode;
 use crate::review::findings::{self, Traffic};
+pub(crate) use crate::review::findings::{Finding, Findings};
 use crate::state::journal::{Entry, Fill};
+use crate::util::wording::counted;
+
+endpoint! {
+    /// What the traffic shows about the client and its receivers.
+    ShowFindings: GET "findings", Form::Masked, Nothing, Nothing => Findings;
+}
+
+impl Text for Findings {
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for finding in &self.data {
+            let Finding { title, code, severity, confidence, count, .. } = finding;
+            let (severity, confidence) = (severity.name(), confidence.name());
+            text.push_str(&format!(
+                "! {title} ({code}, {severity}, {confidence}), {count} in all\n{}",
+                finding.details()
+            ));
+        }
+        let (requests, deliveries) = (self.judged_requests, self.judged_deliveries);
+        let found = counted(self.data.len(), "finding");
+        let judged = format!("{} and {}", counted(requests, "request"), counted(deliveries, "delivery"));
+        text + &format!("{}{found}; judged: {judged}\n", self.unproven())
+    }
+}
+
+impl Finding {
+    /// The evidence, and what to do, as lines.
+    pub(crate) fn details(&self) -> String {
+        let shown = self.evidence.iter().map(|shown| format!("    {} {}\n", cell(shown.id()), cell(&shown.detail)));
+        let mut text: String = shown.collect();
+        let more = self.count.saturating_sub(self.evidence.len());
+        if more > 0 {
+            text.push_str(&format!("    … and {more} more\n"));
+        }
+        text + &format!("    why:  {}\n    do:   {}\n    by:   {}\n", self.why, self.remedy, self.clause)
+    }
+}
+
+impl Findings {
+    /// What had nothing to judge, and what no traffic can show, as lines.
+    pub(crate) fn unproven(&self) -> String {
+        let mut text = String::new();
+        if !self.not_exercised.is_empty() {
+            text.push_str("not exercised, so unproven:\n");
+            text.extend(self.not_exercised.iter().map(|idle| format!("    {}: {}\n", idle.code, idle.exercise)));
+        }
+        text + &format!("no traffic can show: {}\n", self.beyond.join("; "))
+    }
+}
 
 /// The last findings, and what they were made from: the page and several reports may ask for the same ones.
 #[derive(Debug, Default)]
@@ -27,7 +77,7 @@ struct Source {
     clock: ClockMode,
 }
 
-pub(super) fn show(control: &Control, input: &Input<api::ShowFindings>) -> Result<Findings, ControlError> {
+pub(super) fn show(control: &Control, input: &Input<ShowFindings>) -> Result<Findings, ControlError> {
     Ok(judge(control, &scope_or_all(control, input)?))
 }
 

@@ -73,29 +73,31 @@ impl Access {
         Self { token: token.map(Token), hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect() }
     }
 
-    /// Refuses calls that a page of another site could make a browser send.
-    pub(super) fn check_origin(&self, parts: &Parts, host: &str, content: Content) -> Result<(), ControlError> {
+    /// Refuses calls that a page of another site could make a browser send. A call that changes something has one of the `accepted`
+    /// content types: none of them can be sent across origins without a preflight, which is never granted.
+    pub(super) fn check_origin(
+        &self,
+        parts: &Parts,
+        host: &str,
+        accepted: &[&str],
+        has_body: bool,
+    ) -> Result<(), ControlError> {
         self.check_host(host)?;
         check_site(parts, host)?;
         let headers = &parts.headers;
-        let expected = match content {
-            Content::Any => return Ok(()),
-            // A form of another site can send a POST without a body. A browser then sends one of these headers.
-            Content::Nothing => {
-                let in_browser = headers.contains_key(ORIGIN) || headers.contains_key(FETCH_SITE);
-                let is_marked = headers.get(MARK).is_some_and(|value| value == "1");
-                if parts.method != Method::POST || is_marked || !in_browser {
-                    return Ok(());
-                }
-                "application/json, or X-Emulator-Control: 1"
-            }
-            Content::Json => "application/json",
-            Content::JsonOrToml => "application/json or application/toml",
-        };
-        if is_of_type(headers, "application/json")
-            || (content == Content::JsonOrToml && is_of_type(headers, "application/toml"))
-        {
+        if accepted.is_empty() || accepted.iter().any(|media| is_of_type(headers, media)) {
             return Ok(());
+        }
+        let mut expected = accepted.join(" or ");
+        if !has_body {
+            // A form of another site can send a POST without a body. A browser then sends one of these headers. Every other method
+            // requires a preflight anyway.
+            let in_browser = headers.contains_key(ORIGIN) || headers.contains_key(FETCH_SITE);
+            let is_marked = headers.get(MARK).is_some_and(|value| value == "1");
+            if parts.method != Method::POST || is_marked || !in_browser {
+                return Ok(());
+            }
+            expected.push_str(", or X-Emulator-Control: 1");
         }
         Err(ControlError::new(ErrorKind::UnsupportedMediaType, format!("send Content-Type: {expected}")))
     }
@@ -182,19 +184,6 @@ fn is_own_origin(origin: &[u8], host: &str) -> bool {
     rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))
 }
 
-/// The content type that a call requires. Neither type can be sent across origins without a preflight, which is never granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
-    /// Any, as the body is ignored.
-    Any,
-    /// The request has no body. Every method but POST requires a preflight anyway.
-    Nothing,
-    /// JSON.
-    Json,
-    /// JSON or TOML.
-    JsonOrToml,
-}
-
 fn is_of_type(headers: &HeaderMap, expected: &str) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     let matches = values.next().is_some_and(|value| {
@@ -217,7 +206,7 @@ mod tests {
         }
         let (parts, ()) = request.body(()).expect("a request").into_parts();
         access
-            .check_origin(&parts, host, if method == "GET" { Content::Any } else { Content::Json })
+            .check_origin(&parts, host, if method == "GET" { &[] } else { &["application/json"] }, true)
             .and_then(|()| access.check_token(&parts))
             .is_ok()
     }

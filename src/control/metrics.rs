@@ -7,17 +7,24 @@ use std::fmt::{Display, Write as _};
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 
+use super::endpoint::{Form, Nothing, endpoint};
 use super::stream::MOST_VIEWERS;
-use super::{Control, Reply, api};
+use super::{Control, Reply};
 use crate::contract::routes::Operation;
 use crate::http::answer::answer;
 use crate::state::engine::deliveries::DeliveryStatus;
+use crate::state::journal::record::name_of;
 use crate::state::journal::{LATENCY_BOUNDS, Tally};
+
+endpoint! {
+    /// Counters and gauges in the text format of Prometheus.
+    Metrics: GET "metrics", Form::Other("text/plain"), Nothing, Nothing => String;
+}
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 pub(super) fn metrics(control: &Control) -> Reply {
-    Reply::of(answer(StatusCode::OK, TEXT, text(control)))
+    answer(StatusCode::OK, TEXT, text(control))
 }
 
 fn text(control: &Control) -> String {
@@ -36,7 +43,7 @@ fn text(control: &Control) -> String {
     page.single("events_total", "counter", "Events fired.", tally.events);
     page.family("deliveries_total", "counter", "Deliveries that ended, by outcome.");
     for status in [DeliveryStatus::Delivered, DeliveryStatus::Exhausted, DeliveryStatus::Cancelled] {
-        let outcome = api::name_of(status);
+        let outcome = name_of(status);
         page.sample("deliveries_total", &[("outcome", outcome.as_str())], control.deliveries.settled(status));
     }
     page.single("deliveries_bytes", "gauge", "Bytes of all deliveries, roughly.", control.deliveries.bytes());
@@ -86,7 +93,7 @@ fn push_attempts(page: &mut Page, tally: &Tally) {
         page.sample("delivery_attempts_total", &[("outcome", outcome)], count);
     }
     for (reason, count) in &tally.failed {
-        let reason = api::name_of(reason);
+        let reason = name_of(reason);
         page.sample("delivery_attempts_total", &[("outcome", reason.as_str())], count);
     }
     let name = "delivery_attempt_duration_seconds";

@@ -1,39 +1,55 @@
 //! Layer 6, the control API under `/_emulator/`: everything that the command line can do. Overview.
 //!
-//! One file per resource; `routes` lists the calls, `dispatch` the path of one call through it, `guard` checks who may call.
-//! The engine carries out what a call changes.
+//! One file per resource, with its calls, their types, their handlers and their texts. `routes` lists the calls and has the path of one
+//! call through them, `guard` checks who may call. The engine carries out what a call changes.
 
-#[allow(clippy::struct_field_names, reason = "fields are as on the wire")]
-pub(crate) mod api;
+#![allow(clippy::struct_field_names, reason = "fields are as on the wire")]
+
 mod call;
 mod clock;
 mod deliveries;
 mod diagnosis;
-mod dispatch;
 mod due;
+mod endpoint;
 mod events;
 mod explain;
-mod filter;
 mod findings;
 mod guard;
 mod metrics;
 mod page;
 mod profile;
-mod progress;
 pub(crate) mod render;
 mod reply;
 mod requests;
+mod reset;
 mod route;
 mod routes;
 mod run;
 mod scenarios;
-mod scope;
 mod snapshot;
 mod stream;
 mod subscriptions;
 mod system;
-mod verification;
-mod viewer;
+mod verdict;
+
+/// Every call and its types, for the command line.
+pub(crate) mod api {
+    pub(crate) use crate::control::clock::*;
+    pub(crate) use crate::control::deliveries::*;
+    pub(crate) use crate::control::endpoint::*;
+    pub(crate) use crate::control::events::*;
+    pub(crate) use crate::control::findings::*;
+    pub(crate) use crate::control::profile::*;
+    pub(crate) use crate::control::reply::*;
+    pub(crate) use crate::control::run::*;
+    pub(crate) use crate::control::scenarios::*;
+    pub(crate) use crate::control::snapshot::*;
+    pub(crate) use crate::control::stream::*;
+    pub(crate) use crate::control::subscriptions::*;
+    pub(crate) use crate::control::system::*;
+    pub(crate) use crate::control::verdict::*;
+    pub(crate) use crate::state::journal::record::*;
+}
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -41,13 +57,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
-pub(crate) use filter::operation_named;
 pub use findings::LastFindings;
 pub use guard::{Access, WrongTokens};
-pub use reply::{ControlError, Reply};
+pub use page::Viewer;
+pub use reply::ControlError;
+use reply::Reply;
+pub(crate) use requests::operation_named;
 pub use stream::{MOST_VIEWERS, Texts};
 pub use system::{openapi_document, run_schema};
-pub use viewer::Viewer;
 
 use crate::http::body::BodyReader;
 use crate::settings::Profile;
@@ -109,6 +126,4 @@ impl Control {
 }
 
 #[cfg(test)]
-mod openapi;
-#[cfg(test)]
-mod schemas;
+mod openapi_tests;

@@ -3,20 +3,142 @@
 
 use std::sync::Arc;
 
-use super::api::{self, Assumption, List, Patched, Setting};
-use super::call::{Call, Input};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::call::{Call, Input, scope_or_all, whose};
+use super::endpoint::{Form, List, Nothing, endpoint};
+use super::render::{Row, Text, cell, joined, of_key};
+use super::reply::plain;
 use super::scenarios::refused;
-use super::scope::{scope_or_all, whose};
 use super::{Control, ControlError, Reply};
 use crate::contract::openapi;
 use crate::redact::Redactor;
-use crate::scenario::{PATCH_SOURCE, SettingPatch};
+use crate::scenario::{PATCH_SOURCE, SettingPatch, generation_text};
 use crate::settings::{LedgerRow, ledger};
 
-pub(super) fn assumptions(
-    control: &Control,
-    input: &Input<api::Assumptions>,
-) -> Result<List<Assumption>, ControlError> {
+endpoint! {
+    /// What the contract leaves open and what is assumed.
+    Assumptions: GET "assumptions", Form::Masked, Nothing, Nothing => List<Assumption>;
+    /// Every setting in force and where it comes from.
+    ShowProfile: GET "profile", Form::Masked, ProfileQuery, Nothing => Profile;
+    /// Change settings, for all keys or one; null undoes a change.
+    PatchProfile: PATCH "profile", Form::Masked, Nothing, Patch => Patched;
+    /// The document of the emulated API.
+    EmulatedOpenApi: GET "v1/openapi.json", Form::Plain, Nothing, Nothing => Map<String, Value>;
+}
+
+/// What the contract leaves open, and what is assumed.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct Assumption {
+    pub(crate) knob: String,
+    /// What the contract says.
+    pub(crate) contract: String,
+    /// What is assumed, in words.
+    pub(crate) assumed: String,
+    /// What may be set.
+    pub(crate) values: String,
+    /// The built-in value.
+    pub(crate) default: Value,
+    /// The value in force.
+    pub(crate) value: Value,
+    /// Where that comes from: `default`, a preset, a file's name, `--set`, or a scenario.
+    pub(crate) source: String,
+}
+
+/// Which settings are shown.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ProfileQuery {
+    /// Only settings whose names begin with this.
+    pub(crate) prefix: Option<String>,
+    /// Whether only settings that differ from their default are shown.
+    #[cfg_attr(test, schemars(extend("enum" = ["true", "false"])))]
+    pub(crate) changed: Option<String>,
+}
+
+/// The settings in force.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Profile {
+    pub(crate) data: Vec<Setting>,
+    /// Changes for all keys, by dotted path.
+    pub(crate) patch: Map<String, Value>,
+    /// Changes for the key.
+    pub(crate) key_patch: Map<String, Value>,
+}
+
+/// One setting.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct Setting {
+    pub(crate) knob: String,
+    pub(crate) value: Value,
+    pub(crate) source: String,
+}
+
+/// Settings to change: nested like a scenario's `[profile]`, by dotted path, or both.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, extend("minProperties" = 1)))]
+#[serde(transparent)]
+pub(crate) struct Patch(pub(crate) Map<String, Value>);
+
+/// The changes in force.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Patched {
+    pub(crate) generation: u64,
+    pub(crate) key: Option<String>,
+    pub(crate) patch: Map<String, Value>,
+    /// What has another value or origin now, in words.
+    pub(crate) changes: Vec<String>,
+    /// What was named but did not change.
+    pub(crate) unchanged: Vec<String>,
+}
+
+impl From<LedgerRow> for Assumption {
+    fn from(row: LedgerRow) -> Self {
+        let LedgerRow { setting, contract, assumed, values, default, value, source } = row;
+        let (knob, contract, assumed) = (setting.to_owned(), contract.to_owned(), assumed.to_owned());
+        Self { knob, contract, assumed, values, default, value, source }
+    }
+}
+
+impl Row for Assumption {
+    fn table(rows: &[Self]) -> String {
+        let paragraph = |row: &Self| {
+            let from = if row.source == "default" { String::new() } else { format!("   (from {})", cell(&row.source)) };
+            format!(
+                "{} = {}{from}\n    contract: {}\n    assumed:  {}\n    may be:   {}\n",
+                row.knob, row.value, row.contract, row.assumed, row.values
+            )
+        };
+        rows.iter().map(paragraph).collect()
+    }
+}
+
+impl Text for Profile {
+    fn text(&self) -> String {
+        let line = |Setting { knob, value, source }: &Setting| {
+            let from = if source == "default" { String::new() } else { format!("   (from {})", cell(source)) };
+            format!("{} = {value}{from}\n", cell(knob))
+        };
+        self.data.iter().map(line).collect()
+    }
+}
+
+impl Text for Patched {
+    fn text(&self) -> String {
+        let changes = if self.changes.is_empty() { "nothing".to_owned() } else { joined(&self.changes) };
+        let unchanged =
+            if self.unchanged.is_empty() { String::new() } else { format!("; {}", joined(&self.unchanged)) };
+        let whose = of_key(self.key.as_deref());
+        format!("changed{whose}: {changes}{unchanged} ({})\n", generation_text(self.generation))
+    }
+}
+
+pub(super) fn assumptions(control: &Control, input: &Input<Assumptions>) -> Result<List<Assumption>, ControlError> {
     Ok(assumed(control, scope_or_all(control, input)?.key().as_deref()))
 }
 
@@ -25,7 +147,7 @@ pub(super) fn assumed(control: &Control, name: Option<&str>) -> List<Assumption>
     List { data: ledger(&control.config_for(name).layered).into_iter().map(Assumption::from).collect() }
 }
 
-pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result<api::Profile, ControlError> {
+pub(super) fn show(control: &Control, input: &Input<ShowProfile>) -> Result<Profile, ControlError> {
     let query = &input.query;
     let is_changed = match query.changed.as_deref() {
         None | Some("false") => false,
@@ -46,13 +168,13 @@ pub(super) fn show(control: &Control, input: &Input<api::ShowProfile>) -> Result
 }
 
 /// The settings of a key, or of every key without its own.
-pub(super) fn settings(control: &Control, name: Option<&str>) -> api::Profile {
+pub(super) fn settings(control: &Control, name: Option<&str>) -> Profile {
     let settings = ledger(&control.config_for(name).layered);
     let setting =
         |setting: LedgerRow| Setting { knob: setting.setting.to_owned(), value: setting.value, source: setting.source };
     let patches = control.library.load().patches().clone();
     let own = name.and_then(|name| patches.keys.get(name).cloned()).unwrap_or_default();
-    api::Profile {
+    Profile {
         data: settings.into_iter().map(setting).collect(),
         patch: patches.global.entries().clone(),
         key_patch: own.entries().clone(),
@@ -61,7 +183,7 @@ pub(super) fn settings(control: &Control, name: Option<&str>) -> api::Profile {
 
 /// Changes settings for all keys, or for one: nested like a scenario's `[profile]`, by dotted names, or both; `null` undoes a
 /// change.
-pub(super) fn patch(control: &Control, input: &Input<api::PatchProfile>) -> Result<Patched, ControlError> {
+pub(super) fn patch(control: &Control, input: &Input<PatchProfile>) -> Result<Patched, ControlError> {
     let mut settings = input.body.0.clone();
     // `key` names the key; it is not a setting, unlike `keys`.
     settings.remove("key");
@@ -139,8 +261,6 @@ fn shortened(before: &str, after: &str) -> (String, String) {
 }
 
 /// The `OpenAPI` document of the emulated API under the profile of the named key.
-pub(super) fn emulated_openapi(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    Ok(Reply::plain(&openapi::document(
-        &control.profile_for(scope_or_all(control, call)?.key().as_deref()).api_shape(),
-    )))
+pub(super) fn emulated_openapi(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
+    Ok(plain(&openapi::document(&control.profile_for(scope_or_all(control, call)?.key().as_deref()).api_shape())))
 }

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use serde::Serialize;
 
 use crate::redact::visible;
+use crate::state::journal::record::{Bytes, Headers};
 
 /// An answer as lines for people: without colour, control characters escaped. By default its JSON, indented.
 pub(crate) trait Text: Serialize {
@@ -62,4 +63,17 @@ pub(crate) fn of_key(key: Option<&str>) -> String {
 /// Warnings in a record, one a line.
 pub(crate) fn warnings(warnings: &[String]) -> String {
     warnings.iter().map(|warning| format!("warning: {}\n", cell(warning))).collect()
+}
+
+/// Headers as on the wire, one a line.
+pub(crate) fn header_text(headers: &Headers) -> String {
+    headers.iter().map(|(name, value)| format!("{}: {}\n", cell(name), cell(value))).collect()
+}
+
+/// A body: text with control characters other than line ends escaped, anything else as base64 in JSON.
+pub(crate) fn body_text(body: &Bytes) -> String {
+    match body {
+        Bytes::Text(text) => text.split('\n').map(visible).collect::<Vec<_>>().join("\n"),
+        Bytes::Binary { base64 } => format!("{{\"base64\":\"{base64}\"}}"),
+    }
 }

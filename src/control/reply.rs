@@ -1,78 +1,155 @@
 //! Answers of the control API: JSON, and errors in the same envelope as the emulated API, without a request id.
 
-use hyper::header::{ALLOW, CACHE_CONTROL, HeaderValue};
+use hyper::header::{ALLOW, HeaderValue};
 use hyper::{Response, StatusCode};
-use serde::Serialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
-use super::api::{self, ErrorText};
+use super::render::cell;
 use crate::contract::error::ErrorKind;
+use crate::diagnostic::Diagnostic;
 use crate::http::answer::{JSON, answer, header_value};
 use crate::http::outgoing::Outgoing;
 use crate::redact::{Redactor, visible_lines};
 use crate::state::budget::Full;
+use crate::state::journal::record::{DeliveryRow, Event, EventId, Request, name_of};
+
+/// A refused call: the error envelope of the emulated API without a request id, and further fields that help.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct Error {
+    pub(crate) error: ErrorText,
+    /// The requests or deliveries nearest to what was awaited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) nearest: Option<Vec<Nearest>>,
+    /// What is wrong with a scenario or setting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) diagnostics: Option<Vec<ShownDiagnostic>>,
+    /// Events that were fired but matched no subscription.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) events: Option<Vec<FiredEvent>>,
+    /// The number of the generation of scenarios and settings in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) generation: Option<u64>,
+    /// The wrong parameter, if it is `key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) parameter: Option<String>,
+}
+
+/// What was wrong.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct ErrorText {
+    /// Stable.
+    pub(crate) code: String,
+    pub(crate) message: String,
+}
+
+/// A request or delivery that was nearly what was awaited.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Nearest {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) request: Option<Request>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delivery: Option<DeliveryRow>,
+    /// Field by field.
+    pub(crate) differs: Vec<String>,
+}
+
+/// An event, or its id alone.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(untagged)]
+pub(crate) enum FiredEvent {
+    Whole(Event),
+    Id(EventIdOnly),
+}
+
+/// An event of which only the id is shown.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventIdOnly {
+    pub(crate) id: EventId,
+}
+
+/// One thing wrong with a file.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Diagnostic"))]
+pub(crate) struct ShownDiagnostic {
+    #[cfg_attr(test, schemars(extend("enum" = ["warning", "error"])))]
+    pub(crate) severity: String,
+    /// Stable.
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) file: Option<String>,
+    pub(crate) span: Span,
+    /// From 1; 0 if the problem is the file as a whole.
+    pub(crate) line: usize,
+    /// From 1; 0 if the problem is the file as a whole.
+    pub(crate) column: usize,
+    pub(crate) source_line: String,
+    /// What to do; may be empty.
+    pub(crate) hint: String,
+}
+
+/// Bytes of a file.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Span {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl From<&Diagnostic> for ShownDiagnostic {
+    fn from(problem: &Diagnostic) -> Self {
+        Self {
+            severity: name_of(problem.severity),
+            code: problem.code.to_owned(),
+            message: problem.message.clone(),
+            file: problem.file.clone(),
+            span: Span { start: problem.span.start, end: problem.span.end },
+            line: problem.line,
+            column: problem.column,
+            source_line: problem.source_line.clone(),
+            hint: problem.hint.clone(),
+        }
+    }
+}
+
+impl ShownDiagnostic {
+    /// The problem on one line, with its place.
+    pub(super) fn line(&self) -> String {
+        let place = match (&self.file, self.line) {
+            (None, _) => String::new(),
+            (Some(file), 0) => format!("{}: ", cell(file)),
+            (Some(file), line) => format!("{}:{line}:{}: ", cell(file), self.column),
+        };
+        format!("{}: {place}{}", self.severity, cell(&self.message))
+    }
+}
 
 /// Why serializing cannot fail.
 const SERIALISES: &str = "texts and numbers always serialise";
 
 /// A successful answer.
-#[derive(Debug)]
-pub struct Reply(Content);
+pub(super) type Reply = Response<Outgoing>;
 
-#[derive(Debug)]
-enum Content {
-    /// A value, in which credentials will be masked unless `is_plain`.
-    Shown { body: Value, is_plain: bool },
-    /// An answer that is sent as it is: a document, a stream, a secret that is returned once.
-    Plain(Response<Outgoing>),
+/// JSON in which credentials are masked.
+pub(super) fn masked<T: Serialize>(body: &T, redactor: Redactor<'_>) -> Reply {
+    let mut body = serde_json::to_value(body).expect(SERIALISES);
+    redactor.value(&mut body);
+    response(StatusCode::OK, &body)
 }
 
-impl Reply {
-    /// JSON in which credentials are masked, with status 200.
-    pub(super) fn masked<T: Serialize>(body: &T) -> Self {
-        Self::shown(body, false)
-    }
+/// JSON in which nothing is masked.
+pub(super) fn plain<T: Serialize>(body: &T) -> Reply {
+    response(StatusCode::OK, body)
+}
 
-    /// JSON with status 200, in which credentials are masked unless `is_plain`.
-    pub(super) fn shown<T: Serialize>(body: &T, is_plain: bool) -> Self {
-        Self(Content::Shown { body: serde_json::to_value(body).expect(SERIALISES), is_plain })
-    }
-
-    /// Text with status 200.
-    pub(super) fn text(text: &str) -> Self {
-        let media = HeaderValue::from_static("text/plain; charset=utf-8");
-        Self::of(answer(StatusCode::OK, media, visible_lines(text).into_owned()))
-    }
-
-    /// JSON in which nothing is masked, with status 200. Written at once: for what is large.
-    pub(super) fn plain<T: Serialize>(body: &T) -> Self {
-        Self::of(response(StatusCode::OK, body))
-    }
-
-    /// An answer that is not JSON, or a stream.
-    pub(super) fn of(response: Response<Outgoing>) -> Self {
-        Self(Content::Plain(response))
-    }
-
-    /// Serializes the answer, which takes a while if it is large.
-    pub(super) fn written(self, redactor: Redactor<'_>) -> Self {
-        Self(Content::Plain(self.into_response(redactor)))
-    }
-
-    pub fn into_response(self, redactor: Redactor<'_>) -> Response<Outgoing> {
-        let mut response = match self.0 {
-            Content::Shown { mut body, is_plain } => {
-                if !is_plain {
-                    redactor.value(&mut body);
-                }
-                response(StatusCode::OK, &body)
-            }
-            Content::Plain(response) => response,
-        };
-        // Every answer may be out of date at once, and may contain secrets.
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        response
-    }
+pub(super) fn text(text: &str) -> Reply {
+    let media = HeaderValue::from_static("text/plain; charset=utf-8");
+    answer(StatusCode::OK, media, visible_lines(text).into_owned())
 }
 
 /// A refused call: a status and a body. Boxed, to keep results small.
@@ -82,7 +159,7 @@ pub struct ControlError(Box<Refusal>);
 #[derive(Debug)]
 struct Refusal {
     status: StatusCode,
-    body: api::Error,
+    body: Error,
     allow: Option<String>,
 }
 
@@ -91,7 +168,7 @@ impl ControlError {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let error = ErrorText { code: kind.name().to_owned(), message: message.into() };
-        Self(Box::new(Refusal { status, body: api::Error { error, ..api::Error::default() }, allow: None }))
+        Self(Box::new(Refusal { status, body: Error { error, ..Error::default() }, allow: None }))
     }
 
     /// 422: a value in the call is invalid.
@@ -125,7 +202,7 @@ impl ControlError {
     }
 
     #[must_use]
-    pub(super) fn with(mut self, add: impl FnOnce(&mut api::Error)) -> Self {
+    pub(super) fn with(mut self, add: impl FnOnce(&mut Error)) -> Self {
         add(&mut self.0.body);
         self
     }

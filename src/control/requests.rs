@@ -1,4 +1,5 @@
-//! `GET requests`, `POST requests/wait`, `GET requests/{id}`, `DELETE requests`: the journal's requests, newest first.
+//! `GET requests`, `POST requests/wait`, `GET requests/{id}`, `DELETE requests`: the journal's requests, newest first, and their
+//! filters.
 //!
 //! A waiting call is woken only by requests that may match. It keeps a cursor in the journal and checks each entry once: when it is
 //! woken, and at the end to find the nearest requests that did not match.
@@ -6,23 +7,159 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::api::{
-    self, Answer, Bytes, Cleared, Connection, Headers, Integer, List, Nearest, Page, QuotaState, Request, RequestWhole,
-    WaitForRequests,
-};
-use super::call::{Call, Input, PATIENCE, Paging, timeout};
-use super::filter::{Filter, checked_count};
-use super::scope::{Scope, scope, scope_or_all};
+use super::call::{Call, Input, PATIENCE, Paging, Scope, scope, scope_or_all, timeout};
+use super::endpoint::{DurationInput, Empty, Form, Integer, KeyField, List, Nothing, Page, endpoint};
+use super::render::{Row, Text, body_text, cell, header_text, optional, table, warnings};
+use super::reply::Nearest;
 use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
-use crate::contract::routes::Operation;
+use crate::contract::nearest;
+use crate::contract::routes::{Operation, ROUTES};
 use crate::redact::Redactor;
-use crate::state::journal::{Entry, Reason, RequestRecord, Waiter};
+use crate::state::journal::record::{Answer, Bytes, Connection, Headers, QuotaState, Request, RequestWhole, time};
+use crate::state::journal::{Entry, Interest, Journal, Reason, RequestRecord, Waiter};
 use crate::state::quota::QuotaCheck;
 
-pub(super) fn list(control: &Control, input: &Input<api::ListRequests>) -> Result<Page<Request>, ControlError> {
+endpoint! {
+    /// Requests, newest first.
+    ListRequests: GET "requests", Form::Masked, RequestsQuery, Nothing => Page<Request>;
+    /// Wait until so many requests match.
+    WaitRequests: POST "requests/wait", Form::Masked, Nothing, WaitForRequests => List<Request>;
+    /// One request and its answer, whole.
+    ShowRequest: GET "requests/{id}", Form::Masked, Nothing, Nothing => RequestWhole;
+    /// Clear the journal.
+    ClearRequests: DELETE "requests", Form::Masked, Nothing, Empty => Cleared;
+}
+
+/// Which requests are listed.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct RequestsQuery {
+    #[cfg_attr(test, schemars(range(min = 1, max = 1000), with = "Option<u16>", extend("default" = 20)))]
+    pub(crate) limit: Option<String>,
+    /// The `next_cursor` of another page.
+    #[cfg_attr(test, schemars(regex(pattern = "^[0-9]{1,18}$")))]
+    pub(crate) cursor: Option<String>,
+    #[cfg_attr(test, schemars(extend("enum" = operation_names())))]
+    pub(crate) operation: Option<String>,
+    /// 100 to 599, or 0 for a broken connection.
+    #[cfg_attr(test, schemars(with = "Option<Status>"))]
+    pub(crate) status: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<Since>"))]
+    pub(crate) since: Option<String>,
+    pub(crate) method: Option<String>,
+    pub(crate) path: Option<String>,
+}
+
+/// Which requests are awaited, and how many.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WaitForRequests {
+    #[serde(default, skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    #[cfg_attr(test, schemars(extend("enum" = operation_names())))]
+    pub(crate) operation: Option<String>,
+    pub(crate) method: Option<String>,
+    pub(crate) path: Option<String>,
+    #[cfg_attr(test, schemars(with = "Option<Status>"))]
+    pub(crate) status: Option<Integer<u16>>,
+    /// 1 if absent.
+    #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
+    pub(crate) count: Option<Integer<usize>>,
+    /// If absent, requests already in the journal count, too.
+    #[cfg_attr(test, schemars(with = "Option<Since>"))]
+    pub(crate) since: Option<String>,
+    /// 10s if absent.
+    pub(crate) timeout: Option<DurationInput>,
+}
+
+/// The status of an answer, or 0 for a broken connection.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[expect(dead_code, reason = "a schema")]
+pub(crate) struct Status(
+    #[cfg_attr(test, schemars(extend("anyOf" = [{ "const": 0 }, { "minimum": 100, "maximum": 599 }])))] u16,
+);
+
+/// `now`, or the time from which requests count.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[expect(dead_code, reason = "a schema")]
+pub(crate) struct Since(
+    #[cfg_attr(test, schemars(extend("anyOf" = [{ "const": "now" }, { "format": "date-time" }])))] String,
+);
+
+/// The journal was cleared.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Cleared {
+    #[cfg_attr(test, schemars(extend("const" = true)))]
+    pub(crate) cleared: bool,
+}
+
+impl Request {
+    /// The columns of a listing, and with spaces between them a line of the event stream.
+    pub(crate) fn columns(&self) -> [String; 7] {
+        let status = self.broken.clone().unwrap_or_else(|| self.status.to_string());
+        let key = optional(self.key.as_ref());
+        [cell(&self.id), cell(&self.at), key, status, cell(&self.method), cell(&self.path), cell(&self.reason)]
+    }
+}
+
+impl Row for Request {
+    fn table(rows: &[Self]) -> String {
+        table(["ID", "AT", "KEY", "STATUS", "METHOD", "PATH", "REASON"], rows.iter().map(Self::columns))
+    }
+}
+
+/// A request and its answer, as on the wire.
+impl Text for RequestWhole {
+    fn text(&self) -> String {
+        let (row, answer) = (&self.row, &self.answer);
+        let [id, at, key, status, method, _, reason] = row.columns();
+        format!(
+            "{method} {}\n{}\n{}\n\n{status}\n{}\n{}\n\nat {at}, {} ms, key {key}, reason {reason}\n{}{}\
+             wrs-emulator explain {id} shows why\n",
+            cell(row.target()),
+            header_text(&self.headers),
+            body_text(&self.body),
+            header_text(&answer.headers),
+            body_text(&answer.body),
+            row.latency_ms,
+            self.connection.as_ref().map(Connection::line).unwrap_or_default(),
+            warnings(&self.warnings),
+        )
+    }
+}
+
+impl Connection {
+    fn line(&self) -> String {
+        let begun = match &self.first_byte_at {
+            Some(at) => format!("first byte at {at}"),
+            None => "sent together with the request before it".to_owned(),
+        };
+        let answered = self.answered_at.as_ref();
+        let answered = answered.map_or_else(|| "answer not written".to_owned(), |at| format!("answered at {at}"));
+        format!("request {} on connection {}: {begun}, {answered}\n", self.sequence, self.number)
+    }
+}
+
+impl Text for Cleared {
+    fn text(&self) -> String {
+        "the journal is cleared\n".to_owned()
+    }
+}
+
+/// The operations of the emulated API.
+#[cfg(test)]
+fn operation_names() -> Vec<&'static str> {
+    crate::contract::routes::ROUTES.iter().map(|route| route.operation.name()).collect()
+}
+
+pub(super) fn list(control: &Control, input: &Input<ListRequests>) -> Result<Page<Request>, ControlError> {
     let query = &input.query;
     let scope = scope(control, input)?;
     let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
@@ -31,15 +168,9 @@ pub(super) fn list(control: &Control, input: &Input<api::ListRequests>) -> Resul
             ControlError::invalid(format!("status: expected a number such as 422, found `{}`", text.escape_debug()))
         })
     });
-    let filters = WaitForRequests {
-        operation: query.operation.clone(),
-        status: status.transpose()?.map(Integer),
-        method: query.method.clone(),
-        path: query.path.clone(),
-        since: query.since.clone(),
-        ..WaitForRequests::default()
-    };
-    let filter = Filter::read(&filters, &control.journal)?;
+    let filter =
+        Filter::read(query.operation.as_deref(), status.transpose()?, query.since.as_deref(), &control.journal)?;
+    let filter = Filter { method: query.method.as_deref(), path: query.path.as_deref(), ..filter };
     let rows = control.journal.search(page.before, page.limit + 1, |number, entry| match entry {
         Entry::Request(request) if is_of(&scope, request) && filter.differs(number, request).is_empty() => {
             Some((number, row(request, input.redactor())))
@@ -56,15 +187,17 @@ fn is_of(scope: &Scope, request: &RequestRecord) -> bool {
 /// Waits until `count` requests match: 200 with them, or on timeout 408 with the nearest ones and what differs.
 pub(super) async fn wait(
     control: Arc<Control>,
-    input: Arc<Input<api::WaitRequests>>,
+    input: Arc<Input<WaitRequests>>,
 ) -> Result<List<Request>, ControlError> {
     let body = &input.body;
     let scope = scope(&control, &input)?;
     let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;
-    let filter = Filter::read(body, &control.journal)?;
+    let status = body.status.map(|Integer(status)| status);
+    let filter = Filter::read(body.operation.as_deref(), status, body.since.as_deref(), &control.journal)?;
+    let filter = Filter { method: body.method.as_deref(), path: body.path.as_deref(), ..filter };
     let waiter = control.journal.waiter(filter.interest(scope.key().as_deref()));
-    let mut search = Search { scope, next: filter.first_number(), filter, found: Vec::new(), nearest: Vec::new() };
+    let mut search = Search { scope, next: filter.first, filter, found: Vec::new(), nearest: Vec::new() };
     let enough = tokio::time::timeout(limit, search.until(count, &waiter)).await.is_ok();
     // Requests that cannot match did not wake the waiter; the nearest may be among them.
     if enough || search.catch_up(count, &waiter).await {
@@ -140,12 +273,12 @@ impl Search<'_> {
     }
 }
 
-pub(super) fn show(control: &Control, input: &Input<api::ShowRequest>) -> Result<RequestWhole, ControlError> {
+pub(super) fn show(control: &Control, input: &Input<ShowRequest>) -> Result<RequestWhole, ControlError> {
     let request = find(control, input, &input.segment)?;
     Ok(whole(&request, input.redactor()))
 }
 
-pub(super) fn clear(control: &Control, input: &Input<api::ClearRequests>) -> Result<Cleared, ControlError> {
+pub(super) fn clear(control: &Control, input: &Input<ClearRequests>) -> Result<Cleared, ControlError> {
     match scope(control, input)?.key() {
         Some(cleared) => control.journal.clear(|name| *name == cleared),
         None => control.journal.clear_all(),
@@ -173,7 +306,7 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     Request {
         id: request.transcript.id().into(),
-        at: api::time(request.at),
+        at: time(request.at),
         workspace: request.workspace.as_ref().map(|workspace| workspace.id().into()),
         key: request.key().map(|key| redactor.key(key).into_owned()),
         method: method.to_owned(),
@@ -194,8 +327,8 @@ pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestW
     let connection = (arrival.connection > 0).then(|| Connection {
         number: arrival.connection,
         sequence: arrival.sequence,
-        first_byte_at: arrival.first_byte.map(api::time),
-        answered_at: request.written.at().map(api::time),
+        first_byte_at: arrival.first_byte.map(time),
+        answered_at: request.written.at().map(time),
     });
     RequestWhole {
         row: row(request, redactor),
@@ -283,5 +416,97 @@ pub(super) fn reason_name(reason: &Reason) -> &'static str {
         Reason::Refused(kind, _) => kind.name(),
         Reason::Scripted => "scripted",
         Reason::Panicked(_) => "panicked",
+    }
+}
+
+/// The filters of a call; `None` matches everything.
+#[derive(Debug)]
+struct Filter<'a> {
+    operation: Option<Operation>,
+    status: Option<u16>,
+    method: Option<&'a str>,
+    path: Option<&'a str>,
+    since: Option<Timestamp>,
+    /// The journal number from which requests match, for `now`: with a frozen clock, time could not separate requests before and after
+    /// the call.
+    first: u64,
+}
+
+impl Filter<'_> {
+    /// Reads what filters have in common in a query and in a body; `now` means the end of this journal.
+    fn read(
+        operation: Option<&str>,
+        status: Option<u16>,
+        since: Option<&str>,
+        journal: &Journal,
+    ) -> Result<Self, ControlError> {
+        let operation = operation.map(operation_named).transpose().map_err(ControlError::invalid)?;
+        if let Some(status) = status.filter(|status| *status != 0 && !(100..=599).contains(status)) {
+            let message = format!("status: expected 100 to 599, or 0 for a broken connection, found {status}");
+            return Err(ControlError::invalid(message));
+        }
+        let first = if since == Some("now") { journal.next_number() } else { 0 };
+        let since = since.filter(|since| *since != "now").map(|text| {
+            text.parse().map_err(|_| {
+                let expected = "expected `now` or a timestamp such as 2026-01-31T09:30:00Z";
+                ControlError::invalid(format!("since: {expected}, found `{}`", text.escape_debug()))
+            })
+        });
+        Ok(Self { operation, status, method: None, path: None, since: since.transpose()?, first })
+    }
+
+    /// What the journal needs to know so that requests that cannot match wake no waiter.
+    fn interest(&self, workspace: Option<&str>) -> Interest {
+        Interest::new(workspace, self.operation, self.status, self.path)
+    }
+
+    /// The fields of a request that differ, in words; empty if it matches.
+    fn differs(&self, number: u64, request: &RequestRecord) -> Vec<String> {
+        let mut differs = Vec::new();
+        let mut push = |field: &str, expected: &str, found: &str| {
+            differs.push(format!("{field}: expected {expected}, found {}", found.escape_debug()));
+        };
+        let (method, target) = request.transcript.request_line();
+        if let Some(operation) = self.operation.filter(|operation| request.operation != Some(*operation)) {
+            push("operation", operation.name(), request.operation.map_or("none", Operation::name));
+        }
+        if let Some(expected) = self.method.filter(|expected| !method.eq_ignore_ascii_case(expected)) {
+            push("method", expected, method);
+        }
+        let path = target.split('?').next().unwrap_or_default();
+        if let Some(expected) = self.path.filter(|expected| path != *expected) {
+            push("path", expected, path);
+        }
+        if let Some(expected) = self.status.filter(|expected| request.status != *expected) {
+            push("status", &expected.to_string(), &request.status.to_string());
+        }
+        if let Some(since) = self.since.filter(|since| request.at < *since) {
+            push("since", &time(since).0, &time(request.at).0);
+        }
+        if number < self.first {
+            push("since", "after the call", &time(request.at).0);
+        }
+        differs
+    }
+}
+
+/// An operation by its name. An unknown one is refused, as it would silently match nothing.
+pub(crate) fn operation_named(name: &str) -> Result<Operation, String> {
+    Operation::from_name(name).ok_or_else(|| {
+        let hint = match nearest(name, ROUTES.iter().map(|route| route.operation.name())) {
+            Some(near) => format!("; did you mean `{near}`?"),
+            None => format!("; for example `{}`", Operation::SystemStatus.name()),
+        };
+        format!("operation: there is no `{}`{hint}", name.escape_debug())
+    })
+}
+
+/// A count that a call waits for.
+pub(super) fn checked_count(count: Option<Integer<usize>>) -> Result<usize, ControlError> {
+    /// The default size of the journal.
+    const MOST: usize = 10_000;
+    match count.map_or(1, |Integer(count)| count) {
+        count @ 1..=MOST => Ok(count),
+        count => Err(ControlError::invalid(format!("count: expected 1 to {MOST}, found {count}"))),
     }
 }

@@ -7,28 +7,13 @@ use hyper::Method;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize as _;
 
-use super::api::{Endpoint, Form};
 use super::call::{Call, Input};
+use super::endpoint::{Endpoint, Form};
 use super::render::Text as _;
+use super::reply::{masked, plain, text};
 use super::{Control, ControlError, Reply};
-use crate::util::tasks::Lane;
 
-/// The future of a call that waits.
-pub(super) type Waiting = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;
-/// A handler that answers at once.
-pub(super) type AtOnce = dyn Fn(&Control, Call) -> Result<Reply, ControlError> + Send + Sync;
-/// A handler that waits.
-type Waits = dyn Fn(Arc<Control>, Call) -> Waiting + Send + Sync;
-
-/// A handler, and where it runs.
-pub(super) enum Handler {
-    /// On the async worker, as it takes no time.
-    Here(Box<AtOnce>),
-    /// On a blocking thread.
-    Beside(Box<AtOnce>),
-    /// On the async worker, as it awaits.
-    Waits(Box<Waits>),
-}
+pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;
 
 /// One call.
 #[cfg_attr(not(test), allow(dead_code, reason = "some fields are for the `OpenAPI` document, which a test makes"))]
@@ -38,10 +23,10 @@ pub(super) struct Route {
     pub(super) path: &'static str,
     pub(super) summary: &'static str,
     pub(super) form: Form,
-    pub(super) handler: Handler,
+    pub(super) handler: Box<dyn Fn(Arc<Control>, Call) -> Answering + Send + Sync>,
     /// Adds the schemas of the call to the `OpenAPI` document.
     #[cfg(test)]
-    pub(super) describe: fn(&mut super::schemas::Schemas) -> super::schemas::Described,
+    pub(super) describe: fn(&mut super::openapi_tests::Schemas) -> super::openapi_tests::Described,
     /// Whether it requires no token: the health check of containers, and the certificate authority, which a client needs before it
     /// can connect.
     pub(super) is_open: bool,
@@ -56,15 +41,16 @@ pub(super) struct Route {
 }
 
 impl Route {
-    pub(super) fn new<E: Endpoint>(handler: Handler) -> Self {
+    /// A call whose handler runs on the async worker.
+    pub(super) fn new<E: Endpoint>(handler: impl Fn(Arc<Control>, Call) -> Answering + Send + Sync + 'static) -> Self {
         Self {
             method: E::METHOD,
             path: E::PATH,
             summary: E::SUMMARY.trim().trim_end_matches('.'),
             form: E::FORM,
-            handler,
+            handler: Box::new(handler),
             #[cfg(test)]
-            describe: super::schemas::describe::<E>,
+            describe: super::openapi_tests::describe::<E>,
             is_open: false,
             most_bytes: None,
             takes_toml: false,
@@ -96,49 +82,69 @@ impl Route {
     }
 }
 
-/// A call that answers at once.
+/// A call that answers at once, on a blocking thread.
 pub(super) fn at_once<E: Endpoint>(handler: fn(&Control, &Input<E>) -> Result<E::Answer, ControlError>) -> Route {
-    let answer = move |control: &Control, call: Call| {
+    let answer = move |control: &Control, call| {
         let input = Input::read(call)?;
         Ok(reply::<E>(&handler(control, &input)?, &input))
     };
-    Route { has_text: E::PATH != "openapi.json", ..Route::new::<E>(Handler::Beside(Box::new(answer))) }
+    Route { has_text: E::PATH != "openapi.json", ..blocking::<E>(answer) }
+}
+
+/// A call that answers at once, and whose body or answer is not JSON of its type.
+pub(super) fn raw<E: Endpoint>(handler: fn(&Control, &Call, E::Query) -> Result<Reply, ControlError>) -> Route {
+    blocking::<E>(move |control, call| {
+        let query = call.query_as()?;
+        handler(control, &call, query)
+    })
+}
+
+fn blocking<E: Endpoint>(
+    answer: impl Fn(&Control, Call) -> Result<Reply, ControlError> + Copy + Send + Sync + 'static,
+) -> Route {
+    Route::new::<E>(move |control, call| {
+        Box::pin(async move {
+            if E::METHOD == Method::GET {
+                let has_left = Arc::clone(&call.has_left);
+                return control.read(&has_left, move |control| answer(control, call)).await?;
+            }
+            let writing = control.begin_write();
+            let change = move |control: &Control| {
+                // Released after the change, even if the caller has hung up.
+                let _writing = writing;
+                answer(control, call)
+            };
+            control.change(change).await
+        })
+    })
 }
 
 /// A call that waits for something.
 pub(super) fn waits<E: Endpoint, F: Future<Output = Result<E::Answer, ControlError>> + Send + 'static>(
     handler: fn(Arc<Control>, Arc<Input<E>>) -> F,
 ) -> Route {
-    let answer = move |control: Arc<Control>, call: Call| -> Waiting {
+    let answer = move |control: Arc<Control>, call: Call| -> Answering {
         Box::pin(async move {
+            let _writing = (E::METHOD != Method::GET).then(|| control.begin_write());
             let input = Arc::new(Input::read(call)?);
             let answer = handler(Arc::clone(&control), Arc::clone(&input)).await?;
             // Serializing a large answer takes a while.
-            Ok(control.blocking.run(Lane::Change, move || reply::<E>(&answer, &input)).await)
+            Ok(control.change(move |_| reply::<E>(&answer, &input)).await)
         })
     };
-    Route { has_text: true, ..Route::new::<E>(Handler::Waits(Box::new(answer))) }
-}
-
-/// A call that answers at once, and whose body or answer is not JSON of its type.
-pub(super) fn raw<E: Endpoint>(handler: fn(&Control, &Call) -> Result<Reply, ControlError>) -> Route {
-    let answer = move |control: &Control, call: Call| {
-        call.query_as::<E::Query>()?;
-        Ok(handler(control, &call)?.written(call.redactor()))
-    };
-    Route::new::<E>(Handler::Beside(Box::new(answer)))
+    Route { has_text: true, ..Route::new::<E>(answer) }
 }
 
 /// An answer of a typed call: JSON, or text if the caller wants it. What is masked in one is masked in the other.
 pub(super) fn reply<E: Endpoint>(answer: &E::Answer, call: &Call) -> Reply {
-    if !call.wants_text() {
-        return Reply::shown(answer, E::FORM == Form::Plain).written(call.redactor());
-    }
-    if E::FORM == Form::Plain {
-        return Reply::text(&answer.text());
+    match (call.wants_text(), E::FORM == Form::Plain) {
+        (false, false) => return masked(answer, call.redactor()),
+        (false, true) => return plain(answer),
+        (true, true) => return text(&answer.text()),
+        (true, false) => {}
     }
     let mut value = serde_json::to_value(answer).expect("texts and numbers always serialise");
     call.redactor().value(&mut value);
     let masked = E::Answer::deserialize(value).expect("masking changes texts alone");
-    Reply::text(&masked.text())
+    text(&masked.text())
 }

@@ -1,47 +1,61 @@
-//! The control API's table of calls, and which of them a method and path mean.
+//! The control API's table of calls, and the path of one call through it: find its route, check who calls, read the body, run the
+//! handler.
 
 use std::cmp::{Ordering, Reverse};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
-use hyper::Method;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response};
 
-use super::api;
-use super::call::Call;
-use super::route::{Handler, Route, Waiting, at_once, raw, reply, waits};
-use super::{Control, ControlError, PREFIX};
+use super::call::{Call, check_key};
+use super::endpoint::Nothing;
+use super::guard::WRONG_TOKEN_PAUSE;
+use super::page::page;
+use super::route::{Answering, Route, at_once, raw, reply, waits};
 use super::{
-    clock, deliveries, events, explain, findings, metrics, profile, requests, run, scenarios, snapshot, stream,
-    subscriptions, system, verification,
+    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, metrics, profile, requests,
+    reset, run, scenarios, snapshot, stream, subscriptions, system, verdict,
 };
+use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::contract::routes::allow;
+use crate::http::connection::Progress;
+use crate::http::outgoing::Outgoing;
+use crate::redact::Redactor;
+use crate::util::tasks::{Busy, Lane, MOST_READS, stopped};
 
 /// Every call; `openapi.json` describes them in this order.
 pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    let health = |control: &Control, call: Call| Ok(reply::<api::Health>(&system::health(control), &call));
-    let snapshot = |control: Arc<Control>, call: Call| -> Waiting {
+    // Answered by the async worker, so that it tells whether that one is there, however busy the other threads are.
+    let health = |control: Arc<Control>, call: Call| -> Answering {
+        Box::pin(async move { Ok(reply::<system::Health>(&system::health(&control), &call)) })
+    };
+    let snapshot = |control: Arc<Control>, call: Call| -> Answering {
         Box::pin(async move {
-            call.query_as::<api::Nothing>()?;
+            call.query_as::<Nothing>()?;
             snapshot::save(&control, &call).await
         })
     };
     let no_authority = &[(404, "There is none without --tls self-signed.")];
     vec![
-        Route { is_open: true, has_text: true, ..Route::new::<api::Health>(Handler::Here(Box::new(health))) },
-        Route { is_open: true, errors: no_authority, ..raw::<api::CaPem>(|control, _| system::ca_pem(control)) },
+        Route { is_open: true, has_text: true, ..Route::new::<system::Health>(health) },
+        Route { is_open: true, errors: no_authority, ..raw::<system::CaPem>(|control, _, _| system::ca_pem(control)) },
         at_once(profile::assumptions),
         at_once(profile::show),
         at_once(profile::patch),
-        at_once::<api::OpenApi>(|_, _| Ok(system::openapi_document())),
-        raw::<api::EmulatedOpenApi>(profile::emulated_openapi),
+        at_once::<system::OpenApi>(|_, _| Ok(system::openapi_document())),
+        raw::<profile::EmulatedOpenApi>(profile::emulated_openapi),
         at_once(requests::list),
         at_once(requests::clear),
         waits(requests::wait),
         at_once(requests::show),
-        waits(verification::verify),
+        waits(verdict::verify),
         at_once(findings::show),
-        raw::<api::ShowRun>(run::show),
-        raw::<api::ShowReport>(run::report),
+        raw::<run::ShowRun>(run::show),
+        raw::<run::ShowReport>(run::report),
         at_once(explain::explain),
         at_once(subscriptions::list),
         at_once(subscriptions::create),
@@ -53,51 +67,140 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         at_once(deliveries::list),
         at_once(deliveries::show),
         waits(deliveries::wait),
-        Route { errors: &[(429, "Too many viewers follow the stream already.")], ..raw::<api::Stream>(stream::stream) },
-        raw::<api::Metrics>(|control, _| Ok(metrics::metrics(control))),
+        Route {
+            errors: &[(429, "Too many viewers follow the stream already.")],
+            ..raw::<stream::Stream>(stream::stream)
+        },
+        raw::<metrics::Metrics>(|control, _, _| Ok(metrics::metrics(control))),
         waits(deliveries::redeliver),
-        at_once::<api::ListScenarios>(|control, input| Ok(scenarios::list(control, input.redactor()))),
+        at_once::<scenarios::ListScenarios>(|control, input| Ok(scenarios::list(control, input.redactor()))),
         at_once(scenarios::show),
-        Route { takes_toml: true, has_text: true, ..raw::<api::PutScenario>(scenarios::put) },
+        Route { takes_toml: true, has_text: true, ..raw::<scenarios::PutScenario>(scenarios::put) },
         at_once(scenarios::remove),
         at_once(scenarios::reload),
         at_once(scenarios::activate),
         at_once(clock::show),
         waits(clock::change),
-        at_once(snapshot::reset),
-        Route::new::<api::SaveSnapshot>(Handler::Waits(Box::new(snapshot))),
-        Route { most_bytes: Some(snapshot::MOST_BYTES), ..raw::<api::LoadSnapshot>(snapshot::load) },
-        at_once::<api::ShowSink>(|control, input| Ok(deliveries::sink(control, input))),
+        at_once(reset::reset),
+        Route::new::<snapshot::SaveSnapshot>(snapshot),
+        Route { most_bytes: Some(snapshot::MOST_BYTES), ..raw::<snapshot::LoadSnapshot>(snapshot::load) },
+        at_once::<deliveries::ShowSink>(|control, input| Ok(deliveries::sink(control, input))),
         at_once(deliveries::script),
     ]
 });
 
-/// What a method and path mean.
-pub(super) enum Match {
-    /// A call, with the variable segment decoded.
-    Found(&'static Route, String),
-    /// The path takes these methods instead.
-    OtherMethods(String),
-    /// Nothing.
-    Nothing,
+impl Control {
+    /// Answers one call. `host` is the host that the request names, already validated.
+    pub async fn handle(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        host: &str,
+        progress: &Progress,
+    ) -> Response<Outgoing> {
+        let (parts, body) = request.into_parts();
+        if let Some(answered) = page(&self.access, &parts, host) {
+            return answered.unwrap_or_else(|error| error.into_response(Redactor::new(&self.profile().keys)));
+        }
+        let has_token = parts.headers.contains_key(AUTHORIZATION);
+        let answered = self.dispatch(parts, body, host, progress).await;
+        if has_token && answered.as_ref().is_err_and(ControlError::is_unauthorized) {
+            if let Some(line) = self.wrong_tokens.line(progress.peer()) {
+                self.note(None, line, true);
+            }
+            tokio::time::sleep(WRONG_TOKEN_PAUSE).await;
+        }
+        match answered {
+            Ok(mut reply) => {
+                // Every answer may be out of date at once, and may contain secrets.
+                reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+                reply
+            }
+            Err(error) => error.into_response(Redactor::new(&self.profile().keys)),
+        }
+    }
+
+    async fn dispatch(
+        self: &Arc<Self>,
+        parts: Parts,
+        body: Incoming,
+        host: &str,
+        progress: &Progress,
+    ) -> Result<Reply, ControlError> {
+        let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default().to_owned();
+        let (route, segment) = match find(&parts.method, &path) {
+            Ok(found) => found,
+            // Which paths exist is only shown to those who may call.
+            Err(refusal) => {
+                self.access.check_origin(&parts, host, &[], false)?;
+                self.access.check_token(&parts)?;
+                return Err(refusal);
+            }
+        };
+        let accepted: &[&str] = match (route.is_write(), route.takes_toml) {
+            (false, _) => &[],
+            (true, false) => &["application/json"],
+            (true, true) => &["application/json", "application/toml"],
+        };
+        self.access.check_origin(&parts, host, accepted, !body.is_end_stream())?;
+        if !route.is_open {
+            self.access.check_token(&parts)?;
+        }
+        let read = self.bodies.read_content(route.most_bytes, &parts.headers, body).await;
+        let body = read.map_err(|problem| ControlError::new(problem.kind(), problem.to_string()))?;
+        let has_left = Arc::clone(progress.half_closed());
+        let call = Call { parts, body, segment, profile: self.profile(), has_left };
+        // Every call refuses an invalid key. The one with a large body checks it itself, as parsing that body takes a while.
+        if !route.is_open && route.most_bytes.is_none() {
+            check_key(self, &call)?;
+        }
+        let mut stopping = self.stopping.clone();
+        tokio::select! {
+            biased;
+            reply = (route.handler)(Arc::clone(self), call) => reply,
+            // A stop does not wait for calls that are waiting for something.
+            () = stopped(&mut stopping) => {
+                Err(ControlError::new(ErrorKind::RequestTimeout, "the emulator is stopping").coded("stopping"))
+            }
+        }
+    }
+
+    /// Does work that changes nothing on another thread, unless the caller leaves before it has begun.
+    pub(super) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        has_left: &Arc<AtomicBool>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> Result<T, ControlError> {
+        let control = Arc::clone(self);
+        self.blocking.read(has_left, move || work(&control)).await.map_err(|Busy| {
+            let message = format!("{MOST_READS} reads of the control API are waiting already; try again");
+            ControlError::new(ErrorKind::RateLimitExceeded, message).coded("busy")
+        })
+    }
+
+    /// Does work on another thread, to its end even if the caller leaves.
+    pub(super) async fn change<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        let control = Arc::clone(self);
+        self.blocking.run(Lane::Change, move || work(&control)).await
+    }
 }
 
-/// Finds a call. A path that is in the table literally never matches a variable segment; HEAD counts as GET.
-pub(super) fn find(method: &Method, path: &str) -> Match {
+/// The call that a method and path mean, and its variable segment, decoded. A path that is in the table literally never matches a
+/// variable segment; HEAD counts as GET.
+fn find(method: &Method, path: &str) -> Result<(&'static Route, String), ControlError> {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     let is_literal = ROUTES.iter().any(|route| route.path == path);
     let mut allowed: Vec<&Method> = Vec::new();
     for route in ROUTES.iter().filter(|route| !is_literal || route.path == path) {
         let Some(segment) = route.matches(path) else { continue };
         if route.method == method {
-            return Match::Found(route, segment);
+            return Ok((route, segment));
         }
         allowed.push(&route.method);
     }
-    if allowed.is_empty() {
-        return Match::Nothing;
-    }
-    Match::OtherMethods(allow(allowed.into_iter()))
+    if allowed.is_empty() { Err(unknown_path(path)) } else { Err(ControlError::method(allow(allowed.into_iter()))) }
 }
 
 /// The path that an unknown one probably means, as the document writes it.
@@ -118,7 +221,7 @@ fn nearest_path(path: &str) -> Option<String> {
 }
 
 /// The 404 for an unknown path, with the one that was probably meant.
-pub(super) fn unknown_path(path: &str) -> ControlError {
+fn unknown_path(path: &str) -> ControlError {
     let shown: String = path.chars().take(80).collect();
     let way_out = match nearest_path(path) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -138,24 +241,23 @@ mod tests {
         for (method, path, expected) in [
             (Method::GET, "health", "health "),
             (Method::HEAD, "health", "health "),
-            (Method::POST, "health", "other methods: GET, HEAD"),
+            (Method::POST, "health", "this path takes GET, HEAD"),
             (Method::GET, "requests/req_1", "requests/{id} req_1"),
             (Method::GET, "requests/a%20b", "requests/{id} a b"),
             (Method::POST, "deliveries/dlv_1/redeliver", "deliveries/{id}/redeliver dlv_1"),
             (Method::POST, "scenarios/reload", "scenarios/reload "),
-            (Method::GET, "scenarios/reload", "other methods: POST"),
-            (Method::DELETE, "deliveries/wait", "other methods: POST"),
-            (Method::GET, "requests/", "nothing"),
-            (Method::GET, "requests/a/b", "nothing"),
-            (Method::GET, "requests/%ff", "nothing"),
-            (Method::GET, "", "nothing"),
+            (Method::GET, "scenarios/reload", "this path takes POST"),
+            (Method::DELETE, "deliveries/wait", "this path takes POST"),
+            (Method::GET, "requests/", "there is no"),
+            (Method::GET, "requests/a/b", "there is no"),
+            (Method::GET, "requests/%ff", "there is no"),
+            (Method::GET, "", "there is no"),
         ] {
             let found = match find(&method, path) {
-                Match::Found(route, segment) => format!("{} {segment}", route.path),
-                Match::OtherMethods(methods) => format!("other methods: {methods}"),
-                Match::Nothing => "nothing".to_owned(),
+                Ok((route, segment)) => format!("{} {segment}", route.path),
+                Err(refusal) => refusal.message().to_owned(),
             };
-            assert_eq!(found, expected, "{method} {path}");
+            assert!(found.starts_with(expected), "{method} {path}: {found}");
         }
     }
 }

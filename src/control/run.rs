@@ -3,56 +3,286 @@
 //! It adds nothing of its own: each record is made by the same function as for the call that returns it. Of each kind it has the
 //! newest records; the others are counted.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use serde::{Deserialize, Serialize};
 
-use super::api::{
-    self, Clock, EmulatorFacts, KeyState, NextCursors, Omitted, RUN_FORMAT, RUN_VERSION, Run, RunQuery, RunRequest,
-    RunScenario,
-};
-use super::call::Call;
-use super::due::due;
-use super::progress::progress;
-use super::scope::{Scope, scope_or_all};
-use super::verification::judge;
+use super::call::{Call, Scope, scope_or_all};
+use super::clock::Clock;
+use super::due::{Due, due};
+use super::endpoint::{Form, List, Nothing, endpoint};
+use super::explain::Explanation;
+use super::profile::{Assumption, Profile};
+use super::render::Text;
+use super::reply::masked;
+use super::scenarios::ScenarioWhole;
+use super::subscriptions::Subscription;
+use super::verdict::{Player, Verification, configs, judge, players};
 use super::{
     Control, ControlError, Reply, clock, deliveries, events, explain, findings, profile, requests, scenarios, stream,
     subscriptions,
 };
 use crate::http::answer::answer;
 use crate::redact::Redactor;
-use crate::scenario::Generation;
+use crate::review::findings::Findings;
+use crate::scenario::{Generation, Scenario, story_progress};
 use crate::state::engine::deliveries::DeliveryRecord;
+use crate::state::journal::record::{DeliveryWhole, Event, LogLine, QuotaState, RequestWhole, Time, WorkspaceId, time};
 use crate::state::journal::{Entry, Notice, RequestRecord};
 use crate::state::workspace::{EventRecord, Workspace};
 use crate::ui;
+
+/// The format of the document, by which a file is recognised.
+pub(crate) const RUN_FORMAT: &str = "wrs-emulator-run";
+/// Why older records are not in a document.
+pub(crate) const DOCUMENT_BOUND: &str = "a document has at most 2,000 records, or 8 MiB, of each kind";
+/// The version of the format. It rises when a reader of an earlier version would misread the document.
+pub(crate) const RUN_VERSION: u64 = 1;
+
+endpoint! {
+    /// What happened so far and the present state, as one document.
+    ShowRun: GET "run", Form::Plain, RunQuery, Nothing => Run;
+    /// The same as one HTML file, which any browser shows without a network.
+    ShowReport: GET "report.html", Form::Other("text/html"), RunQuery, Nothing => String;
+}
+
+/// How much of what happened is shown.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct RunQuery {
+    /// Most records of each kind, the newest; 0 shows the state alone. Absent, 2,000.
+    #[cfg_attr(test, schemars(range(min = 0, max = 100_000), with = "Option<u32>"))]
+    pub(crate) limit: Option<String>,
+}
+
+/// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct Run {
+    #[cfg_attr(test, schemars(extend("const" = RUN_FORMAT)))]
+    pub(crate) format: String,
+    #[cfg_attr(test, schemars(extend("const" = RUN_VERSION)))]
+    pub(crate) version: u64,
+    pub(crate) emulator: EmulatorFacts,
+    /// When the document was made, by the emulator's clock.
+    pub(crate) recorded_at: Time,
+    /// Whose it is; null for all keys.
+    pub(crate) key: Option<String>,
+    /// The command that `exec` ran, in a report of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) exec: Option<ExecFacts>,
+    /// The name of the file that `run view` shows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) viewing: Option<String>,
+    /// The newest entry in the document, as `Last-Event-ID` of the event stream.
+    pub(crate) last_event_id: String,
+    /// The problems found, as `GET verdict` has them.
+    pub(crate) verification: Verification,
+    /// What the traffic shows, as `GET findings` has it; absent if `limit` was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) findings: Option<Findings>,
+    /// The emulator's clock, or that of the key.
+    pub(crate) clock: Clock,
+    /// What happens next, the earliest first.
+    pub(crate) due: Vec<Due>,
+    pub(crate) keys: Vec<KeyState>,
+    /// Newest first.
+    pub(crate) requests: Vec<RunRequest>,
+    /// Newest first.
+    pub(crate) deliveries: Vec<DeliveryWhole>,
+    /// Newest first.
+    pub(crate) events: Vec<Event>,
+    /// Lines of the log, newest first.
+    pub(crate) notices: Vec<LogLine>,
+    pub(crate) subscriptions: Vec<Subscription>,
+    pub(crate) scenarios: Vec<RunScenario>,
+    pub(crate) profile: Profile,
+    pub(crate) assumptions: List<Assumption>,
+    /// What is not in the document.
+    pub(crate) omitted: Omitted,
+    /// Where the listings continue with what was left out.
+    pub(crate) next_cursor: NextCursors,
+}
+
+impl Text for Run {}
+
+/// What every version of the document has.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct RunStart {
+    pub(crate) format: Option<String>,
+    pub(crate) version: Option<u64>,
+    pub(crate) emulator: Option<SavedBy>,
+}
+
+/// The emulator that saved a document.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SavedBy {
+    pub(crate) version: String,
+}
+
+/// The emulator that a document is about.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct EmulatorFacts {
+    pub(crate) version: String,
+    /// The number given by `--seed`; null if the seed was drawn.
+    pub(crate) seed: Option<u64>,
+    pub(crate) generation: u64,
+    /// By the emulator's clock.
+    pub(crate) started_at: Time,
+    /// Where the emulated API is served.
+    pub(crate) base_url: String,
+    /// Where the control API is served.
+    pub(crate) control_url: String,
+    /// Whether the control API requires a token.
+    pub(crate) control: bool,
+    /// The folders that scenarios are read from.
+    pub(crate) scenario_folders: Vec<String>,
+}
+
+/// A command that was run with an emulator, and how it ended.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct ExecFacts {
+    /// The command and its arguments, credentials masked.
+    pub(crate) command: Vec<String>,
+    /// Its exit status, by the rules of shells: 128 and the number of a signal, 127 if it is not there, 126 if it cannot be run.
+    pub(crate) exit_status: u8,
+    /// The signal that ended it.
+    pub(crate) signal: Option<i32>,
+    /// Why it could not be run.
+    pub(crate) problem: Option<String>,
+}
+
+/// A key, or a group of keys, and what it uses.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct KeyState {
+    /// A test key whole, any other masked; the name of a group of keys.
+    pub(crate) key: String,
+    pub(crate) workspace: WorkspaceId,
+    /// What is left at present; null if the quota is disabled.
+    pub(crate) quota: Option<QuotaState>,
+    /// Requests in the journal.
+    pub(crate) requests: usize,
+    pub(crate) subscriptions: usize,
+    /// The scenarios active for it, in order.
+    pub(crate) scenarios: Vec<String>,
+    /// Its own clock; null if it follows the emulator's.
+    pub(crate) clock: Option<Clock>,
+}
+
+/// A request with its explanation, in which the request itself is absent.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct RunRequest {
+    #[serde(flatten)]
+    pub(crate) request: RequestWhole,
+    pub(crate) explanation: Explanation,
+}
+
+/// A scenario with its text and its progress.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct RunScenario {
+    #[serde(flatten)]
+    pub(crate) scenario: ScenarioWhole,
+    /// For each key that it has applied to; empty if it is not active, or no request has reached it.
+    pub(crate) progress: Vec<Progress>,
+}
+
+/// How far a scenario is for a key.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct Progress {
+    /// Null for requests without a key.
+    pub(crate) workspace: Option<WorkspaceId>,
+    pub(crate) key: Option<String>,
+    /// In the order of the scenario.
+    pub(crate) rules: Vec<RuleProgress>,
+    /// The present step of its story, if it has one that ends.
+    pub(crate) step: Option<String>,
+    /// The steps at which the story ends.
+    pub(crate) ends: Vec<String>,
+    pub(crate) emissions: Vec<EmissionProgress>,
+}
+
+/// How often a rule has applied.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct RuleProgress {
+    pub(crate) rule: String,
+    /// Where it begins in the scenario's text; from 1.
+    pub(crate) line: usize,
+    pub(crate) applied: u64,
+    /// How often it applies in all; null if without end.
+    pub(crate) turns: Option<u64>,
+}
+
+/// How often an emission was triggered.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct EmissionProgress {
+    pub(crate) emission: String,
+    pub(crate) fired: u64,
+    /// Events planned and yet to come.
+    pub(crate) planned: u64,
+}
+
+/// How much is not in the document: because of its bounds or the requested limit, or evicted before.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Omitted {
+    pub(crate) requests: usize,
+    pub(crate) deliveries: usize,
+    pub(crate) events: usize,
+    pub(crate) notices: usize,
+    pub(crate) keys: usize,
+    pub(crate) subscriptions: usize,
+    pub(crate) scenarios: usize,
+    /// Keys in the `progress` of scenarios.
+    pub(crate) progress: usize,
+    pub(crate) due: usize,
+    /// Entries of the journal that were evicted, of all kinds and keys.
+    pub(crate) evicted_entries: u64,
+    /// Finished deliveries that were evicted, of all keys.
+    pub(crate) evicted_deliveries: u64,
+}
+
+/// The `cursor` with which a listing continues after the records of the document; null if none are left out.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct NextCursors {
+    pub(crate) requests: Option<String>,
+    pub(crate) deliveries: Option<String>,
+}
 
 /// Most records of each kind, unless the call limits them.
 pub(crate) const MOST_RECORDS: usize = 2_000;
 /// Once the requests, deliveries or events have this many bytes, no older one is added.
 pub(crate) const MOST_BYTES: usize = 8 * 1024 * 1024;
 
-pub(super) fn show(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    Ok(Reply::masked(&asked(control, call)?))
+pub(super) fn show(control: &Control, call: &Call, query: RunQuery) -> Result<Reply, ControlError> {
+    Ok(masked(&asked(control, call, query)?, call.redactor()))
 }
 
 /// The document within a page, to be saved: nobody needs it opened on the address of the emulator.
-pub(super) fn report(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    let document = call.redactor().shown(&asked(control, call)?).to_string();
+pub(super) fn report(control: &Control, call: &Call, query: RunQuery) -> Result<Reply, ControlError> {
+    let document = call.redactor().shown(&asked(control, call, query)?).to_string();
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     let mut response = answer(StatusCode::OK, html, ui::report(&document));
     let disposition = HeaderValue::from_static("attachment; filename=\"report.html\"");
     response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    Ok(Reply::of(response))
+    Ok(response)
 }
 
 /// The document that a call asks for.
-fn asked(control: &Control, call: &Call) -> Result<Run, ControlError> {
-    let query: RunQuery = call.query_as()?;
+fn asked(control: &Control, call: &Call, query: RunQuery) -> Result<Run, ControlError> {
     let scope = scope_or_all(control, call)?;
     let limit = query.limit.as_deref().map(|text| {
         text.parse().ok().filter(|limit| *limit <= 100_000).ok_or_else(|| {
@@ -118,7 +348,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         format: RUN_FORMAT.to_owned(),
         version: RUN_VERSION,
         emulator: facts(control, &generation, redactor),
-        recorded_at: api::time(now.wall),
+        recorded_at: time(now.wall),
         key: name.as_deref().map(|name| redactor.key(name).into_owned()),
         exec: None,
         viewing: None,
@@ -164,7 +394,7 @@ fn facts(control: &Control, generation: &Generation, redactor: Redactor<'_>) -> 
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: control.start.seed,
         generation: generation.number,
-        started_at: api::time(control.start.at),
+        started_at: time(control.start.at),
         base_url: control.start.base_url.clone(),
         control_url: control.start.control_url.clone(),
         control: control.access.requires_token(),
@@ -235,5 +465,55 @@ impl History {
             None::<()>
         });
         history
+    }
+}
+
+/// Most keys shown for one scenario.
+const MOST_KEYS: usize = 100;
+
+/// The progress of each active scenario, by its name, and how many keys were left out.
+fn progress(
+    control: &Control,
+    scope: &Scope,
+    generation: &Generation,
+    redactor: Redactor<'_>,
+) -> (BTreeMap<Arc<str>, Vec<Progress>>, usize) {
+    let (mut found, mut omitted) = (BTreeMap::<Arc<str>, Vec<Progress>>::new(), 0);
+    for config in configs(generation, scope) {
+        for player in players(control, scope, generation, &config) {
+            let planned = player.planned(config.activation);
+            for scenario in config.active.iter() {
+                let shown = found.entry(Arc::clone(&scenario.name)).or_default();
+                if shown.len() < MOST_KEYS {
+                    shown.push(of_player(scenario, &player, &planned, redactor));
+                } else {
+                    omitted += 1;
+                }
+            }
+        }
+    }
+    (found, omitted)
+}
+
+fn of_player(scenario: &Scenario, player: &Player, planned: &HashMap<u64, u64>, redactor: Redactor<'_>) -> Progress {
+    let story = story_progress(scenario, &player.turns);
+    let rules = scenario.rules.iter().map(|rule| RuleProgress {
+        rule: rule.label.to_string(),
+        line: rule.line,
+        applied: player.turns.get(rule.fingerprint).applied,
+        turns: rule.turns_in_all(),
+    });
+    let emissions = scenario.emits.iter().map(|emit| EmissionProgress {
+        emission: emit.label.to_string(),
+        fired: player.turns.get(emit.fingerprint).applied,
+        planned: planned.get(&emit.fingerprint).copied().unwrap_or_default(),
+    });
+    Progress {
+        workspace: player.workspace.as_ref().map(|workspace| workspace.id().into()),
+        key: player.workspace.as_ref().map(|workspace| redactor.key(workspace.name()).into_owned()),
+        rules: rules.collect(),
+        step: story.as_ref().map(|story| story.step.to_string()),
+        ends: story.iter().flat_map(|story| &story.ends).map(ToString::to_string).collect(),
+        emissions: emissions.collect(),
     }
 }

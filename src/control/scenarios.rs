@@ -4,16 +4,212 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use hyper::header::CONTENT_TYPE;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::api::{self, Activated, Added, KeyList, Reloaded, Removed, ScenarioState, ScenarioWhole, Scenarios, Span};
-use super::call::{Call, Input};
+use super::call::{Call, Input, whose};
+use super::endpoint::{Empty, Form, KeyField, Nothing, endpoint};
+use super::render::{Text, cell, joined, of_key, optional, table};
+use super::reply::ShownDiagnostic;
 use super::route::reply;
-use super::scope::whose;
 use super::{Control, ControlError, Reply};
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{Generation, HeldBack, Scenario, ScenarioOrigin, generation_text, json_to_toml, read_file};
+use crate::state::journal::record::name_of;
+use crate::util::wording::counted;
+
+endpoint! {
+    /// All scenarios, with what is active and what is broken.
+    ListScenarios: GET "scenarios", Form::Masked, Nothing, Nothing => Scenarios;
+    /// One scenario with its text.
+    ShowScenario: GET "scenarios/{name}", Form::Masked, Nothing, Nothing => ScenarioWhole;
+    /// Add a scenario, or replace it.
+    PutScenario: PUT "scenarios/{name}", Form::Masked, Nothing, Map<String, Value> => Added;
+    /// Remove a scenario that was added here.
+    RemoveScenario: DELETE "scenarios/{name}", Form::Masked, Nothing, Empty => Removed;
+    /// Read the folders again now.
+    ReloadScenarios: POST "scenarios/reload", Form::Masked, Nothing, Empty => Reloaded;
+    /// Choose the active scenarios, for all keys or one.
+    ActivateScenarios: POST "scenarios/active", Form::Masked, Nothing, Activate => Activated;
+}
+
+/// All scenarios.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Scenarios {
+    pub(crate) generation: u64,
+    /// Active for every key without a list of its own, in order.
+    pub(crate) active: Vec<String>,
+    pub(crate) active_by_key: Vec<KeyList>,
+    pub(crate) data: Vec<ScenarioRow>,
+    /// What is wrong with the files.
+    pub(crate) diagnostics: Vec<ShownDiagnostic>,
+}
+
+/// The list of one key.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct KeyList {
+    pub(crate) key: String,
+    pub(crate) active: Vec<String>,
+}
+
+/// A scenario as a row of the listing; one whose file was never valid has nothing but its problem.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Scenario"))]
+pub(crate) struct ScenarioRow {
+    pub(crate) name: String,
+    pub(crate) title: Option<String>,
+    /// `built-in`, `inline`, or the path of its file.
+    pub(crate) origin: String,
+    pub(crate) active: bool,
+    pub(crate) rules: usize,
+    pub(crate) emits: usize,
+    /// Whether it matches its saved file; if not, its last valid version stays.
+    pub(crate) state: ScenarioState,
+    pub(crate) problem: Option<ShownDiagnostic>,
+}
+
+/// Whether a scenario is as its file is saved.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ScenarioState {
+    Ok,
+    Broken,
+    Deleted,
+}
+
+/// A scenario with its text.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct ScenarioWhole {
+    #[serde(flatten)]
+    pub(crate) row: ScenarioRow,
+    pub(crate) description: Option<String>,
+    pub(crate) text: String,
+}
+
+/// A scenario was added or replaced.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Added {
+    pub(crate) name: String,
+    pub(crate) generation: u64,
+    /// Warnings.
+    pub(crate) diagnostics: Vec<ShownDiagnostic>,
+}
+
+/// A scenario was removed.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Removed {
+    pub(crate) removed: String,
+    pub(crate) generation: u64,
+}
+
+/// The folders were read.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Reloaded {
+    pub(crate) generation: u64,
+    /// Files read.
+    pub(crate) files: usize,
+    /// What is new, one line each.
+    pub(crate) changes: Vec<String>,
+    pub(crate) diagnostics: Vec<ShownDiagnostic>,
+}
+
+/// The scenarios to activate.
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Activate {
+    #[serde(default, skip_serializing, rename = "key")]
+    pub(crate) _key: KeyField,
+    /// Names in order; an empty list turns scenarios off. Absent, with a key: the key follows the list of all keys.
+    pub(crate) active: Option<Vec<String>>,
+}
+
+/// The scenarios that are active now.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Activated {
+    pub(crate) generation: u64,
+    pub(crate) active: Option<Vec<String>>,
+    pub(crate) key: Option<String>,
+    /// A warning for each that is active in an earlier version than its file has.
+    pub(crate) diagnostics: Vec<ShownDiagnostic>,
+}
+
+impl Text for Scenarios {
+    fn text(&self) -> String {
+        let rows = self.data.iter().map(|row| {
+            let active = if row.active { "*" } else { "" };
+            let held_back = match row.state {
+                ScenarioState::Ok => String::new(),
+                state => format!(" ({})", name_of(state)),
+            };
+            [active.to_owned(), cell(&row.name), optional(row.title.as_ref()), cell(&row.origin) + &held_back]
+        });
+        let mut text = table(["", "NAME", "TITLE", "ORIGIN"], rows);
+        for own in &self.active_by_key {
+            let names = if own.active.is_empty() { "none".to_owned() } else { joined(&own.active) };
+            text.push_str(&format!("{} has a list of its own: {names}\n", cell(&own.key)));
+        }
+        for problem in &self.diagnostics {
+            text.push_str(&format!("\n{}\n", problem.line()));
+            if !problem.hint.is_empty() {
+                text.push_str(&format!("  hint: {}\n", cell(&problem.hint)));
+            }
+        }
+        text
+    }
+}
+
+/// Diagnostics, one a line.
+fn lines(found: &[ShownDiagnostic]) -> String {
+    found.iter().map(|problem| problem.line() + "\n").collect()
+}
+
+impl Text for ScenarioWhole {
+    fn text(&self) -> String {
+        self.text.clone()
+    }
+}
+
+impl Text for Added {
+    fn text(&self) -> String {
+        format!("{} added ({})\n{}", cell(&self.name), generation_text(self.generation), lines(&self.diagnostics))
+    }
+}
+
+impl Text for Removed {
+    fn text(&self) -> String {
+        format!("{} removed ({})\n", cell(&self.removed), generation_text(self.generation))
+    }
+}
+
+impl Text for Reloaded {
+    fn text(&self) -> String {
+        let changes: String = self.changes.iter().map(|change| format!("{}\n", cell(change))).collect();
+        let (files, generation) = (counted(self.files, "file"), generation_text(self.generation));
+        format!("{files} read, {generation}\n{changes}{}", lines(&self.diagnostics))
+    }
+}
+
+impl Text for Activated {
+    fn text(&self) -> String {
+        let whose = of_key(self.key.as_deref());
+        let active = match self.active.as_deref() {
+            None => format!("the list of all keys is active{whose}"),
+            Some([]) => format!("no scenario is active{whose}"),
+            Some(names) => format!("active{whose}: {}", joined(names)),
+        };
+        format!("{active} ({})\n{}", generation_text(self.generation), lines(&self.diagnostics))
+    }
+}
 
 pub(super) fn list(control: &Control, redactor: Redactor<'_>) -> Scenarios {
     let generation = control.library.load();
@@ -36,7 +232,7 @@ fn names(names: &[Arc<str>]) -> Vec<String> {
 }
 
 /// A scenario as a row of the listing. One whose file was never valid has only its problem.
-fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> api::Scenario {
+fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> ScenarioRow {
     let (state, problem) = match generation.held_back(name) {
         None => (ScenarioState::Ok, None),
         Some(HeldBack::Deleted) => (ScenarioState::Deleted, None),
@@ -48,7 +244,7 @@ fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> api:
         Some(ScenarioOrigin::Inline) => "inline".to_owned(),
         None => problem.and_then(|problem| problem.file.clone()).unwrap_or_default(),
     };
-    api::Scenario {
+    ScenarioRow {
         name: name.to_owned(),
         title: scenario.map(|scenario| scenario.title.clone()),
         origin,
@@ -56,11 +252,11 @@ fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> api:
         rules: scenario.map_or(0, |scenario| scenario.rules.len()),
         emits: scenario.map_or(0, |scenario| scenario.emits.len()),
         state,
-        problem: problem.map(diagnostic),
+        problem: problem.map(ShownDiagnostic::from),
     }
 }
 
-pub(super) fn show(control: &Control, input: &Input<api::ShowScenario>) -> Result<ScenarioWhole, ControlError> {
+pub(super) fn show(control: &Control, input: &Input<ShowScenario>) -> Result<ScenarioWhole, ControlError> {
     let generation = control.library.load();
     let scenario = generation.find(&input.segment).ok_or_else(|| unknown(&generation, &input.segment))?;
     Ok(whole(&generation, &scenario.name))
@@ -76,27 +272,12 @@ pub(super) fn whole(generation: &Generation, name: &str) -> ScenarioWhole {
     }
 }
 
-/// Diagnostics in the form of the control API.
-fn shown(found: &[Diagnostic]) -> Vec<api::Diagnostic> {
-    found.iter().map(diagnostic).collect()
-}
-
-fn diagnostic(problem: &Diagnostic) -> api::Diagnostic {
-    api::Diagnostic {
-        severity: api::name_of(problem.severity),
-        code: problem.code.to_owned(),
-        message: problem.message.clone(),
-        file: problem.file.clone(),
-        span: Span { start: problem.span.start, end: problem.span.end },
-        line: problem.line,
-        column: problem.column,
-        source_line: problem.source_line.clone(),
-        hint: problem.hint.clone(),
-    }
+fn shown(found: &[Diagnostic]) -> Vec<ShownDiagnostic> {
+    found.iter().map(ShownDiagnostic::from).collect()
 }
 
 /// Adds or replaces a scenario from TOML or JSON text.
-pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+pub(super) fn put(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
     let text = std::str::from_utf8(&call.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
     let content_type = call.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let text = if content_type.trim_ascii_start().to_ascii_lowercase().starts_with("application/toml") {
@@ -108,7 +289,7 @@ pub(super) fn put(control: &Control, call: &Call) -> Result<Reply, ControlError>
     let (generation, warnings) =
         control.library.put_inline(&call.segment, &text, now).map_err(|found| refused(&found))?;
     let added = Added { name: call.segment.clone(), generation, diagnostics: shown(&warnings) };
-    Ok(reply::<api::PutScenario>(&added, call))
+    Ok(reply::<PutScenario>(&added, call))
 }
 
 /// A scenario as JSON, without the `key` that every body may contain.
@@ -122,7 +303,7 @@ fn without_key(text: &str) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn remove(control: &Control, input: &Input<api::RemoveScenario>) -> Result<Removed, ControlError> {
+pub(super) fn remove(control: &Control, input: &Input<RemoveScenario>) -> Result<Removed, ControlError> {
     let name = &input.segment;
     let present = control.library.load().find(name);
     if let Some(scenario) = present.filter(|scenario| scenario.origin != ScenarioOrigin::Inline) {
@@ -134,7 +315,7 @@ pub(super) fn remove(control: &Control, input: &Input<api::RemoveScenario>) -> R
     Ok(Removed { removed: name.clone(), generation })
 }
 
-pub(super) fn activate(control: &Control, input: &Input<api::ActivateScenarios>) -> Result<Activated, ControlError> {
+pub(super) fn activate(control: &Control, input: &Input<ActivateScenarios>) -> Result<Activated, ControlError> {
     let active = &input.body.active;
     // The workspace is not opened yet, as that would start the list of all keys in it.
     let key = input.key()?.filter(|key| key != "*");
@@ -194,15 +375,25 @@ fn not_as_saved(generation: &Generation, names: &[&str]) -> Vec<Diagnostic> {
     earlier.collect()
 }
 
-/// What to add to the refusal of a scenario that cannot be used.
+/// What to add to the refusal of a scenario that cannot be used: the folders that are read, if it is unknown.
 fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
-    let broken = found.iter().any(|problem| problem.is_error() && problem.file.is_some());
-    let no_text = || "there is no earlier valid version to use".to_owned();
-    read_from(control, found).or_else(|| broken.then(no_text))
+    if !found.iter().any(|problem| problem.code == "scenario/unknown-scenario") {
+        let broken = found.iter().any(|problem| problem.is_error() && problem.file.is_some());
+        return broken.then(|| "there is no earlier valid version to use".to_owned());
+    }
+    let folders = control.scenario_folders.paths().map(|path| {
+        let place = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let missing = if path.is_dir() { "" } else { " (not there)" };
+        format!("{}{missing}", place.display())
+    });
+    Some(match folders.collect::<Vec<_>>().as_slice() {
+        [] => "no folder of scenario files is read; see --scenarios".to_owned(),
+        folders => format!("files are read from {}", folders.join(", ")),
+    })
 }
 
 /// Reads the folders again now. If a file is broken, the answer is a 422 and all others are loaded.
-pub(super) fn reload(control: &Control, _: &Input<api::ReloadScenarios>) -> Result<Reloaded, ControlError> {
+pub(super) fn reload(control: &Control, _: &Input<ReloadScenarios>) -> Result<Reloaded, ControlError> {
     let files = control.scenario_folders.read();
     let count = files.iter().filter(|(_, text)| text.as_ref().err().is_none_or(|problem| problem.is_error())).count();
     let reload = control.take_files(files);
@@ -215,21 +406,6 @@ pub(super) fn reload(control: &Control, _: &Input<api::ReloadScenarios>) -> Resu
         return Err(refused.with(|error| error.generation = Some(generation)));
     }
     Ok(Reloaded { generation, files: count, changes: reload.changes, diagnostics: shown(&reload.found) })
-}
-
-/// The folders that scenarios are read from, if a scenario is unknown.
-fn read_from(control: &Control, found: &[Diagnostic]) -> Option<String> {
-    found.iter().find(|problem| problem.code == "scenario/unknown-scenario")?;
-    let folders = control.scenario_folders.paths().map(|path| {
-        let place = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let missing = if path.is_dir() { "" } else { " (not there)" };
-        format!("{}{missing}", place.display())
-    });
-    let folders: Vec<String> = folders.collect();
-    match folders.as_slice() {
-        [] => Some("no folder of scenario files is read; see --scenarios".to_owned()),
-        folders => Some(format!("files are read from {}", folders.join(", "))),
-    }
 }
 
 fn unknown(generation: &Generation, name: &str) -> ControlError {

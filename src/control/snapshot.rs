@@ -1,51 +1,95 @@
-//! `POST reset`, `GET snapshot`, `PUT snapshot`: restores one key, or everything, to the state before the first request; saves that
-//! state as a document, and loads it.
+//! `GET snapshot`, `PUT snapshot`: saves the state of one key, or of everything, as a document, and loads it.
 
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use super::call::{Call, Input};
-use super::scenarios;
-use super::scope::{Scope, scope, scope_or_all, whose};
-use super::{Control, ControlError, Reply, api};
+use super::call::{Call, Scope, scope, scope_or_all};
+use super::endpoint::{Form, Nothing, endpoint};
+use super::render::{Text, cell, joined};
+use super::reply::masked;
+use super::{Control, ControlError, Reply};
 use crate::http::answer::{JSON, answer};
+use crate::scenario::generation_text;
 use crate::state::engine::settle_for_a_moment;
 use crate::state::snapshot::SnapshotProblem;
-use crate::state::workspace::Snapshot;
+use crate::state::workspace;
+use crate::util::wording::counted;
+
+endpoint! {
+    /// The state of a key, or everything, as a document.
+    SaveSnapshot: GET "snapshot", Form::Plain, Nothing, Nothing => Snapshot;
+    /// Put a saved state in place.
+    LoadSnapshot: PUT "snapshot", Form::Masked, Nothing, Snapshot => Loaded;
+}
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// Most keys named in the log line.
 const MOST_NAMED: usize = 5;
 
-pub(super) fn reset(control: &Control, input: &Input<api::Reset>) -> Result<api::WasReset, ControlError> {
-    let (forgotten, whose) = if let Scope(Some(workspace)) = scope(control, input)? {
-        control.reset(&workspace);
-        let whose = whose(input, Some(workspace.name()));
-        (vec![workspace], whose)
-    } else {
-        let forgotten = control.reset_all().map_err(|found| scenarios::refused(&found))?;
-        (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned())
-    };
-    // Logged for no key, as a workspace that was reset has no entries.
-    control.note(None, format!("reset: {whose}"), false);
-    let keys = forgotten.iter().map(|workspace| input.redactor().key(workspace.name()).into_owned()).collect();
-    let reset = forgotten.iter().map(|workspace| workspace.id().into()).collect();
-    Ok(api::WasReset { reset, keys, generation: control.library.load().number })
+/// A saved state. Only its frame is documented.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "SnapshotFrame", inline))]
+#[serde(transparent)]
+pub(crate) struct Snapshot(pub(crate) Map<String, Value>);
+
+/// The frame of a saved state.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Snapshot"))]
+#[expect(dead_code, reason = "a schema")]
+struct SnapshotFrame {
+    #[cfg_attr(test, schemars(extend("const" = crate::state::snapshot::FORMAT)))]
+    format: String,
+    #[cfg_attr(test, schemars(extend("const" = crate::state::snapshot::VERSION)))]
+    version: u64,
+    clock: Map<String, Value>,
+    whole: Option<Map<String, Value>>,
+    workspaces: Vec<WorkspaceFrame>,
+}
+
+/// The state of one key.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[expect(dead_code, reason = "a schema")]
+struct WorkspaceFrame {
+    key: String,
+}
+
+/// What was put in place.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Loaded {
+    /// Workspaces.
+    pub(crate) loaded: usize,
+    /// The keys of the first few.
+    pub(crate) keys: Vec<String>,
+    pub(crate) generation: u64,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Text for Snapshot {}
+
+impl Text for Loaded {
+    fn text(&self) -> String {
+        let more = if self.loaded > self.keys.len() { ", …" } else { "" };
+        let names = if self.keys.is_empty() { String::new() } else { format!(": {}{more}", joined(&self.keys)) };
+        let (loaded, generation) = (counted(self.loaded, "workspace"), generation_text(self.generation));
+        let warnings: String = self.warnings.iter().map(|warning| format!("  but {}\n", cell(warning))).collect();
+        format!("{loaded} loaded{names} ({generation})\n{warnings}")
+    }
 }
 
 pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {
     let scope = scope(control, call)?;
     settle_for_a_moment(&scope.workspaces(control)).await;
-    let saving = Arc::clone(control);
-    let document = control.read(&call.has_left, move || saving.snapshot(scope.0).written()).await?;
-    Ok(Reply::of(answer(StatusCode::OK, JSON, document)))
+    let document = control.read(&call.has_left, move |control| control.snapshot(scope.0).written()).await?;
+    Ok(answer(StatusCode::OK, JSON, document))
 }
 
-pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError> {
+pub(super) fn load(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
     let scope = scope_or_all(control, call)?;
-    let snapshot = Snapshot::read(&call.body).map_err(refused)?;
+    let snapshot = workspace::Snapshot::read(&call.body).map_err(refused)?;
     if let Scope(Some(workspace)) = scope {
         let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
         if !only || snapshot.workspaces[0].key != **workspace.name() {
@@ -62,7 +106,7 @@ pub(super) fn load(control: &Control, call: &Call) -> Result<Reply, ControlError
     let whole = if snapshot.whole.is_some() { "everything, with " } else { "" };
     control.note(None, format!("snapshot loaded: {whole}{}{more}", keys.join(", ")), false);
     let generation = control.library.load().number;
-    Ok(Reply::masked(&api::Loaded { loaded, keys, generation, warnings }))
+    Ok(masked(&Loaded { loaded, keys, generation, warnings }, call.redactor()))
 }
 
 fn refused(problem: SnapshotProblem) -> ControlError {

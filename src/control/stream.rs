@@ -16,21 +16,74 @@ use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rand::Rng as _;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::api::{self, Missed, Restarted, StreamQuery, StreamedAttempt};
-use super::call::Call;
-use super::scope::{Scope, scope_or_all};
+use super::call::{Call, Scope, scope_or_all};
+use super::deliveries::{damage_text, destination, outcome_text};
+use super::endpoint::{Form, Nothing, endpoint};
+use super::render::cell;
 use super::{Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
 use crate::http::outgoing::Outgoing;
 use crate::redact::Redactor;
 use crate::state::engine::Engine;
+use crate::state::journal::record::{Attempt, DeliveryId, EventId, LogLine, SubscriptionId, WorkspaceId, time};
 use crate::state::journal::{self, Entry, Reader};
 use crate::util::tasks::stopped;
+
+/// The media type of the event stream.
+pub(crate) const EVENT_STREAM: &str = "text/event-stream";
+
+endpoint! {
+    /// Everything that happens, as server-sent events.
+    Stream: GET "stream", Form::Other(EVENT_STREAM), StreamQuery, Nothing => String;
+}
+
+/// Which events are streamed.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct StreamQuery {
+    /// Kinds of events, joined by commas: request, event, attempt, notice.
+    pub(crate) kind: Option<String>,
+}
+
+/// An attempt as the stream shows it.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct StreamedAttempt {
+    #[serde(flatten)]
+    pub(crate) attempt: Attempt,
+    pub(crate) delivery: DeliveryId,
+    pub(crate) event: EventId,
+    #[serde(rename = "type")]
+    pub(crate) event_type: String,
+    pub(crate) subscription: SubscriptionId,
+    pub(crate) workspace: Option<WorkspaceId>,
+}
+
+/// How many journal entries were evicted before they could be sent.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Missed {
+    pub(crate) missed: u64,
+}
+
+/// The emulator was restarted since the event that the viewer resumes at.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct Restarted {
+    pub(crate) message: String,
+}
+
+impl StreamedAttempt {
+    /// The attempt on one line.
+    pub(crate) fn line(&self) -> String {
+        let Self { attempt, delivery, event_type, .. } = self;
+        let Attempt { at, number, url, dialled, outcome, damage, .. } = attempt;
+        let (to, answer) = (destination(url, Some(dialled)), outcome_text(Some(outcome)));
+        format!("{at}  {delivery}  {}  {number}  {to}  {answer}{}", cell(event_type), damage_text(damage.as_deref()))
+    }
+}
 
 /// Most viewers at a time.
 pub const MOST_VIEWERS: usize = 64;
@@ -96,20 +149,13 @@ impl Texts {
         format!("id: {}\nevent: {kind}\ndata: {data}\n\n", self.id(number))
     }
 
-    /// The text of an entry, made if it is not in the cache.
+    /// The text of an entry, made if it is not in the cache. Other viewers wait for it meanwhile, as they most likely want the same.
     fn of(&self, number: u64, make: impl FnOnce() -> String) -> Bytes {
-        let find = |kept: &CachedTexts| {
-            kept.texts.iter().rev().find(|(known, _)| *known == number).map(|(_, text)| text.clone())
-        };
-        if let Some(text) = find(&self.kept.lock()) {
-            return text;
+        let mut kept = self.kept.lock();
+        if let Some((_, text)) = kept.texts.iter().rev().find(|(known, _)| *known == number) {
+            return text.clone();
         }
         let text = Bytes::from(make());
-        let mut kept = self.kept.lock();
-        // Another viewer may have made it meanwhile.
-        if let Some(text) = find(&kept) {
-            return text;
-        }
         kept.bytes += text.len();
         kept.texts.push_back((number, text.clone()));
         while kept.texts.len() > TEXTS || kept.bytes > TEXT_BYTES {
@@ -120,8 +166,7 @@ impl Texts {
     }
 }
 
-pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    let query: StreamQuery = call.query_as()?;
+pub(super) fn stream(control: &Control, call: &Call, query: StreamQuery) -> Result<Reply, ControlError> {
     let kinds = kinds(query.kind.as_deref())?;
     let scope = scope_or_all(control, call)?;
     let Ok(permit) = Arc::clone(&control.viewers).try_acquire_owned() else {
@@ -166,7 +211,7 @@ pub(super) fn stream(control: &Control, call: &Call) -> Result<Reply, ControlErr
     });
     let mut response = Response::new(Outgoing::stream(pieces));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    Ok(Reply::of(response))
+    Ok(response)
 }
 
 /// The kinds of events that can be selected. Events about missed entries are always sent.
@@ -195,8 +240,8 @@ fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
 }
 
 /// A line of the log.
-pub(super) fn shown(notice: &journal::Notice) -> api::LogLine {
-    api::LogLine { at: api::time(notice.at), message: notice.message.clone(), warning: notice.warning }
+pub(super) fn shown(notice: &journal::Notice) -> LogLine {
+    LogLine { at: time(notice.at), message: notice.message.clone(), warning: notice.warning }
 }
 
 struct Viewer {

@@ -3,15 +3,48 @@
 
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Control, ControlError, Reply, api};
+use super::endpoint::{Form, Nothing, endpoint};
+use super::render::Text;
+use super::{Control, ControlError, Reply};
 use crate::http::answer::answer;
+use crate::scenario::generation_text;
 
-pub(super) fn health(control: &Control) -> api::Ready {
+endpoint! {
+    /// Whether the emulator is ready.
+    Health: GET "health", Form::Masked, Nothing, Nothing => Ready;
+    /// The authority made for --tls self-signed.
+    CaPem: GET "ca.pem", Form::Other("application/x-pem-file"), Nothing, Nothing => String;
+    /// This document.
+    OpenApi: GET "openapi.json", Form::Plain, Nothing, Nothing => Map<String, Value>;
+}
+
+/// The emulator is ready.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Ready {
+    #[cfg_attr(test, schemars(extend("const" = "ready")))]
+    pub(crate) status: String,
+    pub(crate) version: String,
+    pub(crate) generation: u64,
+    /// Whether all scenarios match their saved files.
+    #[cfg_attr(test, schemars(extend("enum" = ["as saved", "last good"])))]
+    pub(crate) scenarios: String,
+}
+
+impl Text for Ready {
+    fn text(&self) -> String {
+        let Self { status, version, generation, scenarios } = self;
+        format!("{status} (version {version}, {}, scenarios {scenarios})\n", generation_text(*generation))
+    }
+}
+
+pub(super) fn health(control: &Control) -> Ready {
     // A broken or deleted file leaves the last valid version active; only this field shows it.
     let scenarios = if control.library.is_as_saved() { "as saved" } else { "last good" };
-    api::Ready {
+    Ready {
         status: "ready".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         generation: control.library.load().number,
@@ -25,7 +58,7 @@ pub(super) fn ca_pem(control: &Control) -> Result<Reply, ControlError> {
         None => Err(ControlError::not_found("no authority was made; start with --tls self-signed")),
         Some(pem) => {
             let pem_type = HeaderValue::from_static("application/x-pem-file");
-            Ok(Reply::of(answer(StatusCode::OK, pem_type, pem.clone())))
+            Ok(answer(StatusCode::OK, pem_type, pem.clone()))
         }
     }
 }

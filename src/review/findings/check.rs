@@ -74,8 +74,6 @@ pub(super) enum Rule {
     Delivery(fn(&DeliveryRecord, &Traffic<'_>) -> Outcome),
     /// All requests and deliveries together.
     All(fn(&Traffic<'_>) -> Judged),
-    /// All subscriptions with secrets together.
-    Secrets(fn(&[OwnSecret]) -> Judged),
 }
 
 /// `None` if something has nothing to do with a rule, `Some(None)` if it is sound.
@@ -97,14 +95,6 @@ pub(super) struct Sighting {
     pub(super) confidence: Confidence,
     /// What was seen, without any secret.
     detail: String,
-}
-
-/// A subscribe request with a secret.
-#[derive(Debug)]
-pub(super) struct OwnSecret {
-    pub(super) request: String,
-    pub(super) url: String,
-    pub(super) secret: String,
 }
 
 impl Judged {

@@ -6,13 +6,11 @@
 
 #![allow(clippy::unnecessary_wraps, reason = "all rules have one signature")]
 
-mod body;
 mod check;
 mod content;
 mod credentials;
 mod receivers;
 mod retries;
-mod secrets;
 mod traffic;
 
 pub use check::{Check, Confidence, Severity};
@@ -24,14 +22,13 @@ pub(crate) use traffic::Traffic;
 /// Every kind of finding.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
     let subjects: [&'static [Check]; 5] =
-        [&credentials::CHECKS, &retries::CHECKS, &content::CHECKS, &secrets::CHECKS, &receivers::CHECKS];
+        [&credentials::KEY_CHECKS, &retries::CHECKS, &content::CHECKS, &credentials::SECRET_CHECKS, &receivers::CHECKS];
     subjects.into_iter().flatten()
 }
 
 /// Judges the traffic by each check.
 pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
     let mut results: Vec<(&Check, Judged)> = checks().map(|check| (check, Judged::default())).collect();
-    let mut secrets = Vec::new();
     for request in traffic.requests() {
         let subject = Subject::read(request, traffic.profile);
         for (check, judged) in &mut results {
@@ -39,7 +36,6 @@ pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
                 judged.count(rule(&subject));
             }
         }
-        secrets.extend(secrets::own_secret(subject));
     }
     let mut findings = Findings {
         beyond: BEYOND.map(str::to_owned).to_vec(),
@@ -54,7 +50,6 @@ pub(crate) fn judge(traffic: &Traffic<'_>) -> Findings {
                 traffic.deliveries.iter().for_each(|delivery| judged.count(rule(delivery, traffic)));
             }
             Rule::All(rule) => judged = rule(traffic),
-            Rule::Secrets(rule) => judged = rule(&secrets),
         }
         if judged.judged == 0 {
             let [code, title, exercise] = [check.code, check.title, check.exercise].map(str::to_owned);

@@ -111,16 +111,6 @@ impl Probe {
         let name = format!("probe{:016x}", u64::from_be_bytes(machine::entropy()));
         Run { probe: self, addresses, name, began: machine::monotonic(), sent: AtomicUsize::new(0) }.all().await
     }
-
-    fn chosen(&self) -> impl Iterator<Item = &'static Case> {
-        let is_chosen =
-            |case: &&Case| self.only.is_empty() || case.name == VALID || self.only.iter().any(|name| name == case.name);
-        CASES.iter().filter(is_chosen)
-    }
-
-    fn applies(&self, case: &Case) -> bool {
-        is_applicable(case, &self.signing, Occasion { id: "probe", workflow: "probe", now: machine::wall_time() })
-    }
 }
 
 struct Run<'a> {
@@ -134,7 +124,12 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn all(&self) -> Result<ProbeReport, DialProblem> {
-        let (cases, not_applicable): (Vec<_>, Vec<_>) = self.probe.chosen().partition(|case| self.probe.applies(case));
+        let Probe { signing, only, .. } = self.probe;
+        let is_chosen =
+            |case: &&Case| only.is_empty() || case.name == VALID || only.iter().any(|name| name == case.name);
+        let occasion = Occasion { id: "probe", workflow: "probe", now: machine::wall_time() };
+        let (cases, not_applicable): (Vec<&Case>, Vec<&Case>) =
+            CASES.iter().filter(is_chosen).partition(|case| is_applicable(case, signing, occasion));
         let (valid, rest) = cases.split_first().expect("the valid delivery always applies");
         let request = self.request(valid, 0, 0);
         // That the receiver cannot be reached is one problem, and not one for each case.

@@ -1,46 +1,12 @@
-//! The requests and responses of the control API as types: its single definition, from which the server, the command line and the
-//! `OpenAPI` document are made.
-//!
-//! One file per resource, with its calls and their types. Must not know the emulator's parts.
-
-mod activity;
-mod clock;
-mod deliveries;
-mod events;
-mod explain;
-mod findings;
-mod problems;
-mod profile;
-mod requests;
-mod run;
-mod scenarios;
-mod subscriptions;
-mod system;
-mod text;
-mod verification;
+//! What all calls of the control API have in common: their declaration as types, from which the server, the command line and the
+//! `OpenAPI` document are made, and the types that several of them take or answer. Must not know the emulator's parts.
 
 use hyper::Method;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Number;
 
-pub(crate) use activity::*;
-pub(crate) use clock::*;
-pub(crate) use deliveries::*;
-pub(crate) use events::*;
-pub(crate) use explain::*;
-pub(crate) use findings::*;
-pub(crate) use problems::*;
-pub(crate) use profile::*;
-pub(crate) use requests::*;
-pub(crate) use run::*;
-pub(crate) use scenarios::*;
-pub(crate) use subscriptions::*;
-pub(crate) use system::*;
-pub(crate) use text::*;
-pub(crate) use verification::*;
-
-use crate::control::render::{Row, Text};
-pub(crate) use crate::state::journal::record::*;
+use super::render::{Row, Text};
 
 /// One call: its method and path, and the types of its query, body and answer.
 pub(crate) trait Endpoint: 'static {
@@ -79,11 +45,11 @@ macro_rules! endpoint {
             #[derive(Debug)]
             pub(crate) struct $name;
 
-            impl $crate::control::api::Endpoint for $name {
+            impl $crate::control::endpoint::Endpoint for $name {
                 const METHOD: hyper::Method = hyper::Method::$method;
                 const PATH: &'static str = $path;
                 const SUMMARY: &'static str = $summary;
-                const FORM: $crate::control::api::Form = $form;
+                const FORM: $crate::control::endpoint::Form = $form;
                 type Query = $query;
                 type Body = $body;
                 type Answer = $answer;
@@ -118,7 +84,7 @@ pub(crate) struct Wait {
 
 /// The field `key` of a body. `Call::key` reads it before the body is parsed; this type only keeps it from being refused as unknown.
 /// The command line sends `key` as a query parameter.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 pub(crate) struct KeyField(#[allow(dead_code, reason = "for the schema")] Option<String>);
 
@@ -165,3 +131,48 @@ pub(crate) trait Described {}
 impl<T> Described for T {}
 #[cfg(test)]
 pub(crate) use schemars::JsonSchema as Described;
+
+/// A duration such as 250ms, 5s or 1m30s.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(transparent)]
+pub(crate) struct DurationInput(pub(crate) String);
+
+/// A whole number in a body. JSON has one kind of number, so `5.0` is accepted as 5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(transparent)]
+pub(crate) struct Integer<T>(pub(crate) T);
+
+impl<'de, T: TryFrom<u64>> Deserialize<'de> for Integer<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = Number::deserialize(deserializer)?;
+        let from_fraction = || number.as_f64().filter(|number| number.fract() == 0.0)?.to_string().parse().ok();
+        let whole: Option<u64> = number.as_u64().or_else(from_fraction);
+        let matching = whole.and_then(|whole| T::try_from(whole).ok());
+        matching.map(Self).ok_or_else(|| D::Error::custom(format!("expected a whole number, found {number}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_without_a_fraction_are_whole() {
+        for (text, expected) in [
+            ("5", Some(5)),
+            ("5.0", Some(5)),
+            ("0", Some(0)),
+            ("65535", Some(65_535)),
+            ("65536", None),
+            ("-1", None),
+            ("5.5", None),
+            ("1e300", None),
+            ("\"5\"", None),
+        ] {
+            let found = serde_json::from_str::<Integer<u16>>(text).ok();
+            assert_eq!(found, expected.map(Integer), "{text}");
+        }
+    }
+}

@@ -4,13 +4,17 @@
 use std::collections::BTreeMap;
 
 use hyper::Method;
-use schemars::Schema;
+use schemars::generate::{Contract, SchemaSettings};
+use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::PREFIX;
-use super::api::{self, Form};
+use super::endpoint::{Endpoint, Form};
+use super::reply::Error;
 use super::route::Route;
-use super::schemas::{Described, Schemas};
+use super::routes::ROUTES;
+use super::stream::EVENT_STREAM;
+use super::{PREFIX, openapi_document};
+use crate::committed;
 
 /// The document of these calls.
 fn document(routes: &[Route]) -> Value {
@@ -21,7 +25,7 @@ fn document(routes: &[Route]) -> Value {
         let path = paths.entry(format!("{PREFIX}{}", route.path)).or_insert_with(|| json!({}));
         let name = route.method.as_str().to_ascii_lowercase();
         path[&name] = operation(route, &described, &name, true);
-        if route.method == Method::GET && route.form != Form::Other(api::EVENT_STREAM) {
+        if route.method == Method::GET && route.form != Form::Other(EVENT_STREAM) {
             path["head"] = operation(route, &described, "head", false);
         }
     }
@@ -44,7 +48,7 @@ fn document(routes: &[Route]) -> Value {
                     "description": "The control token, where the emulator was given one or made one.",
                 },
             },
-            "responses": shared_responses(&schemas.error()),
+            "responses": shared_responses(&schemas.answers.subschema_for::<Error>()),
             "schemas": schemas.answers.take_definitions(true),
         },
     })
@@ -170,36 +174,72 @@ fn responses(route: &Route, described: &Described, has_bodies: bool) -> Value {
     in_order(errors.chain(own).chain(done))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::committed;
+/// Generates the schemas of the `OpenAPI` document.
+pub(super) struct Schemas {
+    answers: SchemaGenerator,
+    /// Bodies and parameters: what may be absent in them is always there in an answer.
+    inputs: SchemaGenerator,
+}
 
-    #[test]
-    fn the_file_beside_is_made_from_the_calls_and_their_types() {
-        let made = document(&crate::control::routes::ROUTES);
-        committed::compare("src/control/openapi.json", &committed::json(&made, 3));
+impl Schemas {
+    fn new() -> Self {
+        let settings = |contract| {
+            SchemaSettings::draft2020_12().with(|settings| {
+                settings.definitions_path = "/components/schemas".into();
+                settings.meta_schema = None;
+                settings.inline_subschemas = contract == Contract::Deserialize;
+                settings.contract = contract;
+            })
+        };
+        Self {
+            answers: settings(Contract::Serialize).into_generator(),
+            inputs: settings(Contract::Deserialize).into_generator(),
+        }
     }
+}
 
-    /// A reference that leads nowhere would make every check against the document pass.
-    #[test]
-    fn every_reference_leads_somewhere() {
-        fn references(value: &Value, found: &mut Vec<String>) {
-            match value {
-                Value::Object(fields) => {
-                    found.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
-                    fields.values().for_each(|value| references(value, found));
-                }
-                Value::Array(values) => values.iter().for_each(|value| references(value, found)),
-                _ => {}
+/// What a call takes and answers.
+pub(super) struct Described {
+    query: Schema,
+    body: Schema,
+    answer: Schema,
+    error: Schema,
+}
+
+/// Describes a call.
+pub(super) fn describe<E: Endpoint>(schemas: &mut Schemas) -> Described {
+    Described {
+        query: schemas.inputs.subschema_for::<E::Query>(),
+        body: schemas.inputs.subschema_for::<E::Body>(),
+        answer: schemas.answers.subschema_for::<E::Answer>(),
+        error: schemas.answers.subschema_for::<Error>(),
+    }
+}
+
+#[test]
+fn the_file_beside_is_made_from_the_calls_and_their_types() {
+    let made = document(&ROUTES);
+    committed::compare("src/control/openapi.json", &committed::json(&made, 3));
+}
+
+/// A reference that leads nowhere would make every check against the document pass.
+#[test]
+fn every_reference_leads_somewhere() {
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                fields.values().for_each(|value| references(value, found));
             }
+            Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+            _ => {}
         }
-        let (document, mut found) = (Value::from(crate::control::openapi_document()), Vec::new());
-        references(&document, &mut found);
-        assert!(found.len() > 50, "the references were found");
-        for reference in found {
-            let pointer = reference.strip_prefix('#').expect("a reference within the document");
-            assert!(document.pointer(pointer).is_some(), "{reference}");
-        }
+    }
+    let (document, mut found) = (Value::from(openapi_document()), Vec::new());
+    references(&document, &mut found);
+    assert!(found.len() > 50, "the references were found");
+    for reference in found {
+        let pointer = reference.strip_prefix('#').expect("a reference within the document");
+        assert!(document.pointer(pointer).is_some(), "{reference}");
     }
 }

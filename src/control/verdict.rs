@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use hyper::header::AUTHORIZATION;
+use serde::{Deserialize, Serialize};
 
-use super::api::{self, ProblemCounts, ProblemWith, Request, Unfinished, UnfinishedPart, Unused, Verification};
-use super::call::{Input, wait_of};
+use super::call::{Input, Scope, scope_or_all, wait_of};
 use super::diagnosis::delivery_summary;
+use super::endpoint::{Form, Nothing, Wait, endpoint};
 use super::explain::no_endpoint;
-use super::scope::{Scope, scope_or_all};
+use super::render::{Text, cell};
 use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
 use crate::redact::Redactor;
@@ -25,26 +26,133 @@ use crate::scenario::{
 };
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::engine::settle_ahead;
+use crate::state::journal::record::{DeliveryRow, Request, WorkspaceId};
 use crate::state::journal::{Entry, RequestRecord};
 use crate::state::workspace::{AttemptOutcome, Forgery, Workspace};
 use crate::util::wording::{any_of, counted};
+
+endpoint! {
+    /// The problems found so far.
+    Verify: GET "verdict", Form::Masked, Wait, Nothing => Verification;
+}
+
+/// The problems found, by kind, the oldest first; `counts` has the number of all.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Verification {
+    /// Requests that matched no endpoint.
+    pub(crate) unmatched: Vec<ProblemWith<Request>>,
+    /// Deliveries that were not accepted.
+    pub(crate) undelivered: Vec<ProblemWith<DeliveryRow>>,
+    /// Forged deliveries that were accepted.
+    pub(crate) forged: Vec<ProblemWith<DeliveryRow>>,
+    /// Scenarios that were not played to their end.
+    pub(crate) unfinished: Vec<Unfinished>,
+    /// The kinds that had nothing to judge: an empty list of them proves nothing.
+    pub(crate) unused: Vec<Unused>,
+    pub(crate) counts: ProblemCounts,
+    pub(crate) active_scenarios: Vec<String>,
+    pub(crate) judged_requests: usize,
+    pub(crate) judged_deliveries: usize,
+    /// Forged deliveries that were refused, as they should be; they are not undelivered.
+    pub(crate) refused_forgeries: usize,
+    /// Entries that were evicted from the journal.
+    pub(crate) forgotten_entries: u64,
+    /// Finished deliveries that were evicted.
+    pub(crate) forgotten_deliveries: u64,
+}
+
+/// How many problems there are of each kind.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct ProblemCounts {
+    pub(crate) unmatched: usize,
+    pub(crate) undelivered: usize,
+    pub(crate) forged: usize,
+    pub(crate) unfinished: usize,
+    pub(crate) unused: usize,
+}
+
+/// A request or delivery with a problem.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "ProblemWith{T}"))]
+pub(crate) struct ProblemWith<T> {
+    #[serde(flatten)]
+    pub(crate) row: T,
+    /// What the problem is.
+    pub(crate) message: String,
+}
+
+/// A rule with turns left, or a story before its end.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Unfinished {
+    pub(crate) scenario: String,
+    #[serde(flatten)]
+    pub(crate) what: UnfinishedPart,
+    /// Absent for requests without a key, and for what no request has reached.
+    pub(crate) workspace: Option<WorkspaceId>,
+    pub(crate) message: String,
+}
+
+/// What of a scenario is unfinished.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(untagged)]
+pub(crate) enum UnfinishedPart {
+    /// A rule that applied less often than it says.
+    Rule { rule: String, applied: u64, turns: u64, left: u64 },
+    /// An emission with events that are yet to come.
+    Emission { emission: String, planned: u64 },
+    /// A story that did not reach one of its ends.
+    Story { step: String, ends: Vec<String> },
+}
+
+/// A kind of problem that had nothing to judge.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct Unused {
+    #[cfg_attr(test, schemars(extend("enum" = ["unmatched", "undelivered", "forged", "unfinished"])))]
+    pub(crate) kind: String,
+    pub(crate) message: String,
+}
+
+impl Text for Verification {
+    fn text(&self) -> String {
+        let requests = self.unmatched.iter().map(|problem| format!("{} {}", problem.row.id, problem.message)).collect();
+        let deliveries = |found: &[ProblemWith<DeliveryRow>]| {
+            found.iter().map(|problem| format!("{} {}", problem.row.id, problem.message)).collect()
+        };
+        let kinds: [(&str, usize, Vec<String>); 5] = [
+            ("unmatched", self.counts.unmatched, requests),
+            ("undelivered", self.counts.undelivered, deliveries(&self.undelivered)),
+            ("forged", self.counts.forged, deliveries(&self.forged)),
+            ("unfinished", self.counts.unfinished, self.unfinished.iter().map(|part| part.message.clone()).collect()),
+            ("unused", self.counts.unused, self.unused.iter().map(|unused| unused.message.clone()).collect()),
+        ];
+        let mut text = String::new();
+        for (kind, count, lines) in kinds {
+            let mark = if count == 0 { '✓' } else { '✗' };
+            text.push_str(&format!("{mark} {kind}: {count}\n"));
+            text.extend(lines.iter().map(|line| format!("    {}\n", cell(line))));
+        }
+        let (requests, deliveries) = (self.judged_requests, self.judged_deliveries);
+        text + &format!("judged: {} and {}\n", counted(requests, "request"), counted(deliveries, "delivery"))
+    }
+}
 
 /// Most entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MOST_SHOWN: usize = 1_000;
 /// How long attempts that became due during a wait may take beyond it.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
-pub(super) async fn verify(
-    control: Arc<Control>,
-    input: Arc<Input<api::Verify>>,
-) -> Result<Verification, ControlError> {
+pub(super) async fn verify(control: Arc<Control>, input: Arc<Input<Verify>>) -> Result<Verification, ControlError> {
     let scope = scope_or_all(&control, &input)?;
     if let Some(limit) = wait_of(&input.query)? {
         wait_for_what_is_due(&control, &scope, limit).await;
     }
-    let judging = Arc::clone(&control);
     let has_left = Arc::clone(&input.has_left);
-    control.read(&has_left, move || judge(&judging, &scope, input.redactor())).await
+    control.read(&has_left, move |control| judge(control, &scope, input.redactor())).await
 }
 
 pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
@@ -64,23 +172,34 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
     let refused_forgeries = answered(Forgery::Refused).count();
     let mut unfinished = unfinished(control, scope, &generation, &configs, redactor);
     let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.deliveries.forgotten());
-    let unused = unused([
-        judged_requests == 0 && forgotten_entries == 0,
-        deliveries.is_empty() && forgotten_deliveries == 0,
-        forged.is_empty() && refused_forgeries == 0 && forgotten_deliveries == 0,
-        configs.is_empty(),
-    ]);
+    let unused_kinds = [
+        (
+            judged_requests == 0 && forgotten_entries == 0,
+            "unmatched",
+            "no request is in the journal, so none could be unmatched",
+        ),
+        (
+            deliveries.is_empty() && forgotten_deliveries == 0,
+            "undelivered",
+            "there is no delivery, so none could be undelivered",
+        ),
+        (
+            forged.is_empty() && refused_forgeries == 0 && forgotten_deliveries == 0,
+            "forged",
+            "no forged delivery was answered by a receiver that could tell, so none could be accepted",
+        ),
+        (configs.is_empty(), "unfinished", "no scenario is active, so nothing could be unfinished"),
+    ];
+    let unused = unused_kinds.into_iter().filter(|(is_unused, ..)| *is_unused);
+    let unused: Vec<Unused> =
+        unused.map(|(_, kind, message)| Unused { kind: kind.to_owned(), message: message.to_owned() }).collect();
     let counts = ProblemCounts {
-        unmatched: unmatched.len(),
-        undelivered: undelivered.len(),
-        forged: forged.len(),
-        unfinished: unfinished.len(),
+        unmatched: shorten(&mut unmatched),
+        undelivered: shorten(&mut undelivered),
+        forged: shorten(&mut forged),
+        unfinished: shorten(&mut unfinished),
         unused: unused.len(),
     };
-    unmatched.truncate(MOST_SHOWN);
-    undelivered.truncate(MOST_SHOWN);
-    forged.truncate(MOST_SHOWN);
-    unfinished.truncate(MOST_SHOWN);
     let active: BTreeSet<&str> =
         configs.iter().flat_map(|config| config.active.iter()).map(|scenario| scenario.name.as_ref()).collect();
     Verification {
@@ -153,20 +272,11 @@ fn accepted_forgery(delivery: &DeliveryRecord) -> String {
     format!("answered {status}; {}", delivery.event.damage.as_deref().unwrap_or("forged"))
 }
 
-/// The kinds that had nothing to judge: an empty list of them proves nothing.
-fn unused([no_request, no_delivery, no_forgery, no_scenario]: [bool; 4]) -> Vec<Unused> {
-    let kinds = [
-        (no_request, "unmatched", "no request is in the journal, so none could be unmatched"),
-        (no_delivery, "undelivered", "there is no delivery, so none could be undelivered"),
-        (
-            no_forgery,
-            "forged",
-            "no forged delivery was answered by a receiver that could tell, so none could be accepted",
-        ),
-        (no_scenario, "unfinished", "no scenario is active, so nothing could be unfinished"),
-    ];
-    let unused = kinds.into_iter().filter(|(is_unused, ..)| *is_unused);
-    unused.map(|(_, kind, message)| Unused { kind: kind.to_owned(), message: message.to_owned() }).collect()
+/// Leaves out what is beyond the most entries of a kind, and returns how many there were.
+fn shorten<T>(entries: &mut Vec<T>) -> usize {
+    let count = entries.len();
+    entries.truncate(MOST_SHOWN);
+    count
 }
 
 /// Whether a delivery failed as intended: it was dropped on purpose, or forged and refused.
