@@ -61,7 +61,7 @@ pub(super) struct Argument {
     pub(super) default: Option<&'static str>,
     env: Option<&'static str>,
     is_positional: bool,
-    is_required: bool,
+    pub(super) is_required: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

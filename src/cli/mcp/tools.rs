@@ -1,14 +1,12 @@
 //! The tools: each a call of the control API whose text is passed on, or a few of them.
 
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::session::{LONGEST_WAIT, Session};
 use crate::cli::call::{Argument, Parser, field};
 use crate::cli::calls::{EXPLAIN, LIST_DELIVERIES, LIST_REQUESTS};
 use crate::cli::client::Route;
 use crate::cli::failure::Failure;
-use crate::cli::output::as_value;
 use crate::redact::Redactor;
 use crate::scenario::check_text;
 use crate::util::duration::parse_duration;
@@ -22,7 +20,6 @@ pub(super) struct Tool {
     effect: Effect,
     route: Route,
     arguments: &'static [Argument],
-    required: &'static [&'static str],
     key: Key,
     run: fn(&Session, &Tool, Arguments) -> Result<String, Failure>,
 }
@@ -86,7 +83,6 @@ const TOOL: Tool = Tool {
     effect: Effect::Reads,
     route: Route("GET", "health"),
     arguments: &[],
-    required: &[],
     key: Key::Any,
     run: called,
 };
@@ -132,8 +128,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Is this scenario valid?",
         description: "Checks the TOML text of a scenario without playing it: every problem with its place and a hint. Needs no \
                       running emulator. `wrs-emulator scenarios schema` prints the JSON Schema of the language.",
-        arguments: &[field("toml", "The text of the scenario, as in a scenario file")],
-        required: &["toml"],
+        arguments: &[field("toml", "The text of the scenario, as in a scenario file").required()],
         key: Key::None,
         run: checked,
         ..TOOL
@@ -151,7 +146,6 @@ pub(super) const TOOLS: &[Tool] = &[
         key: Key::One,
         route: Route("POST", "scenarios/active"),
         run: played,
-        ..TOOL
     },
     Tool {
         name: "fire_event",
@@ -163,7 +157,6 @@ pub(super) const TOOLS: &[Tool] = &[
         key: Key::One,
         route: Route("POST", "events"),
         run: fired,
-        ..TOOL
     },
     Tool {
         name: "advance_clock",
@@ -218,67 +211,35 @@ pub(super) const TOOLS: &[Tool] = &[
     },
 ];
 
-/// A tool as the protocol lists it.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Definition {
-    name: &'static str,
-    title: &'static str,
-    description: &'static str,
-    input_schema: Schema,
-    annotations: Annotations,
-}
-
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Schema {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<Box<Schema>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    properties: Option<Map<String, Value>>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    required: &'static [&'static str],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    additional_properties: Option<bool>,
-}
-
-/// Hints about a tool's effects.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Annotations {
-    read_only_hint: bool,
-    destructive_hint: bool,
-    idempotent_hint: bool,
-    open_world_hint: bool,
-}
-
 impl Tool {
-    pub(super) fn definition(&self) -> Definition {
+    /// The tool as the protocol lists it.
+    pub(super) fn definition(&self) -> Value {
         let effect = self.effect;
         let property = |argument: Argument| {
-            let kind = kind(argument.parser);
-            let items = (kind == "array").then(|| Box::new(Schema { kind: "string", ..Schema::default() }));
-            let schema = Schema { kind, description: Some(argument.help), items, ..Schema::default() };
-            (argument.name.to_owned(), as_value(&schema))
+            let schema = match kind(argument.parser) {
+                "array" => json!({ "type": "array", "description": argument.help, "items": { "type": "string" } }),
+                kind => json!({ "type": kind, "description": argument.help }),
+            };
+            (argument.name.to_owned(), schema)
         };
-        let input_schema = Schema {
-            kind: "object",
-            properties: Some(self.arguments().map(property).collect()),
-            required: self.required,
-            additional_properties: Some(false),
-            ..Schema::default()
-        };
-        let annotations = Annotations {
-            read_only_hint: effect == Effect::Reads,
-            destructive_hint: effect == Effect::Destroys,
-            idempotent_hint: matches!(effect, Effect::Reads | Effect::Sets),
-            open_world_hint: false,
-        };
-        Definition { name: self.name, title: self.title, description: self.description, input_schema, annotations }
+        let required = self.arguments().filter(|argument| argument.is_required).map(|argument| argument.name);
+        json!({
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": {
+                "type": "object",
+                "properties": self.arguments().map(property).collect::<Map<_, _>>(),
+                "required": required.collect::<Vec<_>>(),
+                "additionalProperties": false,
+            },
+            "annotations": {
+                "readOnlyHint": effect == Effect::Reads,
+                "destructiveHint": effect == Effect::Destroys,
+                "idempotentHint": matches!(effect, Effect::Reads | Effect::Sets),
+                "openWorldHint": false,
+            },
+        })
     }
 
     fn arguments(&self) -> impl Iterator<Item = Argument> {
@@ -335,8 +296,8 @@ impl Tool {
             }
             Key::One => drop(arguments.entry("key").or_insert_with(|| session.key.clone().into())),
         }
-        match self.required.iter().find(|name| !arguments.contains_key(**name)) {
-            Some(missing) => Err(Failure::usage(format!("{} needs the argument `{missing}`", self.name))),
+        match known.iter().find(|argument| argument.is_required && !arguments.contains_key(argument.name)) {
+            Some(missing) => Err(Failure::usage(format!("{} needs the argument `{}`", self.name, missing.name))),
             None => (self.run)(session, self, arguments),
         }
     }
