@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -85,6 +87,15 @@ pub(super) fn compact<T: Serialize>(value: &T) -> String {
 /// A value as JSON. Everything that is printed is made from it, as each further serialiser would be another copy of the code for each type.
 pub(super) fn as_value<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).expect("texts and numbers always serialise")
+}
+
+/// Bytes as a field of an object: as text, or in base64 under a name that ends in `_base64` if they are not UTF-8.
+pub(super) fn bytes_field(name: &str, bytes: Vec<u8>) -> Map<String, Value> {
+    let (name, text) = match String::from_utf8(bytes) {
+        Ok(text) => (name.to_owned(), text),
+        Err(error) => (format!("{name}_base64"), STANDARD.encode(error.as_bytes())),
+    };
+    Map::from_iter([(name, text.into())])
 }
 
 /// The ready line of `serve` and `listen`, as JSON.

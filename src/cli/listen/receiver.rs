@@ -4,25 +4,21 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::application::{Application, Forwarded};
-use crate::cli::output::{cell, compact, print};
-use crate::cli::signatures::Rejected;
-use crate::cli::signatures::Signing;
+use crate::cli::output::{bytes_field, cell, compact, print};
+use crate::cli::signatures::{Signing, rejected};
 use crate::clock::{Instant, Now, machine};
 use crate::contract::signature::{Evidence, Rejection, Remedy};
-use crate::contract::timestamp::Precision;
-use crate::contract::timestamp::format_timestamp;
+use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::http::answer::answer;
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
@@ -193,15 +189,14 @@ impl Delivery<'_> {
             status,
             rejected: match verdict {
                 Verdict::NotChecked | Verdict::Verified => None,
-                Verdict::Unreadable(problem) => Some(Rejected::unreadable(problem.to_string())),
-                Verdict::Rejected(rejection, remedies) => Some(Rejected::new(rejection, remedies)),
+                Verdict::Unreadable(problem) => {
+                    Some(json!({ "rejection": { "kind": "unreadable_body", "message": problem.to_string() } }))
+                }
+                Verdict::Rejected(rejection, remedies) => Some(rejected(rejection, remedies)),
             },
             forwarded,
             headers: headers.collect(),
-            body: match String::from_utf8(redactor.body(self.body).into_owned()) {
-                Ok(text) => Body::Body(text),
-                Err(error) => Body::BodyBase64(STANDARD.encode(error.as_bytes())),
-            },
+            body: bytes_field("body", redactor.body(self.body).into_owned()),
         };
         format!("{}\n", compact(&redactor.shown(&shown)))
     }
@@ -218,20 +213,12 @@ struct Shown<'a> {
     verified: Option<bool>,
     status: u16,
     #[serde(flatten)]
-    rejected: Option<Rejected>,
+    rejected: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     forwarded: Option<&'a Forwarded>,
     headers: Vec<(String, String)>,
     #[serde(flatten)]
-    body: Body,
-}
-
-/// A body: text, or base64 if it is not UTF-8.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Body {
-    Body(String),
-    BodyBase64(String),
+    body: Map<String, Value>,
 }
 
 /// A plain-text answer, without a body if the status does not allow one.
