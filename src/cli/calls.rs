@@ -1,67 +1,129 @@
 //! Every command that is one call of the control API: a row with its call, its arguments and its examples.
 
-use clap::{ArgMatches, Command};
+use std::ops::RangeInclusive;
 
-use super::call::{Argument, Parser, Row, field, name, setting};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::Value;
+
+use super::arguments::{duration, scenario, since, time};
+use super::call::{Row, Setting, assignment, field, positional};
 use super::client::Route;
+use crate::contract::keys::SAMPLE_KEY;
 
 /// Only what belongs to one key, by default everything.
-const ANY_KEY: Argument = field("key", "Only of this key, or workspace `ws_…`; by default of all keys, or without one")
-    .env("WRS_API_KEY")
-    .default("*");
-/// The key that is changed, by default the sample key.
-const OWN_KEY: Argument =
-    field("key", "Whose: a key, or a workspace `ws_…`").env("WRS_API_KEY").default(crate::contract::keys::SAMPLE_KEY);
-/// One key, by default what is in force for all.
-const ONE_KEY: Argument =
-    field("key", "Only for this key, or workspace `ws_…`; by default for all keys").env("WRS_API_KEY");
-const CLOCK_KEY: Argument =
-    field("key", "Only the clock of this key, or workspace `ws_…`; by default the emulator's, which all keys follow");
-const ID: Argument = name("id", "Its id, as listings and answers show it").required();
-const LIMIT: Argument = field("limit", "At most this many").default("20").parsed(Parser::Number(1, 1000));
-const CURSOR: Argument = field("cursor", "Continue after another page: its `next_cursor`");
-const COUNT: Argument = field("count", "How many must match").default("1").parsed(Parser::Number(1, 10_000));
-const WAIT: Argument = field("timeout", "How long to wait, at most 300s").default("10s").parsed(Parser::Duration);
-const SETTLE: Argument =
-    field("timeout", "How long to wait until everything due is done").default("60s").parsed(Parser::Duration);
-const SECRET: Argument =
-    field("secret", "The signing secret; by default one is generated and printed").env("WRS_WEBHOOK_SECRET");
+fn any_key() -> Arg {
+    key("Only of this key, or workspace `ws_…`; by default of all keys, or without one").default_value("*")
+}
 
-// Filters of requests and of deliveries, named alike by the calls that list and that wait.
-const OPERATION: Argument = field("operation", "Only this operation, such as system.status");
-const STATUS: Argument =
-    field("status", "Only answers with this status; 0 is a broken connection").parsed(Parser::Number(0, 599));
-const METHOD: Argument = field("method", "Only this method");
-const PATH: Argument = field("path", "Only this path");
-const SINCE: Argument =
-    field("since", "Only from this time on: a timestamp, or `now`").value("TIME").parsed(Parser::Since);
-const DELIVERY_STATUS: Argument = field("status", "Only these: pending, delivered, exhausted or cancelled");
-const EVENT: Argument =
-    field("event", "Only deliveries of the event with this id").value("ID").parsed(Parser::Id("evt_", "an event"));
-const TYPE: Argument = field("type", "Only deliveries of this event type");
-const SUBSCRIPTION: Argument = field("subscription", "Only deliveries to the subscription with this id")
-    .value("ID")
-    .parsed(Parser::Id("sub_", "a subscription"));
+/// The key that is changed, by default the sample key.
+fn own_key() -> Arg {
+    key("Whose: a key, or a workspace `ws_…`").default_value(SAMPLE_KEY)
+}
+
+/// One key, by default what is in force for all.
+fn one_key() -> Arg {
+    key("Only for this key, or workspace `ws_…`; by default for all keys")
+}
+
+fn key(help: &'static str) -> Arg {
+    field("key", help).env("WRS_API_KEY").hide_env_values(true)
+}
+
+fn id() -> Arg {
+    positional("id", "Its id, as listings and answers show it").required(true)
+}
+
+fn secret() -> Arg {
+    let secret = field("secret", "The signing secret; by default one is generated and printed");
+    secret.env("WRS_WEBHOOK_SECRET").hide_env_values(true)
+}
+
+fn number(name: &'static str, help: &'static str, range: RangeInclusive<i64>) -> Arg {
+    field(name, help).value_parser(value_parser!(i64).range(range))
+}
+
+fn settings(value: &'static str, help: &'static str) -> Arg {
+    positional("settings", help).value_name(value).num_args(1..).required(true)
+}
+
+/// How many are listed, and from where on.
+fn page() -> [Arg; 2] {
+    let limit = number("limit", "At most this many", 1..=1000).default_value("20");
+    [limit, field("cursor", "Continue after another page: its `next_cursor`")]
+}
+
+/// How many are awaited, and for how long.
+fn wait() -> [Arg; 2] {
+    let count = number("count", "How many must match", 1..=10_000).default_value("1");
+    [count, timeout("How long to wait, at most 300s", "10s")]
+}
+
+fn timeout(help: &'static str, default: &'static str) -> Arg {
+    field("timeout", help).default_value(default).value_name("DURATION").value_parser(duration)
+}
+
+/// The key whose clock is moved, and how long the call waits.
+fn clock() -> [Arg; 2] {
+    [clock_key(), timeout("How long to wait until everything due is done", "60s")]
+}
+
+fn clock_key() -> Arg {
+    field("key", "Only the clock of this key, or workspace `ws_…`; by default the emulator's, which all keys follow")
+}
+
+/// Filters of requests, named alike by the calls that list and that wait.
+fn requests(rest: [Arg; 2]) -> Vec<Arg> {
+    let since_help = "Only from this time on: a timestamp, or `now`";
+    let filters = [
+        any_key(),
+        field("operation", "Only this operation, such as system.status"),
+        number("status", "Only answers with this status; 0 is a broken connection", 0..=599),
+        field("method", "Only this method"),
+        field("path", "Only this path"),
+        field("since", since_help).value_name("TIME").value_parser(since),
+    ];
+    filters.into_iter().chain(rest).collect()
+}
+
+/// Filters of deliveries, as for requests.
+fn deliveries(rest: [Arg; 2]) -> Vec<Arg> {
+    let of_id = |name, help, prefix: &'static str, what: &'static str| {
+        field(name, help).value_name("ID").value_parser(move |text: &str| {
+            let is_one = text.starts_with(prefix).then(|| text.to_owned());
+            is_one.ok_or_else(|| format!("expected the id of {what}, such as {prefix}01k..."))
+        })
+    };
+    let filters = [
+        any_key(),
+        field("status", "Only these: pending, delivered, exhausted or cancelled"),
+        of_id("event", "Only deliveries of the event with this id", "evt_", "an event"),
+        field("type", "Only deliveries of this event type"),
+        of_id("subscription", "Only deliveries to the subscription with this id", "sub_", "a subscription"),
+    ];
+    filters.into_iter().chain(rest).collect()
+}
 
 const CLOCK: Route = Route("POST", "clock");
 const CHANGE_SUBSCRIPTION: Route = Route("PUT", "subscriptions/{id}");
 const ACTIVATE: Route = Route("POST", "scenarios/active");
 
-pub(super) const LIST_REQUESTS: &[Argument] = &[ANY_KEY, OPERATION, STATUS, METHOD, PATH, SINCE, LIMIT, CURSOR];
-pub(super) const LIST_DELIVERIES: &[Argument] = &[ANY_KEY, DELIVERY_STATUS, EVENT, TYPE, SUBSCRIPTION, LIMIT, CURSOR];
-pub(super) const EXPLAIN: &[Argument] = &[
-    name(
-        "id",
-        "The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest \
-         request or delivery",
-    )
-    .default("latest"),
-    ANY_KEY,
-];
+pub(super) fn list_requests() -> Vec<Arg> {
+    requests(page())
+}
+
+pub(super) fn list_deliveries() -> Vec<Arg> {
+    deliveries(page())
+}
+
+pub(super) fn explain() -> Vec<Arg> {
+    let help = "The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest \
+                request or delivery";
+    vec![positional("id", help).default_value("latest"), any_key()]
+}
 
 pub(super) static ROWS: &[Row] = &[
     Row {
-        arguments: LIST_REQUESTS,
+        arguments: list_requests,
         follows: Some("request"),
         examples: &[
             "requests list --operation events.subscribe --status 422",
@@ -71,12 +133,12 @@ pub(super) static ROWS: &[Row] = &[
         ..Row::new("requests list", "List requests, newest first", Route("GET", "requests"))
     },
     Row {
-        arguments: &[ID],
+        arguments: || vec![id()],
         examples: &["requests show req_01k...", "requests show req_01k... --json"],
         ..Row::new("requests show", "Show one request and its answer in full", Route("GET", "requests/{id}"))
     },
     Row {
-        arguments: &[ANY_KEY, OPERATION, STATUS, METHOD, PATH, SINCE, COUNT, WAIT],
+        arguments: || requests(wait()),
         examples: &[
             "requests wait --operation events.subscribe --timeout 30s",
             "requests wait --status 429 --count 3 --since now",
@@ -88,7 +150,7 @@ pub(super) static ROWS: &[Row] = &[
         )
     },
     Row {
-        arguments: LIST_DELIVERIES,
+        arguments: list_deliveries,
         follows: Some("attempt"),
         examples: &[
             "deliveries list --status pending",
@@ -98,7 +160,7 @@ pub(super) static ROWS: &[Row] = &[
         ..Row::new("deliveries list", "List deliveries, newest first", Route("GET", "deliveries"))
     },
     Row {
-        arguments: &[ID],
+        arguments: || vec![id()],
         examples: &["deliveries show dlv_01k...", "deliveries show dlv_01k... --json"],
         ..Row::new(
             "deliveries show",
@@ -107,7 +169,7 @@ pub(super) static ROWS: &[Row] = &[
         )
     },
     Row {
-        arguments: &[ANY_KEY, DELIVERY_STATUS, EVENT, TYPE, SUBSCRIPTION, COUNT, WAIT],
+        arguments: || deliveries(wait()),
         examples: &[
             "deliveries wait --status delivered --type workflow.completed --timeout 30s",
             "deliveries wait --count 3 --key sk_test_mine",
@@ -119,20 +181,22 @@ pub(super) static ROWS: &[Row] = &[
         )
     },
     Row {
-        arguments: &[ANY_KEY],
+        arguments: || vec![any_key()],
         examples: &["subscriptions list", "subscriptions list --key sk_test_a --json"],
         ..Row::new("subscriptions list", "List subscriptions, oldest first", Route("GET", "subscriptions"))
     },
     Row {
-        arguments: &[
-            field("url", "Where events go; the rules are those of a client's subscribe").value("URL").positional(),
-            field("events", "Event types, joined by commas; by default every type that can be subscribed to")
-                .value("TYPES")
-                .parsed(Parser::List),
-            SECRET,
-            field("description", "A short label"),
-            OWN_KEY,
-        ],
+        arguments: || {
+            vec![
+                positional("url", "Where events go; the rules are those of a client's subscribe").required(true),
+                field("events", "Event types, joined by commas; by default every type that can be subscribed to")
+                    .value_name("TYPES")
+                    .value_delimiter(','),
+                secret(),
+                field("description", "A short label"),
+                own_key(),
+            ]
+        },
         examples: &[
             "subscriptions create https://app.example.com/hooks",
             "subscriptions create https://app.example.com/hooks --events workflow.completed --key sk_test_a",
@@ -144,12 +208,12 @@ pub(super) static ROWS: &[Row] = &[
         )
     },
     Row {
-        arguments: &[ID],
+        arguments: || vec![id()],
         examples: &["subscriptions show sub_01k..."],
         ..Row::new("subscriptions show", "Show one subscription", Route("GET", "subscriptions/{id}"))
     },
     Row {
-        arguments: &[ID, SECRET],
+        arguments: || vec![id(), secret()],
         examples: &["subscriptions rotate sub_01k...", "subscriptions rotate sub_01k... --secret whsec_..."],
         ..Row::new(
             "subscriptions rotate",
@@ -158,24 +222,24 @@ pub(super) static ROWS: &[Row] = &[
         )
     },
     Row {
-        arguments: &[ID],
+        arguments: || vec![id()],
         examples: &["subscriptions delete sub_01k..."],
         ..Row::new("subscriptions delete", "Delete a subscription", Route("DELETE", "subscriptions/{id}"))
     },
     Row {
-        arguments: &[ID],
+        arguments: || vec![id()],
         fixed: &[("status", "\"disabled\"")],
         examples: &["subscriptions disable sub_01k..."],
         ..Row::new("subscriptions disable", "Stop deliveries to a subscription, as a 410 would", CHANGE_SUBSCRIPTION)
     },
     Row {
-        arguments: &[ID],
+        arguments: || vec![id()],
         fixed: &[("status", "\"active\"")],
         examples: &["subscriptions enable sub_01k..."],
         ..Row::new("subscriptions enable", "Resume deliveries to a subscription", CHANGE_SUBSCRIPTION)
     },
     Row {
-        arguments: EXPLAIN,
+        arguments: explain,
         examples: &[
             "explain  the newest request or delivery",
             "explain req_01k...  why this answer",
@@ -189,18 +253,25 @@ pub(super) static ROWS: &[Row] = &[
         ..Row::new("scenarios list", "List all scenarios and which are active", Route("GET", "scenarios"))
     },
     Row {
-        arguments: &[name("name", "The scenario's name").required().parsed(Parser::Scenario)],
+        arguments: || vec![positional("name", "The scenario's name").required(true).value_parser(scenario)],
         examples: &["scenarios show rate-limit-burst > scenarios/mine.toml"],
         ..Row::new("scenarios show", "Show one scenario's text", Route("GET", "scenarios/{name}"))
     },
     Row {
-        arguments: &[
-            field("active", "Names, in order; the first rule that applies decides. Several may be joined by commas")
-                .value("NAMES")
-                .parsed(Parser::Scenarios)
-                .positional(),
-            ONE_KEY,
-        ],
+        arguments: || {
+            vec![
+                positional(
+                    "active",
+                    "Names, in order; the first rule that applies decides. Several may be joined by commas",
+                )
+                .value_name("NAMES")
+                .value_parser(scenario)
+                .value_delimiter(',')
+                .num_args(1..)
+                .required(true),
+                one_key(),
+            ]
+        },
         examples: &[
             "scenarios use rate-limit-burst",
             "scenarios use key-revoked-midway slow-responses --key sk_test_mine",
@@ -208,7 +279,7 @@ pub(super) static ROWS: &[Row] = &[
         ..Row::new("scenarios use", "Make these scenarios the active ones, in order", ACTIVATE)
     },
     Row {
-        arguments: &[ONE_KEY],
+        arguments: || vec![one_key()],
         fixed: &[("active", "[]")],
         examples: &["scenarios off", "scenarios off --key sk_test_mine"],
         ..Row::new("scenarios off", "Turn scenarios off", ACTIVATE)
@@ -218,22 +289,21 @@ pub(super) static ROWS: &[Row] = &[
         ..Row::new("scenarios reload", "Read the scenario folders again now", Route("POST", "scenarios/reload"))
     },
     Row {
-        arguments: &[CLOCK_KEY],
+        arguments: || vec![clock_key()],
         examples: &["clock show", "clock show --key sk_test_a --json"],
         ..Row::new("clock show", "Show the time of the emulator, or of one key", Route("GET", "clock"))
     },
     Row {
-        arguments: &[CLOCK_KEY, SETTLE],
+        arguments: || clock().into(),
         fixed: &[("mode", "\"frozen\"")],
         examples: &["clock freeze"],
         ..Row::new("clock freeze", "Stop the clock", CLOCK)
     },
     Row {
-        arguments: &[
-            field("advance", "How far, such as 60s, 5m or 72h").value("DURATION").parsed(Parser::Duration).positional(),
-            CLOCK_KEY,
-            SETTLE,
-        ],
+        arguments: || {
+            let step = positional("advance", "How far, such as 60s, 5m or 72h").value_name("DURATION");
+            [step.value_parser(duration).required(true)].into_iter().chain(clock()).collect()
+        },
         examples: &["clock advance 60s", "clock advance 1h30m"],
         ..Row::new(
             "clock advance",
@@ -242,14 +312,10 @@ pub(super) static ROWS: &[Row] = &[
         )
     },
     Row {
-        arguments: &[
-            field("set", "The time to show, such as 2026-01-31T09:30:00Z")
-                .value("TIME")
-                .parsed(Parser::Time)
-                .positional(),
-            CLOCK_KEY,
-            SETTLE,
-        ],
+        arguments: || {
+            let shown = positional("set", "The time to show, such as 2026-01-31T09:30:00Z").value_name("TIME");
+            [shown.value_parser(time).required(true)].into_iter().chain(clock()).collect()
+        },
         examples: &["clock set 2026-01-31T09:30:00Z", "clock set 2030-01-01T00:00:00Z --key sk_test_a"],
         ..Row::new(
             "clock set",
@@ -258,28 +324,30 @@ pub(super) static ROWS: &[Row] = &[
         )
     },
     Row {
-        arguments: &[CLOCK_KEY, SETTLE],
+        arguments: || clock().into(),
         fixed: &[("mode", "\"real\"")],
         examples: &["clock resume"],
         ..Row::new("clock resume", "Let the clock run again from its current time", CLOCK)
     },
     Row {
-        arguments: &[CLOCK_KEY, SETTLE],
+        arguments: || clock().into(),
         fixed: &[("mode", "\"follow\"")],
         examples: &["clock follow --key sk_test_a"],
         ..Row::new("clock follow", "Let a key's clock follow the emulator's again", CLOCK)
     },
     Row {
-        arguments: &[
-            field("prefix", "Only settings whose names begin with this").positional().optional(),
-            field("changed", "Only settings that differ from their default").switch(),
-            ONE_KEY,
-        ],
+        arguments: || {
+            vec![
+                positional("prefix", "Only settings whose names begin with this"),
+                field("changed", "Only settings that differ from their default").action(ArgAction::SetTrue),
+                one_key(),
+            ]
+        },
         examples: &["profile show", "profile show --key sk_test_a --json"],
         ..Row::new("profile show", "Show every setting with its value and where it comes from", Route("GET", "profile"))
     },
     Row {
-        arguments: &[setting("PATH=VALUE", "The settings to change").parsed(Parser::Assignment), ONE_KEY],
+        arguments: || vec![settings("PATH=VALUE", "The settings to change").value_parser(assignment), one_key()],
         examples: &[
             "profile set rate_limit.requests=5 rate_limit.window=10s",
             "profile set webhooks.scheme=stripe --key sk_test_a",
@@ -291,7 +359,10 @@ pub(super) static ROWS: &[Row] = &[
         )
     },
     Row {
-        arguments: &[setting("PATH", "The settings, or groups of them, to restore"), ONE_KEY],
+        arguments: || {
+            let restored = settings("PATH", "The settings, or groups of them, to restore");
+            vec![restored.value_parser(|path: &str| Ok::<Setting, String>((path.to_owned(), Value::Null))), one_key()]
+        },
         examples: &["profile unset rate_limit.requests"],
         ..Row::new(
             "profile unset",
@@ -300,11 +371,10 @@ pub(super) static ROWS: &[Row] = &[
         )
     },
     Row {
-        arguments: &[
-            OWN_KEY,
-            field("all", "Every workspace, the journal, the clock, and everything changed over the control API")
-                .switch(),
-        ],
+        arguments: || {
+            let all = "Every workspace, the journal, the clock, and everything changed over the control API";
+            vec![own_key(), field("all", all).action(ArgAction::SetTrue)]
+        },
         examples: &[
             "reset --key sk_test_a  # forget what one key did",
             "reset --all  # as after the start: every key, the journal, the clock, scenarios",
