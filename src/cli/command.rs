@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-use super::client::Call;
+use super::client::{Call, in_background};
 use super::failure::{Code, Failure};
 use super::target::{Target, reachable};
 use crate::app::{Emulator, FileLimit};
@@ -18,7 +18,6 @@ use crate::control::api::{self, ExecFacts, Run};
 use crate::redact::Redactor;
 use crate::util::file;
 use crate::util::process::ending_signal;
-use crate::util::tasks::beside;
 
 /// How long the emulator may take to give what a report is made of.
 const REPORT_LIMIT: Duration = Duration::from_secs(30);
@@ -116,9 +115,7 @@ pub(super) fn spawn<T>(
 
 pub(super) async fn whole_run(target: &Target) -> Result<Run, Failure> {
     let target = target.clone();
-    // The client blocks its thread, and the emulator must keep answering.
-    let run = beside(move || Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send());
-    run.await.unwrap_or_else(|error| Err(Failure::io(error.to_string())))
+    in_background(move || Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send()).await
 }
 
 /// Exit codes as in shells: 127 for a command that does not exist, 126 for one that cannot be run.

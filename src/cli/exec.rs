@@ -14,7 +14,7 @@ use clap::Args;
 use tokio::process::{Child, Command};
 
 use super::arguments::created;
-use super::client::run_task;
+use super::client::{in_background, run_task};
 use super::command::{Authority, exit_code, spawn, target, whole_run};
 use super::failure::{Failure, colored, is_json, report, warn};
 use super::help::examples;
@@ -28,7 +28,6 @@ use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render}
 use crate::app::{FileLimit, Settings};
 use crate::control::api::{ExecFacts, Run};
 use crate::util::process::pass_signal;
-use crate::util::tasks::beside;
 
 const EXIT_STATUS: &str = "
 
@@ -224,9 +223,7 @@ async fn ask(
     fail_on: Vec<Kind>,
     accepted: Option<Accepted>,
 ) -> Result<Verdict, Failure> {
-    // The client blocks its thread, and the emulator must keep answering.
-    let asked = beside(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref()));
-    asked.await.map_err(|error| Failure::io(format!("the verdict cannot be read: {error}")))?
+    in_background(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref())).await
 }
 
 fn print_to_stderr(text: &str) {
