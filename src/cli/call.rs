@@ -13,7 +13,7 @@ use super::arguments::CallArgs;
 use super::client::{Call, Refusal, Route, SHORT};
 use super::failure::{Code, Failure, note, warn};
 use super::help::listed;
-use super::output::{End, cell, compact, is_printed, lines, optional, print_as_is, print_json};
+use super::output::{cell, compact, end_line, is_printed, lines, optional, print_as_is, print_json};
 use crate::control::api::{self, Missed, Restarted, StreamedAttempt};
 use crate::redact::visible_lines;
 use crate::util::duration::parse_duration;
@@ -184,7 +184,7 @@ pub(super) fn assignment(text: &str) -> Result<Setting, String> {
 
 /// Prints each record of this kind as it happens, until interrupted: as a JSON object a line, or as a line of text.
 fn follow(common: &CallArgs, kind: &str, key: &str) -> Result<ExitCode, Failure> {
-    let (json, mut end) = (common.json, End { truncated: false, shown: 0, rest: Map::new() });
+    let (json, mut truncated, mut shown) = (common.json, false, 0);
     common.call::<api::Stream>().key(key).follow(|found, data| {
         let gap = match found {
             "skipped" => read(data).map(|Missed { missed }| format!("{missed} records were missed")),
@@ -193,7 +193,7 @@ fn follow(common: &CallArgs, kind: &str, key: &str) -> Result<ExitCode, Failure>
         };
         let line = match (gap, found) {
             (Some(gap), _) if json => {
-                end.truncated = true;
+                truncated = true;
                 warn(&gap);
                 return true;
             }
@@ -204,11 +204,11 @@ fn follow(common: &CallArgs, kind: &str, key: &str) -> Result<ExitCode, Failure>
             // A record of an unknown form is printed as received.
             (None, _) => read(data).map_or_else(|| cell(data), |attempt: StreamedAttempt| attempt.line()),
         };
-        end.shown += 1;
+        shown += 1;
         is_printed(&(visible_lines(&line) + "\n"))
     })?;
     if json {
-        print_as_is(&(compact(&end) + "\n"));
+        print_as_is(&end_line(truncated, shown, Map::new()));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::arguments::CallArgs;
 use super::client::{Call, SHORT};
@@ -16,7 +15,7 @@ use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, show, show_list};
 use super::target::Target;
-use crate::control::api::{self, List, Patched};
+use crate::control::api::{self, Patched};
 use crate::control::render::of_key;
 use crate::settings::Forward;
 
@@ -76,17 +75,11 @@ pub(super) fn run(command: ForwardsCommand) -> Result<ExitCode, Failure> {
 
 fn list(args: &SettingsArgs) -> Result<ExitCode, Failure> {
     let rules = in_force(&args.common.target, args.key.as_deref(), SHORT)?;
-    let data = List { data: rules.iter().map(|(from, to)| Rule { from, to }).collect() };
+    let data = json!({ "data": rules.iter().map(|(from, to)| json!({ "from": from, "to": to })).collect::<Vec<_>>() });
     Ok(show_list(args.common.json, &data, || {
         let lines: String = rules.iter().map(|(from, to)| format!("{from} -> {}\n", cell(to))).collect();
         if lines.is_empty() { "no forwards\n".to_owned() } else { lines }
     }))
-}
-
-#[derive(Serialize)]
-struct Rule<'a> {
-    from: &'a str,
-    to: &'a str,
 }
 
 fn add(args: &AddArgs) -> Result<ExitCode, Failure> {

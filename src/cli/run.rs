@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde_json::json;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
@@ -15,7 +15,7 @@ use super::arguments::CallArgs;
 use super::client::runtime;
 use super::failure::Failure;
 use super::help::{LAST, examples};
-use super::output::{Ready, print, print_as_is, print_json, show};
+use super::output::{print, print_as_is, print_json, ready_line, show};
 use super::run_file::{RunFile, as_json, read};
 use super::signals::Signals;
 use super::target::{address, bound};
@@ -78,15 +78,6 @@ pub(super) struct ViewArgs {
     json: bool,
 }
 
-/// What `run save --json` prints.
-#[derive(Serialize)]
-struct Saved {
-    requests: usize,
-    deliveries: usize,
-    /// Older records that are not in the document.
-    omitted: usize,
-}
-
 pub(super) fn run(command: RunCommand) -> Result<ExitCode, Failure> {
     match command {
         RunCommand::Save(args) => save(&args),
@@ -114,9 +105,11 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     } else {
         String::new()
     };
-    let saved = Saved { requests: run.requests.len(), deliveries: run.deliveries.len(), omitted: left_out };
+    let (requests, deliveries) = (run.requests.len(), run.deliveries.len());
+    // Older records are not in the document.
+    let saved = json!({ "requests": requests, "deliveries": deliveries, "omitted": left_out });
     Ok(show(args.common.json, &saved, || {
-        let (requests, deliveries) = (counted(saved.requests, "request"), counted(saved.deliveries, "delivery"));
+        let (requests, deliveries) = (counted(requests, "request"), counted(deliveries, "delivery"));
         format!("{requests} and {deliveries} saved{omitted}\n")
     }))
 }
@@ -138,7 +131,7 @@ async fn serve_view(args: &ViewArgs, listen: SocketAddr, document: String) -> Re
     let (listener, local) = bound(listen)?;
     let url = format!("http://{local}/_emulator/");
     if args.json {
-        print(&Ready { event: "ready", url: &url, subscription: None, secret: None }.line());
+        print(&ready_line(json!({ "url": url })));
     } else {
         print(&format!("{} is shown at {url} until Ctrl-C\n", args.file.display()));
     }

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde_json::json;
 
 use super::arguments::{at_least, period};
 use super::client::{emulator_at, run_task};
 use super::failure::Failure;
 use super::help::LAST;
 use super::log::{Log, LogFormat};
-use super::output::{Ready, compact, print};
+use super::output::{compact, print, ready_line};
 use super::profile::{load_profile, with_forwards};
 use super::signals::Signals;
 use super::target::address;
@@ -236,8 +236,7 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
     match args.log_format() {
         LogFormat::Text => print(&format!("wrs-emulator ready on {url}\n")),
         LogFormat::Json => {
-            let ready = Ready { event: "ready", url: &url, subscription: None, secret: None };
-            print(&ready.line());
+            print(&ready_line(json!({ "url": url })));
         }
     }
     let mut stderr = std::io::stderr().lock();
@@ -246,7 +245,9 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
         let message = format!("control token: {token} (set your own with --control-token)");
         let line = match args.log_format() {
             LogFormat::Text => message,
-            LogFormat::Json => compact(&Generated { event: "control_token", control_token: token, message: &message }),
+            LogFormat::Json => {
+                compact(&json!({ "event": "control_token", "control_token": token, "message": message }))
+            }
         };
         let _ = writeln!(stderr, "{line}");
     }
@@ -286,13 +287,6 @@ fn banner(emulator: &Emulator, profile: Option<&str>) -> String {
         forwards = forwards.join("\n             "),
         control_url = emulator.control_url(),
     )
-}
-
-#[derive(Serialize)]
-struct Generated<'a> {
-    event: &'static str,
-    control_token: &'a str,
-    message: &'a str,
 }
 
 impl ServeArgs {

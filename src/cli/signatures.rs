@@ -152,15 +152,6 @@ pub(super) struct SignArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Signed {
-    scheme: &'static str,
-    headers: Map<String, Value>,
-    #[serde(flatten)]
-    content: Map<String, Value>,
-    signatures: Vec<String>,
-}
-
 pub(super) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
     let (signing, scheme) = Signing::resolve_one(&args.signing)?;
     let timestamp = unix_seconds("--timestamp", &args.timestamp)?;
@@ -172,9 +163,14 @@ pub(super) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
     let signed = sign(&scheme, &signing.keys(&scheme), &Message { id: &args.id, timestamp, url, body: &body });
     signing.warn();
     let lines = signed.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
-    let content = bytes_field("signed_content", signed.content);
-    let headers = signed.headers.into_iter().map(|(name, value)| (name.into_owned(), Value::from(value))).collect();
-    let shown = Signed { scheme: scheme.name().name(), headers, content, signatures: signed.signatures };
+    let headers = signed.headers.into_iter().map(|(name, value)| (name.into_owned(), Value::from(value)));
+    let (content_field, content) = bytes_field("signed_content", signed.content);
+    let shown = json!({
+        "scheme": scheme.name().name(),
+        "headers": headers.collect::<Map<_, _>>(),
+        content_field: content,
+        "signatures": signed.signatures,
+    });
     Ok(show(args.json, &shown, || lines))
 }
 

@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use clap::Args;
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::sync::watch;
 use url::Url;
 
 use super::client::run_task;
 use super::failure::{self, Failure};
 use super::help::examples;
-use super::output::{Ready, print};
+use super::output::{print, ready_line};
 use super::signals::Signals;
 use super::signatures::{Signing, SigningArgs, check_url};
 use super::target::{address, bound};
@@ -159,9 +160,10 @@ async fn listen(
 /// Prints the ready line, and the secret of the subscription, with which the application can verify deliveries itself.
 fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     if json {
-        let subscription = registration.map(|registration| &*registration.subscription);
-        let secret = registration.map(|registration| &*registration.secret);
-        return print(&Ready { event: "ready", url, subscription, secret }.line());
+        let subscription = registration.map(|Registration { subscription, secret, .. }| {
+            json!({ "url": url, "subscription": subscription, "secret": secret })
+        });
+        return print(&ready_line(subscription.unwrap_or_else(|| json!({ "url": url }))));
     }
     print(&format!("wrs-emulator listening on {url}\n"));
     if let Some(Registration { subscription, secret, key, .. }) = registration {

@@ -196,7 +196,7 @@ impl Delivery<'_> {
             },
             forwarded,
             headers: headers.collect(),
-            body: bytes_field("body", redactor.body(self.body).into_owned()),
+            body: Map::from_iter([bytes_field("body", redactor.body(self.body).into_owned())]),
         };
         format!("{}\n", compact(&redactor.shown(&shown)))
     }
