@@ -20,21 +20,37 @@ use crate::util::duration::parse_duration;
 
 pub(super) struct Row {
     pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    pub(super) route: Route,
+    about: &'static str,
+    route: Route,
     /// An argument is the variable segment of the path if that has its name; else a parameter of the query if the call reads, or a
     /// field of the body. The key is always in the query.
-    pub(super) arguments: fn() -> Vec<Arg>,
+    arguments: fn() -> Vec<Arg>,
     /// Fields of the body that are the same in every call, as JSON.
-    pub(super) fixed: &'static [(&'static str, &'static str)],
+    fixed: &'static [(&'static str, &'static str)],
     /// The events of the stream that `--follow` prints.
-    pub(super) follows: Option<&'static str>,
-    pub(super) examples: &'static [&'static str],
+    follows: Option<&'static str>,
+    examples: &'static [&'static str],
 }
 
 impl Row {
     pub(super) const fn new(name: &'static str, about: &'static str, route: Route) -> Self {
         Self { name, about, route, arguments: Vec::new, fixed: &[], follows: None, examples: &[] }
+    }
+
+    pub(super) const fn arguments(self, arguments: fn() -> Vec<Arg>) -> Self {
+        Self { arguments, ..self }
+    }
+
+    pub(super) const fn fixed(self, fixed: &'static [(&'static str, &'static str)]) -> Self {
+        Self { fixed, ..self }
+    }
+
+    pub(super) const fn follows(self, event: &'static str) -> Self {
+        Self { follows: Some(event), ..self }
+    }
+
+    pub(super) const fn examples(self, examples: &'static [&'static str]) -> Self {
+        Self { examples, ..self }
     }
 
     /// Adds its arguments and examples to a command.

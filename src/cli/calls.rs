@@ -122,143 +122,111 @@ pub(super) fn explain() -> Vec<Arg> {
 }
 
 pub(super) static ROWS: &[Row] = &[
-    Row {
-        arguments: list_requests,
-        follows: Some("request"),
-        examples: &[
+    Row::new("requests list", "List requests, newest first", Route("GET", "requests"))
+        .arguments(list_requests)
+        .follows("request")
+        .examples(&[
             "requests list --operation events.subscribe --status 422",
             "requests list --key sk_test_mine --limit 100 --json",
             "requests list --follow",
-        ],
-        ..Row::new("requests list", "List requests, newest first", Route("GET", "requests"))
-    },
-    Row {
-        arguments: || vec![id()],
-        examples: &["requests show req_01k...", "requests show req_01k... --json"],
-        ..Row::new("requests show", "Show one request and its answer in full", Route("GET", "requests/{id}"))
-    },
-    Row {
-        arguments: || requests(wait()),
-        examples: &[
-            "requests wait --operation events.subscribe --timeout 30s",
-            "requests wait --status 429 --count 3 --since now",
-        ],
-        ..Row::new(
-            "requests wait",
-            "Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1",
-            Route("POST", "requests/wait"),
-        )
-    },
-    Row {
-        arguments: list_deliveries,
-        follows: Some("attempt"),
-        examples: &[
+        ]),
+    Row::new("requests show", "Show one request and its answer in full", Route("GET", "requests/{id}"))
+        .arguments(|| vec![id()])
+        .examples(&["requests show req_01k...", "requests show req_01k... --json"]),
+    Row::new(
+        "requests wait",
+        "Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1",
+        Route("POST", "requests/wait"),
+    )
+    .arguments(|| requests(wait()))
+    .examples(&[
+        "requests wait --operation events.subscribe --timeout 30s",
+        "requests wait --status 429 --count 3 --since now",
+    ]),
+    Row::new("deliveries list", "List deliveries, newest first", Route("GET", "deliveries"))
+        .arguments(list_deliveries)
+        .follows("attempt")
+        .examples(&[
             "deliveries list --status pending",
             "deliveries list --event evt_01k... --json",
             "deliveries list --follow",
-        ],
-        ..Row::new("deliveries list", "List deliveries, newest first", Route("GET", "deliveries"))
-    },
-    Row {
-        arguments: || vec![id()],
-        examples: &["deliveries show dlv_01k...", "deliveries show dlv_01k... --json"],
-        ..Row::new(
-            "deliveries show",
-            "Show one delivery with each attempt: what was signed and sent, what came back",
-            Route("GET", "deliveries/{id}"),
-        )
-    },
-    Row {
-        arguments: || deliveries(wait()),
-        examples: &[
-            "deliveries wait --status delivered --type workflow.completed --timeout 30s",
-            "deliveries wait --count 3 --key sk_test_mine",
-        ],
-        ..Row::new(
-            "deliveries wait",
-            "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1",
-            Route("POST", "deliveries/wait"),
-        )
-    },
-    Row {
-        arguments: || vec![any_key()],
-        examples: &["subscriptions list", "subscriptions list --key sk_test_a --json"],
-        ..Row::new("subscriptions list", "List subscriptions, oldest first", Route("GET", "subscriptions"))
-    },
-    Row {
-        arguments: || {
-            vec![
-                positional("url", "Where events go; the rules are those of a client's subscribe").required(true),
-                field("events", "Event types, joined by commas; by default every type that can be subscribed to")
-                    .value_name("TYPES")
-                    .value_delimiter(','),
-                secret(),
-                field("description", "A short label"),
-                own_key(),
-            ]
-        },
-        examples: &[
-            "subscriptions create https://app.example.com/hooks",
-            "subscriptions create https://app.example.com/hooks --events workflow.completed --key sk_test_a",
-        ],
-        ..Row::new(
-            "subscriptions create",
-            "Subscribe a URL, as a client of the key would, without a request of its own",
-            Route("POST", "subscriptions"),
-        )
-    },
-    Row {
-        arguments: || vec![id()],
-        examples: &["subscriptions show sub_01k..."],
-        ..Row::new("subscriptions show", "Show one subscription", Route("GET", "subscriptions/{id}"))
-    },
-    Row {
-        arguments: || vec![id(), secret()],
-        examples: &["subscriptions rotate sub_01k...", "subscriptions rotate sub_01k... --secret whsec_..."],
-        ..Row::new(
-            "subscriptions rotate",
-            "Give a subscription a new secret and print it; the old one keeps signing for a while",
-            Route("POST", "subscriptions/{id}/rotate"),
-        )
-    },
-    Row {
-        arguments: || vec![id()],
-        examples: &["subscriptions delete sub_01k..."],
-        ..Row::new("subscriptions delete", "Delete a subscription", Route("DELETE", "subscriptions/{id}"))
-    },
-    Row {
-        arguments: || vec![id()],
-        fixed: &[("status", "\"disabled\"")],
-        examples: &["subscriptions disable sub_01k..."],
-        ..Row::new("subscriptions disable", "Stop deliveries to a subscription, as a 410 would", CHANGE_SUBSCRIPTION)
-    },
-    Row {
-        arguments: || vec![id()],
-        fixed: &[("status", "\"active\"")],
-        examples: &["subscriptions enable sub_01k..."],
-        ..Row::new("subscriptions enable", "Resume deliveries to a subscription", CHANGE_SUBSCRIPTION)
-    },
-    Row {
-        arguments: explain,
-        examples: &[
+        ]),
+    Row::new(
+        "deliveries show",
+        "Show one delivery with each attempt: what was signed and sent, what came back",
+        Route("GET", "deliveries/{id}"),
+    )
+    .arguments(|| vec![id()])
+    .examples(&["deliveries show dlv_01k...", "deliveries show dlv_01k... --json"]),
+    Row::new(
+        "deliveries wait",
+        "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1",
+        Route("POST", "deliveries/wait"),
+    )
+    .arguments(|| deliveries(wait()))
+    .examples(&[
+        "deliveries wait --status delivered --type workflow.completed --timeout 30s",
+        "deliveries wait --count 3 --key sk_test_mine",
+    ]),
+    Row::new("subscriptions list", "List subscriptions, oldest first", Route("GET", "subscriptions"))
+        .arguments(|| vec![any_key()])
+        .examples(&["subscriptions list", "subscriptions list --key sk_test_a --json"]),
+    Row::new(
+        "subscriptions create",
+        "Subscribe a URL, as a client of the key would, without a request of its own",
+        Route("POST", "subscriptions"),
+    )
+    .arguments(|| {
+        vec![
+            positional("url", "Where events go; the rules are those of a client's subscribe").required(true),
+            field("events", "Event types, joined by commas; by default every type that can be subscribed to")
+                .value_name("TYPES")
+                .value_delimiter(','),
+            secret(),
+            field("description", "A short label"),
+            own_key(),
+        ]
+    })
+    .examples(&[
+        "subscriptions create https://app.example.com/hooks",
+        "subscriptions create https://app.example.com/hooks --events workflow.completed --key sk_test_a",
+    ]),
+    Row::new("subscriptions show", "Show one subscription", Route("GET", "subscriptions/{id}"))
+        .arguments(|| vec![id()])
+        .examples(&["subscriptions show sub_01k..."]),
+    Row::new(
+        "subscriptions rotate",
+        "Give a subscription a new secret and print it; the old one keeps signing for a while",
+        Route("POST", "subscriptions/{id}/rotate"),
+    )
+    .arguments(|| vec![id(), secret()])
+    .examples(&["subscriptions rotate sub_01k...", "subscriptions rotate sub_01k... --secret whsec_..."]),
+    Row::new("subscriptions delete", "Delete a subscription", Route("DELETE", "subscriptions/{id}"))
+        .arguments(|| vec![id()])
+        .examples(&["subscriptions delete sub_01k..."]),
+    Row::new("subscriptions disable", "Stop deliveries to a subscription, as a 410 would", CHANGE_SUBSCRIPTION)
+        .arguments(|| vec![id()])
+        .fixed(&[("status", "\"disabled\"")])
+        .examples(&["subscriptions disable sub_01k..."]),
+    Row::new("subscriptions enable", "Resume deliveries to a subscription", CHANGE_SUBSCRIPTION)
+        .arguments(|| vec![id()])
+        .fixed(&[("status", "\"active\"")])
+        .examples(&["subscriptions enable sub_01k..."]),
+    Row::new("explain", "Explain an answer, an event or a delivery", Route("GET", "explain/{id}"))
+        .arguments(explain)
+        .examples(&[
             "explain  the newest request or delivery",
             "explain req_01k...  why this answer",
             "explain evt_01k...  where the event went, and where not",
             "explain dlv_01k...  what the receiver answered, and what to try",
-        ],
-        ..Row::new("explain", "Explain an answer, an event or a delivery", Route("GET", "explain/{id}"))
-    },
-    Row {
-        examples: &["scenarios list", "scenarios list --json"],
-        ..Row::new("scenarios list", "List all scenarios and which are active", Route("GET", "scenarios"))
-    },
-    Row {
-        arguments: || vec![positional("name", "The scenario's name").required(true).value_parser(scenario)],
-        examples: &["scenarios show rate-limit-burst > scenarios/mine.toml"],
-        ..Row::new("scenarios show", "Show one scenario's text", Route("GET", "scenarios/{name}"))
-    },
-    Row {
-        arguments: || {
+        ]),
+    Row::new("scenarios list", "List all scenarios and which are active", Route("GET", "scenarios"))
+        .examples(&["scenarios list", "scenarios list --json"]),
+    Row::new("scenarios show", "Show one scenario's text", Route("GET", "scenarios/{name}"))
+        .arguments(|| vec![positional("name", "The scenario's name").required(true).value_parser(scenario)])
+        .examples(&["scenarios show rate-limit-burst > scenarios/mine.toml"]),
+    Row::new("scenarios use", "Make these scenarios the active ones, in order", ACTIVATE)
+        .arguments(|| {
             vec![
                 positional(
                     "active",
@@ -271,116 +239,87 @@ pub(super) static ROWS: &[Row] = &[
                 .required(true),
                 one_key(),
             ]
-        },
-        examples: &[
+        })
+        .examples(&[
             "scenarios use rate-limit-burst",
             "scenarios use key-revoked-midway slow-responses --key sk_test_mine",
-        ],
-        ..Row::new("scenarios use", "Make these scenarios the active ones, in order", ACTIVATE)
-    },
-    Row {
-        arguments: || vec![one_key()],
-        fixed: &[("active", "[]")],
-        examples: &["scenarios off", "scenarios off --key sk_test_mine"],
-        ..Row::new("scenarios off", "Turn scenarios off", ACTIVATE)
-    },
-    Row {
-        examples: &["scenarios reload"],
-        ..Row::new("scenarios reload", "Read the scenario folders again now", Route("POST", "scenarios/reload"))
-    },
-    Row {
-        arguments: || vec![clock_key()],
-        examples: &["clock show", "clock show --key sk_test_a --json"],
-        ..Row::new("clock show", "Show the time of the emulator, or of one key", Route("GET", "clock"))
-    },
-    Row {
-        arguments: || clock().into(),
-        fixed: &[("mode", "\"frozen\"")],
-        examples: &["clock freeze"],
-        ..Row::new("clock freeze", "Stop the clock", CLOCK)
-    },
-    Row {
-        arguments: || {
-            let step = positional("advance", "How far, such as 60s, 5m or 72h").value_name("DURATION");
-            [step.value_parser(duration).required(true)].into_iter().chain(clock()).collect()
-        },
-        examples: &["clock advance 60s", "clock advance 1h30m"],
-        ..Row::new(
-            "clock advance",
-            "Move the clock forward: windows open, retries and emissions happen, in order. Returns when everything due is done",
-            CLOCK,
-        )
-    },
-    Row {
-        arguments: || {
+        ]),
+    Row::new("scenarios off", "Turn scenarios off", ACTIVATE)
+        .arguments(|| vec![one_key()])
+        .fixed(&[("active", "[]")])
+        .examples(&["scenarios off", "scenarios off --key sk_test_mine"]),
+    Row::new("scenarios reload", "Read the scenario folders again now", Route("POST", "scenarios/reload"))
+        .examples(&["scenarios reload"]),
+    Row::new("clock show", "Show the time of the emulator, or of one key", Route("GET", "clock"))
+        .arguments(|| vec![clock_key()])
+        .examples(&["clock show", "clock show --key sk_test_a --json"]),
+    Row::new("clock freeze", "Stop the clock", CLOCK)
+        .arguments(|| clock().into())
+        .fixed(&[("mode", "\"frozen\"")])
+        .examples(&["clock freeze"]),
+    Row::new(
+        "clock advance",
+        "Move the clock forward: windows open, retries and emissions happen, in order. Returns when everything due \
+             is done",
+        CLOCK,
+    )
+    .arguments(|| {
+        let step = positional("advance", "How far, such as 60s, 5m or 72h").value_name("DURATION");
+        [step.value_parser(duration).required(true)].into_iter().chain(clock()).collect()
+    })
+    .examples(&["clock advance 60s", "clock advance 1h30m"]),
+    Row::new("clock set", "Set the time: a step forward lets time pass, a step back only changes what is shown", CLOCK)
+        .arguments(|| {
             let shown = positional("set", "The time to show, such as 2026-01-31T09:30:00Z").value_name("TIME");
             [shown.value_parser(time).required(true)].into_iter().chain(clock()).collect()
-        },
-        examples: &["clock set 2026-01-31T09:30:00Z", "clock set 2030-01-01T00:00:00Z --key sk_test_a"],
-        ..Row::new(
-            "clock set",
-            "Set the time: a step forward lets time pass, a step back only changes what is shown",
-            CLOCK,
-        )
-    },
-    Row {
-        arguments: || clock().into(),
-        fixed: &[("mode", "\"real\"")],
-        examples: &["clock resume"],
-        ..Row::new("clock resume", "Let the clock run again from its current time", CLOCK)
-    },
-    Row {
-        arguments: || clock().into(),
-        fixed: &[("mode", "\"follow\"")],
-        examples: &["clock follow --key sk_test_a"],
-        ..Row::new("clock follow", "Let a key's clock follow the emulator's again", CLOCK)
-    },
-    Row {
-        arguments: || {
+        })
+        .examples(&["clock set 2026-01-31T09:30:00Z", "clock set 2030-01-01T00:00:00Z --key sk_test_a"]),
+    Row::new("clock resume", "Let the clock run again from its current time", CLOCK)
+        .arguments(|| clock().into())
+        .fixed(&[("mode", "\"real\"")])
+        .examples(&["clock resume"]),
+    Row::new("clock follow", "Let a key's clock follow the emulator's again", CLOCK)
+        .arguments(|| clock().into())
+        .fixed(&[("mode", "\"follow\"")])
+        .examples(&["clock follow --key sk_test_a"]),
+    Row::new("profile show", "Show every setting with its value and where it comes from", Route("GET", "profile"))
+        .arguments(|| {
             vec![
                 positional("prefix", "Only settings whose names begin with this"),
                 field("changed", "Only settings that differ from their default").action(ArgAction::SetTrue),
                 one_key(),
             ]
-        },
-        examples: &["profile show", "profile show --key sk_test_a --json"],
-        ..Row::new("profile show", "Show every setting with its value and where it comes from", Route("GET", "profile"))
-    },
-    Row {
-        arguments: || vec![settings("PATH=VALUE", "The settings to change").value_parser(assignment), one_key()],
-        examples: &[
-            "profile set rate_limit.requests=5 rate_limit.window=10s",
-            "profile set webhooks.scheme=stripe --key sk_test_a",
-        ],
-        ..Row::new(
-            "profile set",
-            "Change settings: `rate_limit.requests=5`. A value that is not valid TOML is taken as a string",
-            Route("PATCH", "profile"),
-        )
-    },
-    Row {
-        arguments: || {
-            let restored = settings("PATH", "The settings, or groups of them, to restore");
-            vec![restored.value_parser(|path: &str| Ok::<Setting, String>((path.to_owned(), Value::Null))), one_key()]
-        },
-        examples: &["profile unset rate_limit.requests"],
-        ..Row::new(
-            "profile unset",
-            "Undo changes to a setting, or to a group of settings such as `rate_limit`",
-            Route("PATCH", "profile"),
-        )
-    },
-    Row {
-        arguments: || {
+        })
+        .examples(&["profile show", "profile show --key sk_test_a --json"]),
+    Row::new(
+        "profile set",
+        "Change settings: `rate_limit.requests=5`. A value that is not valid TOML is taken as a string",
+        Route("PATCH", "profile"),
+    )
+    .arguments(|| vec![settings("PATH=VALUE", "The settings to change").value_parser(assignment), one_key()])
+    .examples(&[
+        "profile set rate_limit.requests=5 rate_limit.window=10s",
+        "profile set webhooks.scheme=stripe --key sk_test_a",
+    ]),
+    Row::new(
+        "profile unset",
+        "Undo changes to a setting, or to a group of settings such as `rate_limit`",
+        Route("PATCH", "profile"),
+    )
+    .arguments(|| {
+        let restored = settings("PATH", "The settings, or groups of them, to restore");
+        vec![restored.value_parser(|path: &str| Ok::<Setting, String>((path.to_owned(), Value::Null))), one_key()]
+    })
+    .examples(&["profile unset rate_limit.requests"]),
+    Row::new("reset", "Forget what a key did, or everything", Route("POST", "reset"))
+        .arguments(|| {
             let all = "Every workspace, the journal, the clock, and everything changed over the control API";
             vec![own_key(), field("all", all).action(ArgAction::SetTrue)]
-        },
-        examples: &[
+        })
+        .examples(&[
             "reset --key sk_test_a  # forget what one key did",
             "reset --all  # as after the start: every key, the journal, the clock, scenarios",
-        ],
-        ..Row::new("reset", "Forget what a key did, or everything", Route("POST", "reset"))
-    },
+        ]),
 ];
 
 /// Adds the commands of the table to the command line.

@@ -138,16 +138,12 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         }
     }
     let code = exit_code(status);
-    let (mut fails, mut failure) = (false, None);
-    for result in [judged, reported.map(|()| false), stopped.map(|()| false)] {
-        match result {
-            Ok(found) => fails |= found,
-            Err(problem) => {
-                if let Some(first) = failure.replace(problem) {
-                    report(&first);
-                }
-            }
-        }
+    let fails = matches!(judged, Ok(true));
+    let failures = [judged.map(drop), reported, stopped].into_iter().filter_map(Result::err);
+    let mut failures: Vec<Failure> = failures.collect();
+    let failure = failures.pop();
+    for earlier in &failures {
+        report(earlier);
     }
     match (signalled, code, failure) {
         (None, 0, Some(failure)) => Err(failure),

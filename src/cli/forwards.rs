@@ -65,15 +65,7 @@ pub(super) struct RemoveArgs {
     settings: SettingsArgs,
 }
 
-pub(super) fn run(command: ForwardsCommand) -> Result<ExitCode, Failure> {
-    match command {
-        ForwardsCommand::List(args) => list(&args),
-        ForwardsCommand::Add(args) => add(&args),
-        ForwardsCommand::Remove(args) => remove(&args),
-    }
-}
-
-fn list(args: &SettingsArgs) -> Result<ExitCode, Failure> {
+pub(super) fn list(args: &SettingsArgs) -> Result<ExitCode, Failure> {
     let rules = in_force(&args.common.target, args.key.as_deref(), SHORT)?;
     let data = json!({ "data": rules.iter().map(|(from, to)| json!({ "from": from, "to": to })).collect::<Vec<_>>() });
     Ok(show_list(args.common.json, &data, || {
@@ -82,7 +74,7 @@ fn list(args: &SettingsArgs) -> Result<ExitCode, Failure> {
     }))
 }
 
-fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
+pub(super) fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
     let rules: Result<Vec<Forward>, String> = args.rules.iter().map(|rule| Forward::parse(rule)).collect();
     let rules = rules.map_err(|problem| match args.rules.as_slice() {
         [from, to] if !from.contains('=') => {
@@ -96,7 +88,7 @@ fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
     Ok(print(&args.settings, &patched, lines))
 }
 
-fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
+pub(super) fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
     let given = &args.settings;
     let before = in_force(&given.common.target, given.key.as_deref(), SHORT)?;
     let urls: Vec<&str> = args.urls.iter().map(|url| url.trim_end_matches('/')).collect();

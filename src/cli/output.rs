@@ -31,6 +31,12 @@ pub(super) fn print_json<T: Serialize>(value: &T) {
     print_as_is(&format!("{}\n", pretty(value)));
 }
 
+/// Prints a schema or another document, which is JSON in any case.
+pub(super) fn print_document<T: Serialize>(document: &T) -> ExitCode {
+    print_json(document);
+    ExitCode::SUCCESS
+}
+
 /// Prints a value as JSON, or as `text`.
 pub(super) fn show<T: Serialize>(json: bool, value: &T, text: impl FnOnce() -> String) -> ExitCode {
     if json {

@@ -75,12 +75,7 @@ pub(super) struct Requests {
     since: Option<String>,
 }
 
-pub(super) fn run(command: RequestsCommand) -> Result<ExitCode, Failure> {
-    let RequestsCommand::Export(args) = command;
-    export(&args)
-}
-
-fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
+pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let filter = &args.filter;
     if let Some(operation) = &filter.operation {
         operation_named(operation).map_err(|problem| Failure::usage(format!("--{problem}")))?;

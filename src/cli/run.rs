@@ -15,11 +15,11 @@ use super::arguments::CallArgs;
 use super::client::runtime;
 use super::failure::Failure;
 use super::help::{LAST, examples};
-use super::output::{print, print_as_is, print_json, ready_line, show};
+use super::output::{print, print_as_is, ready_line, show};
 use super::run_file::{RunFile, as_json, read};
 use super::signals::Signals;
 use super::target::{address, bound};
-use crate::control::{Access, Viewer, api, run_schema};
+use crate::control::{Access, Viewer, api};
 use crate::http::limits::Limits;
 use crate::http::serve;
 use crate::redact::visible_json;
@@ -78,18 +78,7 @@ pub(super) struct ViewArgs {
     json: bool,
 }
 
-pub(super) fn run(command: RunCommand) -> Result<ExitCode, Failure> {
-    match command {
-        RunCommand::Save(args) => save(&args),
-        RunCommand::View(args) => view(&args),
-        RunCommand::Schema => {
-            print_json(&run_schema());
-            Ok(ExitCode::SUCCESS)
-        }
-    }
-}
-
-fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
+pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     let is_stream = args.file.as_os_str() == "-";
     // A file that cannot be written is reported before the emulator is asked.
     let file = (!is_stream).then(|| RunFile::at("", &args.file)).transpose()?;
@@ -114,7 +103,7 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     }))
 }
 
-fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
+pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     let mut run = read(&args.file)?;
     let name = args.file.file_name().unwrap_or(args.file.as_os_str());
     run.viewing = Some(name.to_string_lossy().into_owned());

@@ -13,7 +13,7 @@ use super::output::{print, print_json, show};
 use super::profile::load_profile;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{STARTER_TEXT, built_in_names, check_text, read_directory, read_file, schema};
+use crate::scenario::{STARTER_TEXT, built_in_names, check_text, read_directory, read_file};
 use crate::util::wording::counted;
 
 #[derive(Debug, Subcommand)]
@@ -60,17 +60,7 @@ pub(super) struct CheckArgs {
     json: bool,
 }
 
-pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
-    match command {
-        ScenariosCommand::New(args) => new(&args),
-        ScenariosCommand::Schema => {
-            print_json(&schema());
-            Ok(ExitCode::SUCCESS)
-        }
-    }
-}
-
-fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
+pub(super) fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     let path = Path::new(&args.name);
     let is_path = path.parent().is_some_and(|folder| folder != Path::new(""));
     let has_ending =

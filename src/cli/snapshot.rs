@@ -53,14 +53,7 @@ pub(super) struct LoadArgs {
     common: CallArgs,
 }
 
-pub(super) fn run(command: SnapshotCommand) -> Result<ExitCode, Failure> {
-    match command {
-        SnapshotCommand::Save(args) => save(&args),
-        SnapshotCommand::Load(args) => load(&args),
-    }
-}
-
-fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
+pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     let snapshot = args.common.call::<api::SaveSnapshot>().key(&*args.key).limit(LIMIT).send()?;
     if is_stream(&args.file) {
         print_json(&snapshot);
@@ -74,7 +67,7 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     Ok(show(args.common.json, &json!({ "saved": saved }), || format!("{} saved\n", counted(saved, "workspace"))))
 }
 
-fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
+pub(super) fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
     let call = args.common.call::<api::LoadSnapshot>().body(&read(&args.file)?).limit(LIMIT);
     Ok(args.common.show(&call.send()?))
 }

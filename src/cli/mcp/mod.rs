@@ -3,7 +3,6 @@
 //! One thread reads lines, another answers requests in order; so a ping or a cancellation is handled while a tool waits. Nothing but
 //! messages of the protocol, which are JSON-RPC 2.0, goes to stdout. `tools` has what each tool does.
 
-mod session;
 mod tools;
 
 use std::collections::BTreeMap;
@@ -16,8 +15,7 @@ use clap::Args;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use self::session::Session;
-use self::tools::{TOOLS, Tool, shown};
+use self::tools::{Session, TOOLS, Tool, shown};
 use super::failure::{Failure, note};
 use super::help::examples;
 use super::target::Target;

@@ -82,7 +82,7 @@ fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(CHANGES.iter().map(|change| change.name))
 }
 
-pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
     if args.list {
         let changes = List { data: CHANGES.iter().collect() };
         return Ok(show(args.serve.json, &changes, || listed(CHANGES)));
@@ -209,7 +209,7 @@ async fn judge(
         // An event that is held back would wait until somebody moves the clock.
         judged.reason =
             Some("the command freezes the clock; to see it, let events arrive while the clock runs".to_owned());
-        progress.ended(name, judged.outcome.name());
+        progress.ended(name, &judged.outcome.name());
         return Ok(judged);
     }
     let limit = *runner.limit.get().unwrap_or(&FIRST);
@@ -234,7 +234,7 @@ async fn judge(
         judged.printed = tail(&shown.output);
         judged.output = Some(shown.output.display().to_string());
     }
-    progress.ended(name, judged.outcome.name());
+    progress.ended(name, &judged.outcome.name());
     Ok(judged)
 }
 
