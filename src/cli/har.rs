@@ -14,8 +14,7 @@ use crate::control::api::{
 use crate::redact::Redactor;
 use crate::util::wording::counted;
 
-/// A size that is not known.
-const UNKNOWN: i8 = -1;
+const UNKNOWN_SIZE: i8 = -1;
 
 /// An archive, and how much is in it.
 pub(super) struct Archive {
@@ -43,13 +42,15 @@ pub(super) fn archive(
     entries.sort_by_key(|(started, _)| *started);
     let omitted = run.omitted.requests + run.omitted.deliveries;
     let comment = (omitted > 0).then(|| format!("without {}, as {DOCUMENT_BOUND}", counted(omitted, "older record")));
-    let log = present(json!({
-        "version": "1.2",
-        "creator": { "name": "wrs-emulator", "version": run.emulator.version },
-        "entries": entries.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>(),
-        "comment": comment,
-    }));
-    let json = format!("{}\n", json!({ "log": log }));
+    let log = [
+        ("version", Some(Value::from("1.2"))),
+        ("creator", Some(json!({ "name": "wrs-emulator", "version": run.emulator.version }))),
+        // Moved, as json! would copy each of them.
+        ("entries", Some(entries.into_iter().map(|(_, entry)| entry).collect())),
+        ("comment", comment.map(Value::from)),
+    ];
+    let log = log.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let json = format!("{{\"log\":{}}}\n", Value::Object(log.collect()));
     Archive { json, requests, attempts }
 }
 
@@ -124,7 +125,7 @@ fn sent(method: &str, url: &str, query: Option<&str>, headers: &[(String, String
         "httpVersion": "HTTP/1.1",
         "cookies": [],
         "headers": pairs(headers),
-        "headersSize": UNKNOWN,
+        "headersSize": UNKNOWN_SIZE,
         "bodySize": size,
     }))
 }
@@ -140,7 +141,7 @@ fn answered(status: u16, headers: &[(String, String)], body: Option<&Bytes>, err
         "httpVersion": "HTTP/1.1",
         "cookies": [],
         "headers": pairs(headers),
-        "headersSize": UNKNOWN,
+        "headersSize": UNKNOWN_SIZE,
         "bodySize": size,
         "_error": error,
     }))

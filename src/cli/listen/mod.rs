@@ -142,7 +142,7 @@ async fn listen(
     });
     let mut served = spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
     let code = tokio::select! {
-        _ = &mut served => verdict(*receiver.tally.lock()),
+        _ = &mut served => outcome(*receiver.tally.lock()),
         _ = signals.wait() => {
             let _ = stop.send(true);
             tokio::select! {
@@ -171,7 +171,7 @@ fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     }
 }
 
-fn verdict(tally: Tally) -> Result<ExitCode, Failure> {
+fn outcome(tally: Tally) -> Result<ExitCode, Failure> {
     if tally.rejected > 0 {
         return Err(Failure::check_failed(format!(
             "{} of {} deliveries did not verify",
