@@ -113,9 +113,12 @@ pub(super) fn spawn<T>(
     raised.restored_for(|| start(&mut command)).map_err(|error| not_run(program, &error))
 }
 
-pub(super) async fn whole_run(target: &Target) -> Result<Run, Failure> {
+/// What happened while the command ran, and how it ended.
+pub(super) async fn whole_run(target: &Target, facts: ExecFacts) -> Result<Run, Failure> {
     let target = target.clone();
-    in_background(move || Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send()).await
+    let run = in_background(move || Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send()).await;
+    run.map(|run| Run { exec: Some(facts), ..run })
+        .map_err(|problem| Failure::io(format!("the run cannot be read: {}", problem.message)))
 }
 
 /// Exit codes as in shells: 127 for a command that does not exist, 126 for one that cannot be run.

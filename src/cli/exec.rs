@@ -26,7 +26,7 @@ use super::signals::Signals;
 use super::target::Target;
 use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
 use crate::app::{FileLimit, Settings};
-use crate::control::api::{ExecFacts, Run};
+use crate::control::api::ExecFacts;
 use crate::util::process::pass_signal;
 
 const EXIT_STATUS: &str = "
@@ -160,8 +160,8 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
 
 /// Writes what happened to a file, with how the command ended.
 async fn write_report(file: &RunFile, target: &Target, facts: ExecFacts) -> Result<(), Failure> {
-    let unreadable = |problem: Failure| Failure::io(format!("--report: the run cannot be read: {}", problem.message));
-    file.write(&Run { exec: Some(facts), ..whole_run(target).await.map_err(unreadable)? })
+    let run = whole_run(target, facts).await;
+    file.write(&run.map_err(|failure| Failure::io(format!("--report: {}", failure.message)))?)
 }
 
 /// Waits for the command to end, and forwards signals to it meanwhile; returns whether there were any.

@@ -88,17 +88,13 @@ impl Signing {
             return Err(Failure::usage("expected a signing secret")
                 .with_hint("pass it as --secret SECRET or in WRS_WEBHOOK_SECRET"));
         }
-        match signing.schemes.as_slice() {
-            [one] => {
-                let scheme = one.clone();
-                Ok((signing, scheme))
-            }
-            several => {
-                let names: Vec<&str> = several.iter().map(|scheme| scheme.name().name()).collect();
-                Err(Failure::usage(format!("expected one scheme, found {}", names.join(", ")))
-                    .with_hint(format!("name it: --scheme {}", names[0])))
-            }
+        let names: Vec<&str> = signing.schemes.iter().map(|scheme| scheme.name().name()).collect();
+        if names.len() > 1 {
+            return Err(Failure::usage(format!("expected one scheme, found {}", names.join(", ")))
+                .with_hint(format!("name it: --scheme {}", names[0])));
         }
+        let scheme = signing.schemes[0].clone();
+        Ok((signing, scheme))
     }
 
     pub(super) fn keys(&self, scheme: &Scheme) -> Vec<SigningKey> {
