@@ -56,8 +56,8 @@ impl Diagnostic {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Self {
-        let start = floor_boundary(text, span.start);
-        let end = floor_boundary(text, span.end.max(start));
+        let start = text.floor_char_boundary(span.start);
+        let end = text.floor_char_boundary(span.end.max(start));
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[start..].find(['\n', '\r']).map_or(text.len(), |at| start + at);
         let before = text[line_start..start].chars().count();
@@ -82,18 +82,7 @@ impl Diagnostic {
 
     /// A problem with a file as a whole.
     pub fn of_file(code: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self {
-            severity: Level::Error,
-            code,
-            message: message.into(),
-            file: None,
-            span: 0..0,
-            line: 0,
-            column: 0,
-            source_line: String::new(),
-            hint: hint.into(),
-            underline: 0..0,
-        }
+        Self { line: 0, column: 0, ..Self::at(Level::Error, code, "", 0..0, message, hint) }
     }
 
     #[must_use]
@@ -142,7 +131,7 @@ impl Diagnostic {
             Level::Warning => ("warning", paint("\x1b[1;33m")),
         };
         let mut text = format!("{tint}{word}[{}]{off}: {strong}{}{off}\n", self.code, shown(&self.message));
-        // WriteGuard to a String cannot fail.
+        // Writing to a String cannot fail.
         if self.line == 0 {
             // Some problems, such as an unknown name in a request, have no file.
             if let Some(file) = &self.file {
@@ -191,12 +180,6 @@ fn shortened(text: String) -> String {
     }
 }
 
-/// The last character boundary at or before `at`.
-fn floor_boundary(text: &str, at: usize) -> usize {
-    let at = at.min(text.len());
-    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
-}
-
 /// The part of `docs/scenario-language.md` that lists every code.
 pub fn codes_markdown() -> String {
     let mut page = String::from(
@@ -207,7 +190,7 @@ pub fn codes_markdown() -> String {
          | code | meaning |\n| --- | --- |\n",
     );
     for (code, meaning) in CODES {
-        // WriteGuard to a String cannot fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(page, "| `{code}` | {meaning} |");
     }
     page

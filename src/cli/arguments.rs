@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -47,6 +48,20 @@ pub(super) fn created(flag: &str, path: &Path) -> Result<File, Failure> {
 
 pub(super) fn duration(text: &str) -> Result<String, String> {
     parse_duration(text).map(|_| text.to_owned())
+}
+
+/// A duration above 0.
+pub(super) fn period(text: &str) -> Result<Duration, String> {
+    let period = parse_duration(text)?;
+    if period.is_zero() { Err("expected more than 0".to_owned()) } else { Ok(period) }
+}
+
+/// A whole number of at least this much.
+pub(super) fn at_least(least: usize) -> impl Fn(&str) -> Result<usize, String> + Clone + Send + Sync {
+    move |text| match text.parse::<usize>() {
+        Ok(number) if number < least => Err(format!("expected at least {least}")),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
 }
 
 pub(super) fn time(text: &str) -> Result<String, String> {

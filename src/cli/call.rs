@@ -4,233 +4,130 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::arguments::{self, CallArgs};
+use super::arguments::CallArgs;
 use super::client::{Call, Refusal, Route, SHORT};
 use super::failure::{Code, Failure, note, warn};
 use super::help::listed;
-use super::output::{End, cell, compact, is_printed, lines, optional, print_as_is, print_json};
+use super::output::{cell, compact, end_line, is_printed, lines, optional, print_as_is, print_json};
 use crate::control::api::{self, Missed, Restarted, StreamedAttempt};
 use crate::redact::visible_lines;
 use crate::util::duration::parse_duration;
 
 pub(super) struct Row {
     pub(super) name: &'static str,
-    pub(super) about: &'static str,
-    pub(super) route: Route,
-    pub(super) arguments: &'static [Argument],
+    about: &'static str,
+    route: Route,
+    /// An argument is the variable segment of the path if that has its name; else a parameter of the query if the call reads, or a
+    /// field of the body. The key is always in the query.
+    arguments: fn() -> Vec<Arg>,
     /// Fields of the body that are the same in every call, as JSON.
-    pub(super) fixed: &'static [(&'static str, &'static str)],
+    fixed: &'static [(&'static str, &'static str)],
     /// The events of the stream that `--follow` prints.
-    pub(super) follows: Option<&'static str>,
-    pub(super) examples: &'static [&'static str],
+    follows: Option<&'static str>,
+    examples: &'static [&'static str],
 }
 
 impl Row {
     pub(super) const fn new(name: &'static str, about: &'static str, route: Route) -> Self {
-        Self { name, about, route, arguments: &[], fixed: &[], follows: None, examples: &[] }
+        Self { name, about, route, arguments: Vec::new, fixed: &[], follows: None, examples: &[] }
+    }
+
+    pub(super) const fn arguments(self, arguments: fn() -> Vec<Arg>) -> Self {
+        Self { arguments, ..self }
+    }
+
+    pub(super) const fn fixed(self, fixed: &'static [(&'static str, &'static str)]) -> Self {
+        Self { fixed, ..self }
+    }
+
+    pub(super) const fn follows(self, event: &'static str) -> Self {
+        Self { follows: Some(event), ..self }
+    }
+
+    pub(super) const fn examples(self, examples: &'static [&'static str]) -> Self {
+        Self { examples, ..self }
     }
 
     /// Adds its arguments and examples to a command.
     pub(super) fn define(&self, command: Command, position: usize) -> Command {
+        let arguments = (self.arguments)();
         let mut command = CallArgs::augment_args(command);
         command = command.about(self.about).after_help(listed(self.examples)).display_order(position);
         if self.follows.is_some() {
-            let paged = self.arguments.iter().filter(|argument| argument.name != "key" && argument.name != "limit");
-            let follow = Arg::new("follow").long("follow").action(ArgAction::SetTrue);
-            let follow = follow.conflicts_with_all(paged.map(Argument::id));
+            let paged = arguments.iter().map(Arg::get_id).filter(|id| *id != "key" && *id != "limit");
+            let follow = Arg::new("follow").long("follow").action(ArgAction::SetTrue).conflicts_with_all(paged);
             command = command.arg(follow.help("Print records as they happen, until interrupted"));
         }
-        self.arguments.iter().fold(command, |command, argument| command.arg(argument.define()))
+        command.args(arguments)
     }
 }
 
-#[derive(Clone, Copy)]
-pub(super) struct Argument {
-    /// The name of the flag, and of the parameter or field.
-    pub(super) name: &'static str,
-    pub(super) help: &'static str,
-    place: Place,
-    value: Option<&'static str>,
-    pub(super) parser: Parser,
-    pub(super) default: Option<&'static str>,
-    env: Option<&'static str>,
-    is_positional: bool,
-    is_required: bool,
+/// A flag, named as the parameter or field.
+pub(super) fn field(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).help(help).value_name(name.to_uppercase())
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// The variable segment of the path.
-    Segment,
-    /// A parameter of the query if the call reads, else a field of the body; the key is always in the query.
-    Field,
-    /// Fields of the body, each named by a value.
-    Settings,
+/// An argument without a flag. Its id is in upper case, as `url` and others are flags of every command.
+pub(super) fn positional(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name.to_uppercase()).help(help).value_name(name.to_uppercase())
 }
 
-/// What a value must be; all are sent as they were typed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Parser {
-    Text,
-    Switch,
-    Number(i64, i64),
-    Duration,
-    Time,
-    Since,
-    /// An id with this prefix, of such a thing.
-    Id(&'static str, &'static str),
-    List,
-    Scenario,
-    Scenarios,
-    /// `PATH=VALUE`.
-    Assignment,
-    /// A JSON object; tools alone take it.
-    Object,
+/// The name of the parameter or field.
+pub(super) fn field_name(argument: &Arg) -> String {
+    argument.get_id().as_str().to_lowercase()
 }
 
-const fn argument(name: &'static str, help: &'static str, place: Place) -> Argument {
-    let (value, default, env) = (None, None, None);
-    Argument { name, help, place, value, parser: Parser::Text, default, env, is_positional: false, is_required: false }
+/// What was typed, or the default.
+fn given(argument: &Arg, matches: &ArgMatches) -> Option<Value> {
+    let id = argument.get_id().as_str();
+    if matches!(argument.get_action(), ArgAction::SetTrue) {
+        return matches.get_flag(id).then_some(Value::Bool(true));
+    }
+    if let Ok(number) = matches.try_get_one::<i64>(id) {
+        return number.copied().map(Value::from);
+    }
+    if let Ok(settings) = matches.try_get_many::<Setting>(id) {
+        return settings.map(|settings| Value::Object(settings.cloned().collect()));
+    }
+    let mut texts = matches.get_many::<String>(id)?.map(|text| Value::from(text.as_str()));
+    if takes_list(argument) { Some(texts.collect()) } else { texts.next() }
 }
 
-/// The variable segment of the path.
-pub(super) const fn name(name: &'static str, help: &'static str) -> Argument {
-    Argument { is_positional: true, ..argument(name, help, Place::Segment) }
-}
-
-pub(super) const fn field(name: &'static str, help: &'static str) -> Argument {
-    argument(name, help, Place::Field)
-}
-
-pub(super) const fn setting(value: &'static str, help: &'static str) -> Argument {
-    argument("settings", help, Place::Settings).value(value).positional()
-}
-
-impl Argument {
-    pub(super) const fn value(self, name: &'static str) -> Self {
-        Self { value: Some(name), ..self }
-    }
-
-    pub(super) const fn parsed(self, parser: Parser) -> Self {
-        Self { parser, ..self }
-    }
-
-    pub(super) const fn switch(self) -> Self {
-        self.parsed(Parser::Switch)
-    }
-
-    pub(super) const fn default(self, value: &'static str) -> Self {
-        Self { default: Some(value), ..self }
-    }
-
-    pub(super) const fn env(self, name: &'static str) -> Self {
-        Self { env: Some(name), ..self }
-    }
-
-    pub(super) const fn positional(self) -> Self {
-        Self { is_positional: true, is_required: true, ..self }
-    }
-
-    pub(super) const fn required(self) -> Self {
-        Self { is_required: true, ..self }
-    }
-
-    pub(super) const fn optional(self) -> Self {
-        Self { is_required: false, ..self }
-    }
-
-    /// Its id among the arguments of the command; `url` and others are flags of every command.
-    fn id(&self) -> String {
-        if self.is_positional { self.name.to_uppercase() } else { self.name.to_owned() }
-    }
-
-    fn define(&self) -> Arg {
-        let mut arg = Arg::new(self.id()).help(self.help).required(self.is_required);
-        if !self.is_positional {
-            arg = arg.long(self.name);
-        }
-        let parser: Option<ValueParser> = match self.parser {
-            Parser::Switch => return arg.action(ArgAction::SetTrue),
-            Parser::Text | Parser::List | Parser::Object => None,
-            Parser::Number(least, most) => Some(clap::value_parser!(i64).range(least..=most).into()),
-            Parser::Duration => Some(ValueParser::new(arguments::duration)),
-            Parser::Time => Some(ValueParser::new(arguments::time)),
-            Parser::Since => Some(ValueParser::new(arguments::since)),
-            Parser::Id(prefix, what) => Some(ValueParser::new(move |text: &str| {
-                let is_one = text.starts_with(prefix).then(|| text.to_owned());
-                is_one.ok_or_else(|| format!("expected the id of {what}, such as {prefix}01k..."))
-            })),
-            Parser::Scenario | Parser::Scenarios => Some(ValueParser::new(arguments::scenario)),
-            Parser::Assignment => Some(ValueParser::new(|text: &str| assignment(text).map(|_| text.to_owned()))),
-        };
-        if let Some(parser) = parser {
-            arg = arg.value_parser(parser);
-        }
-        arg = match (self.value, self.parser) {
-            (Some(name), _) => arg.value_name(name),
-            (None, Parser::Duration) => arg.value_name("DURATION"),
-            (None, _) => arg.value_name(self.name.to_uppercase()),
-        };
-        if let Some(default) = self.default {
-            arg = arg.default_value(default);
-        }
-        if let Some(env) = self.env {
-            arg = arg.env(env).hide_env_values(true);
-        }
-        match self.parser {
-            Parser::List => arg.value_delimiter(','),
-            Parser::Scenarios => arg.value_delimiter(',').num_args(1..),
-            _ if self.place == Place::Settings => arg.num_args(1..),
-            _ => arg,
-        }
-    }
-
-    /// Its values as they were typed, or by default.
-    fn given(&self, matches: &ArgMatches) -> Vec<String> {
-        if self.parser == Parser::Switch {
-            return if matches.get_flag(&self.id()) { vec!["true".to_owned()] } else { Vec::new() };
-        }
-        match self.parser {
-            Parser::Number(..) => matches.get_one::<i64>(&self.id()).map(ToString::to_string).into_iter().collect(),
-            _ => matches.get_many::<String>(&self.id()).into_iter().flatten().cloned().collect(),
-        }
-    }
+pub(super) fn takes_list(argument: &Arg) -> bool {
+    argument.get_value_delimiter().is_some()
 }
 
 /// Makes the call and prints the answer.
 pub(super) fn run(row: &Row, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let common = CallArgs::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))?;
-    let is_typed = |argument: &Argument| matches.value_source(&argument.id()) == Some(ValueSource::CommandLine);
+    let arguments = (row.arguments)();
+    let is_typed = |argument: &Arg| matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine);
+    let is_segment = |name: &str| row.route.1.contains(&format!("{{{name}}}"));
     // An id names one thing, whichever key it belongs to; a key in the environment must not restrict that.
-    let names_one = row.arguments.iter().any(|argument| argument.place == Place::Segment && is_typed(argument));
+    let names_one = arguments.iter().any(|argument| is_segment(&field_name(argument)) && is_typed(argument));
     let (mut call, mut body) = (Call::at(&common.target, row.route), Map::new());
-    for argument in row.arguments {
-        let values = argument.given(matches);
-        match argument.place {
-            _ if values.is_empty() || (names_one && argument.name == "key" && !is_typed(argument)) => {}
-            Place::Segment => call = call.id(&values[0]),
-            Place::Field if argument.name == "all" => {
-                if row.arguments.iter().any(|argument| argument.name == "key" && is_typed(argument)) {
+    for argument in &arguments {
+        let Some(value) = given(argument, matches) else { continue };
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match (field_name(argument).as_str(), value) {
+            ("key", _) if names_one && !is_typed(argument) => {}
+            ("all", _) => {
+                if arguments.iter().any(|argument| argument.get_id() == "key" && is_typed(argument)) {
                     let hint = "leave one out: `--all` resets every key, `--key KEY` one";
                     return Err(Failure::usage("`--all` and `--key` exclude each other").with_hint(hint));
                 }
                 // The last value counts.
                 call = call.key("*");
             }
-            Place::Field if row.route.reads() || argument.name == "key" => {
-                call = call.parameter(argument.name, &values[0]);
-            }
-            Place::Field => drop(body.insert(argument.name.to_owned(), as_json(argument.parser, values))),
-            Place::Settings => body.extend(values.into_iter().map(|text| match argument.parser {
-                Parser::Assignment => assignment(&text).unwrap_or_default(),
-                _ => (text, Value::Null),
-            })),
+            (name, _) if is_segment(name) => call = call.id(&text),
+            (name, _) if row.route.reads() || name == "key" => call = call.parameter(name, &text),
+            ("settings", Value::Object(settings)) => body.extend(settings),
+            (name, value) => drop(body.insert(name.to_owned(), value)),
         }
     }
     for (name, json) in row.fixed {
@@ -257,9 +154,10 @@ pub(super) fn run(row: &Row, matches: &ArgMatches) -> Result<ExitCode, Failure> 
     } else {
         let text = String::from_utf8_lossy(&bytes);
         print_as_is(&text);
-        let mut filters = row.arguments.iter().filter(|argument| !matches!(argument.name, "key" | "limit" | "cursor"));
+        let is_filter = |argument: &Arg| !matches!(argument.get_id().as_str(), "key" | "limit" | "cursor");
+        let mut filters = arguments.iter().filter(|argument| is_filter(argument));
         // The head of a table alone.
-        if row.follows.is_some() && text.lines().count() == 1 && filters.any(|filter| !filter.given(matches).is_empty())
+        if row.follows.is_some() && text.lines().count() == 1 && filters.any(|filter| given(filter, matches).is_some())
         {
             note(&format!("no {} match", row.name.split(' ').next().unwrap_or_default()));
         }
@@ -281,16 +179,11 @@ fn refused(row: &Row, refusal: Refusal) -> Failure {
     Failure { status: if is_check { 1 } else { failure.status }, message: failure.message + &nearest, ..failure }
 }
 
-fn as_json(parser: Parser, mut values: Vec<String>) -> Value {
-    match parser {
-        Parser::List | Parser::Scenarios => values.into(),
-        Parser::Number(..) => values[0].parse::<i64>().map_or(Value::Null, Value::from),
-        _ => values.swap_remove(0).into(),
-    }
-}
+/// The path of a setting, and its value; null to restore it.
+pub(super) type Setting = (String, Value);
 
 /// A setting's path and its value: TOML, or else a string.
-fn assignment(text: &str) -> Result<(String, Value), String> {
+pub(super) fn assignment(text: &str) -> Result<Setting, String> {
     let Some((path, value)) = text.split_once('=') else {
         return Err("expected PATH=VALUE, for example rate_limit.requests=5".to_owned());
     };
@@ -307,7 +200,7 @@ fn assignment(text: &str) -> Result<(String, Value), String> {
 
 /// Prints each record of this kind as it happens, until interrupted: as a JSON object a line, or as a line of text.
 fn follow(common: &CallArgs, kind: &str, key: &str) -> Result<ExitCode, Failure> {
-    let (json, mut end) = (common.json, End { truncated: false, shown: 0, rest: Map::new() });
+    let (json, mut truncated, mut shown) = (common.json, false, 0);
     common.call::<api::Stream>().key(key).follow(|found, data| {
         let gap = match found {
             "skipped" => read(data).map(|Missed { missed }| format!("{missed} records were missed")),
@@ -316,7 +209,7 @@ fn follow(common: &CallArgs, kind: &str, key: &str) -> Result<ExitCode, Failure>
         };
         let line = match (gap, found) {
             (Some(gap), _) if json => {
-                end.truncated = true;
+                truncated = true;
                 warn(&gap);
                 return true;
             }
@@ -327,11 +220,11 @@ fn follow(common: &CallArgs, kind: &str, key: &str) -> Result<ExitCode, Failure>
             // A record of an unknown form is printed as received.
             (None, _) => read(data).map_or_else(|| cell(data), |attempt: StreamedAttempt| attempt.line()),
         };
-        end.shown += 1;
+        shown += 1;
         is_printed(&(visible_lines(&line) + "\n"))
     })?;
     if json {
-        print_as_is(&(compact(&end) + "\n"));
+        print_as_is(&end_line(truncated, shown, Map::new()));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-use super::client::Call;
+use super::client::{Call, in_background};
 use super::failure::{Code, Failure};
 use super::target::{Target, reachable};
 use crate::app::{Emulator, FileLimit};
@@ -18,7 +18,6 @@ use crate::control::api::{self, ExecFacts, Run};
 use crate::redact::Redactor;
 use crate::util::file;
 use crate::util::process::ending_signal;
-use crate::util::tasks::beside;
 
 /// How long the emulator may take to give what a report is made of.
 const REPORT_LIMIT: Duration = Duration::from_secs(30);
@@ -114,11 +113,12 @@ pub(super) fn spawn<T>(
     raised.restored_for(|| start(&mut command)).map_err(|error| not_run(program, &error))
 }
 
-pub(super) async fn whole_run(target: &Target) -> Result<Run, Failure> {
+/// What happened while the command ran, and how it ended.
+pub(super) async fn whole_run(target: &Target, facts: ExecFacts) -> Result<Run, Failure> {
     let target = target.clone();
-    // The client blocks its thread, and the emulator must keep answering.
-    let run = beside(move || Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send());
-    run.await.unwrap_or_else(|error| Err(Failure::io(error.to_string())))
+    let run = in_background(move || Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send()).await;
+    run.map(|run| Run { exec: Some(facts), ..run })
+        .map_err(|problem| Failure::io(format!("the run cannot be read: {}", problem.message)))
 }
 
 /// Exit codes as in shells: 127 for a command that does not exist, 126 for one that cannot be run.

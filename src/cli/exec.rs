@@ -14,7 +14,7 @@ use clap::Args;
 use tokio::process::{Child, Command};
 
 use super::arguments::created;
-use super::client::run_task;
+use super::client::{in_background, run_task};
 use super::command::{Authority, exit_code, spawn, target, whole_run};
 use super::failure::{Failure, colored, is_json, report, warn};
 use super::help::examples;
@@ -26,9 +26,8 @@ use super::signals::Signals;
 use super::target::Target;
 use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
 use crate::app::{FileLimit, Settings};
-use crate::control::api::{ExecFacts, Run};
+use crate::control::api::ExecFacts;
 use crate::util::process::pass_signal;
-use crate::util::tasks::beside;
 
 const EXIT_STATUS: &str = "
 
@@ -139,16 +138,12 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         }
     }
     let code = exit_code(status);
-    let (mut fails, mut failure) = (false, None);
-    for result in [judged, reported.map(|()| false), stopped.map(|()| false)] {
-        match result {
-            Ok(found) => fails |= found,
-            Err(problem) => {
-                if let Some(first) = failure.replace(problem) {
-                    report(&first);
-                }
-            }
-        }
+    let fails = matches!(judged, Ok(true));
+    let failures = [judged.map(drop), reported, stopped].into_iter().filter_map(Result::err);
+    let mut failures: Vec<Failure> = failures.collect();
+    let failure = failures.pop();
+    for earlier in &failures {
+        report(earlier);
     }
     match (signalled, code, failure) {
         (None, 0, Some(failure)) => Err(failure),
@@ -165,8 +160,8 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
 
 /// Writes what happened to a file, with how the command ended.
 async fn write_report(file: &RunFile, target: &Target, facts: ExecFacts) -> Result<(), Failure> {
-    let unreadable = |problem: Failure| Failure::io(format!("--report: the run cannot be read: {}", problem.message));
-    file.write(&Run { exec: Some(facts), ..whole_run(target).await.map_err(unreadable)? })
+    let run = whole_run(target, facts).await;
+    file.write(&run.map_err(|failure| Failure::io(format!("--report: {}", failure.message)))?)
 }
 
 /// Waits for the command to end, and forwards signals to it meanwhile; returns whether there were any.
@@ -224,9 +219,7 @@ async fn ask(
     fail_on: Vec<Kind>,
     accepted: Option<Accepted>,
 ) -> Result<Verdict, Failure> {
-    // The client blocks its thread, and the emulator must keep answering.
-    let asked = beside(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref()));
-    asked.await.map_err(|error| Failure::io(format!("the verdict cannot be read: {error}")))?
+    in_background(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref())).await
 }
 
 fn print_to_stderr(text: &str) {

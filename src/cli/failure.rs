@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::output::compact;
 use crate::redact::{Redactor, visible_lines};
@@ -96,59 +96,38 @@ pub(super) fn is_json() -> bool {
     AS_JSON.load(Ordering::Relaxed)
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Message<'a> {
-    Error {
-        code: Code,
-        message: &'a str,
-        hint: Option<&'a str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        answer: Option<&'a Value>,
-    },
-    Warning {
-        message: &'a str,
-    },
-    Note {
-        message: &'a str,
-    },
-}
-
 /// Prints a failure on stderr and gives its exit code.
 pub(super) fn report(failure: &Failure) -> ExitCode {
     let Failure { status, code, message, hint, answer } = failure;
     let redactor = Redactor::default();
     let (message, hint) = (redactor.text(message), hint.as_deref().map(|hint| redactor.text(hint)));
-    let answer = answer.as_deref().map(|answer| redactor.shown(answer));
-    say(
-        "\u{1b}[1;31m",
-        "error:",
-        &Message::Error { code: *code, message: &message, hint: hint.as_deref(), answer: answer.as_ref() },
-    );
+    let mut error = json!({ "code": code, "message": message, "hint": hint });
+    if let (Some(fields), Some(answer)) = (error.as_object_mut(), answer) {
+        fields.insert("answer".to_owned(), redactor.shown(answer));
+    }
+    let hint = hint.map_or_else(String::new, |hint| format!("\n\nhint: {hint}"));
+    say("\u{1b}[1;31m", "error", &format!("{message}{hint}"), error);
     ExitCode::from(*status)
 }
 
 pub(super) fn warn(message: &str) {
-    say("\u{1b}[1;33m", "warning:", &Message::Warning { message: &Redactor::default().text(message) });
+    let message = Redactor::default().text(message);
+    say("\u{1b}[1;33m", "warning", &message, json!({ "message": message }));
 }
 
 pub(super) fn note(message: &str) {
-    say("", "note:", &Message::Note { message: &Redactor::default().text(message) });
+    let message = Redactor::default().text(message);
+    say("", "note", &message, json!({ "message": message }));
 }
 
-/// Prints a message on stderr: as JSON, or after a word in this color, control characters escaped.
-fn say(color: &str, word: &str, message: &Message<'_>) {
+/// Prints a message on stderr: as JSON, or as text after a word in this color, control characters escaped.
+fn say(color: &str, word: &str, text: &str, fields: Value) {
     let mut stderr = std::io::stderr().lock();
     let line = if is_json() {
-        compact(message)
+        compact(&Map::from_iter([(word.to_owned(), fields)]))
     } else {
         let (color, plain) = if color.is_empty() || !colored(&stderr) { ("", "") } else { (color, "\u{1b}[0m") };
-        let (text, hint) = match message {
-            Message::Error { message, hint, .. } => (message, *hint),
-            Message::Warning { message } | Message::Note { message } => (message, None),
-        };
-        let hint = hint.map_or_else(String::new, |hint| format!("\n\nhint: {}", visible_lines(hint)));
-        format!("{color}{word}{plain} {}{hint}", visible_lines(text))
+        format!("{color}{word}:{plain} {}", visible_lines(text))
     };
     // There is nowhere to report a closed stderr.
     let _ = writeln!(stderr, "{line}");

@@ -7,8 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::arguments::CallArgs;
 use super::client::{Call, SHORT};
@@ -16,7 +15,7 @@ use super::failure::Failure;
 use super::help::examples;
 use super::output::{cell, show, show_list};
 use super::target::Target;
-use crate::control::api::{self, List, Patched};
+use crate::control::api::{self, Patched};
 use crate::control::render::of_key;
 use crate::settings::Forward;
 
@@ -66,30 +65,16 @@ pub(super) struct RemoveArgs {
     settings: SettingsArgs,
 }
 
-pub(super) fn run(command: ForwardsCommand) -> Result<ExitCode, Failure> {
-    match command {
-        ForwardsCommand::List(args) => list(&args),
-        ForwardsCommand::Add(args) => add(&args),
-        ForwardsCommand::Remove(args) => remove(&args),
-    }
-}
-
-fn list(args: &SettingsArgs) -> Result<ExitCode, Failure> {
+pub(super) fn list(args: &SettingsArgs) -> Result<ExitCode, Failure> {
     let rules = in_force(&args.common.target, args.key.as_deref(), SHORT)?;
-    let data = List { data: rules.iter().map(|(from, to)| Rule { from, to }).collect() };
+    let data = json!({ "data": rules.iter().map(|(from, to)| json!({ "from": from, "to": to })).collect::<Vec<_>>() });
     Ok(show_list(args.common.json, &data, || {
         let lines: String = rules.iter().map(|(from, to)| format!("{from} -> {}\n", cell(to))).collect();
         if lines.is_empty() { "no forwards\n".to_owned() } else { lines }
     }))
 }
 
-#[derive(Serialize)]
-struct Rule<'a> {
-    from: &'a str,
-    to: &'a str,
-}
-
-fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
+pub(super) fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
     let rules: Result<Vec<Forward>, String> = args.rules.iter().map(|rule| Forward::parse(rule)).collect();
     let rules = rules.map_err(|problem| match args.rules.as_slice() {
         [from, to] if !from.contains('=') => {
@@ -103,7 +88,7 @@ fn add(args: &AddArgs) -> Result<ExitCode, Failure> {
     Ok(print(&args.settings, &patched, lines))
 }
 
-fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
+pub(super) fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
     let given = &args.settings;
     let before = in_force(&given.common.target, given.key.as_deref(), SHORT)?;
     let urls: Vec<&str> = args.urls.iter().map(|url| url.trim_end_matches('/')).collect();

@@ -5,15 +5,16 @@
 
 use hyper::StatusCode;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use crate::control::api::{
-    Attempt, AttemptResult, Bytes, Connection, DOCUMENT_BOUND, DeliveryWhole, Headers, Millis, Request, RequestWhole,
-    Run, RunRequest,
+    Attempt, AttemptResult, Bytes, DOCUMENT_BOUND, DeliveryWhole, Headers, Millis, Request, RequestWhole, Run,
+    RunRequest,
 };
 use crate::redact::Redactor;
 use crate::util::wording::counted;
+
+const UNKNOWN_SIZE: i8 = -1;
 
 /// An archive, and how much is in it.
 pub(super) struct Archive {
@@ -29,7 +30,7 @@ pub(super) fn archive(
     takes_attempt: impl Fn(&DeliveryWhole, &Attempt) -> bool,
 ) -> Archive {
     let chosen = run.requests.iter().filter(|record| takes_request(&record.request.row));
-    let mut entries: Vec<Entry<'_>> = chosen.map(|record| request_entry(run, record)).collect();
+    let mut entries: Vec<(&str, Value)> = chosen.map(|record| request_entry(run, record)).collect();
     entries.reverse();
     let requests = entries.len();
     for delivery in run.deliveries.iter().rev() {
@@ -38,213 +39,116 @@ pub(super) fn archive(
     }
     let attempts = entries.len() - requests;
     // Times have one form, which sorts as text. At the same time, requests come before what followed from them.
-    entries.sort_by_key(|entry| entry.started_date_time);
+    entries.sort_by_key(|(started, _)| *started);
     let omitted = run.omitted.requests + run.omitted.deliveries;
     let comment = (omitted > 0).then(|| format!("without {}, as {DOCUMENT_BOUND}", counted(omitted, "older record")));
-    let creator = Creator { name: "wrs-emulator", version: &run.emulator.version };
-    let har = Har { log: Log { version: "1.2", creator, entries, comment } };
-    let json = serde_json::to_string(&har).expect("texts and numbers always serialise") + "\n";
+    let log = [
+        ("version", Some(Value::from("1.2"))),
+        ("creator", Some(json!({ "name": "wrs-emulator", "version": run.emulator.version }))),
+        // Moved, as json! would copy each of them.
+        ("entries", Some(entries.into_iter().map(|(_, entry)| entry).collect())),
+        ("comment", comment.map(Value::from)),
+    ];
+    let log = log.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    let json = format!("{{\"log\":{}}}\n", Value::Object(log.collect()));
     Archive { json, requests, attempts }
 }
 
-#[derive(Serialize)]
-struct Har<'a> {
-    log: Log<'a>,
-}
-
-#[derive(Serialize)]
-struct Log<'a> {
-    version: &'static str,
-    creator: Creator<'a>,
-    entries: Vec<Entry<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    comment: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Creator<'a> {
-    name: &'static str,
-    version: &'a str,
-}
-
-/// A request or an attempt with its answer.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry<'a> {
-    started_date_time: &'a str,
-    time: Millis,
-    request: Sent<'a>,
-    response: Answered<'a>,
-    cache: Cache,
-    timings: Timings,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connection: Option<String>,
-    /// The fields that begin with `_`, named as the control API names them.
-    #[serde(flatten)]
-    own: Map<String, Value>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Sent<'a> {
-    method: &'a str,
-    url: String,
-    query_string: Vec<Pair<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    post_data: Option<Content<'a>>,
-    #[serde(flatten)]
-    message: Message<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Answered<'a> {
-    status: u16,
-    status_text: &'static str,
-    content: Content<'a>,
-    #[serde(rename = "redirectURL")]
-    redirect_url: &'a str,
-    #[serde(flatten)]
-    message: Message<'a>,
-    /// The reason for a missing answer. Browsers use this field too.
-    #[serde(rename = "_error", skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
-/// The fields that requests and answers have in common.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Message<'a> {
-    http_version: &'static str,
-    cookies: [(); 0],
-    headers: Vec<Pair<&'a str>>,
-    headers_size: i8,
-    body_size: usize,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-struct Pair<T> {
-    name: T,
-    value: T,
-}
-
-/// A body. The size of a masked body is that of the text shown.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Content<'a> {
-    /// Absent in a request, which has its own field for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    size: Option<usize>,
-    mime_type: &'a str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    text: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    encoding: Option<&'static str>,
-}
-
-#[derive(Serialize)]
-struct Cache {}
-
-/// Only how long the answer took is known.
-#[derive(Serialize)]
-struct Timings {
-    send: f64,
-    wait: Millis,
-    receive: f64,
-}
-
-fn request_entry<'a>(run: &'a Run, record: &'a RunRequest) -> Entry<'a> {
+fn request_entry<'a>(run: &Run, record: &'a RunRequest) -> (&'a str, Value) {
     let RunRequest { request, explanation } = record;
     let RequestWhole { row, headers, body, answer, connection, .. } = request;
     let rule = explanation.rules.iter().flatten().find(|rule| rule.applied);
-    Entry {
-        started_date_time: &row.at.0,
-        time: row.latency_ms,
-        request: sent(&row.method, &url(run, row, headers), row.query.as_deref(), headers, body),
-        response: answered(row.status, &answer.headers, Some(&answer.body), row.broken.clone()),
-        cache: Cache {},
-        timings: Timings { send: 0.0, wait: row.latency_ms, receive: 0.0 },
-        connection: connection.as_ref().map(|Connection { number, .. }| number.to_string()),
-        own: own([
-            ("_id", row.id.0.clone().into()),
-            ("_key", row.key.clone().into()),
-            ("_operation", row.operation.clone().into()),
-            ("_reason", row.reason.clone().into()),
-            ("_summary", explanation.summary.clone().into()),
-            ("_scenario", row.scenario.clone().into()),
-            ("_rule", rule.map(|rule| rule.rule.clone()).into()),
-            ("_line", rule.map(|rule| rule.line).into()),
-        ]),
-    }
+    let entry = json!({
+        "startedDateTime": row.at,
+        "time": row.latency_ms,
+        "request": sent(&row.method, &url(run, row, headers), row.query.as_deref(), headers, body),
+        "response": answered(row.status, &answer.headers, Some(&answer.body), row.broken.clone()),
+        "cache": {},
+        "timings": timings(row.latency_ms),
+        "connection": connection.as_ref().map(|connection| connection.number.to_string()),
+        "_id": row.id,
+        "_key": row.key,
+        "_operation": row.operation,
+        "_reason": row.reason,
+        "_summary": explanation.summary,
+        "_scenario": row.scenario,
+        "_rule": rule.map(|rule| &rule.rule),
+        "_line": rule.map(|rule| rule.line),
+    });
+    (&row.at.0, present(entry))
 }
 
-fn attempt_entry<'a>(delivery: &DeliveryWhole, attempt: &'a Attempt) -> Entry<'a> {
+fn attempt_entry<'a>(delivery: &DeliveryWhole, attempt: &'a Attempt) -> (&'a str, Value) {
     let (status, body, error) = match &attempt.outcome {
         AttemptResult::Answered { status, body, .. } => (*status, Some(body), None),
         AttemptResult::Failed { failure, detail, .. } => (0, None, Some(format!("{failure}: {detail}"))),
     };
     let url = attempt.url.split('#').next().unwrap_or_default();
     let query = url.split_once('?').map(|(_, query)| query);
-    Entry {
-        started_date_time: &attempt.at.0,
-        time: attempt.latency_ms,
-        request: sent("POST", url, query, &attempt.request.headers, &attempt.request.body),
-        response: answered(status, &[], body, error),
-        cache: Cache {},
-        timings: Timings { send: 0.0, wait: attempt.latency_ms, receive: 0.0 },
-        connection: None,
-        own: own([
-            ("_id", delivery.id.0.clone().into()),
-            ("_event", delivery.event.0.clone().into()),
-            ("_type", delivery.event_type.clone().into()),
-            ("_subscription", delivery.subscription.0.clone().into()),
-            ("_attempt", attempt.number.into()),
-            ("_dialled", attempt.dialled.clone().into()),
-            ("_damage", attempt.damage.clone().into()),
-        ]),
-    }
+    let entry = json!({
+        "startedDateTime": attempt.at,
+        "time": attempt.latency_ms,
+        "request": sent("POST", url, query, &attempt.request.headers, &attempt.request.body),
+        "response": answered(status, &[], body, error),
+        "cache": {},
+        "timings": timings(attempt.latency_ms),
+        "_id": delivery.id,
+        "_event": delivery.event,
+        "_type": delivery.event_type,
+        "_subscription": delivery.subscription,
+        "_attempt": attempt.number,
+        "_dialled": attempt.dialled,
+        "_damage": attempt.damage,
+    });
+    (&attempt.at.0, present(entry))
 }
 
-/// The fields that have a value.
-fn own<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
-    let present = fields.into_iter().filter(|(_, value)| !value.is_null());
-    present.map(|(name, value)| (name.to_owned(), value)).collect()
+/// The fields of an object that have a value.
+fn present(mut object: Value) -> Value {
+    object.as_object_mut().into_iter().for_each(|fields| fields.retain(|_, value| !value.is_null()));
+    object
 }
 
-fn sent<'a>(method: &'a str, url: &str, query: Option<&str>, headers: &'a Headers, body: &'a Bytes) -> Sent<'a> {
-    let mut body = content(headers, Some(body));
-    let size = body.size.take().unwrap_or_default();
-    let pairs = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !pair.is_empty());
-    Sent {
-        method,
-        url: as_uri(url),
-        query_string: pairs.map(parameter).collect(),
-        post_data: (size > 0).then_some(body),
-        message: message(headers, size),
-    }
+/// Only how long the answer took is known.
+fn timings(latency: Millis) -> Value {
+    json!({ "send": 0.0, "wait": latency, "receive": 0.0 })
 }
 
-fn answered<'a>(
-    status: u16,
-    headers: &'a [(String, String)],
-    body: Option<&'a Bytes>,
-    error: Option<String>,
-) -> Answered<'a> {
-    let content = content(headers, body);
-    Answered {
-        status,
-        status_text: StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default(),
-        redirect_url: value_of(headers, "location").unwrap_or_default(),
-        message: message(headers, content.size.unwrap_or_default()),
-        content,
-        error,
-    }
+fn sent(method: &str, url: &str, query: Option<&str>, headers: &[(String, String)], body: &Bytes) -> Value {
+    let (content, size) = content(headers, Some(body), false);
+    let parameters = query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !pair.is_empty());
+    present(json!({
+        "method": method,
+        "url": as_uri(url),
+        "queryString": parameters.map(parameter).collect::<Vec<_>>(),
+        "postData": (size > 0).then_some(content),
+        "httpVersion": "HTTP/1.1",
+        "cookies": [],
+        "headers": pairs(headers),
+        "headersSize": UNKNOWN_SIZE,
+        "bodySize": size,
+    }))
 }
 
-fn message(headers: &[(String, String)], body_size: usize) -> Message<'_> {
-    let headers = headers.iter().map(|(name, value)| Pair { name: name.as_str(), value: value.as_str() }).collect();
-    // A size of -1 is one that is not known.
-    Message { http_version: "HTTP/1.1", cookies: [], headers, headers_size: -1, body_size }
+/// A response; if there was none, `error` is the reason, in a field that browsers use too.
+fn answered(status: u16, headers: &[(String, String)], body: Option<&Bytes>, error: Option<String>) -> Value {
+    let (content, size) = content(headers, body, true);
+    present(json!({
+        "status": status,
+        "statusText": StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default(),
+        "content": content,
+        "redirectURL": value_of(headers, "location").unwrap_or_default(),
+        "httpVersion": "HTTP/1.1",
+        "cookies": [],
+        "headers": pairs(headers),
+        "headersSize": UNKNOWN_SIZE,
+        "bodySize": size,
+        "_error": error,
+    }))
+}
+
+fn pairs(headers: &[(String, String)]) -> Vec<Value> {
+    headers.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()
 }
 
 /// The URL that the client used, with the host that it addressed, or else the one where the emulator listens.
@@ -270,32 +174,35 @@ fn as_uri(url: &str) -> String {
 }
 
 /// A parameter of a query, decoded. Decoding must not bring back what is masked.
-fn parameter(pair: &str) -> Pair<String> {
+fn parameter(pair: &str) -> Value {
     let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
     let decoded = |text: &str| {
         let text = text.replace('+', " ");
         let text = percent_decode_str(&text).decode_utf8_lossy();
         Redactor::default().text(&text).into_owned()
     };
-    Pair { name: decoded(name), value: decoded(value) }
+    json!({ "name": decoded(name), "value": decoded(value) })
 }
 
 fn value_of<'h>(headers: &'h [(String, String)], name: &str) -> Option<&'h str> {
     headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }
 
-/// A body, with its type from the headers.
-fn content<'a>(headers: &'a [(String, String)], body: Option<&'a Bytes>) -> Content<'a> {
-    // The name that browsers use for a type that is not known.
-    let mime_type = value_of(headers, "content-type").unwrap_or("x-unknown");
-    match body {
-        Some(Bytes::Binary { base64 }) => {
-            let size = Some(base64.trim_end_matches('=').len() * 3 / 4);
-            Content { size, mime_type, text: base64, encoding: Some("base64") }
-        }
-        Some(Bytes::Text(text)) => Content { size: Some(text.len()), mime_type, text, encoding: None },
-        None => Content { size: Some(0), mime_type, text: "", encoding: None },
-    }
+/// A body with its type from the headers, and its size. The size of a masked body is that of the text shown.
+fn content(headers: &[(String, String)], body: Option<&Bytes>, shows_size: bool) -> (Value, usize) {
+    let (size, text, encoding) = match body {
+        Some(Bytes::Binary { base64 }) => (base64.trim_end_matches('=').len() * 3 / 4, base64.as_str(), Some("base64")),
+        Some(Bytes::Text(text)) => (text.len(), text.as_str(), None),
+        None => (0, "", None),
+    };
+    let content = json!({
+        "size": shows_size.then_some(size),
+        // The name that browsers use for a type that is not known.
+        "mimeType": value_of(headers, "content-type").unwrap_or("x-unknown"),
+        "text": Some(text).filter(|text| !text.is_empty()),
+        "encoding": encoding,
+    });
+    (present(content), size)
 }
 
 #[cfg(test)]
@@ -310,7 +217,7 @@ mod tests {
             ("k=sk%5Flive%5Fabcdefgh", "k", "sk_live_…efgh"),
             ("k=sk%255Flive%255Fabcdefgh", "k", "sk_live_…efgh"),
         ] {
-            assert_eq!(parameter(pair), Pair { name: name.to_owned(), value: value.to_owned() }, "{pair}");
+            assert_eq!(parameter(pair), json!({ "name": name, "value": value }), "{pair}");
         }
     }
 }

@@ -3,7 +3,6 @@
 //!
 //! A line of JSON has fields of its own: fewer than a record that the control API shows, and what its text says.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::pin::pin;
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
 use super::failure::colored;
@@ -101,7 +100,7 @@ async fn follow(control: &ControlHandle, look: Look, mut end: watch::Receiver<bo
         for (number, entry) in entries {
             if number > next {
                 let message = format!("{} records were skipped: the log could not keep up", number - next);
-                push_line(&mut text, look, &recorded(redactor, None, "skipped", (), message));
+                push_line(&mut text, look, &recorded(redactor, None, "skipped", json!({}), message));
             }
             next = number + 1;
             if let Some(record) = record(&entry, redactor) {
@@ -115,54 +114,13 @@ async fn follow(control: &ControlHandle, look: Look, mut end: watch::Receiver<bo
 
 /// A line of the log: a JSON object whose `message` is the line of text.
 #[derive(Serialize)]
-struct Record<T> {
+struct Record {
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
     event: &'static str,
     #[serde(flatten)]
-    what: T,
+    fields: Value,
     message: String,
-}
-
-#[derive(Serialize)]
-struct NoticeFields {
-    level: &'static str,
-}
-
-#[derive(Serialize)]
-struct RequestFields<'a> {
-    id: &'a str,
-    key: Option<Cow<'a, str>>,
-    method: &'a str,
-    target: &'a str,
-    operation: Option<&'static str>,
-    status: u16,
-    broken: Option<&'static str>,
-    latency_ms: Millis,
-    scenario: Option<&'a str>,
-    rule: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct EventFields<'a> {
-    id: &'a str,
-    #[serde(rename = "type")]
-    event_type: &'a str,
-    key: Cow<'a, str>,
-    deliveries: usize,
-    damage: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct AttemptFields<'a> {
-    id: &'a str,
-    number: u32,
-    key: Cow<'a, str>,
-    url: &'a str,
-    dialled: &'a str,
-    latency_ms: Millis,
-    accepted: bool,
-    damage: Option<&'a str>,
 }
 
 fn push_line(text: &mut String, look: Look, record: &Value) {
@@ -208,20 +166,20 @@ fn record(entry: &Entry, redactor: Redactor<'_>) -> Option<Value> {
         Entry::Gone => None,
         Entry::Notice(notice) => {
             let level = if notice.warning { "warning" } else { "info" };
-            Some(recorded(redactor, Some(notice.at), "notice", NoticeFields { level }, notice.message.clone()))
+            Some(recorded(redactor, Some(notice.at), "notice", json!({ "level": level }), notice.message.clone()))
         }
     }
 }
 
-fn recorded<T: Serialize>(
+fn recorded(
     redactor: Redactor<'_>,
     at: Option<Timestamp>,
     event: &'static str,
-    what: T,
+    fields: Value,
     message: String,
 ) -> Value {
     let at = at.map(|at| format_timestamp(at, Precision::Milliseconds));
-    redactor.shown(&Record { at, event, what, message })
+    redactor.shown(&Record { at, event, fields, message })
 }
 
 fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
@@ -251,19 +209,19 @@ fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
         scripted.map(|by| format!("scenario `{}`, {}: {}", by.scenario, by.rule, by.action)),
     );
     let id = request.transcript.id();
-    let what = RequestFields {
-        id,
-        key,
-        method,
-        target,
-        operation: request.operation.map(Operation::name),
-        status: request.status,
-        broken: request.broken,
-        latency_ms: request.latency.into(),
-        scenario: scripted.map(|by| by.scenario.as_ref()),
-        rule: scripted.map(|by| by.rule.as_ref()),
-    };
-    recorded(redactor, Some(request.at), "request", what, format!("{status} {line} {id} ({about}){why}"))
+    let fields = json!({
+        "id": id,
+        "key": key,
+        "method": method,
+        "target": target,
+        "operation": request.operation.map(Operation::name),
+        "status": request.status,
+        "broken": request.broken,
+        "latency_ms": Millis::from(request.latency),
+        "scenario": scripted.map(|by| &*by.scenario),
+        "rule": scripted.map(|by| &*by.rule),
+    });
+    recorded(redactor, Some(request.at), "request", fields, format!("{status} {line} {id} ({about}){why}"))
 }
 
 fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
@@ -276,9 +234,14 @@ fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
     let EventRecord { id, event_type, .. } = event;
     let (to, damaged) = (counted(subscriptions, "subscription"), damage(event.damage.as_deref()));
     let message = format!("event {event_type} {id} goes to {to} ({about}){damaged}");
-    let (deliveries, damage) = (event.deliveries.len(), event.damage.as_deref());
-    let what = EventFields { id, event_type, key, deliveries, damage };
-    recorded(redactor, Some(event.handed_at), "event", what, message)
+    let fields = json!({
+        "id": &**id,
+        "type": &**event_type,
+        "key": key,
+        "deliveries": event.deliveries.len(),
+        "damage": event.damage.as_deref(),
+    });
+    recorded(redactor, Some(event.handed_at), "event", fields, message)
 }
 
 fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
@@ -296,17 +259,17 @@ fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
     let (PlannedDelivery { id, url, .. }, number) = (&*attempt.delivery, attempt.number);
     let damaged = damage(attempt.event.damage.as_deref());
     let message = format!("delivery {id} attempt {number} to {url}{sent}: {outcome} ({about}){damaged}");
-    let what = AttemptFields {
-        id,
-        number,
-        key,
-        url,
-        dialled: &attempt.dialled,
-        latency_ms: attempt.latency.into(),
-        accepted: attempt.outcome.is_success(),
-        damage: attempt.event.damage.as_deref(),
-    };
-    recorded(redactor, Some(attempt.at), "attempt", what, message)
+    let fields = json!({
+        "id": &**id,
+        "number": number,
+        "key": key,
+        "url": &**url,
+        "dialled": &*attempt.dialled,
+        "latency_ms": Millis::from(attempt.latency),
+        "accepted": attempt.outcome.is_success(),
+        "damage": attempt.event.damage.as_deref(),
+    });
+    recorded(redactor, Some(attempt.at), "attempt", fields, message)
 }
 
 /// The latency, the key, and what a scenario did.
@@ -322,8 +285,6 @@ fn damage(damage: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

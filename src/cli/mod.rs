@@ -38,7 +38,16 @@ use std::process::ExitCode;
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use failure::report;
+use forwards::ForwardsCommand;
 use help::{LAST, examples};
+use output::print_document;
+use profile::ProfileCommand;
+use requests::RequestsCommand;
+use review::{ReviewCommand, differential, findings, probe};
+use run::RunCommand;
+use scenarios::ScenariosCommand;
+use snapshot::SnapshotCommand;
+use trigger::DeliveriesCommand;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,26 +112,26 @@ enum Command {
     Verify(signatures::VerifyArgs),
     /// List, show, wait for and export requests.
     #[command(subcommand)]
-    Requests(requests::RequestsCommand),
+    Requests(RequestsCommand),
     /// List, show, wait for and repeat deliveries.
     #[command(subcommand)]
-    Deliveries(trigger::DeliveriesCommand),
+    Deliveries(DeliveriesCommand),
     /// List, create and change subscriptions.
     #[command(after_help = examples(["subscriptions", "subscriptions create https://app.example.com/hooks"]))]
     Subscriptions(InTable),
     /// List, add and remove forwards of deliveries.
     #[command(subcommand)]
-    Forwards(forwards::ForwardsCommand),
+    Forwards(ForwardsCommand),
     /// Explain an answer, an event or a delivery.
     Explain(InTable),
     /// Report problems: unmatched, undelivered, forged, unfinished.
     Verdict(verdict::VerdictArgs),
     /// Review an integration: its traffic, and how a receiver verifies.
     #[command(subcommand)]
-    Review(review::ReviewCommand),
+    Review(ReviewCommand),
     /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]
-    Scenarios(scenarios::ScenariosCommand),
+    Scenarios(ScenariosCommand),
     /// Check scenario files, and profiles with --profile.
     Check(scenarios::CheckArgs),
     /// Show, stop or move the emulator's clock.
@@ -130,15 +139,15 @@ enum Command {
     Clock(InTable),
     /// Save the state of a key, or all, and load it.
     #[command(subcommand)]
-    Snapshot(snapshot::SnapshotCommand),
+    Snapshot(SnapshotCommand),
     /// Save what happened as a file or a page, and view it.
     #[command(subcommand)]
-    Run(run::RunCommand),
+    Run(RunCommand),
     /// Forget what a key did, or everything.
     Reset(InTable),
     /// Show and change settings while the emulator runs.
     #[command(subcommand)]
-    Profile(profile::ProfileCommand),
+    Profile(ProfileCommand),
     /// List what the contract leaves open, and what is assumed.
     Assumptions(profile::AssumptionsArgs),
     /// Print the OpenAPI document of the emulated or the control API.
@@ -169,16 +178,24 @@ pub fn main() -> ExitCode {
         Some(Command::Listen(args)) => listen::run(args),
         Some(Command::Sign(args)) => signatures::run_sign(&args),
         Some(Command::Verify(args)) => signatures::run_verify(&args),
-        Some(Command::Requests(command)) => requests::run(command),
-        Some(Command::Deliveries(command)) => trigger::redeliver(command),
-        Some(Command::Forwards(command)) => forwards::run(command),
+        Some(Command::Requests(RequestsCommand::Export(args))) => requests::export(&args),
+        Some(Command::Deliveries(DeliveriesCommand::Redeliver(args))) => trigger::redeliver(&args),
+        Some(Command::Forwards(ForwardsCommand::List(args))) => forwards::list(&args),
+        Some(Command::Forwards(ForwardsCommand::Add(args))) => forwards::add(&args),
+        Some(Command::Forwards(ForwardsCommand::Remove(args))) => forwards::remove(&args),
         Some(Command::Verdict(args)) => verdict::run(&args),
-        Some(Command::Review(command)) => review::run(command),
-        Some(Command::Scenarios(command)) => scenarios::run(command),
+        Some(Command::Review(ReviewCommand::Findings(args))) => findings::run(&args),
+        Some(Command::Review(ReviewCommand::Probe(args))) => probe::run(*args),
+        Some(Command::Review(ReviewCommand::Differential(args))) => differential::run(&args),
+        Some(Command::Scenarios(ScenariosCommand::New(args))) => scenarios::new(&args),
+        Some(Command::Scenarios(ScenariosCommand::Schema)) => Ok(print_document(&crate::scenario::schema())),
         Some(Command::Check(args)) => scenarios::check(&args),
-        Some(Command::Snapshot(command)) => snapshot::run(command),
-        Some(Command::Run(command)) => run::run(command),
-        Some(Command::Profile(command)) => Ok(profile::schema(command)),
+        Some(Command::Snapshot(SnapshotCommand::Save(args))) => snapshot::save(&args),
+        Some(Command::Snapshot(SnapshotCommand::Load(args))) => snapshot::load(&args),
+        Some(Command::Run(RunCommand::Save(args))) => run::save(&args),
+        Some(Command::Run(RunCommand::View(args))) => run::view(&args),
+        Some(Command::Run(RunCommand::Schema)) => Ok(print_document(&crate::control::run_schema())),
+        Some(Command::Profile(ProfileCommand::Schema)) => Ok(print_document(&crate::settings::file_schema())),
         Some(Command::Assumptions(args)) => profile::assumptions(args),
         Some(Command::Openapi(args)) => profile::openapi(&args),
         Some(Command::Completions(args)) => Ok(parse::completions(&args, parse::definition(Cli::command()))),

@@ -3,6 +3,8 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -27,6 +29,12 @@ pub(super) fn is_printed(text: &str) -> bool {
 
 pub(super) fn print_json<T: Serialize>(value: &T) {
     print_as_is(&format!("{}\n", pretty(value)));
+}
+
+/// Prints a schema or another document, which is JSON in any case.
+pub(super) fn print_document<T: Serialize>(document: &T) -> ExitCode {
+    print_json(document);
+    ExitCode::SUCCESS
 }
 
 /// Prints a value as JSON, or as `text`.
@@ -56,20 +64,17 @@ pub(super) fn lines(listing: Value) -> String {
     // The last line has it as `truncated`.
     rest.shift_remove("has_more");
     rest.retain(|name, value| name != "next_cursor" || !value.is_null());
-    let end = End { truncated: rest.contains_key("next_cursor"), shown: records.len(), rest };
+    let end = end_line(rest.contains_key("next_cursor"), records.len(), rest);
     let mut lines: String = records.iter().map(|record| compact(record) + "\n").collect();
-    lines.push_str(&compact(&end));
-    lines.push('\n');
+    lines.push_str(&end);
     lines
 }
 
-#[derive(Serialize)]
-pub(super) struct End {
-    /// Whether there are records that were not printed.
-    pub(super) truncated: bool,
-    pub(super) shown: usize,
-    #[serde(flatten)]
-    pub(super) rest: Map<String, Value>,
+/// The last line of a listing: whether there are records that were not printed, and the other fields.
+pub(super) fn end_line(truncated: bool, shown: usize, rest: Map<String, Value>) -> String {
+    let mut end = Map::from_iter([("truncated".to_owned(), truncated.into()), ("shown".to_owned(), shown.into())]);
+    end.extend(rest);
+    compact(&end) + "\n"
 }
 
 pub(super) fn pretty<T: Serialize>(value: &T) -> String {
@@ -87,20 +92,17 @@ pub(super) fn as_value<T: Serialize>(value: &T) -> Value {
     serde_json::to_value(value).expect("texts and numbers always serialise")
 }
 
-/// The ready line of `serve` and `listen`, as JSON.
-#[derive(Serialize)]
-pub(super) struct Ready<'a> {
-    pub(super) event: &'static str,
-    pub(super) url: &'a str,
-    /// The subscription that is delivered here, if one was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) subscription: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) secret: Option<&'a str>,
+/// Bytes as a field of an object: as text, or in base64 under a name that ends in `_base64` if they are not UTF-8.
+pub(super) fn bytes_field(name: &str, bytes: Vec<u8>) -> (String, Value) {
+    match String::from_utf8(bytes) {
+        Ok(text) => (name.to_owned(), text.into()),
+        Err(error) => (format!("{name}_base64"), STANDARD.encode(error.as_bytes()).into()),
+    }
 }
 
-impl Ready<'_> {
-    pub(super) fn line(&self) -> String {
-        format!("{}\n", compact(self))
-    }
+/// The ready line of a command that serves, as JSON.
+pub(super) fn ready_line(fields: Value) -> String {
+    let mut line = Map::from_iter([("event".to_owned(), "ready".into())]);
+    line.extend(fields.as_object().cloned().unwrap_or_default());
+    compact(&line) + "\n"
 }

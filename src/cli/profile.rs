@@ -8,13 +8,14 @@ use clap::{Args, Subcommand};
 
 use super::failure::Failure;
 use super::help::examples;
-use super::output::{print, print_json, show_list};
+use super::output::{print, print_document, show_list};
 use crate::contract::openapi::document;
 use crate::control::api::{Assumption, List};
 use crate::control::openapi_document;
 use crate::control::render::Row as _;
+use crate::diagnostic::{Diagnostic, Level};
 use crate::redact::Redactor;
-use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, file_schema, ledger, ledger_markdown};
+use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, ledger, ledger_markdown};
 use crate::util::file;
 
 /// Merges the built-in defaults, a preset or a file, and assignments, in this order, and then validates the result.
@@ -51,10 +52,8 @@ fn refused(problems: &[ProfileProblem], file: Option<&(String, String)>) -> Fail
     let place = |problem: &ProfileProblem| match file {
         _ if *problem.source == *"--set" => Err(format!("--set {}", problem.written)),
         Some((shown, text)) if **shown == *problem.source => {
-            let before = &text[..problem.span.start.min(text.len())];
-            let line = before.matches('\n').count() + 1;
-            let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-            Ok(format!("{shown}:{line}:{column}"))
+            let at = Diagnostic::at(Level::Error, problem.code, text, problem.span.clone(), "", "");
+            Ok(format!("{shown}:{}:{}", at.line, at.column))
         }
         _ => Err("--profile".to_owned()),
     };
@@ -152,18 +151,10 @@ pub(super) enum ProfileCommand {
     Schema,
 }
 
-pub(super) fn schema(command: ProfileCommand) -> ExitCode {
-    let ProfileCommand::Schema = command;
-    print_json(&file_schema());
-    ExitCode::SUCCESS
-}
-
 pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
     if args.control {
-        print_json(&openapi_document());
-        return Ok(ExitCode::SUCCESS);
+        return Ok(print_document(&openapi_document()));
     }
     let profile = load_profile(args.profile.profile.as_deref(), &args.profile.set)?;
-    print_json(&document(&profile.profile().api_shape()));
-    Ok(ExitCode::SUCCESS)
+    Ok(print_document(&document(&profile.profile().api_shape())))
 }

@@ -15,7 +15,7 @@ use super::output::{print, print_as_is};
 use super::run::LIMIT;
 use super::run_file::{RunFile, read};
 use super::target::Target;
-use crate::control::api::{self, Attempt, DOCUMENT_BOUND, DeliveryWhole, Request, Run, Time};
+use crate::control::api::{self, Attempt, DOCUMENT_BOUND, DeliveryWhole, Request, Run, Time, WorkspaceId};
 use crate::control::operation_named;
 use crate::redact::{Redactor, visible_json};
 use crate::util::wording::counted;
@@ -75,12 +75,7 @@ pub(super) struct Requests {
     since: Option<String>,
 }
 
-pub(super) fn run(command: RequestsCommand) -> Result<ExitCode, Failure> {
-    let RequestsCommand::Export(args) = command;
-    export(&args)
-}
-
-fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
+pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     let filter = &args.filter;
     if let Some(operation) = &filter.operation {
         operation_named(operation).map_err(|problem| Failure::usage(format!("--{problem}")))?;
@@ -94,14 +89,23 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
         Some(path) => read(path)?,
         None => Call::<api::ShowRun>::to(&args.target).key(&*filter.key).limit(LIMIT).send()?,
     };
-    let (scope, mut left) = (Scope::of(args, &run)?, args.limit.unwrap_or(usize::MAX));
+    // Checked when the flag was read.
+    let since: Option<Timestamp> = filter.since.as_ref().and_then(|since| since.parse().ok());
+    // A running emulator returns only the requests of the key.
+    let is_chosen_here = args.from.is_some() && filter.key != "*";
+    let chosen = is_chosen_here.then(|| workspace_of(&filter.key, &run)).transpose()?;
+    let covers = |workspace: Option<&WorkspaceId>, at: &Time| {
+        chosen.is_none_or(|chosen| workspace == Some(chosen))
+            && since.is_none_or(|since| at.0.parse::<Timestamp>().is_ok_and(|at| at >= since))
+    };
+    let mut left = args.limit.unwrap_or(usize::MAX);
     let takes_request = |request: &Request| {
-        let takes = left > 0 && scope.covers(request.workspace.as_ref(), &request.at) && filter.matches(request);
+        let takes = left > 0 && covers(request.workspace.as_ref(), &request.at) && filter.matches(request);
         left -= usize::from(takes);
         takes
     };
     let takes_attempt = |delivery: &DeliveryWhole, attempt: &Attempt| {
-        args.deliveries && scope.covers(delivery.workspace.as_ref(), &attempt.at)
+        args.deliveries && covers(delivery.workspace.as_ref(), &attempt.at)
     };
     let chosen = archive(&run, takes_request, takes_attempt);
     let requests = counted(chosen.requests, "request");
@@ -124,32 +128,10 @@ fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The key and the time by which `requests export` chooses records of a document.
-struct Scope {
-    /// Checked when the flag was read.
-    since: Option<Timestamp>,
-    workspace: Option<String>,
-}
-
-impl Scope {
-    fn of(args: &ExportArgs, run: &Run) -> Result<Self, Failure> {
-        let since = args.filter.since.as_ref().and_then(|since| since.parse().ok());
-        // A running emulator returns only the requests of the key.
-        let is_chosen_here = args.from.is_some() && args.filter.key != "*";
-        let workspace = is_chosen_here.then(|| workspace_of(&args.filter.key, run)).transpose()?;
-        Ok(Self { since, workspace })
-    }
-
-    fn covers(&self, workspace: Option<&api::WorkspaceId>, at: &Time) -> bool {
-        self.workspace.as_ref().is_none_or(|chosen| workspace.is_some_and(|workspace| workspace.0 == *chosen))
-            && self.since.is_none_or(|since| at.0.parse::<Timestamp>().is_ok_and(|at| at >= since))
-    }
-}
-
-fn workspace_of(key: &str, run: &Run) -> Result<String, Failure> {
+fn workspace_of<'r>(key: &str, run: &'r Run) -> Result<&'r WorkspaceId, Failure> {
     let shown = Redactor::default().key(key);
     let known = run.keys.iter().find(|known| known.key == shown || known.workspace.0 == key);
-    known.map(|known| known.workspace.0.clone()).ok_or_else(|| {
+    known.map(|known| &known.workspace).ok_or_else(|| {
         Failure::check_failed(format!("--key: the run has no `{shown}`"))
             .with_hint("without --key, the requests of all its keys are exported")
     })

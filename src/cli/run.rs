@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde_json::json;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
@@ -15,11 +15,11 @@ use super::arguments::CallArgs;
 use super::client::runtime;
 use super::failure::Failure;
 use super::help::{LAST, examples};
-use super::output::{Ready, print, print_as_is, print_json, show};
+use super::output::{print, print_as_is, ready_line, show};
 use super::run_file::{RunFile, as_json, read};
 use super::signals::Signals;
 use super::target::{address, bound};
-use crate::control::{Access, Viewer, api, run_schema};
+use crate::control::{Access, Viewer, api};
 use crate::http::limits::Limits;
 use crate::http::serve;
 use crate::redact::visible_json;
@@ -78,27 +78,7 @@ pub(super) struct ViewArgs {
     json: bool,
 }
 
-/// What `run save --json` prints.
-#[derive(Serialize)]
-struct Saved {
-    requests: usize,
-    deliveries: usize,
-    /// Older records that are not in the document.
-    omitted: usize,
-}
-
-pub(super) fn run(command: RunCommand) -> Result<ExitCode, Failure> {
-    match command {
-        RunCommand::Save(args) => save(&args),
-        RunCommand::View(args) => view(&args),
-        RunCommand::Schema => {
-            print_json(&run_schema());
-            Ok(ExitCode::SUCCESS)
-        }
-    }
-}
-
-fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
+pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     let is_stream = args.file.as_os_str() == "-";
     // A file that cannot be written is reported before the emulator is asked.
     let file = (!is_stream).then(|| RunFile::at("", &args.file)).transpose()?;
@@ -114,14 +94,16 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     } else {
         String::new()
     };
-    let saved = Saved { requests: run.requests.len(), deliveries: run.deliveries.len(), omitted: left_out };
+    let (requests, deliveries) = (run.requests.len(), run.deliveries.len());
+    // Older records are not in the document.
+    let saved = json!({ "requests": requests, "deliveries": deliveries, "omitted": left_out });
     Ok(show(args.common.json, &saved, || {
-        let (requests, deliveries) = (counted(saved.requests, "request"), counted(saved.deliveries, "delivery"));
+        let (requests, deliveries) = (counted(requests, "request"), counted(deliveries, "delivery"));
         format!("{requests} and {deliveries} saved{omitted}\n")
     }))
 }
 
-fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
+pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     let mut run = read(&args.file)?;
     let name = args.file.file_name().unwrap_or(args.file.as_os_str());
     run.viewing = Some(name.to_string_lossy().into_owned());
@@ -138,7 +120,7 @@ async fn serve_view(args: &ViewArgs, listen: SocketAddr, document: String) -> Re
     let (listener, local) = bound(listen)?;
     let url = format!("http://{local}/_emulator/");
     if args.json {
-        print(&Ready { event: "ready", url: &url, subscription: None, secret: None }.line());
+        print(&ready_line(json!({ "url": url })));
     } else {
         print(&format!("{} is shown at {url} until Ctrl-C\n", args.file.display()));
     }

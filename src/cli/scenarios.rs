@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
+use serde_json::json;
 
 use super::failure::{Code, Failure, colored, warn};
 use super::help::{LAST, examples};
@@ -13,7 +13,7 @@ use super::output::{print, print_json, show};
 use super::profile::load_profile;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{STARTER_TEXT, built_in_names, check_text, read_directory, read_file, schema};
+use crate::scenario::{STARTER_TEXT, built_in_names, check_text, read_directory, read_file};
 use crate::util::wording::counted;
 
 #[derive(Debug, Subcommand)]
@@ -60,17 +60,7 @@ pub(super) struct CheckArgs {
     json: bool,
 }
 
-pub(super) fn run(command: ScenariosCommand) -> Result<ExitCode, Failure> {
-    match command {
-        ScenariosCommand::New(args) => new(&args),
-        ScenariosCommand::Schema => {
-            print_json(&schema());
-            Ok(ExitCode::SUCCESS)
-        }
-    }
-}
-
-fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
+pub(super) fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     let path = Path::new(&args.name);
     let is_path = path.parent().is_some_and(|folder| folder != Path::new(""));
     let has_ending =
@@ -102,7 +92,7 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     }
     let shown = path.display().to_string();
     // Only the path goes to stdout, so that scripts can use it.
-    let code = show(args.json, &Written { file: &shown }, || format!("{shown}\n"));
+    let code = show(args.json, &json!({ "file": shown }), || format!("{shown}\n"));
     if !args.json {
         let name = &args.name;
         let mut stderr = std::io::stderr();
@@ -110,19 +100,6 @@ fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
             writeln!(stderr, "next: edit it, `wrs-emulator check {shown}`, then `wrs-emulator scenarios use {name}`");
     }
     Ok(code)
-}
-
-#[derive(Serialize)]
-struct Written<'a> {
-    file: &'a str,
-}
-
-#[derive(Serialize)]
-struct Checked<'a> {
-    files: usize,
-    errors: usize,
-    warnings: usize,
-    diagnostics: &'a [Diagnostic],
 }
 
 pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
@@ -150,7 +127,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let errors = found.iter().filter(|problem| problem.is_error()).count();
     let warnings = found.len() - errors;
     if args.json {
-        let checked = Checked { files, errors, warnings, diagnostics: &found };
+        let checked = json!({ "files": files, "errors": errors, "warnings": warnings, "diagnostics": found });
         print_json(&Redactor::default().shown(&checked));
     } else {
         if !found.is_empty() {

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde_json::json;
 
+use super::arguments::{at_least, period};
 use super::client::{emulator_at, run_task};
 use super::failure::Failure;
 use super::help::LAST;
 use super::log::{Log, LogFormat};
-use super::output::{Ready, compact, print};
+use super::output::{compact, print, ready_line};
 use super::profile::{load_profile, with_forwards};
 use super::signals::Signals;
 use super::target::address;
@@ -146,40 +147,40 @@ pub(super) struct ServeArgs {
 #[command(next_help_heading = "Limits")]
 struct LimitArgs {
     /// Bytes of a header block (at least 8192).
-    #[arg(hide_short_help = true, long, env, default_value_t = Limits::default().header_bytes, value_name = "N")]
+    #[arg(hide_short_help = true, long, env, default_value_t = Limits::default().header_bytes, value_name = "N", value_parser = at_least(8192))]
     max_header_bytes: usize,
     /// Fields of a header block.
-    #[arg(hide_short_help = true, long, env, default_value_t = Limits::default().header_fields, value_name = "N")]
+    #[arg(hide_short_help = true, long, env, default_value_t = Limits::default().header_fields, value_name = "N", value_parser = at_least(1))]
     max_header_fields: usize,
     /// Bytes of a request target.
-    #[arg(hide_short_help = true, long, env, default_value_t = Limits::default().uri_bytes, value_name = "N")]
+    #[arg(hide_short_help = true, long, env, default_value_t = Limits::default().uri_bytes, value_name = "N", value_parser = at_least(1))]
     max_uri_bytes: usize,
     /// Bytes of a request body, on every route.
-    #[arg(long, env, default_value_t = Limits::default().body_bytes, value_name = "N")]
+    #[arg(long, env, default_value_t = Limits::default().body_bytes, value_name = "N", value_parser = at_least(1))]
     max_body_bytes: usize,
     /// Connections at a time; further ones wait.
-    #[arg(long, env, default_value_t = Limits::default().connections, value_name = "N")]
+    #[arg(long, env, default_value_t = Limits::default().connections, value_name = "N", value_parser = at_least(1))]
     max_connections: usize,
     /// For a header block.
-    #[arg(hide_short_help = true, long, env, default_value = "10s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(hide_short_help = true, long, env, default_value = "10s", value_name = "DURATION", value_parser = period)]
     header_timeout: Duration,
     /// For a request body.
-    #[arg(hide_short_help = true, long, env, default_value = "10s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(hide_short_help = true, long, env, default_value = "10s", value_name = "DURATION", value_parser = period)]
     body_timeout: Duration,
     /// Between two requests of a connection.
-    #[arg(hide_short_help = true, long, env, default_value = "60s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(hide_short_help = true, long, env, default_value = "60s", value_name = "DURATION", value_parser = period)]
     idle_timeout: Duration,
     /// For a client that does not read.
-    #[arg(hide_short_help = true, long, env, default_value = "30s", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(hide_short_help = true, long, env, default_value = "30s", value_name = "DURATION", value_parser = period)]
     write_timeout: Duration,
     /// Entries in the journal; the oldest are evicted first.
-    #[arg(long, env, default_value_t = crate::state::journal::MOST_ENTRIES, value_name = "N")]
+    #[arg(long, env, default_value_t = crate::state::journal::MOST_ENTRIES, value_name = "N", value_parser = at_least(1))]
     max_journal_entries: usize,
     /// Bytes of everything that is kept; when they are used up, the journal gives way first.
-    #[arg(hide_short_help = true, long, env, default_value_t = crate::state::budget::DEFAULT_BYTES, value_name = "N", alias = "max-journal-bytes")]
+    #[arg(hide_short_help = true, long, env, default_value_t = crate::state::budget::DEFAULT_BYTES, value_name = "N", value_parser = at_least(1), alias = "max-journal-bytes")]
     max_memory_bytes: usize,
     /// Workspaces; the least recently used are evicted first.
-    #[arg(long, env, default_value_t = crate::state::workspace::MOST_WORKSPACES, value_name = "N")]
+    #[arg(long, env, default_value_t = crate::state::workspace::MOST_WORKSPACES, value_name = "N", value_parser = at_least(1))]
     max_workspaces: usize,
 }
 
@@ -235,8 +236,7 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
     match args.log_format() {
         LogFormat::Text => print(&format!("wrs-emulator ready on {url}\n")),
         LogFormat::Json => {
-            let ready = Ready { event: "ready", url: &url, subscription: None, secret: None };
-            print(&ready.line());
+            print(&ready_line(json!({ "url": url })));
         }
     }
     let mut stderr = std::io::stderr().lock();
@@ -245,7 +245,9 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
         let message = format!("control token: {token} (set your own with --control-token)");
         let line = match args.log_format() {
             LogFormat::Text => message,
-            LogFormat::Json => compact(&Generated { event: "control_token", control_token: token, message: &message }),
+            LogFormat::Json => {
+                compact(&json!({ "event": "control_token", "control_token": token, "message": message }))
+            }
         };
         let _ = writeln!(stderr, "{line}");
     }
@@ -287,13 +289,6 @@ fn banner(emulator: &Emulator, profile: Option<&str>) -> String {
     )
 }
 
-#[derive(Serialize)]
-struct Generated<'a> {
-    event: &'static str,
-    control_token: &'a str,
-    message: &'a str,
-}
-
 impl ServeArgs {
     fn log_format(&self) -> LogFormat {
         if self.json { LogFormat::Json } else { self.log }
@@ -330,7 +325,6 @@ async fn start_failure(error: StartError) -> Failure {
 
 pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
     let limits = &args.limits;
-    check_limits(limits)?;
     for (flag, hosts) in [("--allow-egress", &args.allow_egress), ("--allow-host", &args.allow_host)] {
         if let Some(host) = hosts.iter().find(|host| host_name(host) != Some(host.as_str())) {
             return Err(Failure::usage(format!(
@@ -364,7 +358,7 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
             header_fields: limits.max_header_fields,
             uri_bytes: limits.max_uri_bytes,
             body_bytes: limits.max_body_bytes,
-            connections: limits.max_connections.max(1),
+            connections: limits.max_connections,
             header_timeout: limits.header_timeout,
             body_timeout: limits.body_timeout,
             idle_timeout: limits.idle_timeout,
@@ -377,30 +371,6 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         grace: args.grace,
         state: args.state.clone(),
     })
-}
-
-fn check_limits(limits: &LimitArgs) -> Result<(), Failure> {
-    let zero = [
-        ("--max-header-fields", limits.max_header_fields == 0),
-        ("--max-uri-bytes", limits.max_uri_bytes == 0),
-        ("--max-body-bytes", limits.max_body_bytes == 0),
-        ("--max-connections", limits.max_connections == 0),
-        ("--max-journal-entries", limits.max_journal_entries == 0),
-        ("--max-memory-bytes", limits.max_memory_bytes == 0),
-        ("--max-workspaces", limits.max_workspaces == 0),
-        ("--header-timeout", limits.header_timeout.is_zero()),
-        ("--body-timeout", limits.body_timeout.is_zero()),
-        ("--idle-timeout", limits.idle_timeout.is_zero()),
-        ("--write-timeout", limits.write_timeout.is_zero()),
-    ];
-    if let Some((flag, _)) = zero.iter().find(|(_, is_zero)| *is_zero) {
-        return Err(Failure::usage(format!("{flag}: expected more than 0")));
-    }
-    let header_bytes = limits.max_header_bytes;
-    if header_bytes < 8192 {
-        return Err(Failure::usage(format!("--max-header-bytes: expected at least 8192, found {header_bytes}")));
-    }
-    Ok(())
 }
 
 fn profile(args: &ServeArgs) -> Result<Layered, Failure> {

@@ -4,20 +4,18 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use hyper::header::HeaderValue;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::failure::{Failure, warn};
 use super::help::examples;
-use super::output::show;
+use super::output::{bytes_field, show};
 use super::profile::load_profile;
 use crate::contract::signature::{
-    CustomScheme, Evidence, KeyReading, Message, Rejection, Remedy, Scheme, SchemeName, SigningKey, secret_warnings,
-    sign,
+    Change, CustomScheme, Evidence, KeyReading, Message, Rejection, Remedy, Scheme, SchemeName, SigningKey,
+    secret_warnings, sign,
 };
 use crate::redact::visible;
 use crate::settings::Layered;
@@ -90,17 +88,13 @@ impl Signing {
             return Err(Failure::usage("expected a signing secret")
                 .with_hint("pass it as --secret SECRET or in WRS_WEBHOOK_SECRET"));
         }
-        match signing.schemes.as_slice() {
-            [one] => {
-                let scheme = one.clone();
-                Ok((signing, scheme))
-            }
-            several => {
-                let names: Vec<&str> = several.iter().map(|scheme| scheme.name().name()).collect();
-                Err(Failure::usage(format!("expected one scheme, found {}", names.join(", ")))
-                    .with_hint(format!("name it: --scheme {}", names[0])))
-            }
+        let names: Vec<&str> = signing.schemes.iter().map(|scheme| scheme.name().name()).collect();
+        if names.len() > 1 {
+            return Err(Failure::usage(format!("expected one scheme, found {}", names.join(", ")))
+                .with_hint(format!("name it: --scheme {}", names[0])));
         }
+        let scheme = signing.schemes[0].clone();
+        Ok((signing, scheme))
     }
 
     pub(super) fn keys(&self, scheme: &Scheme) -> Vec<SigningKey> {
@@ -117,15 +111,15 @@ impl Signing {
 }
 
 fn parse_scheme(text: &str) -> Result<SchemeName, String> {
-    let names = SchemeName::ALL.map(SchemeName::name);
-    SchemeName::from_name(text)
-        .ok_or_else(|| format!("expected one of {}, found `{}`", names.join(", "), text.escape_debug()))
+    SchemeName::from_name(text).ok_or_else(|| unknown_name(&SchemeName::ALL.map(SchemeName::name), text))
 }
 
 fn parse_reading(text: &str) -> Result<KeyReading, String> {
-    let names = KeyReading::ALL.map(KeyReading::name);
-    KeyReading::from_name(text)
-        .ok_or_else(|| format!("expected one of {}, found `{}`", names.join(", "), text.escape_debug()))
+    KeyReading::from_name(text).ok_or_else(|| unknown_name(&KeyReading::ALL.map(KeyReading::name), text))
+}
+
+fn unknown_name(names: &[&str], text: &str) -> String {
+    format!("expected one of {}, found `{}`", names.join(", "), text.escape_debug())
 }
 
 #[derive(Debug, Args)]
@@ -154,23 +148,6 @@ pub(super) struct SignArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Signed {
-    scheme: &'static str,
-    headers: Map<String, Value>,
-    #[serde(flatten)]
-    content: Content,
-    signatures: Vec<String>,
-}
-
-/// The signed content: text, or base64 if it is not UTF-8.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Content {
-    SignedContent(String),
-    SignedContentBase64(String),
-}
-
 pub(super) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
     let (signing, scheme) = Signing::resolve_one(&args.signing)?;
     let timestamp = unix_seconds("--timestamp", &args.timestamp)?;
@@ -182,12 +159,14 @@ pub(super) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
     let signed = sign(&scheme, &signing.keys(&scheme), &Message { id: &args.id, timestamp, url, body: &body });
     signing.warn();
     let lines = signed.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
-    let content = match String::from_utf8(signed.content) {
-        Ok(text) => Content::SignedContent(text),
-        Err(error) => Content::SignedContentBase64(STANDARD.encode(error.as_bytes())),
-    };
-    let headers = signed.headers.into_iter().map(|(name, value)| (name.into_owned(), Value::from(value))).collect();
-    let shown = Signed { scheme: scheme.name().name(), headers, content, signatures: signed.signatures };
+    let headers = signed.headers.into_iter().map(|(name, value)| (name.into_owned(), Value::from(value)));
+    let (content_field, content) = bytes_field("signed_content", signed.content);
+    let shown = json!({
+        "scheme": scheme.name().name(),
+        "headers": headers.collect::<Map<_, _>>(),
+        content_field: content,
+        "signatures": signed.signatures,
+    });
     Ok(show(args.json, &shown, || lines))
 }
 
@@ -248,8 +227,10 @@ pub(super) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let checked = Checked {
         verified: verdict.is_ok(),
         scheme: scheme.name().name(),
-        matched: verdict.as_ref().ok().map(|found| Matched { id: &found.id, timestamp: found.timestamp }),
-        rejected: verdict.as_ref().err().map(|rejection| Rejected::new(rejection, &remedies)),
+        result: match &verdict {
+            Ok(found) => json!({ "id": found.id, "timestamp": found.timestamp }),
+            Err(rejection) => rejected(rejection, &remedies),
+        },
     };
     show(args.json, &checked, || match &verdict {
         Ok(_) => "verified\n".to_owned(),
@@ -273,60 +254,24 @@ fn explanation(rejection: &Rejection, remedies: &[Remedy]) -> String {
 }
 
 #[derive(Serialize)]
-struct Checked<'a> {
+struct Checked {
     verified: bool,
     scheme: &'static str,
     #[serde(flatten)]
-    matched: Option<Matched<'a>>,
-    #[serde(flatten)]
-    rejected: Option<Rejected>,
+    result: Value,
 }
 
-#[derive(Serialize)]
-struct Matched<'a> {
-    id: &'a Option<String>,
-    timestamp: Option<i64>,
-}
-
-#[derive(Serialize)]
-pub(super) struct Rejected {
-    rejection: Reason,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    would_verify: Option<Vec<RemedyShown>>,
-}
-
-#[derive(Serialize)]
-struct Reason {
-    kind: &'static str,
-    message: String,
-}
-
-#[derive(Serialize)]
-struct RemedyShown {
-    message: String,
-    changes: Vec<ChangeShown>,
-}
-
-#[derive(Serialize)]
-struct ChangeShown {
-    change: &'static str,
-    value: Option<&'static str>,
-}
-
-impl Rejected {
-    pub(super) fn new(rejection: &Rejection, remedies: &[Remedy]) -> Self {
-        let shown = |remedy: &Remedy| {
-            let changes =
-                remedy.changes.iter().map(|change| ChangeShown { change: change.kind(), value: change.value() });
-            RemedyShown { message: remedy.to_string(), changes: changes.collect() }
-        };
-        let would_verify = Some(remedies.iter().map(shown).collect());
-        Self { rejection: Reason { kind: kind(rejection), message: rejection.to_string() }, would_verify }
-    }
-
-    pub(super) fn unreadable(message: String) -> Self {
-        Self { rejection: Reason { kind: "unreadable_body", message }, would_verify: None }
-    }
+/// Why a delivery did not verify, and what would make it verify.
+pub(super) fn rejected(rejection: &Rejection, remedies: &[Remedy]) -> Value {
+    let change = |change: &Change| json!({ "change": change.kind(), "value": change.value() });
+    let remedy = |remedy: &Remedy| {
+        let changes: Vec<Value> = remedy.changes.iter().map(change).collect();
+        json!({ "message": remedy.to_string(), "changes": changes })
+    };
+    json!({
+        "rejection": { "kind": kind(rejection), "message": rejection.to_string() },
+        "would_verify": remedies.iter().map(remedy).collect::<Vec<_>>(),
+    })
 }
 
 fn kind(rejection: &Rejection) -> &'static str {

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::arguments::CallArgs;
 use super::failure::{Code, Failure};
@@ -54,19 +53,7 @@ pub(super) struct LoadArgs {
     common: CallArgs,
 }
 
-#[derive(Serialize)]
-struct Saved {
-    saved: usize,
-}
-
-pub(super) fn run(command: SnapshotCommand) -> Result<ExitCode, Failure> {
-    match command {
-        SnapshotCommand::Save(args) => save(&args),
-        SnapshotCommand::Load(args) => load(&args),
-    }
-}
-
-fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
+pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     let snapshot = args.common.call::<api::SaveSnapshot>().key(&*args.key).limit(LIMIT).send()?;
     if is_stream(&args.file) {
         print_json(&snapshot);
@@ -77,10 +64,10 @@ fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::io(format!("cannot write `{}`: {error}", args.file.display())))?;
     let workspaces = snapshot.0.get("workspaces").and_then(Value::as_array);
     let saved = workspaces.map_or(0, Vec::len);
-    Ok(show(args.common.json, &Saved { saved }, || format!("{} saved\n", counted(saved, "workspace"))))
+    Ok(show(args.common.json, &json!({ "saved": saved }), || format!("{} saved\n", counted(saved, "workspace"))))
 }
 
-fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
+pub(super) fn load(args: &LoadArgs) -> Result<ExitCode, Failure> {
     let call = args.common.call::<api::LoadSnapshot>().body(&read(&args.file)?).limit(LIMIT);
     Ok(args.common.show(&call.send()?))
 }

@@ -182,8 +182,7 @@ pub(super) struct RedeliverArgs {
     common: CallArgs,
 }
 
-pub(super) fn redeliver(command: DeliveriesCommand) -> Result<ExitCode, Failure> {
-    let DeliveriesCommand::Redeliver(args) = command;
+pub(super) fn redeliver(args: &RedeliverArgs) -> Result<ExitCode, Failure> {
     let wait = api::Wait { wait: Some(DurationInput("30s".to_owned())) };
     let call = args.common.call::<api::Redeliver>().id(&args.id).query(&wait).limit(Duration::from_mins(1));
     let answer = call.send()?;

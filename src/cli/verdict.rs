@@ -3,7 +3,6 @@
 //!
 //! The control API decides what is a problem; `--fail-on` decides which kinds of problems fail a run.
 
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use super::junit::{Suite, TestCase, TestResult, junit};
 use super::output::{cell, pretty, print_as_is};
 use super::review::findings::{Accepted, Review};
 use super::target::Target;
-use crate::control::api::{self, DeliveryRow, DurationInput, ProblemWith, Unused, Verification, name_of};
+use crate::control::api::{self, DurationInput, Unused, Verification, name_of};
 use crate::review::findings::Severity;
 use crate::util::duration::parse_duration;
 use crate::util::wording::counted;
@@ -202,15 +201,20 @@ impl Verdict {
     }
 
     fn count(&self, kind: Kind) -> usize {
-        let counts = &self.body.counts;
-        match kind {
-            Kind::Unmatched => counts.unmatched,
-            Kind::Undelivered => counts.undelivered,
-            Kind::Forged => counts.forged,
-            Kind::Unfinished => counts.unfinished,
-            Kind::Findings => self.review.as_ref().map_or(0, |review| review.problems().len()),
-            Kind::Unused => self.unused().count(),
-        }
+        self.problems(kind).0
+    }
+
+    /// How many problems of a kind there are, and a line for each that is listed.
+    fn problems(&self, kind: Kind) -> (usize, Vec<String>) {
+        let lines = match kind {
+            Kind::Findings => self.review.as_ref().map(Review::problems).unwrap_or_default(),
+            Kind::Unused => self.unused().map(|entry| cell(&entry.message)).collect(),
+            _ => {
+                let found = self.body.kinds().into_iter().find(|(name, ..)| *name == kind.name());
+                return found.map(|(_, count, lines)| (count, lines)).unwrap_or_default();
+            }
+        };
+        (lines.len(), lines)
     }
 
     /// The checks that had nothing to judge and are reported: the one of requests always, any other only if --fail-on names it.
@@ -223,29 +227,17 @@ impl Verdict {
 
     fn sentence(&self, kind: Kind) -> String {
         let sentence = kind.sentence(self.count(kind));
-        match self.body.refused_forgeries {
-            1 if kind == Kind::Undelivered => format!("{sentence}; 1 forged delivery was refused, as intended"),
-            2.. if kind == Kind::Undelivered => {
-                format!("{sentence}; {} forged deliveries were refused, as intended", self.body.refused_forgeries)
-            }
-            _ => sentence,
+        let refused = self.body.refused_forgeries;
+        if kind != Kind::Undelivered || refused == 0 {
+            return sentence;
         }
+        let were = if refused == 1 { "was" } else { "were" };
+        format!("{sentence}; {} {were} refused, as intended", counted(refused, "forged delivery"))
     }
 
     fn lines(&self, kind: Kind) -> Vec<String> {
-        let with_id = |id: &dyn Display, message: &str| format!("{} {}", cell(id), cell(message));
-        let deliveries = |entries: &[ProblemWith<DeliveryRow>]| -> Vec<String> {
-            entries.iter().map(|entry| with_id(&entry.row.id, &entry.message)).collect()
-        };
-        let mut lines: Vec<String> = match kind {
-            Kind::Unmatched => self.body.unmatched.iter().map(|entry| with_id(&entry.row.id, &entry.message)).collect(),
-            Kind::Undelivered => deliveries(&self.body.undelivered),
-            Kind::Forged => deliveries(&self.body.forged),
-            Kind::Unfinished => self.body.unfinished.iter().map(|entry| cell(&entry.message)).collect(),
-            Kind::Findings => self.review.as_ref().map(Review::problems).unwrap_or_default(),
-            Kind::Unused => self.unused().map(|entry| cell(&entry.message)).collect(),
-        };
-        let more = self.count(kind).saturating_sub(lines.len());
+        let (count, mut lines) = self.problems(kind);
+        let more = count.saturating_sub(lines.len());
         if more > 0 {
             lines.push(format!("… and {more} more"));
         }
@@ -388,6 +380,7 @@ fn inert(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::api::ProblemWith;
 
     /// An answer of the control API about one request, and how many there are.
     fn body(message: &str, unmatched: usize) -> Verification {

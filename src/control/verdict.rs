@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,24 +118,31 @@ pub(crate) struct Unused {
     pub(crate) message: String,
 }
 
-impl Text for Verification {
-    fn text(&self) -> String {
-        let requests = self.unmatched.iter().map(|problem| format!("{} {}", problem.row.id, problem.message)).collect();
+impl Verification {
+    /// Each kind of problem: how many there are, and a line for each that is listed.
+    pub(crate) fn kinds(&self) -> [(&'static str, usize, Vec<String>); 5] {
+        let line = |id: &dyn Display, message: &str| format!("{} {}", cell(id), cell(message));
+        let requests = self.unmatched.iter().map(|problem| line(&problem.row.id, &problem.message)).collect();
         let deliveries = |found: &[ProblemWith<DeliveryRow>]| {
-            found.iter().map(|problem| format!("{} {}", problem.row.id, problem.message)).collect()
+            found.iter().map(|problem| line(&problem.row.id, &problem.message)).collect()
         };
-        let kinds: [(&str, usize, Vec<String>); 5] = [
+        [
             ("unmatched", self.counts.unmatched, requests),
             ("undelivered", self.counts.undelivered, deliveries(&self.undelivered)),
             ("forged", self.counts.forged, deliveries(&self.forged)),
-            ("unfinished", self.counts.unfinished, self.unfinished.iter().map(|part| part.message.clone()).collect()),
-            ("unused", self.counts.unused, self.unused.iter().map(|unused| unused.message.clone()).collect()),
-        ];
+            ("unfinished", self.counts.unfinished, self.unfinished.iter().map(|part| cell(&part.message)).collect()),
+            ("unused", self.counts.unused, self.unused.iter().map(|unused| cell(&unused.message)).collect()),
+        ]
+    }
+}
+
+impl Text for Verification {
+    fn text(&self) -> String {
         let mut text = String::new();
-        for (kind, count, lines) in kinds {
+        for (kind, count, lines) in self.kinds() {
             let mark = if count == 0 { '✓' } else { '✗' };
             text.push_str(&format!("{mark} {kind}: {count}\n"));
-            text.extend(lines.iter().map(|line| format!("    {}\n", cell(line))));
+            text.extend(lines.iter().map(|line| format!("    {line}\n")));
         }
         let (requests, deliveries) = (self.judged_requests, self.judged_deliveries);
         text + &format!("judged: {} and {}\n", counted(requests, "request"), counted(deliveries, "delivery"))

@@ -8,7 +8,7 @@ use clap::Args;
 use serde_json::{Map, Value};
 use url::{Host, Url};
 
-use crate::cli::client::Call;
+use crate::cli::client::{Call, in_background};
 use crate::cli::failure::{Failure, warn};
 use crate::cli::forwards::{in_force, settings};
 use crate::cli::target::{DEFAULT_URL, Target, is_webhook_url};
@@ -16,7 +16,6 @@ use crate::clock::Seed;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
 use crate::state::workspace::Secret;
-use crate::util::tasks::{beside, spawn_blocking_task};
 
 /// The emulator that delivers here, and the key.
 #[derive(Clone, Debug, Args)]
@@ -40,8 +39,7 @@ pub(super) struct Registration {
 /// Subscribes, and makes the emulator deliver to `here`. If no emulator answers, prints a warning and returns `None`.
 pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Option<Registration>, Failure> {
     let (target, given, here) = (&args.target, args.clone(), here.to_owned());
-    let made = beside(move || register(given, &here)).await;
-    match made.map_err(|error| Failure::io(format!("cannot subscribe: {error}")))? {
+    match in_background(move || register(given, &here)).await {
         Ok(registration) => Ok(Some(registration)),
         Err(failure) => {
             let message = failure.message.clone();
@@ -92,9 +90,9 @@ impl Registration {
 
     /// Removes the subscription and the forward. Errors are ignored, as the emulator may have stopped.
     pub(super) async fn remove(self) {
-        let removed = spawn_blocking_task(move || {
+        let removed = in_background(move || {
             let _ = Call::<api::DeleteSubscription>::to(&self.target).id(&self.subscription).send();
-            let _ = self.forward(Value::Null);
+            self.forward(Value::Null)
         });
         let _ = removed.await;
     }
@@ -108,8 +106,7 @@ const EXAMPLE: &str = "https://app.example.com";
 /// The note to print if nothing is delivered to the receiver at `here`, bound to `local`; `None` if something is, or if it is unknown.
 pub(super) async fn note(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let (args, here) = (args.clone(), here.to_owned());
-    let looked = beside(move || look(&args.target, &args.key, &here, local)).await;
-    looked.map_err(|error| Failure::io(format!("cannot ask the emulator: {error}")))?
+    in_background(move || look(&args.target, &args.key, &here, local)).await
 }
 
 fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {

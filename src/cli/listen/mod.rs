@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use clap::Args;
 use parking_lot::Mutex;
+use serde_json::json;
 use tokio::sync::watch;
 use url::Url;
 
 use super::client::run_task;
 use super::failure::{self, Failure};
 use super::help::examples;
-use super::output::{Ready, print};
+use super::output::{print, ready_line};
 use super::signals::Signals;
 use super::signatures::{Signing, SigningArgs, check_url};
 use super::target::{address, bound};
@@ -141,7 +142,7 @@ async fn listen(
     });
     let mut served = spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
     let code = tokio::select! {
-        _ = &mut served => verdict(*receiver.tally.lock()),
+        _ = &mut served => outcome(*receiver.tally.lock()),
         _ = signals.wait() => {
             let _ = stop.send(true);
             tokio::select! {
@@ -159,9 +160,10 @@ async fn listen(
 /// Prints the ready line, and the secret of the subscription, with which the application can verify deliveries itself.
 fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     if json {
-        let subscription = registration.map(|registration| &*registration.subscription);
-        let secret = registration.map(|registration| &*registration.secret);
-        return print(&Ready { event: "ready", url, subscription, secret }.line());
+        let subscription = registration.map(|Registration { subscription, secret, .. }| {
+            json!({ "url": url, "subscription": subscription, "secret": secret })
+        });
+        return print(&ready_line(subscription.unwrap_or_else(|| json!({ "url": url }))));
     }
     print(&format!("wrs-emulator listening on {url}\n"));
     if let Some(Registration { subscription, secret, key, .. }) = registration {
@@ -169,7 +171,7 @@ fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     }
 }
 
-fn verdict(tally: Tally) -> Result<ExitCode, Failure> {
+fn outcome(tally: Tally) -> Result<ExitCode, Failure> {
     if tally.rejected > 0 {
         return Err(Failure::check_failed(format!(
             "{} of {} deliveries did not verify",

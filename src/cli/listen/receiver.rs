@@ -4,25 +4,21 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::application::{Application, Forwarded};
-use crate::cli::output::{cell, compact, print};
-use crate::cli::signatures::Rejected;
-use crate::cli::signatures::Signing;
+use crate::cli::output::{bytes_field, cell, compact, print};
+use crate::cli::signatures::{Signing, rejected};
 use crate::clock::{Instant, Now, machine};
 use crate::contract::signature::{Evidence, Rejection, Remedy};
-use crate::contract::timestamp::Precision;
-use crate::contract::timestamp::format_timestamp;
+use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::http::answer::answer;
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::connection::Progress;
@@ -59,14 +55,14 @@ pub(super) struct Receiver {
     pub(super) stop: watch::Sender<bool>,
 }
 
-enum Verdict {
+enum SignatureCheck {
     NotChecked,
     Verified,
     Rejected(Rejection, Vec<Remedy>),
     Unreadable(BodyProblem),
 }
 
-impl Verdict {
+impl SignatureCheck {
     /// Whether the delivery verified; `None` if that was not checked.
     fn verified(&self) -> Option<bool> {
         match self {
@@ -83,9 +79,9 @@ impl Receiver {
     }
 
     /// Verifies under every scheme and reports the first that fails.
-    fn verify(&self, target: &str, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Verdict {
+    fn verify(&self, target: &str, headers: &HeaderMap, body: &[u8], now: Timestamp) -> SignatureCheck {
         if self.signing.secrets.is_empty() {
-            return Verdict::NotChecked;
+            return SignatureCheck::NotChecked;
         }
         let url = self.webhook_url.clone().unwrap_or_else(|| format!("{}{target}", self.base));
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
@@ -102,21 +98,21 @@ impl Receiver {
                 tolerance: TOLERANCE,
             };
             if let Err(rejection) = evidence.verify() {
-                return Verdict::Rejected(rejection, evidence.remedies());
+                return SignatureCheck::Rejected(rejection, evidence.remedies());
             }
         }
-        Verdict::Verified
+        SignatureCheck::Verified
     }
 
     /// Counts and prints the delivery and returns the status to answer; `None` if --count deliveries were received already.
-    fn record(&self, delivery: &Delivery<'_>, verdict: &Verdict, forwarded: Option<&Forwarded>) -> Option<u16> {
+    fn record(&self, delivery: &Delivery<'_>, check: &SignatureCheck, forwarded: Option<&Forwarded>) -> Option<u16> {
         let mut tally = self.tally.lock();
         if self.count.is_some_and(|count| tally.received >= count) {
             return None;
         }
-        let status = match (verdict, forwarded, &self.answers) {
-            (Verdict::Unreadable(BodyProblem::TransferCoding), ..) => 400,
-            (Verdict::Unreadable(problem), ..) => problem.kind().status(),
+        let status = match (check, forwarded, &self.answers) {
+            (SignatureCheck::Unreadable(BodyProblem::TransferCoding), ..) => 400,
+            (SignatureCheck::Unreadable(problem), ..) => problem.kind().status(),
             (_, Some(forwarded), _) => forwarded.status,
             (_, None, Answers::Script(statuses)) => {
                 let at = usize::try_from(tally.received).unwrap_or(usize::MAX).min(statuses.len() - 1);
@@ -125,12 +121,9 @@ impl Receiver {
             (_, None, Answers::Application(_)) => 503,
         };
         tally.received += 1;
-        tally.rejected += u64::from(verdict.verified() == Some(false));
-        let shown = if self.json {
-            delivery.json(verdict, forwarded, status)
-        } else {
-            delivery.line(verdict, forwarded, status)
-        };
+        tally.rejected += u64::from(check.verified() == Some(false));
+        let shown =
+            if self.json { delivery.json(check, forwarded, status) } else { delivery.line(check, forwarded, status) };
         print(&shown);
         if self.count == Some(tally.received) {
             let _ = self.stop.send(true);
@@ -148,14 +141,14 @@ struct Delivery<'a> {
 
 impl Delivery<'_> {
     /// Time, path, event type and id, verification result, where it was forwarded to, status.
-    fn line(&self, verdict: &Verdict, forwarded: Option<&Forwarded>, status: u16) -> String {
+    fn line(&self, check: &SignatureCheck, forwarded: Option<&Forwarded>, status: u16) -> String {
         let at = format_timestamp(self.at, Precision::Milliseconds);
         let event: Value = serde_json::from_slice(self.body).unwrap_or_default();
-        let verified = match verdict {
-            Verdict::NotChecked => "not checked".to_owned(),
-            Verdict::Verified => "verified".to_owned(),
-            Verdict::Unreadable(problem) => format!("not verified: {problem}"),
-            Verdict::Rejected(rejection, remedies) => {
+        let verified = match check {
+            SignatureCheck::NotChecked => "not checked".to_owned(),
+            SignatureCheck::Verified => "verified".to_owned(),
+            SignatureCheck::Unreadable(problem) => format!("not verified: {problem}"),
+            SignatureCheck::Rejected(rejection, remedies) => {
                 let remedy = remedies.first().map_or_else(String::new, |remedy| format!("; would verify: {remedy}"));
                 format!("not verified: {rejection}{remedy}")
             }
@@ -175,7 +168,7 @@ impl Delivery<'_> {
         format!("{}\n", visible(&Redactor::default().text(&line)))
     }
 
-    fn json(&self, verdict: &Verdict, forwarded: Option<&Forwarded>, status: u16) -> String {
+    fn json(&self, check: &SignatureCheck, forwarded: Option<&Forwarded>, status: u16) -> String {
         let redactor = Redactor::default();
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = self.headers.iter().map(|(name, value)| {
@@ -189,19 +182,18 @@ impl Delivery<'_> {
             target: self.target,
             event_type: event.get("type"),
             id: event.get("id"),
-            verified: verdict.verified(),
+            verified: check.verified(),
             status,
-            rejected: match verdict {
-                Verdict::NotChecked | Verdict::Verified => None,
-                Verdict::Unreadable(problem) => Some(Rejected::unreadable(problem.to_string())),
-                Verdict::Rejected(rejection, remedies) => Some(Rejected::new(rejection, remedies)),
+            rejected: match check {
+                SignatureCheck::NotChecked | SignatureCheck::Verified => None,
+                SignatureCheck::Unreadable(problem) => {
+                    Some(json!({ "rejection": { "kind": "unreadable_body", "message": problem.to_string() } }))
+                }
+                SignatureCheck::Rejected(rejection, remedies) => Some(rejected(rejection, remedies)),
             },
             forwarded,
             headers: headers.collect(),
-            body: match String::from_utf8(redactor.body(self.body).into_owned()) {
-                Ok(text) => Body::Body(text),
-                Err(error) => Body::BodyBase64(STANDARD.encode(error.as_bytes())),
-            },
+            body: Map::from_iter([bytes_field("body", redactor.body(self.body).into_owned())]),
         };
         format!("{}\n", compact(&redactor.shown(&shown)))
     }
@@ -218,20 +210,12 @@ struct Shown<'a> {
     verified: Option<bool>,
     status: u16,
     #[serde(flatten)]
-    rejected: Option<Rejected>,
+    rejected: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     forwarded: Option<&'a Forwarded>,
     headers: Vec<(String, String)>,
     #[serde(flatten)]
-    body: Body,
-}
-
-/// A body: text, or base64 if it is not UTF-8.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Body {
-    Body(String),
-    BodyBase64(String),
+    body: Map<String, Value>,
 }
 
 /// A plain-text answer, without a body if the status does not allow one.
@@ -297,15 +281,15 @@ impl Receiver {
         let read = self.bodies.read(&parts.headers, body).await;
         let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
         let at = machine::wall_time();
-        let (body, verdict) = match read {
+        let (body, check) = match read {
             Ok(body) => {
-                let verdict = self.verify(target, &parts.headers, &body, at);
-                (body, verdict)
+                let check = self.verify(target, &parts.headers, &body, at);
+                (body, check)
             }
-            Err(problem) => (Bytes::new(), Verdict::Unreadable(problem)),
+            Err(problem) => (Bytes::new(), SignatureCheck::Unreadable(problem)),
         };
-        let forwarded = match (&self.answers, &verdict) {
-            (_, Verdict::Unreadable(_)) | (Answers::Script(_), _) => None,
+        let forwarded = match (&self.answers, &check) {
+            (_, SignatureCheck::Unreadable(_)) | (Answers::Script(_), _) => None,
             (Answers::Application(_), _) if self.is_full() => None,
             (Answers::Application(application), _) => {
                 Some(application.forward(target, &parts.headers, body.clone()).await)
@@ -313,12 +297,12 @@ impl Receiver {
         };
         let delivery = Delivery { at, target, headers: &parts.headers, body: &body };
         // The reason is printed here, but the sender must not learn it.
-        let said = match verdict.verified() {
+        let said = match check.verified() {
             None => "not checked",
             Some(true) => "verified",
             Some(false) => "not verified",
         };
-        match (self.record(&delivery, &verdict, forwarded.as_ref()), forwarded) {
+        match (self.record(&delivery, &check, forwarded.as_ref()), forwarded) {
             (Some(_), Some(forwarded)) => forwarded.into_answer(),
             (Some(status), None) => text_answer(status, said),
             (None, _) => text_answer(503, "no more deliveries are accepted"),

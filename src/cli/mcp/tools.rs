@@ -1,18 +1,87 @@
-//! The tools: each a call of the control API whose text is passed on, or a few of them.
+//! The tools: each a call of the control API whose text is passed on, or a few of them; and the session in which they are called,
+//! with a key of its own. Must not know the protocol.
 
-use serde::Serialize;
-use serde_json::{Map, Value};
+use std::any::TypeId;
+use std::time::Duration;
 
-use super::session::{LONGEST_WAIT, Session};
-use crate::cli::call::{Argument, Parser, field};
-use crate::cli::calls::{EXPLAIN, LIST_DELIVERIES, LIST_REQUESTS};
-use crate::cli::client::Route;
+use clap::{Arg, ArgAction, value_parser};
+use rand::Rng as _;
+use serde_json::{Map, Value, json};
+
+use crate::cli::call::{field, field_name, takes_list};
+use crate::cli::calls::{explain, list_deliveries, list_requests};
+use crate::cli::client::{Call, Refusal, Route, SHORT};
 use crate::cli::failure::Failure;
-use crate::cli::output::as_value;
+use crate::cli::target::Target;
+use crate::clock::{Random, Seed};
+use crate::control::api;
 use crate::redact::Redactor;
 use crate::scenario::check_text;
 use crate::util::duration::parse_duration;
 use crate::util::wording::{any_of, counted};
+
+/// Longest that a tool waits: clients of this protocol usually give up after a minute.
+const LONGEST_WAIT: Duration = Duration::from_secs(50);
+
+/// One session of an agent. A tool that changes something acts on one key, by default the session's own.
+pub(super) struct Session {
+    pub(super) target: Target,
+    /// The session's own key; so are those that begin with it and `_`.
+    pub(super) key: String,
+    /// The scenario that `play_scenario` adds.
+    scenario: String,
+}
+
+impl Session {
+    pub(super) fn new(target: Target) -> Self {
+        let mut random: Random = Seed::from_entropy().source("mcp");
+        let name = format!("{:010x}", random.next_u64() >> 24);
+        Self { target, key: format!("sk_test_agent_{name}"), scenario: format!("agent-{name}") }
+    }
+
+    /// The text that a call answers. The arguments are its query if it reads, else its body; `wait` is always in the query.
+    fn text(&self, route: Route, id: &str, mut arguments: Map<String, Value>) -> Result<String, Failure> {
+        let call = Call::at(&self.target, route).id(id).limit(LONGEST_WAIT + SHORT).text();
+        let call = if route.reads() {
+            call.query(&arguments)
+        } else {
+            match arguments.shift_remove("wait") {
+                Some(wait) => call.parameter("wait", wait.as_str().unwrap_or_default()).body(&arguments),
+                None => call.body(&arguments),
+            }
+        };
+        let bytes = call.exchanged()?.map_err(Refusal::into_failure)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Adds the session's own scenario, or replaces it.
+    fn add_scenario(&self, toml: &str) -> Result<(), Failure> {
+        Call::<api::PutScenario>::to(&self.target).id(&self.scenario).toml(toml).send().map(drop)
+    }
+
+    /// Removes the session's own scenario, if it was added and nothing plays it.
+    fn remove_scenario(&self) {
+        let _ = Call::<api::RemoveScenario>::to(&self.target).id(&self.scenario).outcome();
+    }
+
+    /// Refuses a key that is not the session's, or that the emulator serves together with others.
+    fn check_own(&self, key: &str) -> Result<(), Failure> {
+        let rest = key.strip_prefix(&self.key);
+        if !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_')) {
+            let message = format!("`{key}` was not made by this session, so it is not reset");
+            let hint = format!(
+                "your own keys are `{0}` and those that begin with `{0}_`; people reset others with `wrs-emulator reset --key KEY`",
+                self.key
+            );
+            return Err(Failure::usage(message).with_hint(hint));
+        }
+        let shown = Call::<api::ShowClock>::to(&self.target).key(key).send()?.key;
+        match shown.filter(|shown| shown != key) {
+            None => Ok(()),
+            Some(group) => Err(Failure::usage(format!("`{key}` shares the workspace `{group}`, so it is not reset"))),
+        }
+    }
+}
 
 pub(super) struct Tool {
     pub(super) name: &'static str,
@@ -21,8 +90,7 @@ pub(super) struct Tool {
     description: &'static str,
     effect: Effect,
     route: Route,
-    arguments: &'static [Argument],
-    required: &'static [&'static str],
+    arguments: fn() -> Vec<Arg>,
     key: Key,
     run: fn(&Session, &Tool, Arguments) -> Result<String, Failure>,
 }
@@ -53,30 +121,35 @@ enum Key {
 /// The arguments of a call, of the types in the tool's schema.
 type Arguments = Map<String, Value>;
 
-const EVENT: &[Argument] = &[
-    field("type", "The event type, such as workflow.completed. Either this or `emit` is needed"),
-    field("emit", "The name of an emission of the active scenarios, in place of a type"),
-    field("data", "The whole data").parsed(Parser::Object),
-    field("set", "Single fields of the data, by dotted path").parsed(Parser::Object),
-    field("subscription", "Only this subscription, sub_…"),
-    field("count", "How many events").parsed(Parser::Number(1, 10_000)),
-    field("delay", "Delay of the first attempts by the emulator's clock, such as 5s"),
-    field("tamper", "Forge each delivery, which a receiver must refuse: body, signature, secret, timestamp, …"),
-    field("duplicate", "Copies of each delivery in all").parsed(Parser::Number(1, 100)),
-    field("shuffle", "Send the events in another order").switch(),
-    field("drop", "Deliver nothing, as if it were lost on the way").switch(),
-    field("wait", "How long to wait for the receivers' answers: 5s if left out, at most 50s")
-        .parsed(Parser::Duration)
-        .default("5s"),
-];
-const STEP: &[Argument] = &[
-    field("advance", "How far, such as 60s, 1h30m or 72h"),
-    field("set", "The time to set, such as 2026-01-31T09:30:00Z"),
-    field("mode", "frozen stops the clock, real lets it run, follow ties it to the emulator's again"),
-    field("timeout", "How long to wait until everything due is done: 50s if left out, at most 50s")
-        .parsed(Parser::Duration)
-        .default("50s"),
-];
+fn event() -> Vec<Arg> {
+    let object = |name, help| field(name, help).value_parser(|text: &str| serde_json::from_str::<Arguments>(text));
+    let number = |name, help| field(name, help).value_parser(value_parser!(i64));
+    let switch = |name, help| field(name, help).action(ArgAction::SetTrue);
+    vec![
+        field("type", "The event type, such as workflow.completed. Either this or `emit` is needed"),
+        field("emit", "The name of an emission of the active scenarios, in place of a type"),
+        object("data", "The whole data"),
+        object("set", "Single fields of the data, by dotted path"),
+        field("subscription", "Only this subscription, sub_…"),
+        number("count", "How many events"),
+        field("delay", "Delay of the first attempts by the emulator's clock, such as 5s"),
+        field("tamper", "Forge each delivery, which a receiver must refuse: body, signature, secret, timestamp, …"),
+        number("duplicate", "Copies of each delivery in all"),
+        switch("shuffle", "Send the events in another order"),
+        switch("drop", "Deliver nothing, as if it were lost on the way"),
+        field("wait", "How long to wait for the receivers' answers: 5s if left out, at most 50s").default_value("5s"),
+    ]
+}
+
+fn step() -> Vec<Arg> {
+    vec![
+        field("advance", "How far, such as 60s, 1h30m or 72h"),
+        field("set", "The time to set, such as 2026-01-31T09:30:00Z"),
+        field("mode", "frozen stops the clock, real lets it run, follow ties it to the emulator's again"),
+        field("timeout", "How long to wait until everything due is done: 50s if left out, at most 50s")
+            .default_value("50s"),
+    ]
+}
 
 /// A tool that passes on the text of a call about all keys or one.
 const TOOL: Tool = Tool {
@@ -85,8 +158,7 @@ const TOOL: Tool = Tool {
     description: "",
     effect: Effect::Reads,
     route: Route("GET", "health"),
-    arguments: &[],
-    required: &[],
+    arguments: Vec::new,
     key: Key::Any,
     run: called,
 };
@@ -107,7 +179,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Which requests did the client make?",
         description: "Lists requests to the emulated API, newest first, each with status and reason of its answer. `explain` shows more.",
         route: Route("GET", "requests"),
-        arguments: LIST_REQUESTS,
+        arguments: list_requests,
         ..TOOL
     },
     Tool {
@@ -115,7 +187,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Which webhooks were delivered, and which were not?",
         description: "Lists deliveries of webhooks, newest first, each with its status. `explain` with the id of one shows each attempt.",
         route: Route("GET", "deliveries"),
-        arguments: LIST_DELIVERIES,
+        arguments: list_deliveries,
         ..TOOL
     },
     Tool {
@@ -123,7 +195,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Why this answer, or this delivery?",
         description: "Explains why a request was answered as it was, where an event went and where not, or why a delivery failed \
                       and what to try; then shows the request or delivery whole.",
-        arguments: EXPLAIN,
+        arguments: explain,
         run: explained,
         ..TOOL
     },
@@ -132,8 +204,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Is this scenario valid?",
         description: "Checks the TOML text of a scenario without playing it: every problem with its place and a hint. Needs no \
                       running emulator. `wrs-emulator scenarios schema` prints the JSON Schema of the language.",
-        arguments: &[field("toml", "The text of the scenario, as in a scenario file")],
-        required: &["toml"],
+        arguments: || vec![field("toml", "The text of the scenario, as in a scenario file").required(true)],
         key: Key::None,
         run: checked,
         ..TOOL
@@ -144,14 +215,14 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Makes scenarios the active ones of one key, in order, in place of its former list. An empty list turns \
                       scenarios off. `status` lists names; `toml` adds one of your own.",
         effect: Effect::Sets,
-        arguments: &[
-            field("active", "Names of scenarios, in order; the first rule that applies decides").parsed(Parser::List),
-            field("toml", "The text of a scenario of your own, which is played after those in `active`"),
-        ],
+        arguments: || {
+            let active = field("active", "Names of scenarios, in order; the first rule that applies decides");
+            let toml = field("toml", "The text of a scenario of your own, which is played after those in `active`");
+            vec![active.value_delimiter(','), toml]
+        },
         key: Key::One,
         route: Route("POST", "scenarios/active"),
         run: played,
-        ..TOOL
     },
     Tool {
         name: "fire_event",
@@ -159,11 +230,10 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Fires an event at the matching subscriptions of one key and waits for what each receiver answered. Events \
                       that no subscription matches are an error.",
         effect: Effect::Adds,
-        arguments: EVENT,
+        arguments: event,
         key: Key::One,
         route: Route("POST", "events"),
         run: fired,
-        ..TOOL
     },
     Tool {
         name: "advance_clock",
@@ -171,7 +241,7 @@ pub(super) const TOOLS: &[Tool] = &[
         description: "Moves the clock of one key: quota windows open, retries, delays and planned events happen in order before \
                       the call answers. Give exactly one of `advance`, `set` and `mode`.",
         effect: Effect::Destroys,
-        arguments: STEP,
+        arguments: step,
         key: Key::One,
         route: Route("POST", "clock"),
         ..TOOL
@@ -181,9 +251,10 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "Did the run go well?",
         description: "Lists the problems found so far: requests that matched no endpoint, webhooks that did not arrive, forged \
                       webhooks that were accepted, unfinished scenarios, checks that had nothing to judge.",
-        arguments: &[field("wait", "First wait for what is due within this time: 0s if left out, at most 50s")
-            .parsed(Parser::Duration)
-            .default("0s")],
+        arguments: || {
+            let wait = field("wait", "First wait for what is due within this time: 0s if left out, at most 50s");
+            vec![wait.default_value("0s")]
+        },
         route: Route("GET", "verdict"),
         ..TOOL
     },
@@ -200,7 +271,9 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "What is assumed where the contract is silent?",
         description: "Lists what the API's contract leaves open, what the emulator assumes there, and the setting that changes \
                       it. Code must not rely on an assumption.",
-        arguments: &[field("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry")],
+        arguments: || {
+            vec![field("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry")]
+        },
         route: Route("GET", "assumptions"),
         run: assumed,
         ..TOOL
@@ -218,92 +291,62 @@ pub(super) const TOOLS: &[Tool] = &[
     },
 ];
 
-/// A tool as the protocol lists it.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Definition {
-    name: &'static str,
-    title: &'static str,
-    description: &'static str,
-    input_schema: Schema,
-    annotations: Annotations,
-}
-
-#[derive(Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Schema {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    description: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    items: Option<Box<Schema>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    properties: Option<Map<String, Value>>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    required: &'static [&'static str],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    additional_properties: Option<bool>,
-}
-
-/// Hints about a tool's effects.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Annotations {
-    read_only_hint: bool,
-    destructive_hint: bool,
-    idempotent_hint: bool,
-    open_world_hint: bool,
-}
-
 impl Tool {
-    pub(super) fn definition(&self) -> Definition {
+    /// The tool as the protocol lists it.
+    pub(super) fn definition(&self) -> Value {
         let effect = self.effect;
-        let property = |argument: Argument| {
-            let kind = kind(argument.parser);
-            let items = (kind == "array").then(|| Box::new(Schema { kind: "string", ..Schema::default() }));
-            let schema = Schema { kind, description: Some(argument.help), items, ..Schema::default() };
-            (argument.name.to_owned(), as_value(&schema))
+        let arguments = self.arguments();
+        let property = |argument: &Arg| {
+            let help = argument.get_help().map(ToString::to_string);
+            let schema = match kind(argument) {
+                "array" => json!({ "type": "array", "description": help, "items": { "type": "string" } }),
+                kind => json!({ "type": kind, "description": help }),
+            };
+            (field_name(argument), schema)
         };
-        let input_schema = Schema {
-            kind: "object",
-            properties: Some(self.arguments().map(property).collect()),
-            required: self.required,
-            additional_properties: Some(false),
-            ..Schema::default()
-        };
-        let annotations = Annotations {
-            read_only_hint: effect == Effect::Reads,
-            destructive_hint: effect == Effect::Destroys,
-            idempotent_hint: matches!(effect, Effect::Reads | Effect::Sets),
-            open_world_hint: false,
-        };
-        Definition { name: self.name, title: self.title, description: self.description, input_schema, annotations }
+        let required = arguments.iter().filter(|argument| argument.is_required_set()).map(field_name);
+        json!({
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": {
+                "type": "object",
+                "properties": arguments.iter().map(property).collect::<Map<_, _>>(),
+                "required": required.collect::<Vec<_>>(),
+                "additionalProperties": false,
+            },
+            "annotations": {
+                "readOnlyHint": effect == Effect::Reads,
+                "destructiveHint": effect == Effect::Destroys,
+                "idempotentHint": matches!(effect, Effect::Reads | Effect::Sets),
+                "openWorldHint": false,
+            },
+        })
     }
 
-    fn arguments(&self) -> impl Iterator<Item = Argument> {
+    fn arguments(&self) -> Vec<Arg> {
         let key = match self.key {
             Key::None => None,
             Key::Any => Some(field("key", "Only what belongs to this API key; all keys if left out")),
             Key::One => Some(field("key", "The API key to act on, never all; the session's own if left out")),
         };
-        self.arguments.iter().filter(|argument| argument.name != "key").copied().chain(key)
+        (self.arguments)().into_iter().filter(|argument| argument.get_id() != "key").chain(key).collect()
     }
 
     /// Checks the names and types of the arguments, and how long to wait. All else is checked by the emulator.
     pub(super) fn call(&self, session: &Session, mut arguments: Arguments) -> Result<String, Failure> {
         arguments.retain(|_, value| !value.is_null());
-        let known: Vec<Argument> = self.arguments().collect();
+        let known = self.arguments();
         for (name, value) in &arguments {
-            let Some(argument) = known.iter().find(|argument| argument.name == name) else {
-                let names: Vec<String> = known.iter().map(|argument| format!("`{}`", argument.name)).collect();
+            let Some(argument) = known.iter().find(|argument| field_name(argument) == *name) else {
+                let names: Vec<String> = known.iter().map(|argument| format!("`{}`", field_name(argument))).collect();
                 let message = format!("{} takes no argument `{}`", self.name, shown(name));
                 return Err(Failure::usage(message).with_hint(match names.as_slice() {
                     [] => "call it without arguments".to_owned(),
                     names => format!("it takes {}", any_of(names)),
                 }));
             };
-            let kind = kind(argument.parser);
+            let kind = kind(argument);
             let matches = match kind {
                 "integer" => value.is_number(),
                 "boolean" => value.is_boolean(),
@@ -315,13 +358,14 @@ impl Tool {
                 return Err(Failure::usage(format!("{name}: expected a value of type {kind}, found {value}")));
             }
         }
-        for argument in known.iter().filter(|argument| argument.parser == Parser::Duration) {
-            let wait = arguments.entry(argument.name).or_insert_with(|| argument.default.unwrap_or_default().into());
-            let wait = wait.as_str().unwrap_or_default();
-            let parsed =
-                parse_duration(wait).map_err(|problem| Failure::usage(format!("{}: {problem}", argument.name)))?;
+        for argument in known.iter().filter(|argument| matches!(argument.get_id().as_str(), "wait" | "timeout")) {
+            let name = field_name(argument);
+            let default =
+                argument.get_default_values().first().and_then(|default| default.to_str()).unwrap_or_default();
+            let wait = arguments.entry(&*name).or_insert_with(|| default.into()).as_str().unwrap_or_default();
+            let parsed = parse_duration(wait).map_err(|problem| Failure::usage(format!("{name}: {problem}")))?;
             if parsed > LONGEST_WAIT {
-                let message = format!("{}: expected at most {} s, found {wait}", argument.name, LONGEST_WAIT.as_secs());
+                let message = format!("{name}: expected at most {} s, found {wait}", LONGEST_WAIT.as_secs());
                 return Err(Failure::usage(message).with_hint("call again to wait longer"));
             }
         }
@@ -335,21 +379,27 @@ impl Tool {
             }
             Key::One => drop(arguments.entry("key").or_insert_with(|| session.key.clone().into())),
         }
-        match self.required.iter().find(|name| !arguments.contains_key(**name)) {
-            Some(missing) => Err(Failure::usage(format!("{} needs the argument `{missing}`", self.name))),
+        let is_missing = |argument: &&Arg| argument.is_required_set() && !arguments.contains_key(&field_name(argument));
+        match known.iter().find(is_missing) {
+            Some(missing) => Err(Failure::usage(format!("{} needs the argument `{}`", self.name, field_name(missing)))),
             None => (self.run)(session, self, arguments),
         }
     }
 }
 
 /// The type of an argument in JSON.
-fn kind(parser: Parser) -> &'static str {
-    match parser {
-        Parser::Number(..) => "integer",
-        Parser::Switch => "boolean",
-        Parser::List | Parser::Scenarios => "array",
-        Parser::Object => "object",
-        _ => "string",
+fn kind(argument: &Arg) -> &'static str {
+    let parsed = argument.get_value_parser().type_id();
+    if matches!(argument.get_action(), ArgAction::SetTrue) {
+        "boolean"
+    } else if takes_list(argument) {
+        "array"
+    } else if parsed == TypeId::of::<i64>() {
+        "integer"
+    } else if parsed == TypeId::of::<Arguments>() {
+        "object"
+    } else {
+        "string"
     }
 }
 

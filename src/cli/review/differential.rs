@@ -17,7 +17,7 @@ use tokio::runtime::Builder;
 use super::differential_report::{Judged, Outcome, Plain, Report, listed, suite, text};
 use super::differential_run::{Folder, RunResult, Runner, tail};
 use crate::app::FileLimit;
-use crate::cli::arguments::created;
+use crate::cli::arguments::{created, period};
 use crate::cli::client::runtime;
 use crate::cli::command::shown;
 use crate::cli::failure::{Failure, colored, is_json, note};
@@ -29,7 +29,6 @@ use crate::cli::signals::Signals;
 use crate::clock::machine;
 use crate::control::api::List;
 use crate::review::differential::{Aspect, CHANGES, Part, Record, UnpromisedChange, compare, is_exercised};
-use crate::util::duration::parse_duration;
 use crate::util::tasks::block_on;
 
 /// The limit of the first run, unless --timeout gives one.
@@ -67,7 +66,7 @@ pub(crate) struct DifferentialArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=64))]
     jobs: u8,
     /// Limit for each run; by default five times as long as the plain run, and at least 30 s. A run that takes longer has failed.
-    #[arg(long, value_name = "DURATION", value_parser = limit)]
+    #[arg(long, value_name = "DURATION", value_parser = period)]
     timeout: Option<Duration>,
     /// Keep what each run printed and what happened in it in this folder; otherwise in a temporary one, removed if nothing failed.
     #[arg(long, value_name = "DIR")]
@@ -83,12 +82,7 @@ fn names() -> PossibleValuesParser {
     PossibleValuesParser::new(CHANGES.iter().map(|change| change.name))
 }
 
-fn limit(text: &str) -> Result<Duration, String> {
-    let limit = parse_duration(text)?;
-    if limit.is_zero() { Err("expected more than 0".to_owned()) } else { Ok(limit) }
-}
-
-pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
     if args.list {
         let changes = List { data: CHANGES.iter().collect() };
         return Ok(show(args.serve.json, &changes, || listed(CHANGES)));
@@ -215,7 +209,7 @@ async fn judge(
         // An event that is held back would wait until somebody moves the clock.
         judged.reason =
             Some("the command freezes the clock; to see it, let events arrive while the clock runs".to_owned());
-        progress.ended(name, judged.outcome.name());
+        progress.ended(name, &judged.outcome.name());
         return Ok(judged);
     }
     let limit = *runner.limit.get().unwrap_or(&FIRST);
@@ -240,7 +234,7 @@ async fn judge(
         judged.printed = tail(&shown.output);
         judged.output = Some(shown.output.display().to_string());
     }
-    progress.ended(name, judged.outcome.name());
+    progress.ended(name, &judged.outcome.name());
     Ok(judged)
 }
 

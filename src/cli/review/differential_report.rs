@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::cli::junit::{Suite, TestCase, TestResult};
 use crate::cli::output::{cell, table};
+use crate::control::api::name_of;
 use crate::review::differential::{Difference, Part, Sight, UnpromisedChange};
 use crate::util::duration::duration_text;
 use crate::util::wording::counted;
@@ -47,13 +48,8 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::Unstable => "unstable",
-            Self::NotExercised => "not exercised",
-        }
+    pub(super) fn name(self) -> String {
+        name_of(self).replace('-', " ")
     }
 }
 

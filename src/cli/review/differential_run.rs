@@ -82,11 +82,7 @@ impl Runner<'_> {
         block_in_place(|| drop(ending));
         let status = child.wait().await;
         let status = status.map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
-        let unreadable = |problem: Failure| Failure::io(format!("the run cannot be read: {}", problem.message));
-        let run = Run {
-            exec: Some(ExecFacts::of(self.command, status)),
-            ..whole_run(&target(&emulator)).await.map_err(unreadable)?
-        };
+        let run = whole_run(&target(&emulator), ExecFacts::of(self.command, status)).await?;
         RunFile::at("", &self.folder.join(format!("{name}.json")))?.write(&run)?;
         let ending = match status.code() {
             _ if is_late => format!("did not end within {}", duration_text(limit)),

@@ -74,7 +74,7 @@ If an accepted finding no longer occurs, the review fails until its line is remo
 
 Exit status: 0 nothing fails the review, 1 something does, 2 wrong usage, 3 the emulator cannot be reached.";
 
-pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     // Read first: a file that is wrong is found before anything is asked.
     let accepted = args.accept.as_deref().map(Accepted::read).transpose()?;
     let findings = Call::<api::ShowFindings>::to(&args.target).key(args.key.as_str()).send()?;

@@ -1,16 +1,13 @@
 //! `review …`: is this integration ready for production keys? One file a command.
 
-mod differential;
+pub(super) mod differential;
 mod differential_report;
 mod differential_run;
 pub(super) mod findings;
-mod probe;
-
-use std::process::ExitCode;
+pub(super) mod probe;
 
 use clap::Subcommand;
 
-use super::failure::Failure;
 use super::help::examples;
 
 #[derive(Debug, Subcommand)]
@@ -27,12 +24,4 @@ pub(super) enum ReviewCommand {
     Probe(Box<probe::ProbeArgs>),
     /// Run a test command under changes that the contract does not rule out, and name what makes it fail.
     Differential(Box<differential::DifferentialArgs>),
-}
-
-pub(super) fn run(command: ReviewCommand) -> Result<ExitCode, Failure> {
-    match command {
-        ReviewCommand::Findings(args) => findings::run(&args),
-        ReviewCommand::Probe(args) => probe::run(*args),
-        ReviewCommand::Differential(args) => differential::run(&args),
-    }
 }

@@ -85,7 +85,7 @@ fn limit(text: &str) -> Result<Duration, String> {
     Ok(limit)
 }
 
-pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     let Some(url) = args.url.as_deref().filter(|_| !args.list) else {
         let cases = List { data: CASES.iter().collect() };
         return Ok(show_list(args.json, &cases, || listed(CASES)));
