@@ -56,7 +56,7 @@ impl Shares {
     pub(super) fn warning(&self) -> Option<String> {
         let (limit, connections) = (self.limited_by?, self.connections);
         Some(format!(
-            "only {connections} connections at a time: this process may have {limit} file file_limit; raise `ulimit -n`"
+            "only {connections} connections at a time: this process may have {limit} file descriptors; raise `ulimit -n`"
         ))
     }
 }
@@ -131,5 +131,7 @@ mod tests {
         assert_eq!(all(1 << 20), (1024, 256, 512));
         assert_eq!(all(1024), (480, 240, 240));
         assert_eq!(all(48), (12, 6, 6));
+        let warning = Shares::new(48, 1024, 1).warning().expect("12 connections are fewer");
+        assert!(warning.contains("12 connections") && warning.contains("48 file descriptors"), "{warning}");
     }
 }

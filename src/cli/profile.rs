@@ -9,11 +9,11 @@ use clap::{Args, Subcommand};
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{print, print_json, show_list};
-use crate::contract::openapi::document;
 use crate::control::api::{Assumption, List};
 use crate::control::openapi_document;
 use crate::control::render::Row as _;
 use crate::redact::Redactor;
+use crate::settings::openapi::document;
 use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, file_schema, ledger, ledger_markdown};
 use crate::util::file;
 
@@ -164,6 +164,6 @@ pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let profile = load_profile(args.profile.profile.as_deref(), &args.profile.set)?;
-    print_json(&document(&profile.profile().api_shape()));
+    print_json(&document(profile.profile()));
     Ok(ExitCode::SUCCESS)
 }

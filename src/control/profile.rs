@@ -8,10 +8,9 @@ use super::call::{Call, Input};
 use super::scenarios::refused;
 use super::scope::{scope_or_all, whose};
 use super::{Control, ControlError, Reply};
-use crate::contract::openapi;
 use crate::redact::Redactor;
 use crate::scenario::{PATCH_SOURCE, SettingPatch};
-use crate::settings::{LedgerRow, ledger};
+use crate::settings::{LedgerRow, ledger, openapi};
 
 pub(super) fn assumptions(
     control: &Control,
@@ -140,7 +139,5 @@ fn shortened(before: &str, after: &str) -> (String, String) {
 
 /// The `OpenAPI` document of the emulated API under the profile of the named key.
 pub(super) fn emulated_openapi(control: &Control, call: &Call) -> Result<Reply, ControlError> {
-    Ok(Reply::plain(&openapi::document(
-        &control.profile_for(scope_or_all(control, call)?.key().as_deref()).api_shape(),
-    )))
+    Ok(Reply::plain(&openapi::document(&control.profile_for(scope_or_all(control, call)?.key().as_deref()))))
 }

@@ -20,7 +20,7 @@ use crate::cli::output::{cell, compact, print};
 use crate::cli::signatures::Rejected;
 use crate::cli::signatures::Signing;
 use crate::clock::{Instant, Now, machine};
-use crate::contract::signature::{Evidence, Rejection, Remedy};
+use crate::contract::signature::{Evidence, Rejection, Remedy, TOLERANCE_SECONDS};
 use crate::contract::timestamp::Precision;
 use crate::contract::timestamp::format_timestamp;
 use crate::http::answer::answer;
@@ -29,9 +29,6 @@ use crate::http::connection::Progress;
 use crate::http::handler::{Answering, Handler, PLAIN_ON_TLS, Unreadable};
 use crate::http::outgoing::Outgoing;
 use crate::redact::{Redactor, visible};
-
-/// Seconds a timestamp may be off, as in the libraries of all schemes.
-const TOLERANCE: i64 = 300;
 
 pub(super) enum Answers {
     /// Statuses in order; the last one repeats.
@@ -99,7 +96,7 @@ impl Receiver {
                 url: &url,
                 body,
                 now: now.as_second(),
-                tolerance: TOLERANCE,
+                tolerance: TOLERANCE_SECONDS,
             };
             if let Err(rejection) = evidence.verify() {
                 return Verdict::Rejected(rejection, evidence.remedies());

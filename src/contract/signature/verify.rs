@@ -12,6 +12,9 @@ use super::mac;
 use super::scheme::{Form, Scheme, SchemeName, Values, render};
 use super::sign::token;
 
+/// How far off a timestamp may be, as in every scheme's libraries.
+pub const TOLERANCE_SECONDS: i64 = 300;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// The event's id, if the scheme has a header for it; `github` and `shopify` do not sign it.
