@@ -1,7 +1,6 @@
 //! Sends one attempt over a pooled connection, with one deadline over connect, TLS, send and read, and a limit on the answer's
 //! size. Redirects are answers like any other and are not followed.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -48,26 +47,26 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
 struct IdleConnection {
+    origin: Arc<str>,
     link: Box<Link>,
     was_swept: bool,
 }
 
 #[derive(Debug, Default)]
 struct Idle {
-    by_origin: HashMap<Arc<str>, Vec<IdleConnection>>,
-    count: usize,
+    connections: Vec<IdleConnection>,
     has_sweeper: bool,
 }
 
 impl Idle {
+    fn of<'i>(&'i self, origin: &str) -> impl Iterator<Item = &'i IdleConnection> {
+        self.connections.iter().filter(move |kept| *kept.origin == *origin)
+    }
+
     /// Closes connections not used since the last sweep; returns whether any are left.
     fn sweep(&mut self) -> bool {
-        self.by_origin.retain(|_, kept| {
-            kept.retain_mut(|kept| !std::mem::replace(&mut kept.was_swept, true));
-            !kept.is_empty()
-        });
-        self.count = self.by_origin.values().map(Vec::len).sum();
-        self.has_sweeper = self.count > 0;
+        self.connections.retain_mut(|kept| !std::mem::replace(&mut kept.was_swept, true));
+        self.has_sweeper = !self.connections.is_empty();
         self.has_sweeper
     }
 }
@@ -93,7 +92,7 @@ impl Client {
         look_ups: &Arc<Semaphore>,
         limit: Duration,
     ) -> Result<Option<Vec<SocketAddr>>, DialProblem> {
-        if self.idle.lock().by_origin.get(&target.origin).is_some_and(|kept| !kept.is_empty()) {
+        if self.idle.lock().of(&target.origin).next().is_some() {
             return Ok(None);
         }
         let found = timeout(limit, resolve(target, &self.reach.resolver, look_ups)).await;
@@ -169,27 +168,20 @@ impl Client {
     }
 
     fn take_idle(&self, origin: &str) -> Option<Box<Link>> {
-        let mut idle = self.idle.lock();
-        let kept = idle.by_origin.get_mut(origin)?.pop()?;
-        idle.count -= 1;
-        Some(kept.link)
+        let connections = &mut self.idle.lock().connections;
+        let latest = connections.iter().rposition(|kept| *kept.origin == *origin)?;
+        Some(connections.remove(latest).link)
     }
 
     fn keep(self: &Arc<Self>, origin: &Arc<str>, link: Box<Link>) {
         let mut idle = self.idle.lock();
-        if idle.count >= self.most_kept {
-            (idle.by_origin, idle.count) = (HashMap::new(), 0);
+        if idle.connections.len() >= self.most_kept {
+            idle.connections.clear();
         }
-        let Idle { by_origin, count, has_sweeper } = &mut *idle;
-        let kept = match by_origin.get_mut(origin) {
-            Some(kept) => kept,
-            None => by_origin.entry(Arc::clone(origin)).or_default(),
-        };
-        if kept.len() < IDLE_PER_ORIGIN {
-            kept.push(IdleConnection { link, was_swept: false });
-            *count += 1;
+        if idle.of(origin).count() < IDLE_PER_ORIGIN {
+            idle.connections.push(IdleConnection { origin: Arc::clone(origin), link, was_swept: false });
         }
-        if !std::mem::replace(has_sweeper, true) {
+        if !std::mem::replace(&mut idle.has_sweeper, true) {
             spawn(Self::sweep(Arc::downgrade(self), self.sweep_interval));
         }
     }
