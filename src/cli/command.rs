@@ -18,7 +18,7 @@ use crate::control::api::{self, ExecFacts, Run};
 use crate::redact::Redactor;
 use crate::util::file;
 use crate::util::process::ending_signal;
-use crate::util::tasks::beside;
+use crate::util::tasks::run_blocking;
 
 /// How long the emulator may take to give what a report is made of.
 const REPORT_LIMIT: Duration = Duration::from_secs(30);
@@ -117,7 +117,7 @@ pub(super) fn spawn<T>(
 pub(super) async fn whole_run(target: &Target) -> Result<Run, Failure> {
     let target = target.clone();
     // The client blocks its thread, and the emulator must keep answering.
-    let run = beside(move || Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send());
+    let run = run_blocking(move || Call::<api::ShowRun>::to(&target).key("*").limit(REPORT_LIMIT).send());
     run.await.unwrap_or_else(|error| Err(Failure::io(error.to_string())))
 }
 

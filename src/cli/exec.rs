@@ -28,7 +28,7 @@ use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render}
 use crate::app::{FileLimit, Settings};
 use crate::control::api::{ExecFacts, Run};
 use crate::util::process::pass_signal;
-use crate::util::tasks::beside;
+use crate::util::tasks::run_blocking;
 
 const EXIT_STATUS: &str = "
 
@@ -225,7 +225,7 @@ async fn ask(
     accepted: Option<Accepted>,
 ) -> Result<Verdict, Failure> {
     // The client blocks its thread, and the emulator must keep answering.
-    let asked = beside(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref()));
+    let asked = run_blocking(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref()));
     asked.await.map_err(|error| Failure::io(format!("the verdict cannot be read: {error}")))?
 }
 

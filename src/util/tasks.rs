@@ -31,7 +31,7 @@ pub fn spawn_blocking_task(work: impl FnOnce() + Send + 'static) -> JoinHandle<(
 }
 
 /// Does work that blocks, on a thread of the runtime.
-pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
+pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
     let result = Arc::new(Mutex::new(None));
     let place = Arc::clone(&result);
     spawn_blocking_task(move || *place.lock() = Some(work())).await?;
@@ -114,7 +114,7 @@ async fn slot_of(slots: &Arc<Semaphore>) -> OwnedSemaphorePermit {
 }
 
 async fn on_thread<T: Send + 'static>(slot: OwnedSemaphorePermit, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let done = beside(move || {
+    let done = run_blocking(move || {
         // Released when the work has ended, even if the caller has stopped waiting by then.
         let _slot = slot;
         work()

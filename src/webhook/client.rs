@@ -136,7 +136,7 @@ impl Client {
         // A kept connection may have been closed by the receiver; then hyper hands the request back and the next is tried.
         while let Some(mut link) = self.take_idle(origin) {
             match link.run(async |sender| exchange(sender, request).await).await {
-                Exchange::Unsent(unsent) => request = unsent.0,
+                Err(Unanswered { unsent: Some(unsent), .. }) => request = *unsent,
                 done => return self.end(origin, link, done),
             }
         }
@@ -153,18 +153,13 @@ impl Client {
         self: &Arc<Self>,
         origin: &Arc<str>,
         link: Box<Link>,
-        exchange: Exchange,
+        exchange: Result<Answered, Unanswered>,
     ) -> Result<AttemptOutcome, DialProblem> {
-        match exchange {
-            Exchange::Answered { outcome, is_whole, .. } => {
-                if is_whole && link.is_ready() {
-                    self.keep(origin, link);
-                }
-                Ok(outcome)
-            }
-            Exchange::Unsent(unsent) => Err(unsent.1),
-            Exchange::Broken(problem) => Err(problem),
+        let Answered { outcome, is_whole, .. } = exchange.map_err(|unanswered| unanswered.problem)?;
+        if is_whole && link.is_ready() {
+            self.keep(origin, link);
         }
+        Ok(outcome)
     }
 
     fn take_idle(&self, origin: &str) -> Option<Box<Link>> {
@@ -209,40 +204,34 @@ pub async fn send_once(
 ) -> Result<(AttemptOutcome, Option<String>), DialProblem> {
     let mut link = Box::new(dial(target, addresses, reach, connect_timeout).await?);
     Ok(match link.run(async |sender| exchange(sender, request).await).await {
-        Exchange::Answered { outcome, location, .. } => (outcome, location),
-        Exchange::Unsent(unsent) => (unsent.1.into(), None),
-        Exchange::Broken(problem) => (problem.into(), None),
+        Ok(answered) => (answered.outcome, answered.location),
+        Err(unanswered) => (unanswered.problem.into(), None),
     })
 }
 
-/// How sending a request ended.
-enum Exchange {
-    /// An answer came. `is_whole` unless its body was too long or broke off; the location is that of a redirect.
-    Answered {
-        outcome: AttemptOutcome,
-        is_whole: bool,
-        location: Option<String>,
-    },
-    /// The connection was closed before the request was sent.
-    Unsent(Box<(Request<Outgoing>, DialProblem)>),
-    Broken(DialProblem),
+struct Answered {
+    outcome: AttemptOutcome,
+    /// Unless its body was too long or broke off.
+    is_whole: bool,
+    /// That of a redirect.
+    location: Option<String>,
 }
 
-async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Exchange {
+struct Unanswered {
+    problem: DialProblem,
+    /// The request, if the connection was closed before it was sent.
+    unsent: Option<Box<Request<Outgoing>>>,
+}
+
+async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Result<Answered, Unanswered> {
     if let Err(error) = sender.ready().await {
-        return Exchange::Unsent(Box::new((request, broken(&error))));
+        return Err(Unanswered { problem: broken(&error), unsent: Some(Box::new(request)) });
     }
-    let response = match sender.try_send_request(request).await {
-        Ok(response) => response,
-        Err(mut error) => {
-            let unsent = error.take_message();
-            let problem = broken(error.error());
-            return match unsent {
-                Some(request) => Exchange::Unsent(Box::new((request, problem))),
-                None => Exchange::Broken(problem),
-            };
-        }
-    };
+    let sent = sender.try_send_request(request).await;
+    let response = sent.map_err(|mut error| {
+        let unsent = error.take_message().map(Box::new);
+        Unanswered { problem: broken(error.error()), unsent }
+    })?;
     let status = response.status().as_u16();
     let retry_after = retry_after(response.headers());
     let location = response.headers().get(LOCATION).filter(|_| (300..400).contains(&status));
@@ -264,7 +253,7 @@ async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Exchange {
         }
     }
     let outcome = AttemptOutcome::Answered { status, retry_after, body: Bytes::from(read) };
-    Exchange::Answered { outcome, is_whole, location }
+    Ok(Answered { outcome, is_whole, location })
 }
 
 fn request(post: Post) -> Request<Outgoing> {

@@ -16,7 +16,7 @@ use crate::clock::Seed;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
 use crate::state::workspace::Secret;
-use crate::util::tasks::{beside, spawn_blocking_task};
+use crate::util::tasks::{run_blocking, spawn_blocking_task};
 
 /// The emulator that delivers here, and the key.
 #[derive(Clone, Debug, Args)]
@@ -40,7 +40,7 @@ pub(super) struct Registration {
 /// Subscribes, and makes the emulator deliver to `here`. If no emulator answers, prints a warning and returns `None`.
 pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Option<Registration>, Failure> {
     let (target, given, here) = (&args.target, args.clone(), here.to_owned());
-    let made = beside(move || register(given, &here)).await;
+    let made = run_blocking(move || register(given, &here)).await;
     match made.map_err(|error| Failure::io(format!("cannot subscribe: {error}")))? {
         Ok(registration) => Ok(Some(registration)),
         Err(failure) => {
@@ -108,7 +108,7 @@ const EXAMPLE: &str = "https://app.example.com";
 /// The note to print if nothing is delivered to the receiver at `here`, bound to `local`; `None` if something is, or if it is unknown.
 pub(super) async fn note(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let (args, here) = (args.clone(), here.to_owned());
-    let looked = beside(move || look(&args.target, &args.key, &here, local)).await;
+    let looked = run_blocking(move || look(&args.target, &args.key, &here, local)).await;
     looked.map_err(|error| Failure::io(format!("cannot ask the emulator: {error}")))?
 }
 
