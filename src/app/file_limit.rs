@@ -4,29 +4,10 @@
 use crate::webhook::client::MOST_KEPT;
 use crate::webhook::deliver::CONCURRENT_ATTEMPTS;
 
+pub(crate) use own::FileLimit;
+
 /// Descriptors reserved for what the process opens by itself: standard streams, scenarios, the state, name look-ups.
 pub(super) const RESERVE: usize = 64;
-
-/// The raised soft limit of this process; the original is restored for commands that it runs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FileLimit(Option<(own::Limit, own::Limit)>);
-
-impl FileLimit {
-    /// Raises the soft limit of this process to its hard limit, where the system allows it.
-    pub(crate) fn raise() -> Self {
-        Self(own::limit().map(|before| (before, own::raised(before))))
-    }
-
-    /// Starts a command under the original limit: some programs close every descriptor up to the limit, one by one.
-    pub(crate) fn restored_for<T>(self, start: impl FnOnce() -> T) -> T {
-        let Some((before, now)) = self.0 else { return start() };
-        // Neither can fail: both are at most the hard limit.
-        own::set(before);
-        let started = start();
-        own::set(now);
-        started
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shares {
@@ -41,7 +22,7 @@ pub(super) struct Shares {
 
 impl Shares {
     pub(super) fn of_process(connections: usize, listeners: usize) -> Self {
-        Self::new(own::limit().and_then(own::number).unwrap_or(usize::MAX), connections, listeners)
+        Self::new(own::limit(), connections, listeners)
     }
 
     fn new(limit: usize, connections: usize, listeners: usize) -> Self {
@@ -56,7 +37,7 @@ impl Shares {
     pub(super) fn warning(&self) -> Option<String> {
         let (limit, connections) = (self.limited_by?, self.connections);
         Some(format!(
-            "only {connections} connections at a time: this process may have {limit} file file_limit; raise `ulimit -n`"
+            "only {connections} connections at a time: this process may have {limit} file descriptors; raise `ulimit -n`"
         ))
     }
 }
@@ -65,47 +46,57 @@ impl Shares {
 mod own {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-    pub(super) type Limit = Rlimit;
-
-    #[expect(clippy::unnecessary_wraps, reason = "Windows has none")]
-    pub(super) fn limit() -> Option<Limit> {
-        Some(getrlimit(Resource::Nofile))
+    /// The raised soft limit of this process; the original is restored for commands that it runs.
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct FileLimit {
+        before: Rlimit,
+        raised: Rlimit,
     }
 
-    /// The limit after an attempt to raise it.
-    pub(super) fn raised(before: Limit) -> Limit {
-        let raised = Rlimit { current: before.maximum, maximum: before.maximum };
-        if set(raised) { raised } else { before }
+    impl FileLimit {
+        /// Raises the soft limit of this process to its hard limit, where the system allows it.
+        pub(crate) fn raise() -> Self {
+            let before = getrlimit(Resource::Nofile);
+            let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+            let raised = if setrlimit(Resource::Nofile, raised).is_ok() { raised } else { before };
+            Self { before, raised }
+        }
+
+        /// Starts a command under the original limit: some programs close every descriptor up to the limit, one by one.
+        pub(crate) fn restored_for<T>(self, start: impl FnOnce() -> T) -> T {
+            // Neither can fail: both are at most the hard limit.
+            let _ = setrlimit(Resource::Nofile, self.before);
+            let started = start();
+            let _ = setrlimit(Resource::Nofile, self.raised);
+            started
+        }
     }
 
-    pub(super) fn set(limit: Limit) -> bool {
-        setrlimit(Resource::Nofile, limit).is_ok()
-    }
-
-    pub(super) fn number(limit: Limit) -> Option<usize> {
-        usize::try_from(limit.current?).ok()
+    pub(super) fn limit() -> usize {
+        getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
     }
 }
 
 /// On Windows, the limit on handles is far above what connections can reach.
 #[cfg(windows)]
 mod own {
-    pub(super) type Limit = std::convert::Infallible;
+    pub(crate) use NoLimit as FileLimit;
 
-    pub(super) fn limit() -> Option<Limit> {
-        None
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) struct NoLimit;
+
+    impl NoLimit {
+        pub(crate) fn raise() -> Self {
+            Self
+        }
+
+        pub(crate) fn restored_for<T>(self, start: impl FnOnce() -> T) -> T {
+            start()
+        }
     }
 
-    pub(super) fn raised(before: Limit) -> Limit {
-        match before {}
-    }
-
-    pub(super) fn set(limit: Limit) -> bool {
-        match limit {}
-    }
-
-    pub(super) fn number(limit: Limit) -> Option<usize> {
-        match limit {}
+    pub(super) fn limit() -> usize {
+        usize::MAX
     }
 }
 
@@ -131,5 +122,7 @@ mod tests {
         assert_eq!(all(1 << 20), (1024, 256, 512));
         assert_eq!(all(1024), (480, 240, 240));
         assert_eq!(all(48), (12, 6, 6));
+        let warning = Shares::new(48, 1024, 1).warning().expect("12 connections are fewer");
+        assert!(warning.contains("12 connections") && warning.contains("48 file descriptors"), "{warning}");
     }
 }

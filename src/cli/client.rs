@@ -24,7 +24,7 @@ use super::output::as_value;
 use super::target::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use crate::control::api::{self, Endpoint};
 use crate::http::handler::PLAIN_ON_TLS;
-use crate::util::tasks::{beside, block_on};
+use crate::util::tasks::{block_on, run_blocking};
 use crate::webhook::dial::{Sender, open};
 use crate::webhook::tls::Trust;
 
@@ -286,7 +286,7 @@ impl Refusal {
 pub(super) async fn in_background<T: Send + 'static>(
     calls: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    beside(calls).await.unwrap_or_else(|error| Err(Failure::io(format!("the emulator cannot be asked: {error}"))))
+    run_blocking(calls).await.unwrap_or_else(|error| Err(Failure::io(format!("the emulator cannot be asked: {error}"))))
 }
 
 /// Runs the main task of a command on several threads, and then ends without waiting for what is still running.

@@ -9,12 +9,12 @@ use clap::{Args, Subcommand};
 use super::failure::Failure;
 use super::help::examples;
 use super::output::{print, print_document, show_list};
-use crate::contract::openapi::document;
 use crate::control::api::{Assumption, List};
 use crate::control::openapi_document;
 use crate::control::render::Row as _;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::redact::Redactor;
+use crate::settings::openapi::document;
 use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, ledger, ledger_markdown};
 use crate::util::file;
 
@@ -156,5 +156,5 @@ pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
         return Ok(print_document(&openapi_document()));
     }
     let profile = load_profile(args.profile.profile.as_deref(), &args.profile.set)?;
-    Ok(print_document(&document(&profile.profile().api_shape())))
+    Ok(print_document(&document(profile.profile())))
 }

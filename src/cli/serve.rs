@@ -29,7 +29,7 @@ use crate::scenario::Folders;
 use crate::settings::Layered;
 use crate::util::duration::parse_duration;
 use crate::util::file;
-use crate::util::tasks::beside;
+use crate::util::tasks::run_blocking;
 use crate::util::wording::counted;
 use crate::webhook::resolve::LookUp;
 
@@ -299,7 +299,7 @@ async fn start_failure(error: StartError) -> Failure {
     match &error {
         StartError::Bind { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
             let address = *address;
-            let found = beside(move || emulator_at(address)).await;
+            let found = run_blocking(move || emulator_at(address)).await;
             match found.ok().flatten() {
                 Some(url) => {
                     Failure::io(format!("{error}: a wrs-emulator already answers at {url}")).with_hint(format!(

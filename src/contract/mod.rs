@@ -12,7 +12,6 @@ pub mod ids;
 pub mod keys;
 pub(crate) mod named;
 pub mod not_found;
-pub mod openapi;
 pub mod preview;
 pub mod quota;
 pub mod routes;

@@ -12,10 +12,9 @@ use super::render::{Row, Text, cell, joined, of_key};
 use super::reply::plain;
 use super::scenarios::refused;
 use super::{Control, ControlError, Reply};
-use crate::contract::openapi;
 use crate::redact::Redactor;
 use crate::scenario::{PATCH_SOURCE, SettingPatch, generation_text};
-use crate::settings::{LedgerRow, ledger};
+use crate::settings::{LedgerRow, ledger, openapi};
 
 endpoint! {
     /// What the contract leaves open and what is assumed.
@@ -262,5 +261,5 @@ fn shortened(before: &str, after: &str) -> (String, String) {
 
 /// The `OpenAPI` document of the emulated API under the profile of the named key.
 pub(super) fn emulated_openapi(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
-    Ok(plain(&openapi::document(&control.profile_for(scope_or_all(control, call)?.key().as_deref()).api_shape())))
+    Ok(plain(&openapi::document(&control.profile_for(scope_or_all(control, call)?.key().as_deref()))))
 }

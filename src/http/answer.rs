@@ -1,10 +1,5 @@
 //! Answers of the emulated API: how they are put together, those that any operation may give, and their headers.
-//!
-//! Most answers differ from the one before only in the remaining quota and the id, so each thread keeps the headers of the
-//! last such answer and copies them: that takes a third of the instructions that inserting them one by one does.
 
-use std::cell::RefCell;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hyper::body::Bytes;
@@ -18,7 +13,6 @@ use serde::Serialize;
 
 use crate::clock::{Now, Random};
 use crate::contract::error::{Error, ErrorKind};
-use crate::contract::header_name::HeaderNameText;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::not_found::no_endpoint;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
@@ -27,11 +21,9 @@ use crate::contract::variation::{BodyKind, vary};
 use crate::http::connection::ConnectionFault;
 use crate::http::outgoing::{Outgoing, Pace};
 use crate::http::request::Admitted;
-use crate::scenario::EffectiveConfig;
 use crate::settings::Profile;
 use crate::state::journal::Reason;
 use crate::state::quota::QuotaCheck;
-use crate::util::header_lines::push_headers;
 
 /// JSON, as every body of the contract is.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -110,11 +102,7 @@ pub(super) enum AdmissionError {
 impl Admitted {
     /// A 200 with this body, varied as the profile says.
     pub(super) fn answered(&self, body: &impl Serialize, reason: Reason) -> Answer {
-        self.answered_json(json_bytes(body), reason)
-    }
-
-    pub(super) fn answered_json(&self, body: Vec<u8>, reason: Reason) -> Answer {
-        Answer::json(StatusCode::OK, self.varied(body, BodyKind::Answer), reason)
+        Answer::json(StatusCode::OK, self.varied(json_bytes(body), BodyKind::Answer), reason)
     }
 
     pub(super) fn varied(&self, body: Vec<u8>, kind: BodyKind) -> Vec<u8> {
@@ -218,59 +206,14 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-emulator-request-i
 pub const GENERATION: HeaderName = HeaderName::from_static("x-emulator-generation");
 const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
 
-/// The position of the remaining quota in the prepared headers; the id follows it, once or twice.
-const REMAINING_AT: usize = 3;
-
-/// The headers of the last ordinary answer that a thread gave.
-struct Prepared {
-    config: Weak<EffectiveConfig>,
-    generation: u64,
-    limit: u32,
-    headers: HeaderMap,
-    /// The same as lines of text, up to each value that changes.
-    lines: Vec<Vec<u8>>,
-}
-
-/// What the journal's lines for an answer's headers are made from.
-pub(super) enum LineSource {
-    Prepared,
-    Headers,
-}
-
-impl LineSource {
-    pub(super) fn push(&self, bytes: &mut Vec<u8>, headers: &HeaderMap) {
-        PREPARED.with_borrow(|prepared| match (self, prepared) {
-            (Self::Prepared, Some(prepared)) => {
-                for (line, value) in prepared.lines.iter().zip(headers.values().skip(REMAINING_AT)) {
-                    bytes.extend_from_slice(line);
-                    bytes.extend_from_slice(value.as_bytes());
-                }
-                bytes.extend_from_slice(b"\r\n");
-            }
-            _ => push_headers(bytes, headers),
-        });
-    }
-}
-
-thread_local! {
-    static PREPARED: RefCell<Option<Prepared>> = const { RefCell::new(None) };
-}
-
 pub(super) fn all_headers(
     admitted: &Admitted,
     id: &HeaderValue,
     status: StatusCode,
     content_type: HeaderValue,
     further: Further,
-) -> (HeaderMap, LineSource) {
-    let request = &admitted.request;
-    let ordinary = admitted.identity.quota().filter(|verdict| {
-        verdict.allowed && further.is_empty() && content_type == JSON && !request.is_preview && !ends_connection(status)
-    });
-    if let Some(headers) = ordinary.and_then(|verdict| prepared(admitted, verdict, id)) {
-        return (headers, LineSource::Prepared);
-    }
-    let profile = admitted.profile();
+) -> HeaderMap {
+    let (request, profile) = (&admitted.request, admitted.profile());
     let mut headers = own_headers(status, content_type, further);
     headers.insert(GENERATION, HeaderValue::from(request.generation));
     if let Some(verdict) = admitted.identity.quota() {
@@ -283,67 +226,7 @@ pub(super) fn all_headers(
     if let Some(name) = profile.ids.request_header.get() {
         headers.insert(name.name().clone(), id.clone());
     }
-    if let Some(verdict) = ordinary {
-        PREPARED.set(Prepared::of(admitted, verdict, &headers));
-    }
-    (headers, LineSource::Headers)
-}
-
-fn prepared(admitted: &Admitted, verdict: &QuotaCheck, id: &HeaderValue) -> Option<HeaderMap> {
-    PREPARED
-        .with_borrow(|prepared| Some(prepared.as_ref().filter(|it| it.matches(admitted, verdict))?.copy(verdict, id)))
-}
-
-fn lines(headers: &HeaderMap) -> Vec<Vec<u8>> {
-    let (mut lines, mut line) = (Vec::new(), Vec::new());
-    for (place, (name, value)) in headers.iter().enumerate() {
-        line.extend_from_slice(name.as_str().as_bytes());
-        line.extend_from_slice(b": ");
-        if place < REMAINING_AT {
-            line.extend_from_slice(value.as_bytes());
-        } else {
-            lines.push(std::mem::take(&mut line));
-        }
-        line.extend_from_slice(b"\r\n");
-    }
-    lines
-}
-
-impl Prepared {
-    fn of(admitted: &Admitted, verdict: &QuotaCheck, headers: &HeaderMap) -> Option<Self> {
-        let (request, profile) = (&admitted.request, admitted.profile());
-        let further = profile.ids.request_header.get();
-        let changing = [
-            Some(profile.rate_limit.header_names.remaining.name()),
-            Some(&REQUEST_ID),
-            further.map(HeaderNameText::name),
-        ];
-        headers.keys().skip(REMAINING_AT).eq(changing.into_iter().flatten()).then(|| Self {
-            config: Arc::downgrade(&request.config),
-            generation: request.generation,
-            limit: verdict.limit,
-            lines: lines(headers),
-            headers: headers.clone(),
-        })
-    }
-
-    fn matches(&self, admitted: &Admitted, verdict: &QuotaCheck) -> bool {
-        let request = &admitted.request;
-        // An address is not used again as long as something points to it.
-        std::ptr::eq(self.config.as_ptr(), Arc::as_ptr(&request.config))
-            && self.generation == request.generation
-            && self.limit == verdict.limit
-    }
-
-    fn copy(&self, verdict: &QuotaCheck, id: &HeaderValue) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        let mut changing = headers.values_mut().skip(REMAINING_AT);
-        if let Some(remaining) = changing.next() {
-            *remaining = HeaderValue::from(verdict.remaining);
-        }
-        changing.for_each(|value| *value = id.clone());
-        headers
-    }
+    headers
 }
 
 const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");

@@ -23,8 +23,7 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::task::coop::has_budget_remaining;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Sleep, sleep_until};
 use tokio_rustls::server::TlsStream;
 
 use crate::clock::machine::monotonic;
@@ -36,6 +35,9 @@ use crate::http::limits::Limits;
 pub(super) const LINGER: Duration = Duration::from_secs(2);
 /// Longest that a peer that has closed its sending side waits for the next bytes of its answers; the idle deadline if shorter.
 pub(crate) const HALF_CLOSED: Duration = Duration::from_secs(10);
+
+/// A longer timeout would overflow the clock.
+const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 
 /// The first bytes of a TLS record with a handshake: its type and the first byte of the version.
 const TLS_HANDSHAKE: &[u8] = &[22, 3];
@@ -61,7 +63,9 @@ pub struct TimedStream {
     /// The number of requests begun when bytes of a further header block came: while that number is unchanged, the block is incomplete.
     head_began_at: Option<u64>,
     head_deadline: Deadline,
-    idle: Idle,
+    idle_deadline: Deadline,
+    /// After how many requests the wait for the next began.
+    idle_after: u64,
     /// How many lines of the header block have been read whole: none while the target is incomplete.
     lines: usize,
     /// The blank line at the end of the header block has been read.
@@ -88,7 +92,8 @@ impl TimedStream {
             limits,
             head_began_at: Some(0),
             head_deadline: Deadline::default(),
-            idle: Idle::default(),
+            idle_deadline: Deadline::default(),
+            idle_after: 0,
             lines: 0,
             is_whole: false,
             began_tls: false,
@@ -122,6 +127,17 @@ impl TimedStream {
         }
         ready!(self.head_deadline.poll(cx, self.limits.header_timeout));
         Poll::Ready(Err(timed_out("the header block did not arrive in time")))
+    }
+
+    fn poll_idle_deadline(&mut self, cx: &mut Context<'_>, begun: u64) -> io::Result<()> {
+        if self.idle_after != begun {
+            self.idle_after = begun;
+            self.idle_deadline.end();
+        }
+        match self.idle_deadline.poll(cx, self.limits.idle_timeout) {
+            Poll::Ready(()) => Err(timed_out("no further request came in time")),
+            Poll::Pending => Ok(()),
+        }
     }
 
     /// Returns a finished write; one that has to wait does so no longer than the deadline.
@@ -256,8 +272,7 @@ impl AsyncRead for TimedStream {
                         self.begin_head(begun);
                         self.progress.read(None);
                     }
-                    let timeout = self.limits.idle_timeout;
-                    self.idle.check(cx, timeout, begun)?;
+                    self.poll_idle_deadline(cx, begun)?;
                 }
                 self.poll_head_deadline(cx)
             }
@@ -319,60 +334,31 @@ impl AsyncWrite for TimedStream {
     }
 }
 
+/// A bound on a wait. Its timer is made once and reset only when it expires too early, so a wait that ends in time costs one
+/// reading of the clock.
 #[derive(Default)]
-struct Deadline(Option<Pin<Box<Sleep>>>);
+struct Deadline {
+    due: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
 
 impl Deadline {
+    /// Begins the wait, unless it has begun, and is ready once it took too long. The timeout is always the same.
     fn poll(&mut self, cx: &mut Context<'_>, timeout: Duration) -> Poll<()> {
-        self.0.get_or_insert_with(|| Box::pin(sleep(timeout))).as_mut().poll(cx)
+        let due = *self.due.get_or_insert_with(|| monotonic() + timeout.min(LONGEST_TIMEOUT));
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due.into())));
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            if due <= monotonic() {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(due.into());
+        }
     }
 
     /// Ends the wait; the next poll begins another.
     fn end(&mut self) {
-        self.0 = None;
-    }
-}
-
-/// A timer for the wait between two requests, made once for a connection and reset only when it has expired: a request that
-/// comes in time costs one reading of the clock.
-#[derive(Default)]
-struct Idle(Option<Waiting>);
-
-struct Waiting {
-    sleep: Pin<Box<Sleep>>,
-    is_armed: bool,
-    /// When the wait began, after this many requests.
-    since: Instant,
-    begun: u64,
-}
-
-impl Idle {
-    fn check(&mut self, cx: &mut Context<'_>, timeout: Duration, begun: u64) -> io::Result<()> {
-        let waiting = self.0.get_or_insert_with(|| Waiting {
-            sleep: Box::pin(sleep(timeout)),
-            is_armed: false,
-            since: monotonic(),
-            begun,
-        });
-        if waiting.begun != begun {
-            (waiting.since, waiting.begun) = (monotonic(), begun);
-        }
-        // The task that the timer wakes stays the same, so it is polled again only once it has expired.
-        if waiting.is_armed && !waiting.sleep.is_elapsed() {
-            return Ok(());
-        }
-        loop {
-            // A task that has used up its budget is not registered with the timer, but polled again soon.
-            let is_registered = has_budget_remaining();
-            if waiting.sleep.as_mut().poll(cx).is_pending() {
-                waiting.is_armed = is_registered;
-                return Ok(());
-            }
-            match waiting.since.checked_add(timeout) {
-                Some(due) if due > monotonic() => waiting.sleep.as_mut().reset(due.into()),
-                _ => return Err(timed_out("no further request came in time")),
-            }
-        }
+        self.due = None;
     }
 }
 
@@ -509,26 +495,23 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_millis(40);
 
-    /// The wait begins anew with each request, whether or not the timer of the wait before has expired by then.
+    /// Whether or not the timer of the wait before has expired by then.
     #[tokio::test]
-    async fn the_wait_counts_from_the_last_request() {
-        let (mut idle, started, mut begun) = (Idle::default(), monotonic(), 0);
-        let error = poll_fn(|cx| {
-            // A request a while after the first, and none after that.
-            if begun == 0 && started.elapsed() > TIMEOUT / 2 {
-                begun = 1;
+    async fn a_deadline_counts_from_the_end_of_the_wait_before() {
+        let (mut deadline, started, mut has_ended) = (Deadline::default(), monotonic(), false);
+        poll_fn(|cx| {
+            // The first wait ends after a while, and a second one begins.
+            if !has_ended && started.elapsed() > TIMEOUT / 2 {
+                has_ended = true;
+                deadline.end();
             }
-            match idle.check(cx, TIMEOUT, begun) {
-                Ok(()) if begun == 0 => {
-                    cx.waker().wake_by_ref();
-                    Poll::Pending
-                }
-                Ok(()) => Poll::Pending,
-                Err(error) => Poll::Ready(error),
+            let polled = deadline.poll(cx, TIMEOUT);
+            if !has_ended {
+                cx.waker().wake_by_ref();
             }
-        });
-        let error = error.await;
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            polled
+        })
+        .await;
         assert!(started.elapsed() >= TIMEOUT + TIMEOUT / 2, "after {:?}", started.elapsed());
     }
 

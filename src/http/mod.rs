@@ -37,7 +37,7 @@ use crate::http::connection::{LINGER, Progress, Socket, TimedStream};
 use crate::http::handler::{Answering, Handler, Unreadable};
 use crate::http::limits::Limits;
 use crate::http::tls::ServerTls;
-use crate::util::tasks::{WhenWoken, spawn, stopped};
+use crate::util::tasks::{spawn, stopped};
 
 /// How long after the grace period a stop waits for what should have ended within it.
 const AFTER_GRACE: Duration = Duration::from_millis(500);
@@ -239,12 +239,13 @@ impl Connection {
         let mut connection = pin!(connection);
         // Errors of one connection concern its peer alone: a reset, a deadline, bytes that are not HTTP. In this order, so that a
         // request that has arrived is seen before the stop.
-        let ended = WhenWoken::new(async {
+        let ended = async {
             tokio::select! {
+                biased;
                 () = progress.given_up() => {}
                 () = stopped(&mut self.stop) => progress.stop(),
             }
-        });
+        };
         tokio::select! {
             biased;
             _ = connection.as_mut() => {}

@@ -239,14 +239,14 @@ impl Api {
             self.engine.answered(owner, config, &admitted.view(), answer_status.as_u16(), at);
         }
         let id = id_value(take(&mut admitted.identity.id));
-        let (headers, source) = all_headers(admitted, &id, answer_status, content_type, headers);
+        let headers = all_headers(admitted, &id, answer_status, content_type, headers);
         let Parts { method, uri, headers: request_headers, .. } = &admitted.request.head;
         let transcript = Transcript::new(&Wire {
             id: id.as_bytes(),
             request: Some((method, uri)),
             headers: request_headers,
             body: &admitted.body,
-            answer_headers: &|bytes| source.push(bytes, &headers),
+            answer_headers: &|bytes| push_headers(bytes, &headers),
             answer_body: &body,
         });
         let mut response = Response::new(match pace {

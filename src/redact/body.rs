@@ -1,13 +1,11 @@
-//! Masks bodies: JSON keeps its layout outside of masked values; a body that cannot be parsed and may contain a secret is
+//! Masks bodies: JSON with a credential is written again, in one line; a body that cannot be parsed and may contain a secret is
 //! withheld.
 
 use std::borrow::Cow;
 
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{DEEPEST, MASK, Redactor, SECRET_FIELDS, is_secret_field};
-use crate::contract::keys::is_test_key;
+use super::{Redactor, is_json_like, names_secret};
 
 /// Shown in place of a body that may contain a secret anywhere.
 const WITHHELD: &str = "… (not shown: it cannot be read as JSON and may hold a secret)";
@@ -18,28 +16,17 @@ const LONGEST_LINE: usize = 120;
 impl Redactor<'_> {
     /// A body with credentials masked; the same bytes if it has none.
     pub fn body(self, body: &[u8]) -> Cow<'_, [u8]> {
-        let bytes = |text: Cow<'_, str>| match text {
-            Cow::Owned(masked) => Cow::Owned(masked.into_bytes()),
-            Cow::Borrowed(_) => Cow::Borrowed(body),
+        // Bytes that are not UTF-8 are shown unchanged only if their lossy text needs no masking.
+        let text = String::from_utf8_lossy(body);
+        let masked = match self.json(&text, 0) {
+            Ok(masked) => masked,
+            Err(_) if is_json_like(&text) && names_secret(&text) => Some(WITHHELD.to_owned()),
+            Err(_) => match self.text(&text) {
+                Cow::Owned(masked) => Some(masked),
+                Cow::Borrowed(_) => None,
+            },
         };
-        match std::str::from_utf8(body) {
-            Ok(text) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
-                self.json(text, 0).map_or(Cow::Borrowed(body), |masked| Cow::Owned(masked.into_bytes()))
-            }
-            Ok(text) if is_json_like(text) && names_secret(text) => Cow::Borrowed(WITHHELD.as_bytes()),
-            Ok(text) => bytes(self.text(text)),
-            // Bytes that are not UTF-8 are shown unchanged only if their lossy text needs no masking.
-            Err(_) => {
-                let text = String::from_utf8_lossy(body);
-                if is_json_like(&text) && names_secret(&text) {
-                    return Cow::Borrowed(WITHHELD.as_bytes());
-                }
-                bytes(match self.text(&text) {
-                    Cow::Owned(masked) => Cow::Owned(masked),
-                    Cow::Borrowed(_) => Cow::Borrowed(""),
-                })
-            }
-        }
+        masked.map_or(Cow::Borrowed(body), |masked| Cow::Owned(masked.into_bytes()))
     }
 
     /// The signed bytes. They contain the body, which is masked as [`Self::body`] does.
@@ -52,14 +39,6 @@ impl Redactor<'_> {
             }
             None => self.body(signed).into_owned(),
         }
-    }
-
-    /// The text of a field with credentials masked, if it is a JSON object or array and has any; `depth` counts what contains it.
-    pub(super) fn json_at(self, text: &str, depth: usize) -> Option<String> {
-        if !is_json_like(text) || serde_json::from_str::<IgnoredAny>(text).is_err() {
-            return None;
-        }
-        if depth == DEEPEST { Some(MASK.to_owned()) } else { self.json(text, depth + 1) }
     }
 
     /// The first line of a body that has content; JSON over several lines is joined to one. `None` if the body is empty.
@@ -77,113 +56,6 @@ impl Redactor<'_> {
             None => Some(shown),
         }
     }
-
-    /// A valid JSON text with credentials masked; `None` if it has none.
-    fn json(self, text: &str, depth: usize) -> Option<String> {
-        let bytes = text.as_bytes();
-        let (mut shown, mut done, mut at) = (String::new(), 0, 0);
-        while let Some(start) = bytes[at..].iter().position(|byte| *byte == b'"').map(|offset| at + offset) {
-            let end = string_end(bytes, start);
-            let content = content(&text[start..end]);
-            let value = value_start(bytes, end);
-            if let Some(value) = value.filter(|_| is_secret_field(&content)) {
-                let after = value_end(bytes, value);
-                if !self.is_harmless(&text[value..after]) {
-                    shown.push_str(&text[done..value]);
-                    shown.push_str(&format!("\"{MASK}\""));
-                    done = after;
-                }
-                at = after;
-                continue;
-            }
-            if let Cow::Owned(masked) = self.nested(&content, depth) {
-                shown.push_str(&text[done..start]);
-                shown.push_str(&serde_json::to_string(&masked).expect("a text always serialises"));
-                done = end;
-            }
-            at = end;
-        }
-        if done == 0 {
-            return None;
-        }
-        shown.push_str(&text[done..]);
-        Some(shown)
-    }
-
-    /// Whether the value of a secret field needs no masking.
-    fn is_harmless(self, value: &str) -> bool {
-        value == "null" || value == "\"\"" || is_test_key(value.trim_matches('"'), self.keys)
-    }
-}
-
-fn is_json_like(text: &str) -> bool {
-    text.trim_ascii_start().starts_with(['{', '['])
-}
-
-fn names_secret(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    SECRET_FIELDS.iter().any(|name| text.contains(name)) || text.contains("\\u")
-}
-
-fn string_end(bytes: &[u8], start: usize) -> usize {
-    let mut at = start + 1;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
-    }
-    bytes.len()
-}
-
-fn content(quoted: &str) -> Cow<'_, str> {
-    if quoted.contains('\\') {
-        // A lone surrogate is a valid escape but does not decode to text.
-        return serde_json::from_str(quoted).map_or(Cow::Borrowed(quoted), Cow::Owned);
-    }
-    Cow::Borrowed(quoted.trim_matches('"'))
-}
-
-fn skip_space(bytes: &[u8], at: usize) -> usize {
-    at + bytes[at..].iter().take_while(|byte| byte.is_ascii_whitespace()).count()
-}
-
-/// Where the value of the field whose name ends at `end` begins; `None` if the string is not a field's name.
-fn value_start(bytes: &[u8], end: usize) -> Option<usize> {
-    let colon = skip_space(bytes, end);
-    (bytes.get(colon) == Some(&b':')).then(|| skip_space(bytes, colon + 1))
-}
-
-fn value_end(bytes: &[u8], start: usize) -> usize {
-    let (mut at, mut depth) = (start, 0_usize);
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => at = string_end(bytes, at),
-            b'{' | b'[' => {
-                depth += 1;
-                at += 1;
-            }
-            b'}' | b']' => {
-                // The end of what contains the value.
-                if depth == 0 {
-                    return at;
-                }
-                depth -= 1;
-                at += 1;
-            }
-            b',' if depth == 0 => return at,
-            byte if depth == 0 && byte.is_ascii_whitespace() => return at,
-            _ => {
-                at += 1;
-                continue;
-            }
-        }
-        if depth == 0 {
-            return at;
-        }
-    }
-    bytes.len()
 }
 
 #[cfg(test)]
@@ -197,19 +69,21 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_its_form_but_for_what_is_masked() {
+    fn json_keeps_its_form_unless_it_may_hold_a_secret() {
         check("{ \"a\" : [1, \"b\"] }\n", "{ \"a\" : [1, \"b\"] }\n");
-        check("{\"secret\": \"x\\\"y\", \"a\": 1}", "{\"secret\": \"…\", \"a\": 1}");
-        check("{\"a\":{\"b\":[{\"Client_Secret\" :12}]}}", "{\"a\":{\"b\":[{\"Client_Secret\" :\"…\"}]}}");
+        check("{\"secret\": \"x\\\"y\", \"a\": 1}", "{\"secret\":\"…\",\"a\":1}");
+        check("{\"a\":{\"b\":[{\"Client_Secret\" :12}]}}", "{\"a\":{\"b\":[{\"Client_Secret\":\"…\"}]}}");
         check("{\"token\":{\"a\":[\"}\",{}]},\"b\":2}", "{\"token\":\"…\",\"b\":2}");
-        check("{\"s\\u0065cret\":true,\"password\":null}", "{\"s\\u0065cret\":\"…\",\"password\":null}");
+        check("{\"s\\u0065cret\":true,\"password\":null}", "{\"secret\":\"…\",\"password\":null}");
         check("{\"token\":\"sk_test_abc\"}", "{\"token\":\"sk_test_abc\"}");
         check("[\"secret\",\"x\"]", "[\"secret\",\"x\"]");
         check("{\"a\":\"sk\\u005flive\\u005fabcdefgh\"}", "{\"a\":\"sk_live_…efgh\"}");
         check("{\"u\":\"https:\\/\\/u:p@h\\/?token=a\\\"b\"}", "{\"u\":\"https://***@h/?token=…\\\"b\"}");
-        check("{\"whsec_abc\":\"\\ud800\"}", "{\"whsec_…\":\"\\ud800\"}");
+        check("{\"whsec_abc\":\"\\ud800\"}", WITHHELD);
         check("{\"user[password]\":\"x\",\"api_key\":\"x\"}", "{\"user[password]\":\"…\",\"api_key\":\"…\"}");
-        let inner = |value: &str| serde_json::json!({ "a": format!("{{\"password\": \"{value}\"}}") }).to_string();
+        check("{\"a\": \"sk_live_abcdefgh\", \"a\": 1}", "{\"a\":1}");
+        check("{\"token\": \"x\", \"token\": null}", "{\"token\":null}");
+        let inner = |value: &str| serde_json::json!({ "a": format!("{{\"password\":\"{value}\"}}") }).to_string();
         check(&inner("x"), &inner("…"));
         let twice = |value: &str| serde_json::json!([inner(value)]).to_string();
         check(&twice("x"), &twice("…"));
@@ -227,7 +101,7 @@ mod tests {
         let redactor = Redactor::default();
         assert_eq!(redactor.body(b"\xff\xfe"), &b"\xff\xfe"[..]);
         assert!(String::from_utf8_lossy(&redactor.body(b"\xff sk_live_abcdefgh")).ends_with(" sk_live_…efgh"));
-        assert_eq!(redactor.body(b"{\"secret\":\"\xff\"}"), WITHHELD.as_bytes());
+        assert_eq!(redactor.body(b"{\"secret\":\"\xff\"}"), "{\"secret\":\"…\"}".as_bytes());
     }
 
     #[test]

@@ -125,37 +125,56 @@ impl<'k> Redactor<'k> {
         value
     }
 
-    /// A text inside JSON, which may be JSON itself.
+    /// A text inside JSON, which may be JSON itself; `depth` counts what contains it.
     fn nested(self, text: &str, depth: usize) -> Cow<'_, str> {
-        match self.json_at(text, depth) {
-            Some(masked) => Cow::Owned(masked),
-            None => self.text(text),
+        if is_json_like(text) {
+            if depth == DEEPEST {
+                return MASK.into();
+            }
+            if let Ok(Some(masked)) = self.json(text, depth + 1) {
+                return masked.into();
+            }
         }
+        self.text(text)
+    }
+
+    /// JSON with credentials masked; `None` if it has none, and an error if the text is not JSON.
+    fn json(self, text: &str, depth: usize) -> serde_json::Result<Option<String>> {
+        let value: Value = serde_json::from_str(text)?;
+        let mut shown = value.clone();
+        self.value_at(&mut shown, depth);
+        // Of several fields of one name only the last was read; a secret may be in the others.
+        let is_clean = shown == value && !names_secret(text) && matches!(self.text(text), Cow::Borrowed(_));
+        Ok((!is_clean).then(|| shown.to_string()))
     }
 
     /// Masks a JSON value in place: every text in it, and the value of every secret field.
     pub fn value(self, value: &mut Value) {
+        self.value_at(value, 0);
+    }
+
+    fn value_at(self, value: &mut Value, depth: usize) {
         match value {
             Value::String(text) => {
-                if let Cow::Owned(masked) = self.nested(text, 0) {
+                if let Cow::Owned(masked) = self.nested(text, depth) {
                     *text = masked;
                 }
             }
-            Value::Array(values) => values.iter_mut().for_each(|value| self.value(value)),
-            Value::Object(fields) => self.fields(fields),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.value_at(value, depth)),
+            Value::Object(fields) => self.fields(fields, depth),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
-    fn fields(self, fields: &mut Map<String, Value>) {
+    fn fields(self, fields: &mut Map<String, Value>, depth: usize) {
         // A row of the profile gives the setting's name in `knob`; a patch has it as the field's name.
         let setting = fields.iter().find(|(name, _)| *name == "knob").and_then(|(_, value)| value.as_str());
         let setting = setting.unwrap_or_default().to_owned();
         for (name, value) in fields.iter_mut() {
             match name.as_str() {
-                "value" => self.setting(&setting, value),
+                "value" => self.setting_at(&setting, value, depth),
                 name if is_secret_field(name) => self.secret(value),
-                name => self.setting(name, value),
+                name => self.setting_at(name, value, depth),
             }
         }
         if fields.keys().any(|name| matches!(self.text(name), Cow::Owned(_))) {
@@ -166,7 +185,11 @@ impl<'k> Redactor<'k> {
 
     /// Masks the value of a setting of the profile.
     pub fn setting(self, name: &str, value: &mut Value) {
-        if KEY_LISTS.contains(&name) { self.keys(value) } else { self.value(value) }
+        self.setting_at(name, value, 0);
+    }
+
+    fn setting_at(self, name: &str, value: &mut Value, depth: usize) {
+        if KEY_LISTS.contains(&name) { self.keys(value) } else { self.value_at(value, depth) }
     }
 
     /// Masks the keys of a list, or of each group.
@@ -234,19 +257,6 @@ impl<'k> Redactor<'k> {
         let live = [self.keys.live_prefix.as_str(), LIVE_PREFIX];
         let first = live.map(|prefix| prefix.bytes().next().unwrap_or_default());
         let bytes = text.as_bytes();
-        // Most texts contain no credential, and finding that out is faster than finding where one
-        // begins. The last two letters begin the two constants.
-        let may_begin = |byte: &u8| matches!(*byte, b'=' | b'@' | b'w' | b's') || *byte == first[0];
-        let may_hold = bytes.iter().enumerate().any(|(at, byte)| {
-            may_begin(byte)
-                && (matches!(*byte, b'=' | b'@')
-                    || [SECRET_PREFIX, live[0], live[1]]
-                        .iter()
-                        .any(|prefix| bytes[at..].starts_with(prefix.as_bytes())))
-        });
-        if !may_hold {
-            return None;
-        }
         let (mut shown, mut done, mut at) = (String::new(), 0, 0);
         while at < bytes.len() {
             let rest = &bytes[at..];
@@ -306,6 +316,15 @@ impl<'k> Redactor<'k> {
         let harmless = value.is_empty() || value == MASK || is_test_key(value, self.keys);
         (!harmless).then(|| (at + name.len() + 1 + value.len(), format!("{name}={MASK}")))
     }
+}
+
+fn is_json_like(text: &str) -> bool {
+    text.trim_ascii_start().starts_with(['{', '['])
+}
+
+fn names_secret(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    SECRET_FIELDS.iter().any(|name| text.contains(name)) || text.contains("\\u")
 }
 
 fn is_key_byte(byte: u8) -> bool {
@@ -436,7 +455,7 @@ mod tests {
             "keys.list": ["sk_test_abc", "…-key"],
             "row": { "knob": "keys.workspaces", "value": { "team": ["…-key"] } },
             "apikey": "…",
-            "text": "{\"a\": [{\"password\": \"…\"}], \"b\": 1}",
+            "text": "{\"a\":[{\"password\":\"…\"}],\"b\":1}",
             "draft": "[draft] of a token",
         });
         assert_eq!(value, expected);

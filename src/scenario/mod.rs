@@ -92,7 +92,7 @@ pub struct Overlay {
 
 impl Overlay {
     pub fn add_to(&self, draft: &mut Draft) {
-        draft.settings(&self.settings, &self.source);
+        draft.settings(&self.settings);
     }
 }
 

@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use toml::de::DeTable;
-use toml::{Table, Value};
+use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Table, Value};
 
 use super::check::{Broken, check};
 use super::forwards::Forward;
 use super::layers::{Layered, Preset, ProfileProblem, Sources, deserialize};
 use super::messages;
-use super::paths::{collect, locate, put, value_at, without_spans};
+use super::paths::{collect, locate, place_of, without_spans};
 use super::table::Setting;
 
 /// Settings of a text, read once; each with its place in the text.
 #[derive(Clone, Debug)]
-pub struct OverlaySettings(Vec<(&'static Setting, Value, Range<usize>)>);
+pub struct OverlaySettings(Vec<Assignment>);
 
 impl OverlaySettings {
     /// Whether both set the same settings to the same values, wherever in their texts.
     pub fn same_values(&self, other: &Self) -> bool {
         let set = |settings: &Self| -> BTreeMap<&'static str, String> {
-            settings.0.iter().map(|(setting, value, _)| (setting.path, value.to_string())).collect()
+            settings.0.iter().map(|assignment| (assignment.setting.path, assignment.value.to_string())).collect()
         };
         set(self) == set(other)
     }
@@ -33,8 +33,6 @@ impl OverlaySettings {
 #[derive(Clone, Debug)]
 pub struct Draft {
     base: Layered,
-    table: Table,
-    sources: Sources,
     assignments: Vec<Assignment>,
     problems: Vec<ProfileProblem>,
 }
@@ -42,19 +40,18 @@ pub struct Draft {
 #[derive(Clone, Debug)]
 struct Assignment {
     setting: &'static Setting,
+    /// The path of the entry below the setting, if only that is set.
+    below: Vec<String>,
     value: Value,
-    /// Whether a table is merged into the old one, if the setting allows it.
-    merge: bool,
     source: Arc<str>,
     span: Range<usize>,
     /// The assignment as it was written, if it was one.
-    written: String,
+    written: Box<str>,
 }
 
 impl Draft {
     pub fn of(base: &Layered) -> Self {
-        let (table, sources) = (base.table().clone(), base.sources().clone());
-        Self { base: base.clone(), table, sources, assignments: Vec::new(), problems: Vec::new() }
+        Self { base: base.clone(), assignments: Vec::new(), problems: Vec::new() }
     }
 
     /// Adds the settings of a TOML text; `source` names the text in listings.
@@ -83,18 +80,22 @@ impl Draft {
         for problem in problems {
             self.refuse(problem, source, "");
         }
-        let alone = found.into_iter().map(|(setting, value)| (setting, without_spans(value.get_ref()), value.span()));
-        let settings = OverlaySettings(alone.collect());
-        self.settings(&settings, source);
+        let source: Arc<str> = Arc::from(source);
+        let assignment = |(setting, value): (_, &Spanned<DeValue<'_>>)| Assignment {
+            setting,
+            below: Vec::new(),
+            value: without_spans(value.get_ref()),
+            source: Arc::clone(&source),
+            span: value.span(),
+            written: Box::default(),
+        };
+        let settings = OverlaySettings(found.into_iter().map(assignment).collect());
+        self.settings(&settings);
         settings
     }
 
-    pub fn settings(&mut self, settings: &OverlaySettings, source: &str) {
-        let source: Arc<str> = Arc::from(source);
-        for (setting, value, span) in &settings.0 {
-            let (value, span, source) = (value.clone(), span.clone(), Arc::clone(&source));
-            self.add(Assignment { setting, value, merge: true, source, span, written: String::new() });
-        }
+    pub fn settings(&mut self, settings: &OverlaySettings) {
+        self.assignments.extend_from_slice(&settings.0);
     }
 
     pub fn preset(&mut self, name: &str) {
@@ -112,34 +113,40 @@ impl Draft {
             return self.refuse(ProfileProblem::new("profile/syntax", 0..0, message, hint), source, written);
         };
         let text = text.trim();
-        let (setting, below) = match locate(path.trim()) {
-            Ok(found) => found,
-            Err(problem) => return self.refuse(problem, source, written),
+        let Some(as_string) = self.assigned(path.trim(), Value::String(text.to_owned()), source, written) else {
+            return;
         };
-        let assignment = |value: Value| self.assigned(setting, &below, value, source, written);
         let as_toml = toml::from_str::<Table>(&format!("value = {text}"))
             .ok()
             .filter(|table| table.len() == 1)
             .and_then(|mut table| table.remove("value"));
-        let as_string = assignment(Value::String(text.to_owned()));
-        let assignment = match as_toml.map(assignment) {
+        let assignment = match as_toml.map(|value| Assignment { value, ..as_string.clone() }) {
             Some(typed) if self.problem_alone(&typed).is_none() || self.problem_alone(&as_string).is_some() => typed,
             _ => as_string,
         };
-        self.add(assignment);
+        self.assignments.push(assignment);
     }
 
     /// Adds one typed value; `path` is a setting, or a path below one that holds a table.
     pub fn value(&mut self, path: &str, value: &serde_json::Value, source: &str) {
-        let (setting, below) = match locate(path) {
-            Ok(found) => found,
-            Err(problem) => return self.refuse(problem, source, ""),
-        };
-        let Ok(value) = Value::try_from(value) else {
-            return self.refuse(bad_value(setting, "null has no place inside a value"), source, "");
-        };
-        let assignment = self.assigned(setting, &below, value, source, "");
-        self.add(assignment);
+        let Some(assignment) = self.assigned(path, Value::String(String::new()), source, "") else { return };
+        match Value::try_from(value) {
+            Ok(value) => self.assignments.push(Assignment { value, ..assignment }),
+            Err(_) => self.problems.push(assignment.problem("null has no place inside a value")),
+        }
+    }
+
+    /// An assignment to this path; if it leads to no setting, that is a problem.
+    fn assigned(&mut self, path: &str, value: Value, source: &str, written: &str) -> Option<Assignment> {
+        match locate(path) {
+            Ok((setting, below)) => {
+                Some(Assignment { setting, below, value, source: source.into(), span: 0..0, written: written.into() })
+            }
+            Err(problem) => {
+                self.refuse(problem, source, written);
+                None
+            }
+        }
     }
 
     /// Adds one more forward; `source` names where it comes from.
@@ -161,14 +168,15 @@ impl Draft {
     }
 
     fn validated(mut self, counts: impl Fn(&Broken) -> bool) -> Result<Layered, Vec<ProfileProblem>> {
-        self.keep_schedule();
         let mut problems = std::mem::take(&mut self.problems);
-        let profile = match deserialize(&self.table) {
+        let (mut table, mut sources) = self.merged();
+        let profile = match deserialize(&table) {
             Ok(profile) => profile,
             Err(message) => {
                 problems.extend(self.drop_ill_typed(&message));
                 // Other problems are reported as well.
-                match deserialize(&self.table) {
+                (table, sources) = self.merged();
+                match deserialize(&table) {
                     Ok(profile) => profile,
                     Err(_) => return Err(Self::in_order(problems)),
                 }
@@ -177,49 +185,48 @@ impl Draft {
         let broken = check(&profile);
         problems.extend(broken.iter().filter(|broken| counts(broken)).map(|broken| self.blame(broken)));
         if problems.is_empty() {
-            return Ok(Layered::made(profile, self.table, self.sources));
+            return Ok(Layered::made(profile, table, sources));
         }
         Err(Self::in_order(problems))
     }
 
-    /// A schedule that is set without a preset implies the preset `custom`.
-    fn keep_schedule(&mut self) {
+    /// The values of all settings, and where they come from.
+    fn merged(&self) -> (Table, Sources) {
         const SCHEDULE: &str = "webhooks.retry.schedule";
         const PRESET: &str = "webhooks.retry.preset";
-        if let (Some(source), None) = (self.sources.get(SCHEDULE).cloned(), self.sources.get(PRESET))
-            && let Ok((setting, _)) = locate(PRESET)
-        {
-            put(&mut self.table, setting, Value::String("custom".to_owned()), false);
-            self.sources.insert(setting.path, source);
+        let (mut table, mut sources) = (self.base.table().clone(), self.base.sources().clone());
+        for assignment in &self.assignments {
+            assignment.put(&mut table);
+            sources.insert(assignment.setting.path, Arc::clone(&assignment.source));
         }
+        // A schedule that is set without a preset implies the preset `custom`.
+        if let (Some(source), None) = (sources.get(SCHEDULE).cloned(), sources.get(PRESET)) {
+            *place_of(&mut table, PRESET, &[]) = "custom".into();
+            sources.insert(PRESET, source);
+        }
+        (table, sources)
     }
 
     /// Takes out the settings whose values are of a wrong type by themselves, with a problem for each.
     fn drop_ill_typed(&mut self, message: &str) -> Vec<ProfileProblem> {
-        let assignments = std::mem::take(&mut self.assignments);
-        let (mut good, mut problems) = (Vec::new(), Vec::new());
-        for assignment in assignments {
+        let mut problems = Vec::new();
+        for assignment in std::mem::take(&mut self.assignments) {
             match self.problem_alone(&assignment) {
-                None => good.push(assignment),
+                None => self.assignments.push(assignment),
                 Some(message) => problems.push(assignment.problem(&message)),
             }
         }
         if problems.is_empty() {
             // Only values of one setting can be valid alone but not together: the last one is refused.
-            problems.extend(good.pop().map(|assignment| assignment.problem(message)));
+            problems.extend(self.assignments.pop().map(|assignment| assignment.problem(message)));
         }
-        (self.table, self.sources) = (self.base.table().clone(), self.base.sources().clone());
-        for assignment in good {
-            self.add(assignment);
-        }
-        self.keep_schedule();
         problems
     }
 
     /// Why a setting's value is invalid by itself, whatever the other settings are.
     fn problem_alone(&self, assignment: &Assignment) -> Option<String> {
         let mut table = self.base.table().clone();
-        put(&mut table, assignment.setting, assignment.value.clone(), assignment.merge);
+        assignment.put(&mut table);
         deserialize(&table).err()
     }
 
@@ -233,44 +240,9 @@ impl Draft {
         ProfileProblem::new("profile/bad-value", 0..0, message, String::new())
     }
 
-    fn add(&mut self, assignment: Assignment) {
-        put(&mut self.table, assignment.setting, assignment.value.clone(), assignment.merge);
-        self.sources.insert(assignment.setting.path, Arc::clone(&assignment.source));
-        self.assignments.push(assignment);
-    }
-
     fn refuse(&mut self, problem: ProfileProblem, source: &str, written: &str) {
         let (source, written) = (Arc::from(source), Box::from(written));
         self.problems.push(ProfileProblem { source, written, ..problem });
-    }
-
-    /// A value for a setting, or for an entry below it.
-    fn assigned(
-        &self,
-        setting: &'static Setting,
-        below: &[String],
-        value: Value,
-        source: &str,
-        written: &str,
-    ) -> Assignment {
-        let merge = below.is_empty();
-        let value = if merge { value } else { self.edited(setting, below, value) };
-        Assignment { setting, value, merge, source: Arc::from(source), span: 0..0, written: written.to_owned() }
-    }
-
-    /// The setting's present value with one entry below it changed.
-    fn edited(&self, setting: &Setting, below: &[String], value: Value) -> Value {
-        let mut whole = value_at(&self.table, setting.path).cloned().unwrap_or_else(|| Value::Table(Table::new()));
-        let mut place = &mut whole;
-        for key in below {
-            if !place.is_table() {
-                *place = Value::Table(Table::new());
-            }
-            let Value::Table(table) = place else { unreachable!("made a table above") };
-            place = table.entry(key.clone()).or_insert_with(|| Value::Table(Table::new()));
-        }
-        *place = value;
-        whole
     }
 
     /// Problems source by source, as these were added, and within one by their place.
@@ -303,8 +275,16 @@ impl Layered {
 }
 
 impl Assignment {
+    fn put(&self, table: &mut Table) {
+        let merges = self.setting.merges && self.below.is_empty();
+        match (place_of(table, self.setting.path, &self.below), self.value.clone()) {
+            (Value::Table(old), Value::Table(new)) if merges => old.extend(new),
+            (place, value) => *place = value,
+        }
+    }
+
     fn problem(&self, message: &str) -> ProfileProblem {
-        let (source, written) = (Arc::clone(&self.source), Box::from(self.written.as_str()));
+        let (source, written) = (Arc::clone(&self.source), self.written.clone());
         ProfileProblem { span: self.span.clone(), source, written, ..bad_value(self.setting, message) }
     }
 }

@@ -116,20 +116,18 @@ impl Preset {
 
     /// The preset of this name, or a problem that lists all of them.
     pub(super) fn find(name: &str) -> Result<&'static Self, ProfileProblem> {
-        Self::named(name).ok_or_else(|| unknown_preset(name))
+        Self::named(name).ok_or_else(|| {
+            let names = || PRESETS.iter().map(|preset| preset.name);
+            let known = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+            let file = "a profile file is named by its path, such as `./profile.toml`";
+            let hint = match nearest(name, names()) {
+                Some(name) => format!("did you mean `{name}`? {file}"),
+                None => file.to_owned(),
+            };
+            let message = format!("there is no preset `{}`; there are {known}", name.escape_debug());
+            ProfileProblem::new("profile/unknown-preset", 0..0, message, hint)
+        })
     }
-}
-
-fn unknown_preset(name: &str) -> ProfileProblem {
-    let names = || PRESETS.iter().map(|preset| preset.name);
-    let known = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    let file = "a profile file is named by its path, such as `./profile.toml`";
-    let hint = match nearest(name, names()) {
-        Some(name) => format!("did you mean `{name}`? {file}"),
-        None => file.to_owned(),
-    };
-    let message = format!("there is no preset `{}`; there are {known}", name.escape_debug());
-    ProfileProblem::new("profile/unknown-preset", 0..0, message, hint)
 }
 
 #[cfg(test)]

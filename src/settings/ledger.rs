@@ -110,7 +110,7 @@ impl Setting {
 mod tests {
     use super::*;
     use crate::committed;
-    use crate::contract::openapi::tests::schema as schema_of;
+    use crate::settings::openapi::tests::schema as schema_of;
     use crate::settings::{DEFAULT_TEXT, PRESETS, Profile};
 
     /// Whoever had a value refused needs one to copy.

@@ -11,6 +11,7 @@ mod forwards;
 mod layers;
 mod ledger;
 mod messages;
+pub mod openapi;
 mod paths;
 mod sections;
 mod table;

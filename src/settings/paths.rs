@@ -116,21 +116,19 @@ fn below(group: &str) -> impl Iterator<Item = &'static str> {
         .filter(move |path| path.strip_prefix(group).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Puts a setting's value in its place; a table is merged into the old one if the setting merges and `merge` is set.
-pub(super) fn put(table: &mut Table, setting: &Setting, value: Value, merge: bool) {
-    let (last, parents) =
-        setting.path.rsplit_once('.').map_or((setting.path, None), |(parents, last)| (last, Some(parents)));
-    let mut place = table;
-    for key in parents.into_iter().flat_map(|parents| parents.split('.')) {
-        let Some(Value::Table(inner)) = place.get_mut(key) else {
-            unreachable!("each setting has a place in the default profile, which a test shows")
-        };
-        place = inner;
+/// The place of a setting, or of an entry below it; tables on the way to it are made.
+pub(super) fn place_of<'t>(table: &'t mut Table, path: &str, below: &[String]) -> &'t mut Value {
+    let empty = || Value::Table(Table::new());
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let mut place = table.entry(first.to_owned()).or_insert_with(empty);
+    for key in rest.into_iter().flat_map(|rest| rest.split('.')).chain(below.iter().map(String::as_str)) {
+        if !place.is_table() {
+            *place = empty();
+        }
+        let Value::Table(inner) = place else { unreachable!("made a table above") };
+        place = inner.entry(key.to_owned()).or_insert_with(empty);
     }
-    match (place.get_mut(last), value) {
-        (Some(Value::Table(old)), Value::Table(new)) if setting.merges && merge => old.extend(new),
-        (_, value) => drop(place.insert(last.to_owned(), value)),
-    }
+    place
 }
 
 pub(super) fn value_at<'t>(table: &'t Table, path: &str) -> Option<&'t Value> {

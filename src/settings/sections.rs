@@ -9,7 +9,6 @@ use super::forwards::Forwards;
 use crate::contract::error::Errors;
 use crate::contract::ids::Ids;
 use crate::contract::keys::{KeyRules, Keys};
-use crate::contract::openapi::ApiShape;
 use crate::contract::preview::{Oauth, Preview};
 use crate::contract::quota::RateLimit;
 use crate::contract::rules::{SubscribeRules, Validation};
@@ -71,23 +70,6 @@ impl Profile {
             allow_http: self.webhooks.allow_http,
             schemes: self.schemes(),
             secret_key: self.webhooks.secret_key,
-        }
-    }
-
-    /// What the document of the emulated API depends on.
-    pub fn api_shape(&self) -> ApiShape<'_> {
-        ApiShape {
-            errors: &self.errors,
-            validation: &self.validation,
-            rate_limit: &self.rate_limit,
-            ids: &self.ids,
-            variation: &self.variation,
-            secret_field: &self.subscriptions.secret_field,
-            events: &self.events,
-            allow_http: self.webhooks.allow_http,
-            hello: &self.hello.body,
-            preview: &self.preview,
-            oauth: &self.oauth,
         }
     }
 
@@ -259,28 +241,5 @@ impl TryFrom<f64> for Fraction {
 impl From<Fraction> for f64 {
     fn from(fraction: Fraction) -> f64 {
         fraction.0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contract::openapi::document;
-    use crate::contract::routes::{ROUTES, Stage};
-
-    #[test]
-    fn every_route_is_in_the_document_of_the_api() {
-        let mut profile = Profile::default();
-        for preview in [false, true] {
-            profile.preview.enabled = preview;
-            let document = document(&profile.api_shape());
-            for route in ROUTES {
-                let operation = &document["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
-                let announced = route.stage == Stage::Announced;
-                assert_eq!(operation["operationId"] == route.operation.name(), preview || !announced, "{}", route.path);
-                assert_eq!(operation["x-assumed"] == "preview.enabled", preview && announced, "{}", route.path);
-            }
-            assert_eq!(document["components"]["schemas"]["Workflow"].is_object(), preview);
-        }
     }
 }

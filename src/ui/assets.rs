@@ -54,36 +54,36 @@ macro_rules! assets {
     };
 }
 
-/// Every file. A test compares the list with the folder.
+/// Every file, each script after those that it imports. A test compares the list with the folder.
 pub const ASSETS: &[Asset] = assets![
     "index.html",
     "style.css",
     "icon.svg",
-    "app.js",
-    "activity.js",
-    "check.js",
-    "command.js",
-    "delivery.js",
+    "text.js",
     "element.js",
     "filter.js",
+    "list.js",
+    "command.js",
+    "parts.js",
+    "activity.js",
+    "signature.js",
+    "delivery.js",
+    "check.js",
+    "route.js",
     "frame.js",
     "keys.js",
-    "list.js",
+    "store.js",
     "live.js",
-    "parts.js",
     "request.js",
     "review.js",
-    "route.js",
     "scenarios.js",
     "settings.js",
-    "signature.js",
-    "store.js",
     "subscriptions.js",
-    "summary.js",
-    "text.js",
-    "time.js",
     "timeline.js",
-    "trigger.js"
+    "summary.js",
+    "time.js",
+    "trigger.js",
+    "app.js"
 ];
 
 impl Asset {

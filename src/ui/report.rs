@@ -1,7 +1,7 @@
 //! The report: the files of the page and a run document as one HTML file, which any browser opens without a network.
 //!
-//! The scripts are joined into one. That needs no bundler, as they keep to a few rules: imports are single lines at the top of a
-//! file, everything is exported where it is declared, and no two files declare the same name.
+//! The scripts are joined into one. That needs no bundler, as they keep to a few rules: each comes after those that it imports, imports
+//! are single lines, everything is exported where it is declared, and no two files declare the same name.
 
 use std::fmt::Write as _;
 
@@ -25,9 +25,7 @@ const FIRST_LINE: &str = "<meta charset=\"utf-8\">\n";
 /// The report of this run document, which is JSON.
 pub fn report(document: &str) -> String {
     let text = |name: &str| find(name).map(Asset::text).unwrap_or_default();
-    let modules: Vec<(&str, &str)> =
-        ASSETS.iter().filter(|asset| asset.is_script()).map(|asset| (asset.name, asset.text())).collect();
-    let script = join(&modules, "app.js").expect("a test joins the scripts");
+    let script = join(ASSETS.iter().filter(|asset| asset.is_script()).map(Asset::text));
     let style = text("style.css");
     let policy = format!(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; \
@@ -68,68 +66,14 @@ fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// One script of these modules, of which each comes after those that it imports.
-fn join(modules: &[(&str, &str)], first: &str) -> Result<String, String> {
-    let (mut script, mut done) = (String::new(), Vec::new());
-    add(modules, first, &mut Vec::new(), &mut done, &mut script)?;
-    match modules.iter().find(|(name, _)| !done.contains(name)) {
-        Some((name, _)) => Err(format!("{name} is imported by no file")),
-        None => Ok(script),
+/// The scripts as one: without imports, and with declarations in place of exports.
+fn join<'s>(scripts: impl Iterator<Item = &'s str>) -> String {
+    let mut script = String::new();
+    for line in scripts.flat_map(str::lines).filter(|line| !line.starts_with("import ")) {
+        script.push_str(line.strip_prefix("export ").unwrap_or(line));
+        script.push('\n');
     }
-}
-
-/// Adds a module after those that it imports.
-fn add<'m>(
-    modules: &[(&'m str, &'m str)],
-    name: &str,
-    above: &mut Vec<&'m str>,
-    done: &mut Vec<&'m str>,
-    script: &mut String,
-) -> Result<(), String> {
-    if done.contains(&name) {
-        return Ok(());
-    }
-    let (name, text) = modules.iter().find(|(known, _)| *known == name).ok_or(format!("there is no {name}"))?;
-    if above.contains(name) {
-        return Err(format!("{name} imports itself by way of {}", above.join(", ")));
-    }
-    above.push(name);
-    let mut own = String::new();
-    for line in text.lines() {
-        if let Some(imported) = imported(line) {
-            add(modules, imported.map_err(|problem| format!("{name}: {problem}: {line}"))?, above, done, script)?;
-            continue;
-        }
-        let declared = line.strip_prefix("export ");
-        if declared.is_some_and(|declared| {
-            !["function ", "function* ", "const ", "class ", "async function "]
-                .iter()
-                .any(|word| declared.starts_with(word))
-        }) {
-            return Err(format!("{name}: an export that is not a declaration: {line}"));
-        }
-        own.push_str(declared.unwrap_or(line));
-        own.push('\n');
-    }
-    above.pop();
-    done.push(name);
-    script.push_str(&own);
-    Ok(())
-}
-
-/// The module that a line imports from; `None` if the line is not an import.
-fn imported(line: &str) -> Option<Result<&str, &'static str>> {
-    let rest = line.strip_prefix("import")?;
-    if !rest.starts_with([' ', '{', '\'', '"', '(', '*']) {
-        return None;
-    }
-    let names = rest.strip_prefix(" { ").and_then(|rest| rest.split_once(" } from './"));
-    let from = names.and_then(|(names, from)| Some((names, from.strip_suffix("';")?)));
-    match from {
-        Some((names, _)) if names.split_whitespace().any(|word| word == "as") => Some(Err("a renaming import")),
-        Some((_, from)) => Some(Ok(from)),
-        None => Some(Err("not an import of one line")),
-    }
+    script
 }
 
 #[cfg(test)]
@@ -139,35 +83,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modules_are_joined_after_what_they_import() {
-        let app = "// The start.\nimport { a, b } from './b.js';\nimport { c } from './c.js';\n\nexport class App {}\na(c);\n";
-        let b = "import { c } from './c.js';\nexport async function a() {}\nexport function b() { return c; }\n";
-        let c = "export const c = 1;\nconst own = 'export const';\n";
-        let joined = join(&[("app.js", app), ("b.js", b), ("c.js", c)], "app.js").expect("a script");
-        let expected = "const c = 1;\nconst own = 'export const';\nasync function a() {}\nfunction b() { return c; }\n\
-                        // The start.\n\nclass App {}\na(c);\n";
-        assert_eq!(joined, expected);
-        for (text, problem) in [
-            ("import { x as y } from './c.js';", "renaming"),
-            ("import c from './c.js';", "not an import of one line"),
-            ("import './c.js';", "not an import of one line"),
-            ("import {\n", "not an import of one line"),
-            ("export default 1;", "not a declaration"),
-            ("export { a };", "not a declaration"),
-            ("export let a;", "not a declaration"),
-            ("import { x } from './d.js';", "there is no d.js"),
-            ("import { x } from './app.js';", "app.js imports itself"),
-            ("", "c.js is imported by no file"),
-        ] {
-            let found = join(&[("app.js", text), ("c.js", c)], "app.js").expect_err(text);
-            assert!(found.contains(problem), "{text}: {found}");
-        }
+    fn scripts_are_joined_without_imports_and_exports() {
+        let b = "export async function a() {}\nconst own = 'export const';\n";
+        let app = "// The start.\nimport { a } from './b.js';\n\nexport class App {}\na();\n";
+        let expected = "async function a() {}\nconst own = 'export const';\n// The start.\n\nclass App {}\na();\n";
+        assert_eq!(join([b, app].into_iter()), expected);
     }
 
     /// The rules that make the joining right. Some of them no other test would notice.
     #[test]
     fn the_scripts_keep_to_the_rules_of_the_joiner() {
         let mut names: BTreeMap<String, &str> = BTreeMap::new();
+        let mut before: Vec<&str> = Vec::new();
         for asset in ASSETS {
             assert!(!asset.source.contains('\r') && asset.source.ends_with('\n'), "{}: lines end in LF", asset.name);
             if !asset.is_script() {
@@ -183,15 +110,26 @@ mod tests {
                 assert!(!code.contains("import(") && !code.contains("import.meta"), "{}: {line}", asset.name);
             }
             for line in asset.source.lines() {
+                if line.starts_with("import") {
+                    let names = line.strip_prefix("import { ").and_then(|rest| rest.split_once(" } from './"));
+                    let from = names.filter(|(names, _)| !names.split(' ').any(|word| word == "as"));
+                    let from = from.and_then(|(_, from)| from.strip_suffix("';"));
+                    assert!(from.is_some_and(|from| before.contains(&from)), "{}: {line}", asset.name);
+                }
                 assert!(!line.starts_with("await "), "{}: an await at the top level: {line}", asset.name);
-                let declared = line.strip_prefix("export ").unwrap_or(line);
+                let exported = line.strip_prefix("export ");
+                let declared = exported.unwrap_or(line);
                 let declared = declared.strip_prefix("async ").unwrap_or(declared);
                 let word = ["function* ", "function ", "const ", "let ", "var ", "class "];
-                let Some(rest) = word.iter().find_map(|word| declared.strip_prefix(word)) else { continue };
+                let Some(rest) = word.iter().find_map(|word| declared.strip_prefix(word)) else {
+                    assert_eq!(exported, None, "{}: an export that is not a declaration", asset.name);
+                    continue;
+                };
                 let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '$')).collect();
                 let known = names.insert(name.clone(), asset.name);
                 assert_eq!(known, None, "`{name}` of {} is declared there, too", asset.name);
             }
+            before.push(asset.name);
         }
         assert!(!find("style.css").expect("a style").source.contains("</style"));
         let index = find("index.html").expect("a page").source;

@@ -3,51 +3,7 @@
 //! Only Unix has either. On Windows no group can be started, so that whoever relies on one leaves nothing running. Must not know
 //! which commands run, and why.
 
-use std::io;
-use std::process::ExitStatus;
-
-use tokio::process::{Child, Command};
-
-/// The number of the signal that ended a process.
-pub fn ending_signal(status: ExitStatus) -> Option<i32> {
-    own::ending_signal(status)
-}
-
-/// Passes the signal of this number on to a process. On Windows the console has already done so.
-pub fn pass_signal(child: &Child, number: u8) {
-    own::pass_signal(child, number);
-}
-
-/// The process group of a command.
-#[derive(Clone, Copy, Debug)]
-pub struct Group(own::Leader);
-
-impl Group {
-    /// Starts a command as the leader of a new group; on Windows, an error.
-    pub fn start(command: &mut Command) -> io::Result<(Child, Self)> {
-        own::start(command).map(|(child, leader)| (child, Self(leader)))
-    }
-
-    /// Waits until the leader has ended. It is not reaped.
-    pub fn wait(self) {
-        own::has_ended(self.0, true);
-    }
-
-    /// Whether the leader has ended. It is not reaped.
-    pub fn has_ended(self) -> bool {
-        own::has_ended(self.0, false)
-    }
-
-    /// Asks all processes of the group to end.
-    pub fn terminate(self) {
-        own::end(self.0, false);
-    }
-
-    /// Ends all processes of the group.
-    pub fn kill(self) {
-        own::end(self.0, true);
-    }
-}
+pub use own::{Group, ending_signal, pass_signal};
 
 #[cfg(unix)]
 mod own {
@@ -59,13 +15,13 @@ mod own {
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
     use tokio::process::{Child, Command};
 
-    pub(super) type Leader = Pid;
-
-    pub(super) fn ending_signal(status: ExitStatus) -> Option<i32> {
+    /// The number of the signal that ended a process.
+    pub fn ending_signal(status: ExitStatus) -> Option<i32> {
         status.signal()
     }
 
-    pub(super) fn pass_signal(child: &Child, number: u8) {
+    /// Passes the signal of this number on to a process.
+    pub fn pass_signal(child: &Child, number: u8) {
         let signal = match number {
             1 => Signal::HUP,
             2 => Signal::INT,
@@ -78,25 +34,47 @@ mod own {
         }
     }
 
-    pub(super) fn start(command: &mut Command) -> io::Result<(Child, Leader)> {
-        let child = command.process_group(0).spawn()?;
-        let leader = id(&child).ok_or(Errno::SRCH)?;
-        Ok((child, leader))
-    }
+    /// The process group of a command.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Group(Pid);
 
-    pub(super) fn has_ended(leader: Leader, waits: bool) -> bool {
-        let options = if waits { WaitIdOptions::empty() } else { WaitIdOptions::NOHANG };
-        loop {
-            match waitid(WaitId::Pid(leader), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | options) {
-                Err(Errno::INTR) => {}
-                ended => return !matches!(ended, Ok(None)),
+    impl Group {
+        /// Starts a command as the leader of a new group.
+        pub fn start(command: &mut Command) -> io::Result<(Child, Self)> {
+            let child = command.process_group(0).spawn()?;
+            let leader = id(&child).ok_or(Errno::SRCH)?;
+            Ok((child, Self(leader)))
+        }
+
+        /// Waits until the leader has ended. It is not reaped.
+        pub fn wait(self) {
+            self.is_over(WaitIdOptions::empty());
+        }
+
+        /// Whether the leader has ended. It is not reaped.
+        pub fn has_ended(self) -> bool {
+            self.is_over(WaitIdOptions::NOHANG)
+        }
+
+        fn is_over(self, options: WaitIdOptions) -> bool {
+            loop {
+                match waitid(WaitId::Pid(self.0), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | options) {
+                    Err(Errno::INTR) => {}
+                    ended => return !matches!(ended, Ok(None)),
+                }
             }
         }
-    }
 
-    pub(super) fn end(leader: Leader, at_once: bool) {
-        // A signal fails only if nothing is left that could take it.
-        let _ = kill_process_group(leader, if at_once { Signal::KILL } else { Signal::TERM });
+        /// Asks all processes of the group to end.
+        pub fn terminate(self) {
+            // A signal fails only if nothing is left that could take it.
+            let _ = kill_process_group(self.0, Signal::TERM);
+        }
+
+        /// Ends all processes of the group.
+        pub fn kill(self) {
+            let _ = kill_process_group(self.0, Signal::KILL);
+        }
     }
 
     fn id(child: &Child) -> Option<Pid> {
@@ -111,24 +89,38 @@ mod own {
 
     use tokio::process::{Child, Command};
 
-    pub(super) type Leader = std::convert::Infallible;
+    pub use NoGroup as Group;
 
-    pub(super) fn ending_signal(_: ExitStatus) -> Option<i32> {
+    pub fn ending_signal(_: ExitStatus) -> Option<i32> {
         None
     }
 
-    pub(super) fn pass_signal(_: &Child, _: u8) {}
+    /// The console has already passed it on.
+    pub fn pass_signal(_: &Child, _: u8) {}
 
-    pub(super) fn start(_: &mut Command) -> io::Result<(Child, Leader)> {
-        let message = "it could not be ended with all that it starts: Windows has no process groups";
-        Err(io::Error::new(io::ErrorKind::Unsupported, message))
-    }
+    #[derive(Clone, Copy, Debug)]
+    pub enum NoGroup {}
 
-    pub(super) fn has_ended(leader: Leader, _: bool) -> bool {
-        match leader {}
-    }
+    impl NoGroup {
+        pub fn start(_: &mut Command) -> io::Result<(Child, Self)> {
+            let message = "it could not be ended with all that it starts: Windows has no process groups";
+            Err(io::Error::new(io::ErrorKind::Unsupported, message))
+        }
 
-    pub(super) fn end(leader: Leader, _: bool) {
-        match leader {}
+        pub fn wait(self) {
+            match self {}
+        }
+
+        pub fn has_ended(self) -> bool {
+            match self {}
+        }
+
+        pub fn terminate(self) {
+            match self {}
+        }
+
+        pub fn kill(self) {
+            match self {}
+        }
     }
 }

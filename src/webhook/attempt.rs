@@ -5,7 +5,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
 
 use crate::clock::{Clock, ClockMode, Now, machine};
-use crate::contract::signature::{Message, Scheme, SigningKey, sign, sign_forged, verify};
+use crate::contract::signature::{Message, Scheme, SigningKey, TOLERANCE_SECONDS, sign, sign_forged, verify};
 use crate::settings::{Profile, SignatureTime};
 use crate::state::workspace::Job;
 use crate::state::workspace::Secret;
@@ -102,7 +102,6 @@ pub fn verify_delivery(
     profile: &Profile,
     now: Timestamp,
 ) -> Result<(), String> {
-    const TOLERANCE_SECONDS: i64 = 300;
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     for scheme in profile.schemes() {
         let keys = signing_keys(secrets, &scheme, profile)?;

@@ -1,7 +1,6 @@
 //! Sends one attempt over a pooled connection, with one deadline over connect, TLS, send and read, and a limit on the answer's
 //! size. Redirects are answers like any other and are not followed.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -48,26 +47,26 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
 #[derive(Debug)]
 struct IdleConnection {
+    origin: Arc<str>,
     link: Box<Link>,
     was_swept: bool,
 }
 
 #[derive(Debug, Default)]
 struct Idle {
-    by_origin: HashMap<Arc<str>, Vec<IdleConnection>>,
-    count: usize,
+    connections: Vec<IdleConnection>,
     has_sweeper: bool,
 }
 
 impl Idle {
+    fn of<'i>(&'i self, origin: &str) -> impl Iterator<Item = &'i IdleConnection> {
+        self.connections.iter().filter(move |kept| *kept.origin == *origin)
+    }
+
     /// Closes connections not used since the last sweep; returns whether any are left.
     fn sweep(&mut self) -> bool {
-        self.by_origin.retain(|_, kept| {
-            kept.retain_mut(|kept| !std::mem::replace(&mut kept.was_swept, true));
-            !kept.is_empty()
-        });
-        self.count = self.by_origin.values().map(Vec::len).sum();
-        self.has_sweeper = self.count > 0;
+        self.connections.retain_mut(|kept| !std::mem::replace(&mut kept.was_swept, true));
+        self.has_sweeper = !self.connections.is_empty();
         self.has_sweeper
     }
 }
@@ -93,7 +92,7 @@ impl Client {
         look_ups: &Arc<Semaphore>,
         limit: Duration,
     ) -> Result<Option<Vec<SocketAddr>>, DialProblem> {
-        if self.idle.lock().by_origin.get(&target.origin).is_some_and(|kept| !kept.is_empty()) {
+        if self.idle.lock().of(&target.origin).next().is_some() {
             return Ok(None);
         }
         let found = timeout(limit, resolve(target, &self.reach.resolver, look_ups)).await;
@@ -137,7 +136,7 @@ impl Client {
         // A kept connection may have been closed by the receiver; then hyper hands the request back and the next is tried.
         while let Some(mut link) = self.take_idle(origin) {
             match link.run(async |sender| exchange(sender, request).await).await {
-                Exchange::Unsent(unsent) => request = unsent.0,
+                Err(Unanswered { unsent: Some(unsent), .. }) => request = *unsent,
                 done => return self.end(origin, link, done),
             }
         }
@@ -154,42 +153,30 @@ impl Client {
         self: &Arc<Self>,
         origin: &Arc<str>,
         link: Box<Link>,
-        exchange: Exchange,
+        exchange: Result<Answered, Unanswered>,
     ) -> Result<AttemptOutcome, DialProblem> {
-        match exchange {
-            Exchange::Answered { outcome, is_whole, .. } => {
-                if is_whole && link.is_ready() {
-                    self.keep(origin, link);
-                }
-                Ok(outcome)
-            }
-            Exchange::Unsent(unsent) => Err(unsent.1),
-            Exchange::Broken(problem) => Err(problem),
+        let Answered { outcome, is_whole, .. } = exchange.map_err(|unanswered| unanswered.problem)?;
+        if is_whole && link.is_ready() {
+            self.keep(origin, link);
         }
+        Ok(outcome)
     }
 
     fn take_idle(&self, origin: &str) -> Option<Box<Link>> {
-        let mut idle = self.idle.lock();
-        let kept = idle.by_origin.get_mut(origin)?.pop()?;
-        idle.count -= 1;
-        Some(kept.link)
+        let connections = &mut self.idle.lock().connections;
+        let latest = connections.iter().rposition(|kept| *kept.origin == *origin)?;
+        Some(connections.remove(latest).link)
     }
 
     fn keep(self: &Arc<Self>, origin: &Arc<str>, link: Box<Link>) {
         let mut idle = self.idle.lock();
-        if idle.count >= self.most_kept {
-            (idle.by_origin, idle.count) = (HashMap::new(), 0);
+        if idle.connections.len() >= self.most_kept {
+            idle.connections.clear();
         }
-        let Idle { by_origin, count, has_sweeper } = &mut *idle;
-        let kept = match by_origin.get_mut(origin) {
-            Some(kept) => kept,
-            None => by_origin.entry(Arc::clone(origin)).or_default(),
-        };
-        if kept.len() < IDLE_PER_ORIGIN {
-            kept.push(IdleConnection { link, was_swept: false });
-            *count += 1;
+        if idle.of(origin).count() < IDLE_PER_ORIGIN {
+            idle.connections.push(IdleConnection { origin: Arc::clone(origin), link, was_swept: false });
         }
-        if !std::mem::replace(has_sweeper, true) {
+        if !std::mem::replace(&mut idle.has_sweeper, true) {
             spawn(Self::sweep(Arc::downgrade(self), self.sweep_interval));
         }
     }
@@ -217,40 +204,34 @@ pub async fn send_once(
 ) -> Result<(AttemptOutcome, Option<String>), DialProblem> {
     let mut link = Box::new(dial(target, addresses, reach, connect_timeout).await?);
     Ok(match link.run(async |sender| exchange(sender, request).await).await {
-        Exchange::Answered { outcome, location, .. } => (outcome, location),
-        Exchange::Unsent(unsent) => (unsent.1.into(), None),
-        Exchange::Broken(problem) => (problem.into(), None),
+        Ok(answered) => (answered.outcome, answered.location),
+        Err(unanswered) => (unanswered.problem.into(), None),
     })
 }
 
-/// How sending a request ended.
-enum Exchange {
-    /// An answer came. `is_whole` unless its body was too long or broke off; the location is that of a redirect.
-    Answered {
-        outcome: AttemptOutcome,
-        is_whole: bool,
-        location: Option<String>,
-    },
-    /// The connection was closed before the request was sent.
-    Unsent(Box<(Request<Outgoing>, DialProblem)>),
-    Broken(DialProblem),
+struct Answered {
+    outcome: AttemptOutcome,
+    /// Unless its body was too long or broke off.
+    is_whole: bool,
+    /// That of a redirect.
+    location: Option<String>,
 }
 
-async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Exchange {
+struct Unanswered {
+    problem: DialProblem,
+    /// The request, if the connection was closed before it was sent.
+    unsent: Option<Box<Request<Outgoing>>>,
+}
+
+async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Result<Answered, Unanswered> {
     if let Err(error) = sender.ready().await {
-        return Exchange::Unsent(Box::new((request, broken(&error))));
+        return Err(Unanswered { problem: broken(&error), unsent: Some(Box::new(request)) });
     }
-    let response = match sender.try_send_request(request).await {
-        Ok(response) => response,
-        Err(mut error) => {
-            let unsent = error.take_message();
-            let problem = broken(error.error());
-            return match unsent {
-                Some(request) => Exchange::Unsent(Box::new((request, problem))),
-                None => Exchange::Broken(problem),
-            };
-        }
-    };
+    let sent = sender.try_send_request(request).await;
+    let response = sent.map_err(|mut error| {
+        let unsent = error.take_message().map(Box::new);
+        Unanswered { problem: broken(error.error()), unsent }
+    })?;
     let status = response.status().as_u16();
     let retry_after = retry_after(response.headers());
     let location = response.headers().get(LOCATION).filter(|_| (300..400).contains(&status));
@@ -272,7 +253,7 @@ async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Exchange {
         }
     }
     let outcome = AttemptOutcome::Answered { status, retry_after, body: Bytes::from(read) };
-    Exchange::Answered { outcome, is_whole, location }
+    Ok(Answered { outcome, is_whole, location })
 }
 
 fn request(post: Post) -> Request<Outgoing> {

@@ -20,7 +20,7 @@ use crate::state::engine::sink::Receipt;
 use crate::state::engine::{Engine, GONE, events_made};
 use crate::state::journal::Entry;
 use crate::state::workspace::{
-    AttemptOutcome, AttemptRecord, FailureReason, Job, Next, PlannedDelivery, Queue, SignedContent, Workspace,
+    AttemptOutcome, AttemptRecord, FailureReason, Job, Next, PlannedDelivery, SignedContent, Workspace,
 };
 use crate::util::header_lines::HeaderLines;
 use crate::util::tasks::{boxed, stopped};
@@ -112,7 +112,7 @@ impl Deliverer {
                 // Events of this instant come before the deliveries due at it, so that the order of these is always the same.
                 let is_firing = workspace.agenda().is_firing(now);
                 if !is_firing {
-                    due.extend(std::iter::from_fn(|| take_due(workspace, queue, now)));
+                    due.extend(std::iter::from_fn(|| Some((queue.take_due(now)?, workspace.agenda().begin()))));
                 }
                 let is_idle = !is_firing && attempts.is_empty() && queue.under_way() == 0;
                 let is_done = is_idle && (draining || queue.pending() == 0);
@@ -401,12 +401,6 @@ impl Deliverer {
 
 fn failed(reason: FailureReason, detail: &str) -> AttemptOutcome {
     AttemptOutcome::Failed { reason, detail: detail.to_owned() }
-}
-
-/// Takes the next due attempt from the queue, with a task that the agenda counts as running.
-fn take_due(workspace: &Workspace, queue: &mut Queue, now: Instant) -> Option<(Job, Task)> {
-    let job = queue.take_due(now)?;
-    Some((job, workspace.agenda().begin()))
 }
 
 async fn sleep_until(workspace: &Workspace, due: Option<Instant>) {

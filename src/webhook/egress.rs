@@ -86,7 +86,11 @@ impl Egress {
             return Some(known.clone());
         }
         let target = forward.and_then(|forward| forward.apply(url)).unwrap_or_else(|| url.clone());
-        let found = find_destination(target, forward.map(Forward::from))?;
+        let sink = target.host_str().and_then(|host| host.strip_suffix(SINK_SUFFIX)).filter(|name| !name.is_empty());
+        let found = match sink {
+            Some(name) => Destination::Sink(Arc::from(name)),
+            None => Destination::Dial(Arc::new(Target::new(target, forward.map(Forward::from))?)),
+        };
         let mut known = self.known.lock();
         if known.len() >= MOST_KNOWN {
             known.clear();
@@ -122,15 +126,6 @@ impl Egress {
             Some(refusal) if chosen.is_empty() => Err(refusal),
             _ => Ok(chosen),
         }
-    }
-}
-
-/// The built-in receiver or the server of a URL; `from` is the URL whose forward led there.
-fn find_destination(url: Url, from: Option<&str>) -> Option<Destination> {
-    let sink = url.host_str().and_then(|host| host.strip_suffix(SINK_SUFFIX)).filter(|name| !name.is_empty());
-    match sink {
-        Some(name) => Some(Destination::Sink(Arc::from(name))),
-        None => Some(Destination::Dial(Arc::new(Target::new(url, from)?))),
     }
 }
 

@@ -17,7 +17,7 @@ use super::application::{Application, Forwarded};
 use crate::cli::output::{bytes_field, cell, compact, print};
 use crate::cli::signatures::{Signing, rejected};
 use crate::clock::{Instant, Now, machine};
-use crate::contract::signature::{Evidence, Rejection, Remedy};
+use crate::contract::signature::{Evidence, Rejection, Remedy, TOLERANCE_SECONDS};
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::http::answer::answer;
 use crate::http::body::{BodyProblem, BodyReader};
@@ -25,9 +25,6 @@ use crate::http::connection::Progress;
 use crate::http::handler::{Answering, Handler, PLAIN_ON_TLS, Unreadable};
 use crate::http::outgoing::Outgoing;
 use crate::redact::{Redactor, visible};
-
-/// Seconds a timestamp may be off, as in the libraries of all schemes.
-const TOLERANCE: i64 = 300;
 
 pub(super) enum Answers {
     /// Statuses in order; the last one repeats.
@@ -95,7 +92,7 @@ impl Receiver {
                 url: &url,
                 body,
                 now: now.as_second(),
-                tolerance: TOLERANCE,
+                tolerance: TOLERANCE_SECONDS,
             };
             if let Err(rejection) = evidence.verify() {
                 return SignatureCheck::Rejected(rejection, evidence.remedies());

@@ -5,7 +5,7 @@
 //! in a message.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError, Engine as _};
@@ -35,8 +35,8 @@ pub struct SigningKey(Arc<Key>);
 
 struct Key {
     bytes: Vec<u8>,
-    /// Prepared for the first hash that it signed with.
-    keyed: OnceLock<Keyed>,
+    /// Prepared for the hash of the scheme that it was read for.
+    keyed: Keyed,
 }
 
 impl SigningKey {
@@ -59,20 +59,24 @@ impl SigningKey {
             (KeyReading::Base64, None) => decode(secret, false),
             (KeyReading::Utf8, tail) => utf8(tail.unwrap_or(secret)),
         }?;
-        Self::from_bytes(bytes)
+        Self::prepared(bytes, scheme.hash)
     }
 
     /// A key of exactly these bytes; refuses an empty one.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, SecretProblem> {
+        Self::prepared(bytes, Hash::Sha256)
+    }
+
+    fn prepared(bytes: Vec<u8>, hash: Hash) -> Result<Self, SecretProblem> {
         if bytes.is_empty() {
             return Err(SecretProblem::Empty { found: "a key of no bytes" });
         }
-        Ok(Self(Arc::new(Key { bytes, keyed: OnceLock::new() })))
+        let keyed = Keyed::new(hash, &bytes);
+        Ok(Self(Arc::new(Key { bytes, keyed })))
     }
 
     pub(super) fn sign(&self, hash: Hash, content: &[u8]) -> Tag {
         let Key { bytes, keyed } = &*self.0;
-        let keyed = keyed.get_or_init(|| Keyed::new(hash, bytes));
         if keyed.hash == hash { keyed.sign(content) } else { Keyed::new(hash, bytes).sign(content) }
     }
 
@@ -125,113 +129,51 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
     let Ok(key) = SigningKey::read(secret, scheme, reading) else {
         return Vec::new();
     };
-    let (reading, setting) = scheme.reading(reading);
-    let mut warnings = Vec::new();
-    warnings.extend(length_warning(key.as_bytes().len(), scheme, reading, setting));
-    if secret.trim() != secret {
-        warnings.push(format!(
-            "the secret starts or ends with white space, which many receivers trim; \
-             read by `{setting} = \"{reading}\"` it counts",
+    let (key, name, (reading, setting)) = (key.as_bytes(), scheme.name(), scheme.reading(reading));
+    let is_whole_text = key == secret.as_bytes();
+    let tail = secret.strip_prefix(PREFIX);
+    let decoded = STANDARD.decode(tail.unwrap_or(secret)).ok();
+    let mut found = Vec::new();
+    if key.len() < SHORT {
+        let bytes = counted(key.len(), "byte");
+        found.push(format!("the secret makes a key of {bytes}, and fewer than {SHORT} can be guessed"));
+    } else if reads_base64(scheme) && !STANDARD_LENGTHS.contains(&key.len()) {
+        let (bytes, least, most) = (key.len(), STANDARD_LENGTHS.start(), STANDARD_LENGTHS.end());
+        found.push(format!(
+            "the secret makes a key of {bytes} bytes, and some {name} libraries refuse all but {least} to {most}"
         ));
     }
-    warnings.extend(match scheme.name {
-        SchemeName::Custom => custom_warning(secret, &key, reading, setting),
-        _ if reads_base64(scheme) => base64_warning(secret, &key, scheme, reading, setting),
-        _ => whole_text_warning(secret, &key, scheme, reading, setting),
-    });
-    warnings
-}
-
-fn length_warning(length: usize, scheme: &Scheme, reading: KeyReading, setting: &str) -> Option<String> {
-    if length < SHORT {
-        let bytes = counted(length, "byte");
-        Some(format!(
-            "the secret makes a key of {bytes}, and fewer than {SHORT} can be guessed; \
-             it was read by `{setting} = \"{reading}\"`",
-        ))
-    } else if reads_base64(scheme) && !STANDARD_LENGTHS.contains(&length) {
-        Some(format!(
-            "the secret makes a key of {length} bytes, and some {} libraries refuse all but {} to {}; \
-             it was read by `{setting} = \"{reading}\"`",
-            scheme.name(),
-            STANDARD_LENGTHS.start(),
-            STANDARD_LENGTHS.end(),
-        ))
-    } else {
-        None
+    if secret.trim() != secret {
+        found.push("the secret starts or ends with white space, which many receivers trim".to_owned());
     }
-}
-
-/// For schemes whose libraries decode every secret, with or without `whsec_`.
-fn base64_warning(
-    secret: &str,
-    key: &SigningKey,
-    scheme: &Scheme,
-    reading: KeyReading,
-    setting: &str,
-) -> Option<String> {
-    let name = scheme.name();
-    match STANDARD.decode(secret.strip_prefix(PREFIX).unwrap_or(secret)) {
-        Ok(bytes) if bytes == key.as_bytes() => None,
-        Ok(_) => Some(format!(
-            "{name} libraries decode this secret as base64, with or without `whsec_`; \
-             `{setting} = \"{reading}\"` takes its text, so set \"base64\" or hand the receiver \
-             the raw key",
-        )),
-        Err(_) => Some(format!(
-            "{name} libraries expect base64, which this secret is not; \
-             `{setting} = \"{reading}\"` takes its text, so hand the receiver the raw key \
-             or use `whsec_` and base64",
-        )),
-    }
-}
-
-/// For schemes whose libraries take every secret as it is written.
-fn whole_text_warning(
-    secret: &str,
-    key: &SigningKey,
-    scheme: &Scheme,
-    reading: KeyReading,
-    setting: &str,
-) -> Option<String> {
-    let name = scheme.name();
-    if key.as_bytes() != secret.as_bytes() {
-        Some(format!(
-            "{name} libraries take the whole text of the secret as the key, and \
-             `{setting} = \"{reading}\"` makes another key of it",
-        ))
-    } else if secret.starts_with(PREFIX) && scheme.name != SchemeName::Stripe {
-        // Stripe's own secrets start with `whsec_` and all its libraries keep it.
-        Some(format!(
-            "`whsec_` marks a base64 secret, but {name} libraries take the whole text as the key, \
-             and so does `{setting} = \"{reading}\"`; a receiver that decodes it will not agree",
-        ))
-    } else {
-        None
-    }
-}
-
-/// For schemes whose receivers are unknown: only texts that can be read in two ways are reported.
-fn custom_warning(secret: &str, key: &SigningKey, reading: KeyReading, setting: &str) -> Option<String> {
-    let taken = if matches!(reading, KeyReading::Base64) {
-        "decodes it"
-    } else if key.as_bytes() == secret.as_bytes() {
-        "takes its whole text"
-    } else {
-        "takes the text after `whsec_`"
-    };
     // Most hexadecimal texts would pass for base64 as well, and nobody means them as base64.
-    let hexadecimal = secret.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if secret.starts_with(PREFIX) {
-        Some(format!(
-            "receivers read a secret that starts with `whsec_` in three ways; \
-             `{setting} = \"{reading}\"` {taken}",
-        ))
-    } else if !hexadecimal && secret.len() >= SHORT && STANDARD.decode(secret).is_ok() {
-        Some(format!("the secret could be base64 or plain text; `{setting} = \"{reading}\"` {taken}"))
-    } else {
-        None
-    }
+    let is_hexadecimal = secret.bytes().all(|byte| byte.is_ascii_hexdigit());
+    found.extend(match (name, decoded) {
+        (SchemeName::Standard | SchemeName::Svix, Some(decoded)) => (decoded != key)
+            .then(|| format!("{name} libraries decode this secret as base64, with or without `whsec_`")),
+        (SchemeName::Standard | SchemeName::Svix, None) => Some(format!(
+            "{name} libraries expect base64, which this secret is not: hand the receiver the raw key or use `whsec_` and base64"
+        )),
+        (SchemeName::Custom, _) if tail.is_some() => {
+            Some("receivers read a secret that starts with `whsec_` in three ways".to_owned())
+        }
+        (SchemeName::Custom, Some(_)) if !is_hexadecimal && secret.len() >= SHORT => {
+            Some("the secret could be base64 or plain text".to_owned())
+        }
+        (SchemeName::Custom, _) => None,
+        _ if !is_whole_text => Some(format!("{name} libraries take the whole text of the secret as the key")),
+        // Stripe's own secrets start with `whsec_` and all its libraries keep it.
+        _ if tail.is_some() && name != SchemeName::Stripe => {
+            Some(format!("`whsec_` marks a base64 secret, but {name} libraries take the whole text as the key"))
+        }
+        _ => None,
+    });
+    let taken = match tail {
+        _ if is_whole_text => "takes its whole text",
+        Some(tail) if key == tail.as_bytes() => "takes the text after `whsec_`",
+        _ => "decodes it",
+    };
+    found.iter().map(|warning| format!("{warning}; `{setting} = \"{reading}\"` {taken}")).collect()
 }
 
 #[cfg(test)]
@@ -348,8 +290,8 @@ mod tests {
             check(PHRASE, scheme, Auto, &[]);
             check(BASE64, scheme, Auto, &[]);
             check(HEX, scheme, Auto, &[]);
-            check(marked, scheme, Base64, &["makes another key of it"]);
-            check(marked, scheme, Utf8, &["makes another key of it"]);
+            check(marked, scheme, Base64, &["take the whole text"]);
+            check(marked, scheme, Utf8, &["take the whole text"]);
             check(" x", scheme, Auto, &["a key of 2 bytes", "white space"]);
             check("", scheme, Auto, &[]);
             check("!", scheme, Base64, &[]);
@@ -369,6 +311,6 @@ mod tests {
             Scheme::new(SchemeName::Custom, &CustomScheme { key: KeyReading::Utf8, ..CustomScheme::default() });
         let warnings = secret_warnings("short", &scheme, KeyReading::Auto);
         assert_eq!(warnings.len(), 1);
-        assert!(warnings[0].ends_with("`webhooks.custom.key = \"utf8\"`"));
+        assert!(warnings[0].ends_with("`webhooks.custom.key = \"utf8\"` takes its whole text"));
     }
 }

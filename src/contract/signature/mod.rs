@@ -25,4 +25,4 @@ pub use mac::{Encoding, Hash, KeyReading};
 pub use scheme::{CustomScheme, Scheme, SchemeName, SchemeNames};
 pub use sign::{Message, Signed, sign, sign_as};
 pub use tamper::{Tamper, another_key, sign_forged};
-pub use verify::{Rejection, Verified, verify};
+pub use verify::{Rejection, TOLERANCE_SECONDS, Verified, verify};

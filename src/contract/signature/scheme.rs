@@ -117,6 +117,17 @@ pub(super) enum Form {
     },
 }
 
+impl Form {
+    /// What precedes each signature.
+    pub(super) fn prefix(&self) -> &str {
+        match self {
+            Self::Tokens => "v1,",
+            Self::Parts => "v1=",
+            Self::One { prefix } => prefix,
+        }
+    }
+}
+
 impl Scheme {
     pub(super) const STANDARD: Self = Self {
         name: SchemeName::Standard,
@@ -154,42 +165,30 @@ impl Scheme {
 
     pub(super) const GITHUB: Self = Self {
         name: SchemeName::Github,
-        key: KeyReading::Auto,
-        id_header: Some(Cow::Borrowed("x-github-delivery")),
         // Neither the id nor a time is signed, and GitHub's libraries ask for the signature alone.
-        id_required: false,
-        timestamp_header: None,
+        id_header: Some(Cow::Borrowed("x-github-delivery")),
         signature_header: Cow::Borrowed("x-hub-signature-256"),
         content: Cow::Borrowed("{body}"),
-        hash: Hash::Sha256,
-        encoding: Encoding::Hex,
         form: Form::One { prefix: Cow::Borrowed("sha256=") },
+        ..Self::STRIPE
     };
 
     pub(super) const SLACK: Self = Self {
         name: SchemeName::Slack,
-        key: KeyReading::Auto,
-        id_header: None,
-        id_required: false,
         timestamp_header: Some(Cow::Borrowed("x-slack-request-timestamp")),
         signature_header: Cow::Borrowed("x-slack-signature"),
         content: Cow::Borrowed("v0:{timestamp}:{body}"),
-        hash: Hash::Sha256,
-        encoding: Encoding::Hex,
         form: Form::One { prefix: Cow::Borrowed("v0=") },
+        ..Self::STRIPE
     };
 
     pub(super) const SHOPIFY: Self = Self {
         name: SchemeName::Shopify,
-        key: KeyReading::Auto,
         id_header: Some(Cow::Borrowed("x-shopify-webhook-id")),
-        id_required: false,
-        timestamp_header: None,
         signature_header: Cow::Borrowed("x-shopify-hmac-sha256"),
-        content: Cow::Borrowed("{body}"),
-        hash: Hash::Sha256,
         encoding: Encoding::Base64,
         form: Form::One { prefix: Cow::Borrowed("") },
+        ..Self::GITHUB
     };
 
     /// The scheme of that name; `custom` is copied for [`SchemeName::Custom`] and otherwise ignored.

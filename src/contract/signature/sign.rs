@@ -72,12 +72,7 @@ pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, time
 
 /// One signature as it is written in the header: `v1,…`, `v1=…` or the prefix and the signature.
 pub(super) fn token(scheme: &Scheme, mac: &[u8]) -> String {
-    let prefix = match &scheme.form {
-        Form::Tokens => "v1,",
-        Form::Parts => "v1=",
-        Form::One { prefix } => prefix,
-    };
-    [prefix, &scheme.encoding.encode(mac)].concat()
+    [scheme.form.prefix(), &scheme.encoding.encode(mac)].concat()
 }
 
 #[cfg(test)]

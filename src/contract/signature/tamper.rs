@@ -2,13 +2,11 @@
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Message, Scheme, Signed, SigningKey, sign, verify};
+use super::{Message, Scheme, Signed, SigningKey, TOLERANCE_SECONDS, sign, verify};
 use crate::contract::named::named;
 
 /// How far off a falsified timestamp is: beyond what any receiver tolerates.
 const OFF_SECONDS: i64 = 3600;
-/// How far off a timestamp may be, as in every scheme's libraries.
-const TOLERANCE_SECONDS: i64 = 300;
 
 named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

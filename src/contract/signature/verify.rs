@@ -12,6 +12,9 @@ use super::mac;
 use super::scheme::{Form, Scheme, SchemeName, Values, render};
 use super::sign::token;
 
+/// How far off a timestamp may be, as in every scheme's libraries.
+pub const TOLERANCE_SECONDS: i64 = 300;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// The event's id, if the scheme has a header for it; `github` and `shopify` do not sign it.
@@ -187,16 +190,16 @@ fn check_signature(scheme: &Scheme, keys: &[SigningKey], content: &[u8], header_
 ///
 /// Tokens and parts of other versions are skipped: that is how schemes evolve.
 fn signatures(scheme: &Scheme, value: &str) -> Result<Vec<String>, Rejection> {
-    let (candidates, prefix): (Vec<&str>, &str) = match &scheme.form {
-        Form::Tokens => (value.split(' ').collect(), "v1,"),
-        Form::Parts => (value.split(',').collect(), "v1="),
-        Form::One { prefix } => (vec![value], prefix),
+    let candidates: Vec<&str> = match scheme.form {
+        Form::Tokens => value.split(' ').collect(),
+        Form::Parts => value.split(',').collect(),
+        Form::One { .. } => vec![value],
     };
     let length = scheme.hash.length();
     let mut well_formed = false;
     let mut found = Vec::new();
     for candidate in candidates {
-        if let Some(signature) = candidate.strip_prefix(prefix) {
+        if let Some(signature) = candidate.strip_prefix(scheme.form.prefix()) {
             well_formed |= scheme.encoding.looks_like(signature, length);
             found.push(candidate.to_owned());
         }

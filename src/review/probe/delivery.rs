@@ -6,14 +6,13 @@ use serde_json::{Value, json};
 
 use super::table::{Case, Event, Expectation, Sending, Signing};
 use crate::contract::signature::{
-    CustomScheme, KeyReading, Message, Scheme, SchemeName, Signed, SigningKey, another_key, rewrites, sign, sign_as,
-    sign_forged, verify,
+    CustomScheme, KeyReading, Message, Scheme, SchemeName, Signed, SigningKey, TOLERANCE_SECONDS, another_key,
+    rewrites, sign, sign_as, sign_forged, verify,
 };
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
 
 /// Seconds that a timestamp may be off, as in every scheme's libraries.
-const TOLERANCE_SECONDS: i64 = 300;
 /// Most requests that try to find out what the receiver verifies in place of a valid delivery.
 pub(super) const MOST_VARIATIONS: usize = 24;
 

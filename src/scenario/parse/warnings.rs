@@ -8,11 +8,11 @@ use super::Parser;
 use super::reader::{Table, nearest_hint, shown};
 use crate::contract::keys::judge;
 use crate::contract::nearest;
-use crate::contract::openapi::{query_parameters, statuses};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route};
 use crate::scenario::action::Action;
 use crate::scenario::matcher::{Condition, Found, Subject, Test, When};
 use crate::scenario::rule::{FIRST_STEP, Rule, Then};
+use crate::settings::openapi::{query_parameters, statuses};
 use crate::util::wording::any_of;
 
 /// The parts of a request that templates see.
@@ -77,7 +77,7 @@ impl Parser<'_> {
     /// Whether one of these operations, of all if none is named, can answer with this status by itself.
     fn can_answer(&self, operations: &[Operation], status: u16) -> bool {
         let known = self.statuses.get_or_init(|| {
-            ROUTES.iter().map(|route| (route.operation, statuses(route, &self.profile.api_shape()).collect())).collect()
+            ROUTES.iter().map(|route| (route.operation, statuses(route, &self.profile).collect())).collect()
         });
         let mut meant = known.iter().filter(|(operation, _)| operations.is_empty() || operations.contains(operation));
         meant.any(|(_, answered)| answered.contains(&status))
@@ -229,8 +229,9 @@ impl Parser<'_> {
             }
             ("query", Some(name)) if !named.is_empty() => {
                 let is_asked = when.conditions.iter().any(|known| known.subject == Subject::Query(name.into()));
-                let shape = self.profile.api_shape();
-                if is_asked || routes().any(|route| query_parameters(route, &shape).iter().any(|own| own == name)) {
+                if is_asked
+                    || routes().any(|route| query_parameters(route, &self.profile).iter().any(|own| own == name))
+                {
                     return None;
                 }
                 (format!("`{names}` has no such query parameter"), OTHERWISE)

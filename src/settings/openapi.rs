@@ -6,42 +6,23 @@ use std::sync::LazyLock;
 
 use serde_json::{Map, Value, json};
 
+use super::sections::Profile;
 use crate::contract::VERSION;
-use crate::contract::error::{ErrorDetails, Errors};
-use crate::contract::ids::{IdStyle, Ids};
-use crate::contract::preview::{LONGEST_LABEL, Oauth, OauthErrorShape, Preview, WorkflowStatus};
-use crate::contract::quota::{RateLimit, ResetForm, RetryAfterForm};
+use crate::contract::error::ErrorDetails;
+use crate::contract::ids::IdStyle;
+use crate::contract::preview::{LONGEST_LABEL, OauthErrorShape, WorkflowStatus};
+use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
-use crate::contract::rules::{Unknown, Validation};
-use crate::contract::types::Events;
-use crate::contract::variation::Variation;
+use crate::contract::rules::Unknown;
 use crate::contract::webhook_url::LONGEST_URL;
 
-/// The settings that decide what a client may meet.
-#[derive(Clone, Copy, Debug)]
-pub struct ApiShape<'p> {
-    pub errors: &'p Errors,
-    pub validation: &'p Validation,
-    pub rate_limit: &'p RateLimit,
-    pub ids: &'p Ids,
-    /// What a JSON body may be like beyond its published fields.
-    pub variation: &'p Variation,
-    /// Name of the response field with a generated secret.
-    pub secret_field: &'p str,
-    pub events: &'p Events,
-    pub allow_http: bool,
-    pub hello: &'p Map<String, Value>,
-    pub preview: &'p Preview,
-    pub oauth: &'p Oauth,
-}
-
-pub fn document(shape: &ApiShape<'_>) -> Value {
+pub fn document(profile: &Profile) -> Value {
     let mut paths = Map::new();
-    for route in ROUTES.iter().filter(|route| route.stage == Stage::Open || shape.preview.enabled) {
+    for route in ROUTES.iter().filter(|route| route.stage == Stage::Open || profile.preview.enabled) {
         let entry = paths.entry(route.path).or_insert_with(|| json!({}));
-        entry[route.method.as_str().to_ascii_lowercase()] = operation(route, shape);
+        entry[route.method.as_str().to_ascii_lowercase()] = operation(route, profile);
         if route.method == hyper::Method::GET {
-            entry["head"] = head_of(route, shape);
+            entry["head"] = head_of(route, profile);
         }
     }
     json!({
@@ -55,27 +36,27 @@ pub fn document(shape: &ApiShape<'_>) -> Value {
         },
         "servers": [{ "url": "/" }],
         "paths": paths,
-        "webhooks": { "event": webhook(shape) },
+        "webhooks": { "event": webhook(profile) },
         "components": {
             "securitySchemes": { "api_key": { "type": "http", "scheme": "bearer", "description": "An API key of the environment." } },
-            "schemas": schemas(shape),
-            "headers": headers(shape),
+            "schemas": schemas(profile),
+            "headers": headers(profile),
         },
     })
 }
 
-fn operation(route: &Route, shape: &ApiShape<'_>) -> Value {
+fn operation(route: &Route, profile: &Profile) -> Value {
     let mut operation = json!({
         "operationId": route.operation.name(),
         "summary": route.summary,
-        "responses": responses(route, shape),
+        "responses": responses(route, profile),
     });
     match route.credential {
         Credential::Bearer => operation["security"] = json!([{ "api_key": [] }]),
         Credential::None => operation["security"] = json!([]),
     }
     match route.operation {
-        Operation::SystemStatus => operation["parameters"] = json!([include_checks(shape)]),
+        Operation::SystemStatus => operation["parameters"] = json!([include_checks(profile)]),
         Operation::EventsSubscribe => {
             operation["requestBody"] = json!({
                 "required": true,
@@ -83,14 +64,14 @@ fn operation(route: &Route, shape: &ApiShape<'_>) -> Value {
             });
         }
         Operation::Hello => {}
-        _ => describe_preview(route, &mut operation, shape),
+        _ => describe_preview(route, &mut operation, profile),
     }
     operation
 }
 
 /// HEAD is answered wherever GET is, without a body.
-fn head_of(route: &Route, shape: &ApiShape<'_>) -> Value {
-    let mut head = operation(route, shape);
+fn head_of(route: &Route, profile: &Profile) -> Value {
+    let mut head = operation(route, profile);
     head["operationId"] = format!("{}.head", route.operation.name()).into();
     head["x-assumed"] = "http".into();
     if let Some(responses) = head["responses"].as_object_mut() {
@@ -101,8 +82,8 @@ fn head_of(route: &Route, shape: &ApiShape<'_>) -> Value {
     head
 }
 
-fn include_checks(shape: &ApiShape<'_>) -> Value {
-    let schema = if shape.validation.lenient_booleans {
+fn include_checks(profile: &Profile) -> Value {
+    let schema = if profile.validation.lenient_booleans {
         json!({ "type": ["boolean", "string"], "default": false })
     } else {
         json!({ "type": "boolean", "default": false })
@@ -117,20 +98,20 @@ fn include_checks(shape: &ApiShape<'_>) -> Value {
 }
 
 /// The names of the query parameters that an endpoint has.
-pub fn query_parameters(route: &Route, shape: &ApiShape<'_>) -> Vec<String> {
-    let operation = operation(route, shape);
+pub fn query_parameters(route: &Route, profile: &Profile) -> Vec<String> {
+    let operation = operation(route, profile);
     let parameters = operation["parameters"].as_array().into_iter().flatten();
     let queries = parameters.filter(|parameter| parameter["in"] == "query");
     queries.filter_map(|parameter| parameter["name"].as_str().map(str::to_owned)).collect()
 }
 
 /// The statuses that an endpoint answers, a failure of the emulator included.
-pub fn statuses(route: &Route, shape: &ApiShape<'_>) -> impl Iterator<Item = u16> {
-    let answered = responses(route, shape).as_object().cloned().unwrap_or_default();
+pub fn statuses(route: &Route, profile: &Profile) -> impl Iterator<Item = u16> {
+    let answered = responses(route, profile).as_object().cloned().unwrap_or_default();
     answered.into_iter().filter_map(|(status, _)| status.parse().ok()).chain([500])
 }
 
-fn responses(route: &Route, shape: &ApiShape<'_>) -> Value {
+fn responses(route: &Route, profile: &Profile) -> Value {
     let body = match route.operation {
         Operation::SystemStatus => "SystemStatus",
         Operation::EventsSubscribe => "Subscription",
@@ -142,7 +123,7 @@ fn responses(route: &Route, shape: &ApiShape<'_>) -> Value {
     let mut push = |status: u16, description: &str, schema: &str, counted: bool, assumed: Option<&str>| {
         let mut response = json!({
             "description": description,
-            "headers": response_headers(status, counted, route.stage, shape),
+            "headers": response_headers(status, counted, route.stage, profile),
             "content": { "application/json": { "schema": { "$ref": format!("#/components/schemas/{schema}") } } },
         });
         if let Some(setting) = assumed {
@@ -158,7 +139,7 @@ fn responses(route: &Route, shape: &ApiShape<'_>) -> Value {
         push(429, "The key's quota is used up; back off before retrying.", "Error", true, None);
     }
     if route.operation == Operation::OauthToken {
-        let schema = oauth_error(shape);
+        let schema = oauth_error(profile);
         push(401, "The client's secret is not a valid API key.", schema, false, Some("oauth.error_shape"));
         let (status, text) = if schema == "Error" {
             (422, "Not a token request.")
@@ -187,25 +168,25 @@ fn responses(route: &Route, shape: &ApiShape<'_>) -> Value {
     Value::Object(responses)
 }
 
-fn response_headers(status: u16, counted: bool, stage: Stage, shape: &ApiShape<'_>) -> Value {
+fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile) -> Value {
     let mut headers = Map::new();
     let mut add = |name: &str, component: &str| {
         headers.insert(name.to_owned(), json!({ "$ref": format!("#/components/headers/{component}") }));
     };
     add("X-Emulator-Request-Id", "RequestId");
-    if let Some(name) = shape.ids.request_header.get() {
+    if let Some(name) = profile.ids.request_header.get() {
         add(name.as_str(), "RequestIdToo");
     }
     if stage == Stage::Announced && ![400, 414, 431].contains(&status) {
         add("X-Emulator-Preview", "Preview");
     }
     if counted {
-        add(shape.rate_limit.header_names.limit.as_str(), "Limit");
-        add(shape.rate_limit.header_names.remaining.as_str(), "Remaining");
-        if shape.rate_limit.reset != ResetForm::Off {
+        add(profile.rate_limit.header_names.limit.as_str(), "Limit");
+        add(profile.rate_limit.header_names.remaining.as_str(), "Remaining");
+        if profile.rate_limit.reset != ResetForm::Off {
             add("X-RateLimit-Reset", "Reset");
         }
-        if shape.rate_limit.ietf {
+        if profile.rate_limit.ietf {
             add("RateLimit", "Ietf");
             add("RateLimit-Policy", "Ietf");
         }
@@ -213,22 +194,22 @@ fn response_headers(status: u16, counted: bool, stage: Stage, shape: &ApiShape<'
     if status == 401 {
         add("WWW-Authenticate", "Challenge");
     }
-    if status == 429 && shape.rate_limit.retry_after != RetryAfterForm::Off {
+    if status == 429 && profile.rate_limit.retry_after != RetryAfterForm::Off {
         add("Retry-After", "RetryAfter");
     }
     Value::Object(headers)
 }
 
-fn headers(shape: &ApiShape<'_>) -> Value {
+fn headers(profile: &Profile) -> Value {
     // The token endpoint of the preview is the one place with another scheme.
-    let challenge = if shape.preview.enabled { "^(Bearer|Basic)" } else { "^Bearer" };
-    let retry_after = match shape.rate_limit.retry_after {
+    let challenge = if profile.preview.enabled { "^(Bearer|Basic)" } else { "^Bearer" };
+    let retry_after = match profile.rate_limit.retry_after {
         RetryAfterForm::Date => json!({ "type": "string" }),
         _ => json!({ "type": "integer", "minimum": 0 }),
     };
     json!({
         "RequestId": { "description": "Names the request in the emulator's journal.", "required": true, "schema": { "type": "string", "pattern": "^req_" }, "x-assumed": "emulator" },
-        "RequestIdToo": { "description": "The request's id, as `request_id` in an error.", "required": true, "schema": { "type": "string", "pattern": id_pattern("req_", shape) }, "x-assumed": "ids.request_header" },
+        "RequestIdToo": { "description": "The request's id, as `request_id` in an error.", "required": true, "schema": { "type": "string", "pattern": id_pattern("req_", profile) }, "x-assumed": "ids.request_header" },
         "Preview": { "description": "The endpoint is announced, its shape assumed.", "required": true, "schema": { "type": "string", "const": "true" }, "x-assumed": "preview.enabled" },
         "Limit": { "description": "Requests per window.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
         "Remaining": { "description": "Requests left after this one.", "required": true, "schema": { "type": "integer", "minimum": 0 }, "x-assumed": "rate_limit.requests" },
@@ -239,25 +220,25 @@ fn headers(shape: &ApiShape<'_>) -> Value {
     })
 }
 
-fn schemas(shape: &ApiShape<'_>) -> Value {
+fn schemas(profile: &Profile) -> Value {
     let mut status = schema_of("SystemStatus");
     status["properties"]["version"]["const"] = VERSION.into();
     status["properties"]["checks"] = json!({
         "description": "Dependency health, only with include_checks=true.",
         "type": "object",
-        "additionalProperties": if shape.variation.unknown_fields { json!(true) } else { json!({ "type": "object" }) },
+        "additionalProperties": if profile.variation.unknown_fields { json!(true) } else { json!({ "type": "object" }) },
         "x-assumed": "status.checks",
     });
     let mut subscription = schema_of("Subscription");
-    subscription["properties"]["id"]["pattern"] = id_pattern("sub_", shape).into();
-    subscription["properties"][shape.secret_field] = json!({
+    subscription["properties"]["id"]["pattern"] = id_pattern("sub_", profile).into();
+    subscription["properties"][profile.subscriptions.secret_field.as_str()] = json!({
         "description": "The signing secret, once, when the service generated it.",
         "type": "string",
         "x-assumed": "subscriptions.secret_field",
     });
     let mut request = schema_of("SubscribeRequest");
-    let types: Vec<&str> = shape.events.types().collect();
-    request["properties"]["url"] = url_schema(shape);
+    let types: Vec<&str> = profile.events.types().collect();
+    request["properties"]["url"] = url_schema(profile);
     request["properties"]["events"] = json!({
         "description": "Event types to subscribe to.",
         "type": "array",
@@ -271,21 +252,21 @@ fn schemas(shape: &ApiShape<'_>) -> Value {
         "x-assumed": "webhooks.secret_key",
     });
     request["properties"]["description"] = json!({ "description": "Short label.", "type": ["string", "null"] });
-    if shape.validation.unknown == Unknown::Reject {
+    if profile.validation.unknown == Unknown::Reject {
         request["additionalProperties"] = false.into();
     }
     let mut envelope = schema_of("EventEnvelope");
-    envelope["properties"]["id"]["pattern"] = id_pattern("evt_", shape).into();
+    envelope["properties"]["id"]["pattern"] = id_pattern("evt_", profile).into();
     let mut schemas = Map::new();
-    if shape.preview.enabled {
-        add_preview_schemas(&mut schemas, shape);
+    if profile.preview.enabled {
+        add_preview_schemas(&mut schemas, profile);
     }
     let mut open = json!({
         "SystemStatus": status,
         "SubscribeRequest": request,
         "Subscription": subscription,
-        "Hello": hello_schema(shape),
-        "Error": error_schema(shape),
+        "Hello": hello_schema(profile),
+        "Error": error_schema(profile),
         "Event": envelope,
     });
     if let Some(open) = open.as_object_mut() {
@@ -294,9 +275,9 @@ fn schemas(shape: &ApiShape<'_>) -> Value {
     open
 }
 
-fn hello_schema(shape: &ApiShape<'_>) -> Value {
-    let body = shape.hello;
-    if !shape.variation.unknown_fields {
+fn hello_schema(profile: &Profile) -> Value {
+    let body = &profile.hello.body;
+    if !profile.variation.unknown_fields {
         return json!({ "type": "object", "const": body, "x-assumed": "hello.body" });
     }
     // Objects inside may gain fields as well, so only plain values are described.
@@ -306,10 +287,11 @@ fn hello_schema(shape: &ApiShape<'_>) -> Value {
     json!({ "type": "object", "required": names, "properties": plain, "x-assumed": "hello.body" })
 }
 
-fn error_schema(shape: &ApiShape<'_>) -> Value {
-    let codes: Vec<&String> = shape.errors.codes.values().collect();
-    let extra =
-        shape.variation.unknown_fields || !shape.errors.extra.is_empty() || shape.errors.details != ErrorDetails::Off;
+fn error_schema(profile: &Profile) -> Value {
+    let codes: Vec<&String> = profile.errors.codes.values().collect();
+    let extra = profile.variation.unknown_fields
+        || !profile.errors.extra.is_empty()
+        || profile.errors.details != ErrorDetails::Off;
     json!({
         "type": "object",
         "required": ["error"],
@@ -322,7 +304,7 @@ fn error_schema(shape: &ApiShape<'_>) -> Value {
                 "properties": {
                     "code": { "description": "Machine-readable; clients branch on this.", "type": "string", "enum": codes, "x-assumed": "errors.codes" },
                     "message": { "description": "For people.", "type": "string" },
-                    "request_id": { "description": "Form req_<id>.", "type": "string", "pattern": id_pattern("req_", shape) },
+                    "request_id": { "description": "Form req_<id>.", "type": "string", "pattern": id_pattern("req_", profile) },
                 },
             },
         },
@@ -332,8 +314,8 @@ fn error_schema(shape: &ApiShape<'_>) -> Value {
 /// What a subscription's URL must look like, as far as a pattern can express it: an https URL without user information,
 /// fragment, spaces or port 0, whose host is a plain name. Other valid URLs (IP literals, internationalised names) are
 /// accepted as well; a pattern that covered them would be unreadable.
-fn url_schema(shape: &ApiShape<'_>) -> Value {
-    let scheme = if shape.allow_http { "https?" } else { "https" };
+fn url_schema(profile: &Profile) -> Value {
+    let scheme = if profile.webhooks.allow_http { "https?" } else { "https" };
     let label = "[a-z][a-z0-9]{0,20}";
     let rest = "[A-Za-z0-9._~!$&'()*+,;=:@/-]*";
     json!({
@@ -344,8 +326,8 @@ fn url_schema(shape: &ApiShape<'_>) -> Value {
     })
 }
 
-fn id_pattern(prefix: &str, shape: &ApiShape<'_>) -> String {
-    match shape.ids.style {
+fn id_pattern(prefix: &str, profile: &Profile) -> String {
+    match profile.ids.style {
         IdStyle::Ulid => format!("^{prefix}[0-7][0-9a-hjkmnp-tv-z]{{25}}$"),
         IdStyle::Uuid => format!("^{prefix}[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$"),
         IdStyle::Counter => format!("^{prefix}[0-9]{{8,}}$"),
@@ -353,8 +335,8 @@ fn id_pattern(prefix: &str, shape: &ApiShape<'_>) -> String {
     }
 }
 
-fn webhook(shape: &ApiShape<'_>) -> Value {
-    let types: Vec<&str> = shape.events.types().collect();
+fn webhook(profile: &Profile) -> Value {
+    let types: Vec<&str> = profile.events.types().collect();
     json!({
         "post": {
             "operationId": "event",
@@ -379,7 +361,7 @@ fn preview_schema(operation: Operation) -> &'static str {
 }
 
 /// What an announced operation has beyond its answers.
-fn describe_preview(route: &Route, operation: &mut Value, shape: &ApiShape<'_>) {
+fn describe_preview(route: &Route, operation: &mut Value, profile: &Profile) {
     let query = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "query", "required": false, "description": description, "schema": schema });
     let body =
         |kind: &str, schema: &str| json!({ kind: { "schema": { "$ref": format!("#/components/schemas/{schema}") } } });
@@ -389,7 +371,7 @@ fn describe_preview(route: &Route, operation: &mut Value, shape: &ApiShape<'_>) 
         parameters.push(json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "string" } }));
     }
     if matches!(route.operation, Operation::WorkflowsList | Operation::UsersList) {
-        let (most, default) = (shape.preview.page_limit, shape.preview.page_size.min(shape.preview.page_limit));
+        let (most, default) = (profile.preview.page_limit, profile.preview.page_size.min(profile.preview.page_limit));
         let limit = json!({ "type": "integer", "minimum": 1, "maximum": most, "default": default });
         parameters.push(query("limit", "Most entries of the page.", limit));
         parameters.push(query("cursor", "The next_cursor of the previous page.", json!({ "type": "string" })));
@@ -421,13 +403,13 @@ fn describe_preview(route: &Route, operation: &mut Value, shape: &ApiShape<'_>) 
 }
 
 /// Adds the schemas of the announced endpoints.
-fn add_preview_schemas(schemas: &mut Map<String, Value>, shape: &ApiShape<'_>) {
+fn add_preview_schemas(schemas: &mut Map<String, Value>, profile: &Profile) {
     let label = |text: &str| json!({ "description": text, "type": ["string", "null"], "minLength": 1, "maxLength": LONGEST_LABEL });
     let mut fields = json!({
         "type": "object",
         "properties": { "name": label("A label."), "reference": label("The reference that it is about.") },
     });
-    if shape.validation.unknown == Unknown::Reject {
+    if profile.validation.unknown == Unknown::Reject {
         fields["additionalProperties"] = false.into();
     }
     // Its id has any form after the prefix: a scenario may give one.
@@ -448,8 +430,8 @@ fn add_preview_schemas(schemas: &mut Map<String, Value>, shape: &ApiShape<'_>) {
 }
 
 /// The schema of the token endpoint's errors.
-fn oauth_error(shape: &ApiShape<'_>) -> &'static str {
-    match shape.oauth.error_shape {
+fn oauth_error(profile: &Profile) -> &'static str {
+    match profile.oauth.error_shape {
         OauthErrorShape::Rfc6749 => "OauthError",
         OauthErrorShape::Envelope => "Error",
     }
@@ -532,6 +514,22 @@ pub(crate) mod tests {
             "EventEnvelope": schema::<EventEnvelope>(),
             "Workflow": schema::<Workflow>(),
         });
-        committed::compare("src/contract/schemas.json", &committed::json(&made, 1));
+        committed::compare("src/settings/schemas.json", &committed::json(&made, 1));
+    }
+
+    #[test]
+    fn every_route_is_in_the_document_of_the_api() {
+        let mut profile = Profile::default();
+        for preview in [false, true] {
+            profile.preview.enabled = preview;
+            let document = document(&profile);
+            for route in ROUTES {
+                let operation = &document["paths"][route.path][route.method.as_str().to_ascii_lowercase()];
+                let announced = route.stage == Stage::Announced;
+                assert_eq!(operation["operationId"] == route.operation.name(), preview || !announced, "{}", route.path);
+                assert_eq!(operation["x-assumed"] == "preview.enabled", preview && announced, "{}", route.path);
+            }
+            assert_eq!(document["components"]["schemas"]["Workflow"].is_object(), preview);
+        }
     }
 }
