@@ -22,6 +22,8 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = tomllib.loads((HERE.parent / "Cargo.toml").read_text())["package"]
 NAME, VERSION = PACKAGE["name"], PACKAGE["version"]
+# Links of the packages' pages to the documentation need the public address.
+DOCS = f"]({PACKAGE['repository']}/blob/main/docs/" if "repository" in PACKAGE else "](docs/"
 LICENSE = (HERE.parent / "LICENSE").read_bytes()
 # What is released: npm's names of operating system and processor.
 PLATFORMS = [("linux", "x64"), ("linux", "arm64"), ("darwin", "x64"), ("darwin", "arm64")]
@@ -72,18 +74,21 @@ def npm(folder, manifest, files):
 
 
 def wheel(folder, tag, binary):
-    """Writes the wheel: the binary as a script that pip makes executable."""
+    """Writes the wheel: the binary as a script that pip makes executable, and the pytest plugin."""
     name = NAME.replace("-", "_")
     info = f"{name}-{VERSION}.dist-info"
-    readme = (HERE / "pypi/README.md").read_text()
+    readme = page("pypi")
     tags = "".join(f"Tag: py3-none-{one}\n" for one in tag.split("."))
     metadata = (
         f"Metadata-Version: 2.4\nName: {NAME}\nVersion: {VERSION}\nSummary: {PACKAGE['description']}\n"
         f"Keywords: {','.join(PACKAGE['keywords'])}\nLicense-Expression: {PACKAGE['license']}\nLicense-File: LICENSE\n"
         f"Requires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n{readme}"
     )
+    modules = sorted((HERE / "pypi" / name).glob("*.py"))
     files = [
+        *((f"{name}/{module.name}", module.read_bytes(), 0o644) for module in modules),
         (f"{name}-{VERSION}.data/scripts/{NAME}", binary, 0o755),
+        (f"{info}/entry_points.txt", f"[pytest11]\n{name} = {name}.pytest_plugin\n".encode(), 0o644),
         (f"{info}/METADATA", metadata.encode(), 0o644),
         (f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: {NAME}\nRoot-Is-Purelib: false\n{tags}".encode(), 0o644),
         (f"{info}/licenses/LICENSE", LICENSE, 0o644),
@@ -99,6 +104,10 @@ def wheel(folder, tag, binary):
     return file
 
 
+def page(registry):
+    return (HERE / registry / "README.md").read_text().replace("](docs/", DOCS)
+
+
 def digest(content):
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
@@ -109,15 +118,16 @@ def main():
     binary, folder = pathlib.Path(sys.argv[1]).read_bytes(), pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     system, processor, tag = platform(binary)
-    readme = ("README.md", (HERE / "npm/README.md").read_bytes(), 0o644)
+    readme = ("README.md", page("npm").encode(), 0o644)
     front = {
-        "name": NAME, "bin": {NAME: f"bin/{NAME}.js"}, "engines": {"node": ">=18"},
+        "name": NAME, "main": "index.js", "types": "index.d.ts", "bin": {NAME: f"bin/{NAME}.js"}, "engines": {"node": ">=18"},
         "optionalDependencies": {f"{NAME}-{'-'.join(known)}": VERSION for known in PLATFORMS},
     }
     own = {"name": f"{NAME}-{system}-{processor}", "os": [system], "cpu": [processor], "preferUnplugged": True}
+    library = [(file, (HERE / "npm" / file).read_bytes(), 0o644) for file in ("index.js", "index.d.ts", "binary.js")]
     launcher = (HERE / "npm/wrs-emulator.js").read_bytes()
     for file in [
-        npm(folder, front, [readme, (f"bin/{NAME}.js", launcher, 0o755)]),
+        npm(folder, front, [readme, *library, (f"bin/{NAME}.js", launcher, 0o755)]),
         npm(folder, own, [readme, (f"bin/{NAME}", binary, 0o755)]),
         wheel(folder, tag, binary),
     ]:

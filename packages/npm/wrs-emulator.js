@@ -4,18 +4,11 @@
 const { spawn } = require("node:child_process");
 const { constants } = require("node:os");
 
-const { name, version, optionalDependencies } = require("../package.json");
-const platform = `${name}-${process.platform}-${process.arch}`;
-
 let binary;
 try {
-  binary = require.resolve(`${platform}/bin/wrs-emulator`);
-} catch {
-  const hint = platform in optionalDependencies
-    ? `it is an optional dependency: install without \`--omit=optional\`, or \`npm install ${platform}@${version}\``
-    : `there are packages for ${Object.keys(optionalDependencies).map((known) => known.slice(name.length + 1)).join(", ")}; ` +
-      "elsewhere build it from source with Rust: `cargo install --profile dist wrs-emulator`";
-  console.error(`error: the package \`${platform}\` with the binary is not installed\n\nhint: ${hint}`);
+  binary = require("../binary.js")();
+} catch (error) {
+  console.error(`error: ${error.message}`);
   process.exit(1);
 }
 

@@ -5,7 +5,7 @@ Usage: pages.py EMULATOR_BINARY [--tools FOLDER]... [--node-modules FOLDER] [PAG
 Without pages it runs README.md, docs/*.md and docs/internals/*.md; tests/recipes/run.sh tries the other files of docs/examples/. `--tools` goes in front of PATH, for a Python that has libraries.
 
 Each page is played in a fresh folder, in one shell, against a fresh emulator on port 9770, which the pages name. There
-`wrs-emulator` stands for a checkout of this repository: it has `docs` and `tests`. By its first words a block of code is
+`wrs-emulator` stands for a checkout of this repository, and `pip` and `npm` install into folders of the page, without a network. By its first words a block of code is
 
 - `console`: `$ …` is a command, the lines below it are what it prints, where `…` stands for anything. A command that
   shows nothing must print nothing and succeed. One that ends in `&` runs until the page ends or kills it; what is shown
@@ -185,14 +185,18 @@ class Page:
             os.makedirs(os.path.join(folder, "scenarios"))
             os.mkdir(binaries)
             os.mkdir(os.path.join(folder, "wrs-emulator"))
-            for part in ("docs", "tests"):
+            for part in ("docs", "packages", "tests", "Cargo.toml", "LICENSE"):
                 os.symlink(ROOT / part, os.path.join(folder, "wrs-emulator", part))
             os.symlink(os.path.realpath(self.arguments.emulator), os.path.join(binaries, "wrs-emulator"))
             if self.arguments.node_modules:
-                os.symlink(os.path.realpath(self.arguments.node_modules), os.path.join(folder, "node_modules"))
+                # Found from the folder below it, which may have its own beside.
+                os.symlink(os.path.realpath(self.arguments.node_modules), os.path.join(outer, "node_modules"))
+            pathlib.Path(folder, "package.json").write_text('{"private": true}')
             tools = [os.path.realpath(tool) for tool in self.arguments.tools]
             environment = {name: value for name, value in os.environ.items() if not name.startswith("WRS_")}
             environment["PATH"] = ":".join([binaries, *tools, os.environ["PATH"]])
+            environment |= {"PIP_TARGET": f"{outer}/python", "PIP_NO_INDEX": "1", "PYTHONPATH": f"{outer}/python"}
+            environment |= {"npm_config_offline": "true", "npm_config_audit": "false", "npm_config_fund": "false"}
             starts_own = any(re.search(r"^\$ wrs-emulator( serve\b| -).*&$", block.text, re.M) for block in found)
             runs = any(block.language in ("console", "sh") and "no-run" not in block.words for block in found)
             server = serve(["wrs-emulator", "--quiet"], folder, environment) if runs and not starts_own else None

@@ -85,17 +85,48 @@ def page_file(name):
     return re.search(rf"^(?:#|//) {re.escape(name)}\n(.*?)^```$", page, re.M | re.S)[1]
 
 
-def examples(kind, path, folder):
-    """The examples of docs/testing.md, with the fixtures that it says to copy."""
-    shutil.copy(root / "tests/clients/python/conftest.py", folder)
-    shutil.copy(root / "tests/clients/node/emulator.mjs", folder)
+REASON = "422 Unprocessable Entity because `include_checks` must be true or false"
+
+
+def python_tests(path, folder):
+    """The example of docs/testing.md with the installed plugin; a failed test shows the reason and keeps the report, with workers too."""
+    (site,) = folder.glob("lib/python*/site-packages")
+    plugin = f"PYTHONPATH={site}"
+    tests = pathlib.Path(tempfile.mkdtemp(dir=work))
+    (tests / "test_status.py").write_text(page_file("test_status.py"))
+    pytest = ["env", plugin, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    for command in (pytest, ["wrs-emulator", "exec", "--fail-on", "unmatched,undelivered", "--", *pytest]):
+        result = run(command, tests, path)
+        check(f"PyPI: {'pytest under exec' if command != pytest else 'pytest'}, 3 passed", "3 passed" in result.stdout, result)
+    (tests / "test_wrong.py").write_text(
+        "import urllib.request\n\ndef test_a_wrong_value(wrs):\n"
+        '    urllib.request.urlopen(urllib.request.Request(wrs.url + "/v1/system/status?include_checks=True", headers=wrs.headers))\n'
+    )
+    result = run([*pytest, "-n", "2"], tests, path, must=False)
+    report = tests / "wrs-emulator-report.html"
+    kept = "1 failed, 3 passed" in result.stdout and report.name in result.stdout and "sk_test_test_a_wrong_value" in report.read_text()
+    check("PyPI: two workers, one emulator: a failed test has the reason, the report is kept", kept and REASON in result.stdout, result)
+
+
+def node_tests(path, folder):
+    """node:test, vitest and jest with the installed package, each with an emulator of its own."""
+    (work / "node_modules").exists() or (work / "node_modules").symlink_to(modules)
+    bin = work / "node_modules/.bin"
     shutil.copy(root / "docs/examples/status.test.mjs", folder)
-    (folder / "test_status.py").write_text(page_file("test_status.py"))
-    python = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_status.py"]
-    node = ["node", "--test", "--test-reporter=tap", "status.test.mjs"]
-    for tests, expected in ((python, "2 passed"), (node, "# pass 1\n")):
-        result = run(["wrs-emulator", "exec", "--fail-on", "unmatched,undelivered", "--", *tests], folder, path)
-        check(f"{kind}: {tests[2] if tests is python else 'node:test'} under exec, {expected.strip('# ').strip()}", expected in result.stdout, result)
+    result = run(["node", "--test", "--test-reporter=tap", "status.test.mjs"], folder, path)
+    check("npm: node:test, 1 passed", "# pass 1\n" in result.stdout, result)
+    for runner, file in (([bin / "vitest", "run"], "vitest.test.ts"), ([bin / "jest"], "jest.test.js")):
+        shutil.copy(root / "tests/packages" / file, folder)
+        result = run([*runner, file], folder, path, must=False)
+        printed = re.sub(r"\x1b\[[0-9;]*m", "", result.stdout + result.stderr)
+        report = folder / f"wrs-emulator-report-{file}.html"
+        good = "1 failed" in printed and "1 passed" in printed and REASON in printed and report.exists()
+        check(f"npm: {file}: a failed test has the reason, the report is kept", good, result)
+    deadline = time.monotonic() + PATIENCE
+    emulators = ["pgrep", "--full", f"{folder}.*wrs-emulator exec"]
+    while (left := subprocess.run(emulators, capture_output=True, text=True).stdout) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    check("npm: no emulator outlives its tests", left == "", left)
 
 
 def words(kind, path):
@@ -194,7 +225,7 @@ def main():
     words("PyPI", path)
     signals("PyPI", path, 1)
     ctrl_c("PyPI", path)
-    examples("PyPI", path, folder)
+    python_tests(path, folder)
 
     folder, seconds = install_npm(own, front)
     path = folder / "node_modules/.bin"
@@ -203,7 +234,7 @@ def main():
         words(kind, path)
         signals(kind, path, 1 if str(newer) in str(path) else 2)
         ctrl_c(kind, path)
-        examples(kind, path, folder)
+        node_tests(path, folder)
     missing(front)
     print(f"{len(passed)} passed, 0 failed")
 

@@ -4,7 +4,8 @@
 Usage: corpus.py EMULATOR_BINARY NODE_MODULES [NAME…]
 
 `sound/` has clients of thirteen libraries that do the same: four status checks against a quota of two a second, then a subscription.
-None may have a finding. `faulty/` has one planted fault each, and is named after the finding that must be there; what else may be
+None may have a finding. `quick/` has clients that begin to retry at once, or within 100 ms, and then back off: none may be accused of
+more than `quick-retry`. `faulty/` has one planted fault each, and is named after the finding that must be there; what else may be
 found beside it is in BESIDE."""
 
 import json
@@ -18,7 +19,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 BINARY, MODULES = (Path(argument).resolve() for argument in sys.argv[1:3])
-SETTINGS = ["--set", "rate_limit.requests=2", "--set", "rate_limit.window=1s", "--set", "rate_limit.retry_after=seconds"]
+SETTINGS = ["--set", "rate_limit.requests=2", "--set", "rate_limit.window=1s"]
+RETRY_AFTER = ["--set", "rate_limit.retry_after=seconds"]
 RUN = {
     ".py": [sys.executable], ".mjs": ["node"], ".sh": ["bash"], ".php": ["php"], ".rb": ["ruby"],
     ".java": ["java"], ".go": ["go", "run"],
@@ -26,7 +28,10 @@ RUN = {
 # What follows from a planted fault, or is the same fault by another name.
 BESIDE = {
     "key-in-url": {"unknown-parameter"},
-    "no-back-off": {"before-retry-after"},
+    "no-back-off": {"before-retry-after", "quick-retry"},
+    "before-retry-after": {"quick-retry"},
+    "quick-retry": {"before-retry-after"},
+    "polls-while-subscribed": {"no-back-off", "before-retry-after", "quick-retry"},
     "secret-weak": {"secret-ambiguous"},
     "secret-is-a-key": {"secret-ambiguous", "secret-weak"},
 }
@@ -40,7 +45,7 @@ def review(client, folder):
         (folder / "node_modules").symlink_to(MODULES)
     environment = {**os.environ, "WRS_API_KEY": "sk_test_corpus", "GOFLAGS": "-mod=mod", "GO111MODULE": "off"}
     serve = subprocess.Popen(
-        [BINARY, "serve", "--quiet", "--listen", "127.0.0.1:0", "--port-file", "url", "--seed", "1", *SETTINGS],
+        [BINARY, "serve", "--quiet", "--listen", "127.0.0.1:0", "--port-file", "url", "--seed", "1", *SETTINGS, *(RETRY_AFTER if client.parent.name != "quick" else [])],
         cwd=folder, stdout=subprocess.PIPE, text=True,
     )
     try:
@@ -59,12 +64,13 @@ def judge(client):
     with tempfile.TemporaryDirectory() as folder:
         codes, ran, found = review(client, Path(folder))
     everything = codes["certain"] | codes["likely"]
-    if client.parent.name == "sound":
+    if client.parent.name in ("sound", "quick"):
         if ran.returncode != 0:
             return f"the client itself failed: {ran.stderr[-500:]}"
         if found["judged_requests"] < 6:
             return f"only {found['judged_requests']} requests: the client met no 429"
-        return f"accused of {sorted(everything)}: {json.dumps(found['data'])[:600]}" if everything else None
+        wrong = everything - ({"quick-retry"} if client.parent.name == "quick" else set())
+        return f"accused of {sorted(wrong)}: {json.dumps(found['data'])[:600]}" if wrong else None
     planted = client.stem
     if planted not in everything:
         return f"not found; {sorted(everything)} instead: {ran.stderr[-300:]}"
@@ -74,7 +80,7 @@ def judge(client):
 
 def main():
     wanted = sys.argv[3:]
-    clients = sorted(path for kind in ("sound", "faulty") for path in (HERE / kind).iterdir())
+    clients = sorted(path for kind in ("sound", "quick", "faulty") for path in (HERE / kind).iterdir())
     clients = [client for client in clients if not wanted or client.stem in wanted]
     failed = 0
     # Two at a time: a client that is held up for long would look as if it had waited.
@@ -82,7 +88,7 @@ def main():
         for client, problem in zip(clients, pool.map(judge, clients)):
             failed += bool(problem)
             print(f"{'FAILED' if problem else 'ok'} {client.parent.name}/{client.name}{': ' + problem if problem else ''}", flush=True)
-    sound = sum(client.parent.name == "sound" for client in clients)
+    sound = sum(client.parent.name != "faulty" for client in clients)
     print(f"{sound} sound and {len(clients) - sound} faulty clients, {failed} judged wrongly")
     sys.exit(bool(failed))
 

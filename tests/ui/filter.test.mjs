@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { completions, filterWord, matcher, parseFilter, withWord } from "../../src/ui/assets/filter.js";
+import { completions, filterWord, matcher, parseFilter, toggled, unknownNames, withWord } from "../../src/ui/assets/filter.js";
 import { formatRoute, parseRoute } from "../../src/ui/assets/route.js";
 import { requestEntry } from "../../src/ui/assets/store.js";
 
@@ -16,7 +16,7 @@ test("words match", () => {
     ["", true], ["429", true], ["4xx", true], ["200", false], ["-429", false], ["status:429", true], ["key:sk_test_a", true], ["key:sk_test", false],
     ["operation:system.status 429", true], ["operation:hello", false], ["method:get", true], ["path:SYSTEM", true], ["path:/v2", false],
     ["scenario:rate-limit-burst", true], ["kind:request", true], ["kind:event", false], ["-kind:event", true], ["since:5m", true], ["since:30s", false],
-    ["since:2026-01-31T09:00:00Z", true], ["since:nonsense", true], ["is:failed", true], ["is:tampered", false], ["-is:tampered", true], ["is:nothing", false],
+    ["since:2026-01-31T09:00:00Z", true], ["since:nonsense", true], ["is:failed", false], ["is:scripted", true], ["sk_test_a", true], ["burst", true], ["09:30", true], ["is:tampered", false], ["-is:tampered", true], ["is:nothing", false],
     ["system", true], ["get /v1", true], ['"GET /v1"', true], ['"GET /v2"', false], ["unknown:word", false], ["type:x", false], ["id:req_", true],
   ]) {
     assert.equal(matcher(filter, NOW)(row()), expected, filter);
@@ -32,6 +32,13 @@ test("words are parsed and written", () => {
   assert.equal(withWord("404", "key", "k"), "404 key:k");
   assert.equal(withWord("404 key:k", "key", "k"), "404 key:k");
   for (const [name, value] of [["path", 'say "hi"'], ["key", ""], ["type", "a:b"]]) assert.equal(parseFilter(filterWord(name, value))[0].name, name);
+});
+
+test("a chip adds its word or takes it away; unknown fields are named", () => {
+  assert.equal(toggled("429", "is:failed"), "429 is:failed");
+  assert.equal(toggled("429 is:failed", "is:failed"), "429");
+  assert.equal(matcher("is:failed", NOW)(row({ scenario: null })), true);
+  assert.deepEqual(unknownNames("opration:x key:a is:failed https://a 429"), ["opration"]);
 });
 
 test("words are completed from names and from what there is", () => {

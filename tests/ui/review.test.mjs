@@ -4,7 +4,8 @@ import { test } from "node:test";
 import "./dom.mjs";
 
 const { failing, readiness, reviewView } = await import("../../src/ui/assets/review.js");
-const { verdictOf } = await import("../../src/ui/assets/summary.js");
+const { requestEntry } = await import("../../src/ui/assets/store.js");
+const { failedKeys, headline } = await import("../../src/ui/assets/summary.js");
 
 const finding = (change = {}) => ({
   code: "wrong-path", title: "A request matches no endpoint", severity: "medium", confidence: "certain", clause: "Endpoints", why: "It does nothing.", remedy: "correct it", cwe: null,
@@ -64,9 +65,16 @@ test("filters and addresses choose, and numbers stay", () => {
   assert.match(shown({ id: "<x>" }, of).textContent, /<x> is not among the findings/);
 });
 
-test("a summary counts what fails a review", () => {
-  const run = { verification: { counts: {}, judged_requests: 1, judged_deliveries: 0 } };
-  assert.deepEqual(verdictOf(run, findings([finding({ severity: "low" })])).ok, true);
-  assert.deepEqual(verdictOf(run, null).ok, true);
-  assert.equal(verdictOf(run, findings([finding()])).text, "Failed: 1 finding of the review is certain and at least medium; 1 request and 0 deliveries were examined.");
+test("a key is a test: refusals in words, failed deliveries and findings by key", () => {
+  const summary = "422 Unprocessable Entity because `x` is wrong";
+  const request = (id, key, change) => requestEntry({ id, at: "2026-01-31T09:30:00Z", workspace: key && `ws_${key}`, key, method: "GET", path: "/", query: null, operation: null, status: 422, broken: null, reason: "invalid", latency_ms: 1, scenario: null, ...change });
+  const entries = [request("req_1", "a"), request("req_2", "a"), request("req_3", "b", { status: 429, scenario: "burst" }), request("req_4", null, { status: 404 }), request("req_5", "c", { status: 200 })];
+  const run = { verification: { counts: {}, judged_requests: 5, judged_deliveries: 0 }, requests: [{ id: "req_1", explanation: { summary } }, { id: "req_2", explanation: { summary } }] };
+  const groups = failedKeys(run, entries, findings([finding({ evidence: [{ request: "req_5", delivery: null, detail: "x" }] })]));
+  assert.deepEqual(groups.map((group) => [group.key, [...group.refusals.values()].map((one) => `${one.count} ${one.words}`), group.findings]), [
+    ["a", [`2 ${summary}`], 0], ["without a key", ["1 404: invalid"], 0], ["c", [], 1],
+  ]);
+  assert.deepEqual(headline(run, groups), { colour: "quiet", text: "5 requests and 0 deliveries" }, "nobody asked for a verdict");
+  assert.deepEqual(headline({ ...run, exec: { command: ["x"], exit_status: 1 } }, groups), { colour: "bad", text: "Failed: the command ended with exit status 1" });
+  assert.equal(headline({ ...run, exec: { command: ["x"], exit_status: 0 } }, []).colour, "ok");
 });

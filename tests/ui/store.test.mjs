@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Live, eventParser } from "../../src/ui/assets/live.js";
-import { MOST_ROWS, Store, entriesOf, noticeEntry, requestEntry } from "../../src/ui/assets/store.js";
+import { MOST_ROWS, Store, attemptEntry, entriesOf, noticeEntry, requestEntry } from "../../src/ui/assets/store.js";
 
 const AT = Date.parse("2026-01-31T09:30:00.000Z");
 const at = (ms) => new Date(AT + ms).toISOString();
@@ -25,6 +25,16 @@ test("rows of a document are in the order of time, each attempt one row", () => 
   const entries = entriesOf(run({ requests: [request(5), request(1)], events: [event(2)], deliveries: [delivery], notices: [{ at: at(4), message: "x", warning: false }] }));
   assert.deepEqual(entries.map((one) => one.kind), ["request", "event", "delivery", "notice", "request", "delivery"]);
   assert.equal(entries[5].number, 2);
+});
+
+test("a delivery is shown by its newest attempt; a refused forgery is good, an accepted one bad", () => {
+  const store = new Store();
+  const of = (number, outcome, damage = null) => attemptEntry({ ...attempt(number, { number, outcome, damage }), delivery: "dlv_1", event: "evt_1", type: "t", subscription: "sub_1" });
+  const rows = [of(1, { accepted: false, failure: "connection_refused", detail: "x" }), of(2, { accepted: true, status: 200, body: "" })];
+  store.append(rows);
+  assert.deepEqual(rows.map((one) => [one.superseded, one.failed, one.mark]), [[true, true, "connection refused"], [false, false, ""]]);
+  assert.equal(of(1, { accepted: false, status: 401, body: "" }, "body").failed, false);
+  assert.equal(of(1, { accepted: true, status: 200, body: "" }, "body").failed, true);
 });
 
 test("an odd record becomes a row that says so", () => {

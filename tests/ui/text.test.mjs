@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { test } from "node:test";
 
 import { attemptLine, changeSetting, cliLine, curlLine, repeatLine, resetOf, trigger } from "../../src/ui/assets/command.js";
-import { duration, milliseconds, quoted, visible } from "../../src/ui/assets/text.js";
+import { duration, milliseconds, quoted, shortKey, visible } from "../../src/ui/assets/text.js";
 
 test("every character is made visible", () => {
   for (const [text, expected] of [
@@ -12,6 +12,13 @@ test("every character is made visible", () => {
   ]) assert.equal(visible(text), expected);
   assert.equal(visible(null), "null");
   assert.ok(visible("x".repeat(1e6)).length < 210_000);
+});
+
+test("keys are shortened in the middle, without a prefix that all have", () => {
+  const long = "sk_test_test_of_a_long_name_checkout_42";
+  assert.equal(shortKey(long, [long, "sk_test_a"]), "test_of_…ame_checkout_42");
+  assert.equal(shortKey("sk_test_a", [long, "sk_test_a"]), "a");
+  assert.equal(shortKey("sk_test_a", ["sk_live_b", "sk_test_a"]), "sk_test_a");
 });
 
 test("durations are written and read", () => {

@@ -64,6 +64,8 @@ declare global {
     number: number;
     latency: number;
     mark: string;
+    /** A later attempt of the same delivery exists. */
+    superseded: boolean;
   }
 
   /** What views may use. */
@@ -76,6 +78,7 @@ declare global {
     said: string;
     readonly isDocument: boolean;
     readonly hasToken: boolean;
+    readonly unread: number;
     cli(words: string[]): string;
     address(to: Partial<import('../../src/ui/assets/route.js').Route>): string;
     go(to: Partial<import('../../src/ui/assets/route.js').Route>, replace?: boolean): void;

@@ -1,24 +1,53 @@
-//! Rules about requests that repeat what an answer has settled: after a 429, a 401 and a 422.
+//! Rules about requests that repeat what an answer has settled: after a 429, a 401 and a 422; and about polling.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::check::{Check, Confidence, Judged, ON_ONE_CONNECTION, Rule, Severity, Sighting};
-use super::traffic::{Request, Traffic};
+use jiff::SignedDuration;
 
-pub(super) const CHECKS: [Check; 4] = [
+use super::check::{ALWAYS, Check, Confidence, Judged, ON_ONE_CONNECTION, Rule, Severity, Sighting};
+use super::traffic::{Request, Traffic};
+use crate::contract::routes::Operation;
+
+pub(super) const CHECKS: [Check; 6] = [
     Check {
         code: "no-back-off",
-        title: "A request follows a 429 at once",
+        title: "Requests follow each 429 at once",
         why: "A client that does not wait keeps itself throttled.",
         clause: "Limits: a 429 is retryable, and clients back off before retrying",
         severity: Severity::Medium,
-        confidence: ON_ONE_CONNECTION,
+        confidence: "found if three requests in a row follow refusals, each within 100 ms and without growing pauses; certain if they are \
+                     alike and on one connection, otherwise likely",
         remedy: "after a 429 wait as long as Retry-After says, or else with growing pauses, before the key is used again",
         cwe: None,
         exercise: "let requests meet a 429: --scenario rate-limit-burst",
         rule: Rule::All(no_back_off),
+    },
+    Check {
+        code: "quick-retry",
+        title: "A request follows a 429 within 100 ms",
+        why: "Clients that back off often begin so. Without growing pauses it would be no-back-off.",
+        clause: "Limits: a 429 is retryable, and clients back off before retrying",
+        severity: Severity::Info,
+        confidence: "always likely",
+        remedy: "wait before the first retry, too",
+        cwe: None,
+        exercise: "let requests meet a 429: --scenario rate-limit-burst",
+        rule: Rule::All(quick_retry),
+    },
+    Check {
+        code: "polls-while-subscribed",
+        title: "A subscribed client polls the status ten times a second",
+        why: "Its subscription reports changes; polling only uses up the quota.",
+        clause: "Limits: requests count towards the quota of the key",
+        severity: Severity::Info,
+        confidence: ALWAYS,
+        remedy: "wait for webhooks, or check the status less often",
+        cwe: None,
+        exercise: "subscribe to events, then check the status",
+        rule: Rule::All(polls),
     },
     Check {
         code: "before-retry-after",
@@ -58,6 +87,12 @@ pub(super) const CHECKS: [Check; 4] = [
     },
 ];
 
+/// How many requests follow refusals at once where a client does not back off.
+const SERIES: usize = 3;
+/// By how much the last pause of a series is longer than its first where a client backs off.
+const GROWTH: f64 = 1.5;
+/// So many status checks within a second are polling.
+const POLLING: usize = 10;
 /// A request that follows an answer faster than this has not waited at all.
 const AT_ONCE: Duration = Duration::from_millis(100);
 /// How early the clocks and timers of a client may be.
@@ -100,14 +135,140 @@ fn after_each<'a, K: Hash + Eq>(
     Judged { judged, found: found.into_iter().map(|(_, sighting)| sighting).collect() }
 }
 
-fn no_back_off(traffic: &Traffic<'_>) -> Judged {
+/// A request that follows a refusal.
+#[derive(Clone, Copy)]
+struct Retry<'a> {
+    /// Its place in the traffic.
+    at: usize,
+    refused: Request<'a>,
+    next: Request<'a>,
+    waited: Duration,
+    same_connection: bool,
+}
+
+/// Chains of requests with the same credentials, each of which follows the 429 of the one before.
+fn chains<'a>(traffic: &Traffic<'a>) -> Vec<Vec<Retry<'a>>> {
+    let mut chains = Vec::new();
+    for group in by_credentials(traffic).values() {
+        let mut chain: Vec<Retry<'a>> = Vec::new();
+        let mut place = 0;
+        while place < group.len() {
+            let refused = group[place].1;
+            let follows = |(offset, (at, next)): (usize, &(usize, Request<'a>))| {
+                let (waited, same_connection) = next.after(refused)?;
+                Some((offset, Retry { at: *at, refused, next: *next, waited, same_connection }))
+            };
+            let next =
+                if refused.0.status == 429 { group[place + 1..].iter().enumerate().find_map(follows) } else { None };
+            if let Some((offset, retry)) = next {
+                chain.push(retry);
+                place += offset + 1;
+            } else {
+                chains.extend((!chain.is_empty()).then(|| std::mem::take(&mut chain)));
+                place += 1;
+            }
+        }
+    }
+    chains
+}
+
+/// The requests of each credentials with their places, oldest first.
+fn by_credentials<'a>(traffic: &Traffic<'a>) -> BTreeMap<Option<Cow<'a, str>>, Vec<(usize, Request<'a>)>> {
+    let mut groups: BTreeMap<_, Vec<(usize, Request<'a>)>> = BTreeMap::new();
+    for (at, request) in traffic.requests().enumerate() {
+        groups.entry(request.credentials()).or_default().push((at, request));
+    }
+    groups
+}
+
+/// Whether the retries of a series come at once, with pauses that do not grow.
+fn is_hammering(pauses: &[Duration]) -> bool {
+    // A busy machine stretches single pauses, so only the ends of the series are compared.
+    let grows = pauses[pauses.len() - 1].as_secs_f64() >= GROWTH * pauses[0].as_secs_f64();
+    pauses.iter().all(|pause| *pause < AT_ONCE) && !grows
+}
+
+fn pauses(series: &[Retry<'_>]) -> Vec<Duration> {
+    series.iter().map(|retry| retry.waited).collect()
+}
+
+/// The retries after a 429, judged by the chain that each is part of and its place in it.
+fn retries<'a>(traffic: &Traffic<'a>, judge: impl Fn(&[Retry<'a>], usize) -> Option<Sighting>) -> Judged {
     if !traffic.clock_runs {
         return Judged::default();
     }
-    after_each(traffic, 429, Request::credentials, |refused, next, waited| {
-        (waited < AT_ONCE)
-            .then(|| format!("{} came {} ms after the 429 of {}", next.line(), waited.as_millis(), refused.id()))
+    let chains = chains(traffic);
+    let mut found: Vec<(usize, Sighting)> = chains
+        .iter()
+        .flat_map(|chain| (0..chain.len()).map(move |place| (chain, place)))
+        .filter_map(|(chain, place)| Some((chain[place].at, judge(chain, place)?)))
+        .collect();
+    found.sort_by_key(|(at, _)| *at);
+    Judged {
+        judged: traffic.requests().filter(|request| request.0.status == 429).count(),
+        found: found.into_iter().map(|(_, sighting)| sighting).collect(),
+    }
+}
+
+fn no_back_off(traffic: &Traffic<'_>) -> Judged {
+    retries(traffic, |chain, place| {
+        let series = &chain[(place + 1).checked_sub(SERIES)?..=place];
+        let last = &series[SERIES - 1];
+        is_hammering(&pauses(series)).then(|| {
+            let certain = series.iter().all(|retry| retry.same_connection && retry.next.line() == retry.refused.line());
+            let after: Vec<String> = series.iter().map(|retry| retry.waited.as_millis().to_string()).collect();
+            let detail =
+                format!("{} followed {SERIES} refusals in a row after {} ms", last.next.line(), after.join(", "));
+            Sighting::new(if certain { Confidence::Certain } else { Confidence::Likely }, last.next.id(), detail)
+        })
     })
+}
+
+fn quick_retry(traffic: &Traffic<'_>) -> Judged {
+    retries(traffic, |chain, place| {
+        let retry = &chain[place];
+        let hammers = (chain.windows(SERIES).enumerate())
+            .any(|(from, series)| (from..from + SERIES).contains(&place) && is_hammering(&pauses(series)));
+        (retry.waited < AT_ONCE && !hammers).then(|| {
+            let detail = format!(
+                "{} came {} ms after the 429 of {}",
+                retry.next.line(),
+                retry.waited.as_millis(),
+                retry.refused.id()
+            );
+            Sighting::new(Confidence::Likely, retry.next.id(), detail)
+        })
+    })
+}
+
+fn polls(traffic: &Traffic<'_>) -> Judged {
+    let mut judged = Judged::default();
+    if !traffic.clock_runs {
+        return judged;
+    }
+    for group in by_credentials(traffic).values() {
+        let subscribed = |(_, request): &&(usize, Request<'_>)| {
+            request.0.operation == Some(Operation::EventsSubscribe) && request.0.status < 300
+        };
+        let Some((from, _)) = group.iter().find(subscribed) else { continue };
+        let checks: Vec<Request<'_>> = group
+            .iter()
+            .filter(|(at, request)| at > from && request.0.operation == Some(Operation::SystemStatus))
+            .map(|(_, request)| *request)
+            .collect();
+        judged.judged += checks.len();
+        let within = |window: &&[Request<'_>]| {
+            let begun = |request: &Request<'_>| request.0.arrival.first_byte;
+            begun(&window[0])
+                .zip(begun(&window[POLLING - 1]))
+                .is_some_and(|(first, last)| last.duration_since(first) <= SignedDuration::from_secs(1))
+        };
+        judged.found.extend(checks.windows(POLLING).find(within).map(|window| {
+            let detail = format!("{POLLING} status checks within a second, with an active subscription");
+            Sighting::certain(window[POLLING - 1].id(), detail)
+        }));
+    }
+    judged
 }
 
 fn before_retry_after(traffic: &Traffic<'_>) -> Judged {
@@ -152,4 +313,21 @@ fn repeated_422(traffic: &Traffic<'_>) -> Judged {
     after_each(traffic, 422, Request::parts, |refused, next, _| {
         Some(format!("{} repeats {}, which was refused as invalid, without a change", next.line(), refused.id()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_begins_quickly_and_slows_down_backs_off() {
+        let series = |pauses: [f64; 3]| is_hammering(&pauses.map(|ms| Duration::from_secs_f64(ms / 1000.0)));
+        for hammering in [[0.2, 0.1, 0.2], [1.0, 1.1, 1.2], [90.0, 90.0, 90.0], [50.0, 20.0, 10.0], [5.0, 50.0, 6.0]] {
+            assert!(series(hammering), "{hammering:?}");
+        }
+        // urllib3, tenacity and axios-retry, a Java client; one that waits.
+        for backing_off in [[0.0, 200.0, 400.0], [20.0, 40.0, 80.0], [37.0, 35.0, 65.0], [100.0, 100.0, 100.0]] {
+            assert!(!series(backing_off), "{backing_off:?}");
+        }
+    }
 }

@@ -1,6 +1,8 @@
 //! The requests of a case: the event's bytes, the headers that sign them, and what is falsified. Pure. Whether a forgery means anything under a scheme, as some sign no timestamp, is found
 //! by verifying it the way the scheme's own libraries do.
 
+use std::borrow::Cow;
+
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 
@@ -161,13 +163,11 @@ fn signed(how: Signing, signing: &ProbeSigning, message: &Message<'_>) -> Signed
                 value.clear();
             }
         }
-        Signing::OtherVersion => {
-            for (_, value) in &mut signed.headers {
-                for signature in &signatures {
-                    *value = value.replace(signature.as_str(), &under_another_version(signature));
-                }
-            }
-        }
+        Signing::OtherVersion => rewrite(&mut signed.headers, &signatures, under_another_version),
+        Signing::Cut(characters) => rewrite(&mut signed.headers, &signatures, |signature| {
+            let version = version_of(signature).map_or(0, |version| version.len() + 1);
+            signature[..version + characters].to_owned()
+        }),
         Signing::TimestampChanged => {
             let (before, after) = (message.timestamp.to_string(), (message.timestamp + 1).to_string());
             for (_, value) in &mut signed.headers {
@@ -193,13 +193,24 @@ fn signed(how: Signing, signing: &ProbeSigning, message: &Message<'_>) -> Signed
     signed
 }
 
-/// The signature with `v9` in place of the word in front of it; unchanged if there is none, as in `shopify`.
-fn under_another_version(signature: &str) -> String {
-    match signature.split_once([',', '=']) {
-        // What follows the first `=` of bare base64 is its padding.
-        Some((version, rest)) if rest.len() > 8 => format!("v9{}", &signature[version.len()..]),
-        _ => signature.to_owned(),
+/// Replaces each signature in the headers.
+fn rewrite(headers: &mut [(Cow<'static, str>, String)], signatures: &[String], change: impl Fn(&str) -> String) {
+    for (_, value) in headers {
+        for signature in signatures {
+            *value = value.replace(signature.as_str(), &change(signature));
+        }
     }
+}
+
+/// The word in front of a signature, if there is one: not in `shopify`.
+fn version_of(signature: &str) -> Option<&str> {
+    // What follows the first `=` of bare base64 is its padding.
+    signature.split_once([',', '=']).filter(|(_, rest)| rest.len() > 8).map(|(version, _)| version)
+}
+
+/// The signature with `v9` in place of the word in front of it.
+fn under_another_version(signature: &str) -> String {
+    version_of(signature).map_or_else(|| signature.to_owned(), |version| format!("v9{}", &signature[version.len()..]))
 }
 
 fn body(event: Event, occasion: Occasion<'_>) -> String {

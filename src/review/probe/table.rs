@@ -91,6 +91,8 @@ pub(super) enum Signing {
     NoSignature,
     /// With an empty header of the signature.
     EmptySignature,
+    /// With the first characters of the signature alone.
+    Cut(usize),
     /// With the signature under the name of another version.
     OtherVersion,
     /// With a timestamp that is not a number, and a signature over it.
@@ -156,6 +158,8 @@ pub const CASES: &[Case] = &[
         SIGNED, "verify an empty body like any other, before it is parsed", &[sent(Signing::BodyDropped)]),
     case("signature-changed", Refused, "one character of the signature is changed",
         SIGNED, VERIFY_FIRST, &[sent(Signing::Tampered(Tamper::Signature))]),
+    case("signature-cut", Refused, "the first 4 characters of the right signature, then the first 8",
+        SIGNED, "compare the whole signature with the one you computed, not as many characters as were sent", &[sent(Signing::Cut(4)), sent(Signing::Cut(8))]),
     case("another-secret", Refused, "a delivery signed with another secret",
         SIGNED, VERIFY_FIRST, &[sent(Signing::Tampered(Tamper::Secret))]),
     case("signature-missing", Refused, "a delivery without the header of the signature",

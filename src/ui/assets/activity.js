@@ -1,20 +1,31 @@
 // The list of everything that happens: filter, pause, new rows on demand. Rows are drawn by the virtual list.
 
 import { foreign, h } from './element.js';
-import { completions, matcher } from './filter.js';
+import { connectPanel } from './connect.js';
+import { FILTER_NAMES, completions, matcher, toggled, unknownNames } from './filter.js';
 import { VirtualList } from './list.js';
-import { emptyState, statusMark } from './parts.js';
-import { count, duration, timeOfDay } from './text.js';
+import { emptyState, link, statusMark } from './parts.js';
+import { count, duration, listed, shortKey, timeOfDay } from './text.js';
 
-/** @param {Entry} entry @returns {(Node | string)[]} */
-function cells(entry) {
-  const what = entry.kind === 'request' && entry.scenario ? `scenario ${entry.scenario}` : entry.kind === 'delivery' && entry.number > 1 ? `attempt ${entry.number}` : '';
-  const why = entry.damage ? '✗ tampered' : what || (entry.failed ? entry.mark.replace(/_/g, ' ') : '');
+/** The chips beside the filter, each with its word. */
+const CHIPS = [['errors', 'is:failed'], ['webhooks', 'kind:delivery'], ['scripted', 'is:scripted']];
+
+/** The reason of an outcome, in a few words. @param {Entry} entry @returns {string} */
+function reasonOf(entry) {
+  if (entry.kind === 'delivery' && entry.damage) return entry.failed ? 'forged, but accepted' : entry.status ? 'forged, refused as it should be' : `forged, ${entry.mark}`;
+  if (entry.kind === 'delivery') return [entry.number > 1 ? `attempt ${entry.number}` : '', entry.mark].filter(Boolean).join(', ');
+  if (entry.damage) return 'forged';
+  if (entry.scenario) return `scenario ${entry.scenario}`;
+  return entry.failed ? entry.mark.replace(/_/g, ' ') : '';
+}
+
+/** @param {Entry} entry @param {string[]} keys every key @returns {(Node | string)[]} */
+function cells(entry, keys) {
   return [
     h('span.time', null, timeOfDay(entry.at)), ' ', statusMark(entry), ' ',
-    foreign(entry.text, 'bdi'), ' ',
-    h('span.why', null, foreign(why)), ' ',
-    h('span.who', null, foreign(entry.key ?? '')), ' ',
+    h('bdi', { title: entry.text }, entry.text), ' ',
+    h('span.why', null, foreign(reasonOf(entry))), ' ',
+    h('span.who', { title: entry.key ?? '' }, foreign(entry.key ? shortKey(entry.key, keys) : '')), ' ',
     h('span.took', null, entry.kind === 'request' || entry.kind === 'delivery' ? duration(entry.latency) : ''),
   ];
 }
@@ -24,7 +35,7 @@ export class Activity {
   /** @param {Page} page */
   constructor(page) {
     this.page = page;
-    this.list = new VirtualList('Activity, newest first', cells, (entry) => this.open(entry));
+    this.list = new VirtualList('Activity, newest first', (entry) => cells(entry, page.store.keys()), (entry) => this.open(entry));
     /** Matching rows, oldest first. @type {Entry[]} */
     this.matching = [];
     /** How many of the matching ones are shown. */
@@ -48,7 +59,7 @@ export class Activity {
     const same = of.filter === route.filter && of.kind === kind && of.key === route.key;
     if (!same || of.epoch !== store.epoch) {
       const matches = matcher(route.filter, store.now(Date.now()));
-      this.test = (entry) => (!kind || entry.kind === kind) && (!route.key || entry.key === route.key) && matches(entry);
+      this.test = (entry) => (!kind || entry.kind === kind && !entry.superseded) && (!route.key || entry.key === route.key) && matches(entry);
       this.matching = store.entries.filter(this.test);
       // Rows that are read keep their place if only the oldest were dropped.
       const hidden = same && this.paused ? of.length - this.shown : 0;
@@ -81,7 +92,7 @@ export class Activity {
     this.page.redraw();
   }
 
-  /** The view. @param {string} title @param {string} kind @returns {Node[]} */
+  /** The view. @param {string} title @param {string} kind @returns {(Node | null)[]} */
   view(title, kind) {
     const { page, matching, shown, paused } = this;
     const { store, route } = page;
@@ -89,6 +100,7 @@ export class Activity {
     const waiting = matching.length - shown;
     const typed = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
     const suggestions = page.ui.filterFocused ? completions(route.filter, store.entries) : [];
+    const unknown = unknownNames(route.filter);
     const left = [store.dropped ? `${count(store.dropped, 'older row')} dropped here` : '', store.missed ? `${count(store.missed, 'entry', 'entries')} evicted from the journal` : ''].filter(Boolean);
     return [
       h('div.bar', null,
@@ -96,9 +108,11 @@ export class Activity {
         h('label.filter', null, h('span.hidden', null, 'Filter'),
           h('input', { id: 'filter', type: 'search', list: 'completions', placeholder: 'filter: 429 key:sk_test_a since:5m', autocomplete: 'off', spellcheck: 'false', controlled: route.filter, oninput: typed, onfocus: () => { page.ui.filterFocused = true; page.redraw(); } })),
         h('datalist', { id: 'completions' }, suggestions.map((text) => h('option', { value: text }))),
+        CHIPS.map(([name, word]) => (kind && word === 'kind:delivery' ? null : h('button.chip', { type: 'button', 'aria-pressed': String(route.filter.split(/\s+/).includes(word)), onclick: () => page.go({ filter: toggled(route.filter, word) }) }, name))),
         route.filter ? h('button', { type: 'button', onclick: () => page.go({ filter: '' }) }, 'Clear', h('span.hidden', null, ' the filter')) : null,
         page.isDocument ? null : h('button', { type: 'button', 'aria-pressed': String(paused), onclick: () => this.pause() }, paused ? `Paused${waiting ? ` · ${waiting} new` : ''}` : 'Pause'),
         waiting && !paused ? h('button.primary', { type: 'button', onclick: () => this.showNew() }, `${waiting} new ↑`) : null),
+      unknown.length ? h('p.message.warn', { role: 'status', key: 'unknown' }, `! ${listed(unknown.map((name) => `“${name}:”`))} is not a field; the filter looks for it as text. Fields: ${Object.keys(FILTER_NAMES).join(', ')}, is, since.`) : null,
       shown ? this.place() : h('div.nothing', { key: 'nothing' }, route.filter || route.key ? h('p.empty', null, `None of ${count(store.entries.length, 'row')} matches.`) : this.empty(kind)),
       h('p.foot', null, `${count(shown, 'row')}${left.length ? ` · ${left.join(' · ')}` : ''}`),
     ];
@@ -114,8 +128,9 @@ export class Activity {
   empty(kind) {
     const { page } = this;
     if (page.isDocument) return h('p.empty', null, 'Nothing was recorded.');
-    const origin = new URL(page.base).origin;
-    if (kind) return emptyState(page, 'No delivery yet. Trigger an event for a subscription:', [page.cli(['trigger', 'workflow.completed', '--wait'])]);
-    return emptyState(page, 'No request yet. Try:', [`curl -s -H 'Authorization: Bearer sk_test_local' ${origin}/v1/system/status`, page.cli(['trigger', 'workflow.completed'])]);
+    if (!kind) return connectPanel(page);
+    const has = (page.store.run?.subscriptions ?? []).some((one) => one.status === 'active');
+    return has ? emptyState(page, 'No delivery yet. Trigger an event:', [page.cli(['trigger', 'workflow.completed', '--wait'])])
+      : h('div.empty', null, h('p', null, 'No delivery yet, and no subscription that one could go to. ', link(page, { view: 'trigger', id: '', filter: '' }, 'Create one and trigger an event.')));
   }
 }

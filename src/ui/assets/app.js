@@ -62,6 +62,7 @@ class App {
     this.shownPhase = '';
     this.isMoved = false;
     this.isJudging = false;
+    this.failuresRead = 0;
     /** The key and the records of the findings that were requested last. */
     this.judged = '';
     /** @type {Set<string>} */
@@ -79,6 +80,7 @@ class App {
     }
     addEventListener('hashchange', () => this.moved());
     addEventListener('resize', () => this.redraw());
+    document.addEventListener('visibilitychange', () => this.redraw());
     document.addEventListener('keydown', (event) => this.key(event));
     if (!inline) this.live.start();
     this.redraw();
@@ -86,6 +88,12 @@ class App {
 
   get isDocument() {
     return this.store.phase === 'document';
+  }
+
+  /** Failures since the tab was last in view. */
+  get unread() {
+    if (!document.hidden || this.store.phase !== 'live') this.failuresRead = this.store.failures;
+    return this.store.failures - this.failuresRead;
   }
 
   get hasToken() {
@@ -145,7 +153,7 @@ class App {
     results.set(action.id, { busy: true, ok: true, message: '' });
     this.redraw();
     try {
-      const { ok, data } = await this.live.call(action.method, action.path, action.body);
+      const { ok, data } = await this.live.call(action.method, action.path, action.text ?? action.body);
       results.set(action.id, { busy: false, ok, message: outcomeOf(data), data });
     } catch (error) {
       results.set(action.id, { busy: false, ok: false, message: messageOf(error) });
@@ -211,10 +219,13 @@ class App {
   schedule() {
     if (this.isScheduled) return;
     this.isScheduled = true;
-    requestAnimationFrame(() => {
+    const render = () => {
       this.isScheduled = false;
       this.render();
-    });
+    };
+    // A tab out of view has no frames, but a title.
+    if (document.hidden) setTimeout(render, 1000);
+    else requestAnimationFrame(render);
   }
 
   render() {
@@ -235,7 +246,7 @@ class App {
       if (old) morph(old, body);
       else document.body.append(body);
     }
-    if (isNew) {
+    if (isNew || document.hidden) {
       document.title = pageTitle(this);
       document.querySelector('link[rel=icon]')?.setAttribute('href', icon(this));
     }

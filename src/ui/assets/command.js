@@ -2,7 +2,7 @@
 
 import { quoted, settingText } from './text.js';
 
-/** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string}} Action */
+/** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string}} Action */
 
 const DEFAULT_ORIGIN = 'http://127.0.0.1:9770';
 

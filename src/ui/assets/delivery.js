@@ -1,7 +1,7 @@
 // One delivery: each attempt, the signature taken apart, what the receiver answered, what to do.
 
 import { advance, attemptLine, redeliver } from './command.js';
-import { foreign, h } from './element.js';
+import { foreign, h, prose } from './element.js';
 import { actionButton, bodyBlock, commandLine, filterable, fold, headersTable, link, mark, pairs } from './parts.js';
 import { SCHEMES, difference, headerOf, schemesOf, signatureHeaders, takenApart } from './signature.js';
 import { bytesText, dateTime, duration, oneLine } from './text.js';
@@ -51,6 +51,12 @@ function keyReading(page) {
   return `${!reading || reading === 'auto' ? auto : String(reading)} (webhooks.secret_key = ${JSON.stringify(reading ?? 'auto')})`;
 }
 
+/** Puts an attempt into the form of *Check signature*. @param {Page} page @param {AttemptDetail} attempt */
+function fillCheck(page, attempt) {
+  const { headers, body } = attempt.request;
+  page.ui.forms.check = { headers: headers.map(([name, value]) => `${name}: ${value}`).join('\n'), body: bytesText(body), secret: '', result: null };
+}
+
 /** @param {Page} page @param {AttemptDetail} attempt @returns {Node} */
 function signaturePart(page, attempt) {
   const { headers, body } = attempt.request;
@@ -68,7 +74,7 @@ function signaturePart(page, attempt) {
       ['Header sent', signature === undefined ? h('span.quiet', null, 'none') : h('code', null, `${scheme.signature}: `, foreign(signature))],
     ]),
     attempt.damage ? h('div.tampered', null, h('p', null, mark('deliberate', 'warn'), ' ', foreign(attempt.damage)), tamperedParts(attempt)) : null,
-    h('p', null, link(page, { view: 'check', id: '', filter: '' }, 'Check a signature of your own')));
+    h('p', null, h('a', { href: page.address({ view: 'check', id: '', filter: '' }), onclick: () => fillCheck(page, attempt) }, 'Check this signature with a secret')));
 }
 
 /** @param {Page} page @param {AttemptDetail} attempt @param {boolean} isLast @returns {Node} */
@@ -77,9 +83,9 @@ function attemptPart(page, attempt, isLast) {
   const answered = 'status' in outcome;
   const what = answered ? `answered ${outcome.status}` : oneLine(outcome.failure, 80).replace(/_/g, ' ');
   return h('details.attempt', { open: isLast, key: `attempt ${attempt.number}` },
-    h('summary', null, h('h3', null, `Attempt ${attempt.number} `), mark(what, outcome.accepted ? 'ok' : 'bad'), ` ${dateTime(attempt.at)}, ${duration(attempt.latency_ms)}`),
+    h('summary', null, h('h3', null, `Attempt ${attempt.number} `), mark(attempt.damage && !outcome.accepted && answered ? `${what}, as it should be` : what, Boolean(attempt.damage) === outcome.accepted ? 'bad' : 'ok'), ` ${dateTime(attempt.at)}, ${duration(attempt.latency_ms)}`),
     pairs([['To', foreign(attempt.url)], ['Went to', foreign(attempt.dialled)]]),
-    answered ? null : h('p', null, foreign(outcome.detail)),
+    answered ? null : h('p', null, prose(outcome.detail)),
     h('h4', null, 'Signature'), signaturePart(page, attempt),
     h('h4', null, 'Sent'), headersTable(`Headers of attempt ${attempt.number}`, attempt.request.headers, Object.values(SCHEMES).map((scheme) => scheme.signature)),
     bodyBlock(`Body of attempt ${attempt.number}`, attempt.request.body),
@@ -106,17 +112,17 @@ function sentenceOfDelivery(delivery, explanation) {
 /** @param {Page} page @param {Explanation} explanation @returns {Node} */
 export function deliveryPane(page, explanation) {
   const delivery = /** @type {DeliveryDetail} */ (explanation.delivery);
-  const colour = { delivered: 'ok', pending: 'info', exhausted: 'bad', cancelled: 'quiet' }[delivery.status];
+  const colour = delivery.forgery === 'accepted' ? 'bad' : delivery.forgery === 'refused' ? 'ok' : { delivered: 'ok', pending: 'info', exhausted: 'bad', cancelled: 'quiet' }[delivery.status];
   const next = delivery.next_attempt_in_ms;
   return h('article', null,
     h('h2', null, foreign(delivery.type), ' ', mark(delivery.status, /** @type {'ok'} */ (colour ?? 'quiet'))),
-    h('p.sentence', null, foreign(sentenceOfDelivery(delivery, explanation))),
+    h('p.sentence', null, prose(sentenceOfDelivery(delivery, explanation))),
     delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', foreign(delivery.damage)) : null,
     delivery.note ? h('p.note', null, foreign(delivery.note)) : null,
     next == null || page.isDocument ? null : h('p', null, `Next attempt in ${duration(next)} of the emulator’s clock. `),
     h('div.actions', null, actionButton(page, redeliver(delivery.id)), next == null ? null : actionButton(page, advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''))),
     [...delivery.attempts].reverse().map((attempt, i) => attemptPart(page, attempt, i === 0)),
-    explanation.advice?.length ? h('section', null, h('h3', null, 'What to do'), h('ul.advice', null, explanation.advice.map((one) => h('li', null, foreign(one.text), one.command ? commandLine(page, one.command, 'the command') : null)))) : null,
+    explanation.advice?.length ? h('section', null, h('h3', null, 'What to do'), h('ul.advice', null, explanation.advice.map((one) => h('li', null, prose(one.text), one.command ? commandLine(page, one.command, 'the command') : null)))) : null,
     fold('Facts', true, pairs([
       ['Id', foreign(delivery.id, 'code')],
       ['Event', link(page, { view: 'activity', id: delivery.event }, delivery.event)],

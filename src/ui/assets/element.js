@@ -64,6 +64,14 @@ export function foreign(value, tag = 'bdi') {
   return h(tag, null, value == null ? '' : String(value));
 }
 
+/** A sentence that others wrote, with what is in backticks as code. @param {unknown} value @returns {Built} */
+export function prose(value) {
+  const parts = String(value ?? '').split(/\x60/);
+  // An odd number of backticks quotes nothing.
+  if (parts.length % 2 === 0) return foreign(value);
+  return h('bdi', null, parts.map((part, i) => (i % 2 ? h('code', null, part) : part)));
+}
+
 /**
  * Makes part of a page; if that fails, a note with the record as text takes its place.
  * @param {() => Node} make @param {unknown} record @returns {Node}

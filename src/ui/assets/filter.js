@@ -1,6 +1,6 @@
 // Filters of the list: typed words such as `429 key:sk_test_a operation:system.status since:5m -is:tampered`. Pure.
 
-import { milliseconds, oneLine } from './text.js';
+import { milliseconds, oneLine, timeOfDay } from './text.js';
 
 /** @typedef {{not: boolean, name: string, value: string}} Word */
 
@@ -21,6 +21,7 @@ export const FILTER_NAMES = /** @type {Record<string, {of: (entry: Entry) => str
 const MARKS = /** @type {Record<string, (entry: Entry) => boolean>} */ ({
   tampered: (entry) => Boolean(entry.damage),
   failed: (entry) => entry.failed,
+  scripted: (entry) => entry.scenario !== null,
 });
 
 /** The words of a filter; a word with spaces is in double quotes. @param {string} text @returns {Word[]} */
@@ -35,6 +36,11 @@ export function parseFilter(text) {
   });
 }
 
+/** Names in a filter that are not those of a field: typing mistakes, or text with a colon. @param {string} text @returns {string[]} */
+export function unknownNames(text) {
+  return [...text.matchAll(/(?:^|\s)-?([a-z]+):(?!\/)/g)].map(([, name]) => name).filter((name) => !(name in FILTER_NAMES) && name !== 'is' && name !== 'since');
+}
+
 /** A word as it is typed. @param {string} name @param {string} value @returns {string} */
 export function filterWord(name, value) {
   const written = /[\s"]/.test(value) || value === '' ? `"${value.replace(/"/g, '')}"` : value;
@@ -47,10 +53,16 @@ export function withWord(filter, name, value) {
   return filter.split(/\s+/).includes(word) ? filter : `${filter} ${word}`.trim();
 }
 
+/** Adds a word, or removes it if it is there. @param {string} filter @param {string} word @returns {string} */
+export function toggled(filter, word) {
+  const words = filter.split(/\s+/).filter(Boolean);
+  return (words.includes(word) ? words.filter((one) => one !== word) : [...words, word]).join(' ');
+}
+
 /** @param {Word} word @param {Entry} entry @param {number} now @returns {boolean} */
 function holds(word, entry, now) {
   const wanted = word.value.toLowerCase();
-  if (word.name === '') return entry.text.toLowerCase().includes(wanted);
+  if (word.name === '') return [entry.text, entry.key, entry.mark, entry.scenario, entry.damage, timeOfDay(entry.at)].some((text) => text?.toLowerCase().includes(wanted));
   if (word.name === 'is') return MARKS[wanted]?.(entry) ?? false;
   if (word.name === 'since') {
     const back = milliseconds(word.value);
@@ -80,7 +92,7 @@ export function completions(filter, entries) {
   /** @type {string[]} */
   let words;
   if (name === undefined) {
-    words = [...Object.keys(FILTER_NAMES).map((known) => `${known}:`), 'is:tampered', 'is:failed', 'since:5m'];
+    words = [...Object.keys(FILTER_NAMES).map((known) => `${known}:`), 'is:failed', 'is:scripted', 'is:tampered', 'since:5m'];
   } else if (name === 'is') {
     words = Object.keys(MARKS).map((mark) => `is:${mark}`);
   } else if (name in FILTER_NAMES) {

@@ -27,7 +27,7 @@ export function pageTitle(page) {
   const { run } = page.store;
   const clock = run?.clock.mode === 'frozen' ? ' ⏸ frozen' : '';
   const what = page.isDocument ? oneLine(run?.viewing ?? 'recorded run', 60) : port(page);
-  return [`${what}${clock}`, listed(activeScenarios(page).slice(0, 2)), 'wrs-emulator'].filter(Boolean).join(' · ');
+  return [`${page.unread ? `(${page.unread}) ` : ''}${what}${clock}`, listed(activeScenarios(page).slice(0, 2)), 'wrs-emulator'].filter(Boolean).join(' · ');
 }
 
 /** An icon with the last digits of the port; a square while scenarios are active, bars while the clock is frozen. @param {Page} page */

@@ -67,15 +67,16 @@ export class Live {
   }
 
   /**
-   * One call of the control API.
+   * One call of the control API. A body that is a string is TOML.
    * @param {string} method @param {string} path @param {unknown} [body] @returns {Promise<{ok: boolean, status: number, data: any}>}
    */
   async call(method, path, body) {
     /** @type {RequestInit} */
     const options = { method, headers: this.headers(), cache: 'no-store' };
     if (method !== 'GET') {
-      options.headers = { ...this.headers(), 'Content-Type': 'application/json', 'X-Emulator-Control': '1' };
-      options.body = JSON.stringify(body ?? {});
+      const isText = typeof body === 'string';
+      options.headers = { ...this.headers(), 'Content-Type': isText ? 'application/toml' : 'application/json', 'X-Emulator-Control': '1' };
+      options.body = isText ? body : JSON.stringify(body ?? {});
     }
     const answer = await fetch(path, options);
     const text = await answer.text();

@@ -57,9 +57,9 @@ export function actionButton(page, action, submits) {
         h('p', null, action.danger),
         h('button.danger', { type: 'button', onclick: () => page.perform(action) }, `Yes, ${action.label.toLowerCase()}`),
         h('button', { type: 'button', onclick: no }, 'Cancel'))
-      : h('button', submits ? { type: 'submit', disabled: isBusy } : { type: 'button', disabled: isBusy, onclick: press }, action.label),
+      : h('button', submits ? { type: 'submit', disabled: isBusy } : { type: 'button', disabled: isBusy, onclick: press }, action.label, action.about ? h('span.hidden', null, ` ${action.about}`) : null),
     said && !said.busy ? h(`p.result.${said.ok ? 'ok' : 'bad'}`, null, h('span.shape', null, said.ok ? '✓ ' : '✗ '), foreign(said.message)) : null,
-    h('details.commands', null, h('summary', null, 'as a command', h('span.hidden', null, ` for ${action.label}`)),
+    h('details.commands', null, h('summary', { title: 'as a command' }, '›_', h('span.hidden', null, ` as a command: ${action.label}`)),
       commandLine(page, cliLine(action.cli, page.base), 'the command'),
       commandLine(page, curlLine(action, page.base, page.hasToken), 'the curl command')));
 }
@@ -72,9 +72,10 @@ export function statusOf(entry) {
     case 'notice':
       return entry.failed ? ['! warning', 'warn'] : ['· notice', 'quiet'];
     case 'delivery':
-      return [`${entry.damage ? '✗' : '→'} ${entry.status || 'failed'}`, entry.failed ? 'bad' : entry.damage ? 'warn' : 'ok'];
+      return [`${entry.failed ? '✗' : '→'} ${entry.status || 'failed'}`, entry.failed ? 'bad' : 'ok'];
     default:
-      if (!entry.status) return ['✂ broken', 'bad'];
+      if (!entry.status) return ['✂ broken', entry.scenario ? 'info' : 'bad'];
+      if (entry.scenario && entry.status >= 400) return [String(entry.status), 'info'];
       return [String(entry.status), entry.status >= 500 ? 'bad' : entry.status >= 400 ? 'warn' : 'ok'];
   }
 }

@@ -1,7 +1,8 @@
 // One request, or one event: what happened and why in a sentence, the evidence, and what to do as a command.
 
+import { againPart, testPart } from './again.js';
 import { repeatLine } from './command.js';
-import { foreign, h } from './element.js';
+import { foreign, h, prose } from './element.js';
 import { bodyBlock, commandLine, filterable, fold, headersTable, link, mark, meter, pairs } from './parts.js';
 import { dateTime, duration, oneLine } from './text.js';
 
@@ -16,7 +17,7 @@ function stepMark(verdict) {
 /** @param {StepRow[] | undefined} steps */
 export function stepsTable(steps) {
   if (!steps?.length) return null;
-  return fold('Decision', true, h('ol.steps', null, steps.map((step) => h('li', null, stepMark(step.verdict), ' ', h('b', null, foreign(step.check)), ' ', foreign(step.detail)))));
+  return fold('Decision', true, h('ol.steps', null, steps.map((step) => h('li', null, stepMark(step.verdict), ' ', h('b', null, foreign(step.check)), ' ', prose(step.detail)))));
 }
 
 /** @param {Page} page @param {NonNullable<Explanation['rules']>} rules */
@@ -24,7 +25,7 @@ function rulesTable(page, rules) {
   return fold('Rules of the scenarios', true, h('ul.steps', null, rules.map((rule) => h('li', null,
     mark(rule.applied ? 'applied' : 'not applied', rule.applied ? 'info' : 'quiet'), ' ',
     link(page, { view: 'scenarios', id: rule.scenario, filter: '' }, rule.scenario), ', ', foreign(rule.rule),
-    rule.line ? ` (line ${rule.line})` : '', ': ', foreign(rule.outcome)))));
+    rule.line ? ` (line ${rule.line})` : '', ': ', prose(rule.outcome)))));
 }
 
 /** @param {RequestDetail} request */
@@ -38,11 +39,11 @@ function quotaPart({ quota }) {
 export function requestPane(page, explanation) {
   const request = /** @type {RequestDetail} */ (explanation.request);
   const status = request.status ? String(request.status) : 'connection broken';
-  const colour = request.status >= 500 || !request.status ? 'bad' : request.status >= 400 ? 'warn' : 'ok';
+  const colour = request.scenario ? 'info' : request.status >= 500 || !request.status ? 'bad' : request.status >= 400 ? 'warn' : 'ok';
   return h('article', null,
     h('h2', null, foreign(`${request.method} ${oneLine(request.path, 400)}`), ' ', mark(status, colour)),
-    h('p.sentence', null, foreign(sentenceOf(request, explanation))),
-    request.warnings?.map((warning) => h('p.note', null, mark('warning', 'warn'), ' ', foreign(warning))),
+    h('p.sentence', null, prose(sentenceOf(request, explanation))),
+    request.warnings?.map((warning) => h('p.note', null, mark('warning', 'warn'), ' ', prose(warning))),
     quotaPart(request),
     stepsTable(explanation.steps),
     explanation.rules?.length ? rulesTable(page, explanation.rules) : null,
@@ -59,7 +60,9 @@ export function requestPane(page, explanation) {
       ['Scenario', filterable(page, 'scenario', request.scenario)],
     ])),
     h('section', null, h('h3', null, 'Repeat it'), commandLine(page, repeatLine(request, page.base), 'the curl command'), commandLine(page, page.cli(['explain', request.id]), 'the command')),
-    explanation.note ? h('p.quiet', null, foreign(explanation.note)) : null);
+    againPart(page, request),
+    testPart(page, request),
+    explanation.note ? h('p.quiet', null, prose(explanation.note)) : null);
 }
 
 /** @param {RequestDetail} request @param {Explanation} explanation @returns {string} */
@@ -76,7 +79,7 @@ export function eventPane(page, explanation) {
   const sentence = explanation.summary ?? (deliveries.length ? 'It goes to each subscription below.' : 'No subscription matched it.');
   return h('article', null,
     h('h2', null, h('span', { 'aria-hidden': 'true' }, '⚡ '), foreign(event.type)),
-    h('p.sentence', null, foreign(sentence)),
+    h('p.sentence', null, prose(sentence)),
     event.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', foreign(event.damage)) : null,
     fold('Where it goes', true, deliveries.length
       ? h('ul', null, deliveries.map((one) => h('li', null, link(page, { id: one.id }, one.id), ' to ', foreign(one.url))))

@@ -1,7 +1,7 @@
 // Scenarios: which there are and which are active, the text of one with what is wrong in it, how far it has come.
 
 import { activate } from './command.js';
-import { foreign, guarded, h } from './element.js';
+import { foreign, guarded, h, prose } from './element.js';
 import { activeScenarios } from './frame.js';
 import { actionButton, link, mark, section } from './parts.js';
 import { count, oneLine } from './text.js';
@@ -9,8 +9,8 @@ import { count, oneLine } from './text.js';
 /** @param {DiagnosticRow} problem @returns {Node} */
 function diagnostic(problem) {
   return h('div.note', null,
-    h('p', null, mark(problem.severity, problem.severity === 'error' ? 'bad' : 'warn'), ' ', foreign(problem.message), h('span.quiet', null, ` ${problem.file ?? ''} line ${problem.line}, column ${problem.column} (${problem.code})`)),
-    problem.hint ? h('p', null, foreign(problem.hint)) : null);
+    h('p', null, mark(problem.severity, problem.severity === 'error' ? 'bad' : 'warn'), ' ', prose(problem.message), h('span.quiet', null, ` ${problem.file ?? ''} line ${problem.line}, column ${problem.column} (${problem.code})`)),
+    problem.hint ? h('p', null, prose(problem.hint)) : null);
 }
 
 /** How far a scenario has come, for each workspace in which it began. @param {Page} page @param {string} name @returns {Node | null} */
@@ -57,13 +57,14 @@ export function scenariosView(page) {
   const rows = all.map((one) => guarded(() => h('tr', { key: one.name },
     h('td', null, link(page, { id: one.name }, oneLine(one.name, 100))),
     h('td', null, active.includes(one.name) ? mark('active', 'ok') : null, ' ', one.state === 'ok' ? null : mark(one.state, 'bad')),
-    h('td', null, foreign(one.title ?? '', 'span')),
+    h('td', null, one.problem ? h('span', null, h('b', null, `line ${one.problem.line}: `), prose(one.problem.message)) : foreign(one.title ?? '', 'span')),
+    h('td', null, page.isDocument || one.state !== 'ok' ? null : actionButton(page, active.includes(one.name) ? { ...activate(active.filter((name) => name !== one.name), page.route.key, 'Stop'), id: `play ${one.name}`, about: one.name } : { ...activate([one.name], page.route.key, '▶ Play'), id: `play ${one.name}`, about: one.name })),
     h('td', null, [one.rules && count(one.rules, 'rule'), one.emits && count(one.emits, 'emission')].filter(Boolean).join(', '))), one));
   return [
     h('h2', { tabindex: -1 }, 'Scenarios'),
     chosen ? h('p', { key: 'back' }, link(page, { id: '' }, 'All scenarios')) : active.length ? h('div.actions', null, actionButton(page, activate([], page.route.key, 'Turn all off'))) : null,
     chosen ? guarded(() => whole(page, chosen), chosen)
-      : all.length ? h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'All scenarios' }, h('table', null, h('thead', null, h('tr', null, ['Name', 'State', 'What happens', 'Parts'].map((name) => h('th', { scope: 'col' }, name)))), h('tbody', null, rows))) : h('p.empty', null, 'No scenarios.'),
+      : all.length ? h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'All scenarios' }, h('table', null, h('thead', null, h('tr', null, ['Name', 'State', 'What happens', '', 'Parts'].map((name) => h('th', { scope: 'col' }, name)))), h('tbody', null, rows))) : h('p.empty', null, 'No scenarios.'),
     page.route.id && !chosen ? h('p.empty', null, 'There is no scenario ', foreign(page.route.id), '.') : null,
   ];
 }

@@ -1,7 +1,7 @@
 // Settings and assumptions: what the contract leaves open, what is assumed instead, where each value comes from; and changing it.
 
 import { changeSetting } from './command.js';
-import { foreign, guarded, h } from './element.js';
+import { foreign, guarded, h, prose } from './element.js';
 import { actionButton, mark, pairs } from './parts.js';
 import { count, oneLine, settingText } from './text.js';
 
@@ -45,8 +45,19 @@ function settingPart(page, knob, setting, row) {
   };
   return h('details', { key: knob, name: 'setting', open: isOpen, ontoggle: toggle },
     h('summary', null, h('code', null, foreign(knob)), ' = ', foreign(oneLine(settingText(setting.value), 120), 'code'), ' ', isDefault ? null : mark(`from ${oneLine(setting.source, 80)}`, 'info')),
-    row ? pairs([['Contract', foreign(row.contract)], ['Assumed', foreign(row.assumed)], ['Values', foreign(row.values)], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ['From', foreign(setting.source)]]) : pairs([['From', foreign(setting.source)]]),
+    row ? pairs([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ['From', foreign(setting.source)]]) : pairs([['From', foreign(setting.source)]]),
     page.isDocument || !isOpen ? null : changeForm(page, knob, setting.value, !isDefault));
+}
+
+/** Changed settings first, then the others by the first part of their name. @param {SettingRow[]} all @returns {[string, SettingRow[]][]} */
+function groupsOf(all) {
+  /** @type {Map<string, SettingRow[]>} */
+  const groups = new Map([['Changed', []]]);
+  for (const one of all) {
+    const title = one.source === 'default' ? one.knob.split('.')[0] : 'Changed';
+    groups.set(title, [...(groups.get(title) ?? []), one]);
+  }
+  return [...groups].filter(([, group]) => group.length);
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */
@@ -66,6 +77,6 @@ export function settingsView(page) {
     h('h2', { tabindex: -1 }, 'Settings and assumptions'),
     h('label.filter', null, h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder: 'search, or `changed` for those that differ from the default', oninput: search })),
     h('p.quiet', null, `${found.length} of ${count(all.length, 'setting')}. Each is something that the contract leaves open.`),
-    h('div', null, found.map((one) => guarded(() => settingPart(page, one.knob, one, rows.get(one.knob)), one))),
-  ];
+    groupsOf(found).map(([title, group]) => h('section', { key: title }, h('h3', null, title), group.map((one) => guarded(() => settingPart(page, one.knob, one, rows.get(one.knob)), one)))),
+  ].flat();
 }

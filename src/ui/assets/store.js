@@ -21,7 +21,7 @@ function instant(at) {
 function entry(kind, id, at, rest) {
   const blank = {
     kind, id, at: instant(at), text: '', workspace: null, key: null, status: 0, operation: null, method: null, path: null,
-    type: null, scenario: null, damage: null, failed: false, subscription: null, event: null, number: 0, latency: 0, mark: '',
+    type: null, scenario: null, damage: null, failed: false, subscription: null, event: null, number: 0, latency: 0, mark: '', superseded: false,
   };
   return Object.assign(blank, rest);
 }
@@ -32,7 +32,7 @@ export function requestEntry(row) {
   const path = oneLine(row.path + (row.query ? `?${row.query}` : ''), MOST_TEXT);
   return entry('request', row.id, row.at, {
     text: `${oneLine(row.method, 20)} ${path}`, workspace: row.workspace, key: row.key, status: row.status, operation: row.operation, method: row.method,
-    path, scenario: row.scenario, failed: row.status === 0 || row.status >= 400, latency: row.latency_ms, mark: row.broken ?? row.reason,
+    path, scenario: row.scenario, failed: !row.scenario && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
   });
 }
 
@@ -51,8 +51,8 @@ export function attemptEntry(attempt) {
   const answered = 'status' in outcome;
   return entry('delivery', attempt.delivery, attempt.at, {
     text: `${oneLine(attempt.type, 80)} to ${oneLine(attempt.url, MOST_TEXT)}`, workspace: attempt.workspace ?? null, status: answered ? outcome.status : 0,
-    type: attempt.type, path: oneLine(attempt.url, MOST_TEXT), damage: attempt.damage, failed: !outcome.accepted, subscription: attempt.subscription, event: attempt.event,
-    number: attempt.number, latency: attempt.latency_ms, mark: answered ? '' : outcome.failure,
+    type: attempt.type, path: oneLine(attempt.url, MOST_TEXT), damage: attempt.damage, failed: Boolean(attempt.damage) === outcome.accepted, subscription: attempt.subscription, event: attempt.event,
+    number: attempt.number, latency: attempt.latency_ms, mark: answered ? outcome.accepted ? '' : `answered ${outcome.status}` : outcome.failure.replace(/_/g, ' '),
   });
 }
 
@@ -106,6 +106,8 @@ export class Store {
     /** Entries seen since the start, and how often rows were dropped or replaced: both only grow. */
     this.seen = 0;
     this.epoch = 0;
+    /** Failures seen since the start. */
+    this.failures = 0;
     /** @type {'connecting' | 'live' | 'lost' | 'token' | 'document'} */
     this.phase = 'connecting';
     /** What to say about the connection, in words. */
@@ -114,6 +116,8 @@ export class Store {
     this.details = new Map();
     /** Where each event belongs, for attempts. @type {Map<string, string | null>} */
     this.workspaceOfEvent = new Map();
+    /** The newest attempt of each delivery. @type {Map<string, Entry>} */
+    this.newestAttempt = new Map();
     /** The key of each workspace. @type {Map<string, string>} */
     this.keyOfWorkspace = new Map();
     /** @type {() => void} */
@@ -148,6 +152,7 @@ export class Store {
     this.entries = [];
     this.kinds = { request: 0, event: 0, delivery: 0, notice: 0 };
     this.workspaceOfEvent.clear();
+    this.newestAttempt.clear();
     this.dropped = 0;
     this.missed = 0;
     this.epoch += 1;
@@ -167,16 +172,27 @@ export class Store {
     for (const one of entries) {
       if (one.kind === 'event') this.workspaceOfEvent.set(one.id, one.workspace);
       if (one.kind === 'delivery' && one.workspace === null) one.workspace = this.workspaceOfEvent.get(one.event ?? '') ?? null;
+      if (one.kind === 'delivery') this.supersede(one);
       if (one.workspace !== null && one.key !== null) this.keyOfWorkspace.set(one.workspace, one.key);
       if (one.key === null && one.workspace !== null) one.key = this.keyOfWorkspace.get(one.workspace) ?? null;
       this.entries.push(one);
       this.kinds[one.kind] += 1;
+      if (one.failed) this.failures += 1;
     }
     this.seen += entries.length;
     for (const kind of /** @type {EntryKind[]} */ (Object.keys(this.kinds))) {
       if (this.kinds[kind] > MOST_ROWS + BATCH) this.dropOldest(kind, this.kinds[kind] - MOST_ROWS);
     }
     this.changed();
+  }
+
+  /** A delivery is shown by its newest attempt. @param {Entry} attempt */
+  supersede(attempt) {
+    const before = this.newestAttempt.get(attempt.id);
+    this.newestAttempt.set(attempt.id, attempt);
+    if (!before) return;
+    before.superseded = true;
+    this.epoch += 1;
   }
 
   /** @param {EntryKind} kind @param {number} number */
@@ -186,6 +202,7 @@ export class Store {
       if (one.kind !== kind || left === 0) return true;
       left -= 1;
       this.workspaceOfEvent.delete(one.id);
+      if (this.newestAttempt.get(one.id) === one) this.newestAttempt.delete(one.id);
       return false;
     });
     this.kinds[kind] -= number;

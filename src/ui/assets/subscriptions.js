@@ -1,9 +1,22 @@
 // Subscriptions: what goes where, and the actions on each; a form for a new one.
 
-import { enable, rotate, subscribe, unsubscribe } from './command.js';
+import { enable, rotate, subscribe, trigger, unsubscribe } from './command.js';
 import { foreign, guarded, h } from './element.js';
-import { actionButton, emptyState, filterable, link, mark, pairs } from './parts.js';
-import { dateTime } from './text.js';
+import { actionButton, emptyState, filterable, link, mark, pairs, statusMark } from './parts.js';
+import { dateTime, timeOfDay } from './text.js';
+
+/** @param {Page} page @param {SubscriptionRow} one @returns {Node} */
+function lastDeliveries(page, one) {
+  const last = page.store.entries.filter((entry) => entry.subscription === one.id && !entry.superseded).slice(-3).reverse();
+  if (!last.length) return h('p.quiet', null, 'Nothing was delivered yet.');
+  return h('ul', null, last.map((entry) => h('li', null, statusMark(entry), ' ', link(page, { view: 'deliveries', id: entry.id, filter: '' }, `${entry.type} at ${timeOfDay(entry.at)}`), entry.mark ? foreign(` ${entry.mark}`) : '')));
+}
+
+/** One event to this subscription alone. @param {SubscriptionRow} one @returns {import('./command.js').Action} */
+function testEvent(one) {
+  const action = trigger({ type: one.events[0], data: '', key: one.key ?? '', subscription: one.id, count: 1, delay: '', tamper: '', duplicate: 1, shuffle: false, drop: false });
+  return { ...action, id: `test ${one.id}`, label: 'Send a test event' };
+}
 
 /** @param {Page} page @param {SubscriptionRow} one @returns {Node} */
 function subscriptionCard(page, one) {
@@ -17,7 +30,8 @@ function subscriptionCard(page, one) {
       ['Since', dateTime(one.created_at)],
       ['Secrets', one.signing_secrets > 1 ? 'two: the old one still signs' : 'one, shown when it was made'],
     ]),
-    h('div.actions', null, actionButton(page, enable(one.id, one.status !== 'active')), actionButton(page, rotate(one.id)), actionButton(page, unsubscribe(one.id))));
+    lastDeliveries(page, one),
+    h('div.actions', null, one.status === 'active' ? actionButton(page, testEvent(one)) : null, actionButton(page, enable(one.id, one.status !== 'active')), actionButton(page, rotate(one.id)), actionButton(page, unsubscribe(one.id))));
 }
 
 /** @param {Page} page @returns {Node} */

@@ -1,44 +1,98 @@
-// The summary of a run: whether it was good, in a sentence; the problems with their evidence; timeline, scenarios, settings.
+// The summary of a run: counters, what failed by key with its evidence, the command's output; timeline, scenarios, settings.
 
-import { foreign, guarded, h } from './element.js';
+import { foreign, guarded, h, prose } from './element.js';
 import { commandLine, link, mark, pairs, section } from './parts.js';
 import { failing, readiness } from './review.js';
 import { progress } from './scenarios.js';
 import { count, dateTime, listed, oneLine, settingText } from './text.js';
 import { timeline } from './timeline.js';
 
-/** Whether a run is good, in one sentence. @param {RunDocument} run @param {Findings | null} findings @returns {{ok: boolean, text: string}} */
-export function verdictOf(run, findings) {
-  const wrong = [];
-  if (run.exec?.problem) wrong.push(`the command could not be run (${run.exec.problem})`);
-  else if (run.exec?.exit_status) wrong.push(`the command ended with ${run.exec.signal ? `signal ${run.exec.signal}` : `exit status ${run.exec.exit_status}`}`);
-  const { counts, judged_requests: requests, judged_deliveries: deliveries } = run.verification;
-  if (counts.undelivered) wrong.push(`${count(counts.undelivered, 'webhook')} did not arrive`);
-  if (counts.forged) wrong.push(`${count(counts.forged, 'forged webhook')} ${counts.forged === 1 ? 'was' : 'were'} accepted`);
-  if (counts.unmatched) wrong.push(`${count(counts.unmatched, 'request')} matched no endpoint`);
-  if (counts.unfinished) wrong.push(`${count(counts.unfinished, 'part')} of the active scenarios did not happen`);
-  const certain = failing(findings).length;
-  if (certain) wrong.push(`${count(certain, 'finding')} of the review ${certain === 1 ? 'is' : 'are'} certain and at least medium`);
-  const all = `${count(requests, 'request')} and ${count(deliveries, 'delivery', 'deliveries')} were examined`;
-  if (wrong.length) return { ok: false, text: `Failed: ${listed(wrong)}; ${all}.` };
-  return requests + deliveries ? { ok: true, text: `No problem found: ${all}.` } : { ok: false, text: 'Nothing happened, so nothing is proven.' };
+/** @typedef {{key: string, refusals: Map<string, {count: number, id: string, words: string}>, failures: Entry[], findings: number}} Group */
+
+/** What is known of the reason for a refusal, in words. @param {RunDocument} run @param {Entry} entry @returns {string} */
+function wordsOf(run, entry) {
+  const record = run.requests?.find((one) => one.id === entry.id);
+  const summary = record?.explanation?.summary;
+  return summary ? summary[0].toUpperCase() + summary.slice(1) : `${entry.status || 'No answer'}: ${entry.mark.replace(/_/g, ' ')}`;
 }
 
-/** @param {Page} page @param {RunDocument} run @returns {Node} */
-function problems(page, run) {
-  const { undelivered, forged, unmatched, unfinished } = run.verification;
-  const withLink = (/** @type {'activity' | 'deliveries'} */ view) => (/** @type {{id: string, message: string}} */ one) => h('li', null, foreign(one.message), ' ', h('a', { href: page.address({ view, id: one.id, filter: '' }) }, 'evidence', h('span.hidden', null, ` ${one.id}`)));
-  const items = [
-    ...undelivered.map((one) => guarded(() => withLink('deliveries')(one), one)),
-    ...forged.map((one) => guarded(() => withLink('deliveries')(one), one)),
-    ...unmatched.map((one) => guarded(() => withLink('activity')(one), one)),
-    ...unfinished.map((any) => guarded(() => {
-      const one = /** @type {{message: string, scenario: string}} */ (any);
-      return h('li', null, foreign(one.message), ' ', link(page, { view: 'scenarios', id: one.scenario, filter: '' }, 'scenario'));
-    }, any)),
-  ];
-  const left = Object.values(run.verification.counts).reduce((sum, one) => sum + one, 0) - run.verification.counts.unused - items.length;
-  return section('Problems', items.length ? h('ol.problems', null, items) : h('p', null, mark('none', 'ok')), left > 0 ? h('p.quiet', null, `and ${left} more`) : null);
+/** A key is a test: those with refusals that no scenario asked for, failed deliveries or findings. @param {RunDocument} run @param {Entry[]} entries @param {Findings | null} findings @returns {Group[]} */
+export function failedKeys(run, entries, findings) {
+  /** @type {Map<string, Group>} */
+  const groups = new Map();
+  const groupOf = (/** @type {string | null | undefined} */ key) => {
+    const name = key || 'without a key';
+    if (!groups.has(name)) groups.set(name, { key: name, refusals: new Map(), failures: [], findings: 0 });
+    return /** @type {Group} */ (groups.get(name));
+  };
+  for (const entry of entries) {
+    if (!entry.failed || entry.superseded) continue;
+    if (entry.kind === 'request') {
+      const words = wordsOf(run, entry);
+      const { refusals } = groupOf(entry.key);
+      const same = refusals.get(words) ?? { count: 0, id: entry.id, words };
+      refusals.set(words, { ...same, count: same.count + 1 });
+    } else if (entry.kind === 'delivery') groupOf(entry.key).failures.push(entry);
+  }
+  const keyOf = new Map(entries.map((entry) => [entry.id, entry.key]));
+  for (const finding of failing(findings)) for (const key of new Set(finding.evidence.map(({ request, delivery }) => keyOf.get(request ?? delivery ?? '')))) groupOf(key).findings += 1;
+  const weight = (/** @type {Group} */ group) => group.failures.length + group.refusals.size + group.findings;
+  return [...groups.values()].sort((a, b) => weight(b) - weight(a));
+}
+
+/** What went wrong with the command of `exec`. @param {RunDocument} run @returns {string} */
+function commandOutcome({ exec }) {
+  if (!exec) return '';
+  if (exec.problem) return `the command could not be run (${exec.problem})`;
+  if (!exec.exit_status) return '';
+  return `the command ended with ${exec.signal ? `signal ${exec.signal}` : `exit status ${exec.exit_status}`}`;
+}
+
+/** The numbers of the headline, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run @param {Group[]} groups */
+function counters(page, run, groups) {
+  const { counts } = run.verification;
+  const refused = groups.reduce((sum, group) => sum + [...group.refusals.values()].reduce((all, one) => all + one.count, 0), 0);
+  const only = (/** @type {string} */ text, /** @type {Partial<import('./route.js').Route>} */ to) => h('li', null, h('a', { href: page.address({ id: '', ...to }) }, text));
+  const all = [
+    groups.length ? only(`${count(groups.length, 'key')} failed`, { view: 'activity', filter: 'is:failed' }) : null,
+    refused ? only(`${refused} refused`, { view: 'activity', filter: 'kind:request is:failed' }) : null,
+    counts.undelivered ? only(`${counts.undelivered} undelivered`, { view: 'deliveries', filter: 'is:failed' }) : null,
+    counts.forged ? only(`${counts.forged} forged and accepted`, { view: 'deliveries', filter: 'is:tampered is:failed' }) : null,
+    counts.unmatched ? only(`${counts.unmatched} to no endpoint`, { view: 'activity', filter: '404' }) : null,
+    counts.unfinished ? only(`${counts.unfinished} not played to the end`, { view: 'scenarios', filter: '' }) : null,
+  ].filter(Boolean);
+  return all.length ? h('ul.counters', null, all) : null;
+}
+
+/** Whether a run is good, in a few words. @param {RunDocument} run @param {Group[]} groups @returns {{colour: 'ok' | 'bad' | 'quiet', text: string}} */
+export function headline(run, groups) {
+  const { judged_requests: requests, judged_deliveries: deliveries } = run.verification;
+  const all = `${count(requests, 'request')} and ${count(deliveries, 'delivery', 'deliveries')}`;
+  const outcome = commandOutcome(run);
+  if (outcome) return { colour: 'bad', text: `Failed: ${outcome}` };
+  if (!requests && !deliveries) return { colour: 'quiet', text: 'Nothing happened yet' };
+  // Without a command nobody has asked for a verdict.
+  return run.exec && !groups.length ? { colour: 'ok', text: `Passed: ${all}` } : { colour: 'quiet', text: all };
+}
+
+/** @param {Page} page @param {Group} group @returns {Node} */
+function groupPart(page, group) {
+  const evidence = (/** @type {'activity' | 'deliveries'} */ view, /** @type {string} */ id) => h('a', { href: page.address({ view, id, filter: '' }) }, 'evidence', h('span.hidden', null, ` ${id}`));
+  return h('article.card', { key: group.key },
+    h('h4', null, link(page, { view: 'activity', id: '', key: group.key === 'without a key' ? '' : group.key, filter: '' }, group.key)),
+    h('ul', null,
+      [...group.refusals.values()].map((one) => h('li', null, one.count > 1 ? h('b', null, `${one.count} × `) : null, prose(one.words), ' ', evidence('activity', one.id))),
+      group.failures.map((one) => h('li', null, foreign(one.text), ': ', h('b', null, one.damage ? 'forged, and the receiver accepted it' : foreign(one.mark || `answered ${one.status}`)), one.number > 1 ? ` at attempt ${one.number}` : '', ' ', evidence('deliveries', one.id))),
+      group.findings ? h('li', null, link(page, { view: 'review', id: '', filter: '' }, count(group.findings, 'finding'))) : null));
+}
+
+/** Parts of active scenarios that did not happen: information, unless the verdict was asked for them. @param {Page} page @param {RunDocument} run @returns {Node | null} */
+function unfinishedPart(page, run) {
+  const items = run.verification.unfinished.map((any) => guarded(() => {
+    const one = /** @type {{message: string, scenario: string}} */ (any);
+    return h('li', null, prose(one.message), ' ', link(page, { view: 'scenarios', id: one.scenario, filter: '' }, 'scenario'));
+  }, any));
+  return items.length ? section('Not played to the end', h('ul', null, items)) : null;
 }
 
 /** @param {Page} page @param {RunDocument} run */
@@ -47,6 +101,12 @@ function changed(page, run) {
   return section('Settings that differ from the default', all.length
     ? h('ul', null, all.map((one) => h('li', null, link(page, { view: 'settings', id: one.knob, filter: '' }, one.knob), ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
     : h('p.quiet', null, 'None.'));
+}
+
+/** The last lines that the command printed. @param {RunDocument} run @returns {Node | null} */
+function outputPart({ exec }) {
+  const output = /** @type {{output?: string} | null | undefined} */ (exec)?.output;
+  return output ? section('Output of the command', h('pre', { tabindex: 0, role: 'region', 'aria-label': 'Output of the command' }, output)) : null;
 }
 
 /** @param {Page} page @param {RunDocument} run */
@@ -73,15 +133,19 @@ export function summaryView(page) {
   // On a live page they may be about one key only, and out of date.
   const findings = page.isDocument ? page.store.findings : null;
   if (!run?.verification) return [h('h2', { tabindex: -1 }, 'Summary'), h('p.empty', null, 'Loading…')];
-  const { ok, text } = verdictOf(run, findings);
+  const groups = failedKeys(run, entries, findings);
+  const { colour, text } = headline(run, groups);
   const { unused, active_scenarios: active, forgotten_entries: forgotten } = run.verification;
   const omitted = Object.entries(run.omitted ?? {}).filter(([, number]) => typeof number === 'number' && number > 0).map(([kind, number]) => `${number} ${kind}`);
   return [
     h('h2', { tabindex: -1 }, page.isDocument ? 'Report' : 'Summary'),
-    h('p.verdict', null, mark(text, ok ? 'ok' : 'bad')),
+    h('p.verdict', null, colour === 'quiet' ? text : mark(text, colour)),
+    counters(page, run, groups),
     omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
     forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} of the journal had been evicted and could not be examined.`) : null,
-    problems(page, run),
+    groups.length ? section('What failed, by key', h('div.groups', null, groups.slice(0, 50).map((group) => guarded(() => groupPart(page, group), group.key)))) : null,
+    outputPart(run),
+    unfinishedPart(page, run),
     section('Review', h('p.sentence', null, findings ? readiness(findings) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
     unused.length ? section('Not exercised', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
     section('Timeline', guarded(() => timeline(entries), null)),

@@ -63,6 +63,16 @@ export function prettyBody(bytes) {
   }
 }
 
+/**
+ * A key as short as it can be told apart: without a prefix that all keys share, and without its middle.
+ * @param {string} key @param {string[]} all @returns {string}
+ */
+export function shortKey(key, all) {
+  const prefix = /^[a-z]+_[a-z]+_/.exec(key)?.[0] ?? '';
+  const rest = all.every((one) => one.startsWith(prefix)) ? key.slice(prefix.length) : key;
+  return rest.length > 24 ? `${rest.slice(0, 8)}…${rest.slice(-15)}` : rest;
+}
+
 /** `1 attempt`, `2 attempts`. @param {number} number @param {string} noun @param {string} [many] */
 export function count(number, noun, many) {
   return `${number.toLocaleString('en')} ${number === 1 ? noun : many ?? `${noun}s`}`;
@@ -120,5 +130,6 @@ export function settingText(value) {
 
 /** The message of whatever was thrown. @param {unknown} error @returns {string} */
 export function messageOf(error) {
+  if (error instanceof TypeError && /fetch|network/i.test(error.message)) return 'the emulator does not answer; is it still running?';
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,6 @@
 // Trigger: a form that fires an event, with the commands that do the same.
 
-import { trigger } from './command.js';
+import { subscribe, trigger } from './command.js';
 import { foreign, h } from './element.js';
 import { actionButton, link, mark } from './parts.js';
 import { messageOf, oneLine } from './text.js';
@@ -28,7 +28,9 @@ export function triggerView(page) {
   const choice = (/** @type {string} */ name, /** @type {string} */ label, /** @type {[string, string][]} */ options, /** @type {string} */ value) =>
     h('label', null, label, h('select', { controlled: value, onchange: change(name) }, options.map(([option, text]) => h('option', { value: option }, text))));
   const check = (/** @type {string} */ name, /** @type {string} */ label) => h('label.check', null, h('input', { type: 'checkbox', onchange: change(name), checked: values[name] }), ` ${label}`);
-  const { key } = page.route;
+  const active = (page.store.run?.subscriptions ?? []).filter((one) => one.status === 'active');
+  // For all keys: one that has a subscription, as an event without one goes nowhere.
+  const key = page.route.key || (active[0]?.key ?? 'sk_test_local');
   const subscriptions = (page.store.run?.subscriptions ?? []).filter((one) => !key || one.key === key);
   const make = () => trigger({ ...values, type: values.type || type, key });
   let action = null;
@@ -45,7 +47,8 @@ export function triggerView(page) {
   const done = page.ui.results.get('trigger')?.data;
   return [
     h('h2', { tabindex: -1 }, 'Trigger an event'),
-    h('p.quiet', null, 'It goes to the matching subscriptions of ', foreign(key || 'sk_test_local'), ', as if the service had sent it.'),
+    h('p.quiet', null, 'It goes to the matching subscriptions of ', foreign(key), ', as if the service had sent it.', page.route.key ? '' : ' Choose another key at the top.'),
+    active.some((one) => one.key === key) ? null : h('div.note', null, h('p', null, 'No subscription of this key is active, so the event would go nowhere. Create one to a receiver that is built into the emulator:'), actionButton(page, subscribe('https://demo.sink.localhost/hook', [], key))),
     h('form', { onsubmit: submit },
       choice('type', 'Type', (known.length ? known : [type]).map((one) => [one, oneLine(one, 80)]), type),
       h('label', null, 'Data as JSON, the usual data if empty', h('textarea', { controlled: values.data, oninput: change('data'), spellcheck: 'false', placeholder: '{"workflow_id":"wf_1","status":"completed"}' })),

@@ -93,11 +93,22 @@ const EXAMPLES: &[(&str, Example)] = &[
     ),
     (
         "no-back-off",
+        Example::Requests { settings: &["rate_limit.requests=1"], found: &[STATUS; 10], sound: &[STATUS, STATUS] },
+    ),
+    (
+        "quick-retry",
         Example::Requests {
             settings: &["rate_limit.requests=1"],
             found: &[STATUS, STATUS, STATUS],
             sound: &[STATUS, STATUS],
         },
+    ),
+    (
+        "polls-while-subscribed",
+        requests(
+            &[SOUND_SUBSCRIBE, STATUS, STATUS, STATUS, STATUS, STATUS, STATUS, STATUS, STATUS, STATUS, STATUS],
+            &[SOUND_SUBSCRIBE, STATUS],
+        ),
     ),
     (
         "before-retry-after",

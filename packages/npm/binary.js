@@ -1,0 +1,17 @@
+// The path of the program in the platform's package.
+"use strict";
+
+const { name, version, optionalDependencies } = require("./package.json");
+
+module.exports = function binary() {
+  const platform = `${name}-${process.platform}-${process.arch}`;
+  try {
+    return require.resolve(`${platform}/bin/wrs-emulator`);
+  } catch {
+    const hint = platform in optionalDependencies
+      ? `it is an optional dependency: install without \`--omit=optional\`, or \`npm install ${platform}@${version}\``
+      : `there are packages for ${Object.keys(optionalDependencies).map((known) => known.slice(name.length + 1)).join(", ")}; ` +
+        "elsewhere build it from source with Rust: `cargo install --profile dist wrs-emulator`";
+    throw new Error(`the package \`${platform}\` with the binary is not installed\n\nhint: ${hint}`);
+  }
+};

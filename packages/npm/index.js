@@ -1,0 +1,196 @@
+// An emulator with a fresh API key for each test: `withEmulator` for node:test, vitest and jest.
+//
+// A key has a workspace, a quota, a clock and scenarios of its own. So tests run in parallel against one emulator, and none has to
+// sleep: it moves its clock or waits for what it expects. A failed test shows why the emulator answered as it did.
+//
+// The emulator is the one at WRS_EMULATOR_URL, which `wrs-emulator exec -- npm test` sets for all processes of a run. Without it each
+// test file starts one; if a test fails, the report of its run is kept.
+"use strict";
+
+const { spawn, spawnSync } = require("node:child_process");
+const { createHash } = require("node:crypto");
+const { basename } = require("node:path");
+const { createInterface } = require("node:readline");
+
+/** A refused control call: `status`, `code`, and the whole answer in `body`. */
+class ControlError extends Error {
+  constructor(call, status, body) {
+    super(`${call}: ${status} ${body.error.code}: ${body.error.message}`);
+    Object.assign(this, { status, code: body.error.code, body });
+  }
+}
+
+/** One key of a running emulator: what the client under test needs, and the control API for that key. */
+class Emulator {
+  constructor(url, key) {
+    this.url = url.replace(/\/$/, "");
+    this.key = key;
+    this.headers = { authorization: `Bearer ${key}` };
+    // Built-in receivers are shared by name, so each key uses a name of its own.
+    this.sink = `t${createHash("sha256").update(key).digest("hex").slice(0, 20)}`;
+    this.sinkUrl = `https://${this.sink}.sink.localhost/hooks`;
+    /** The clock of this key. */
+    this.clock = {
+      /** Stops it; with `at`, a timestamp, at that time. */
+      freeze: async (at) => {
+        await this.post("clock", { mode: "frozen" });
+        if (at) await this.post("clock", { set: at });
+      },
+      /** Moves it, and is done once everything that became due is: retries, completions, emissions. */
+      advance: async (duration) => (await this.post("clock", { advance: duration })).now,
+      /** It follows the emulator's clock again. */
+      follow: () => this.post("clock", { mode: "follow" }),
+    };
+  }
+
+  /** Any call of the control API, `path` below `/_emulator/`. */
+  async control(method, path, body, contentType = "application/json") {
+    const headers = { "content-type": contentType };
+    const token = process.env.WRS_EMULATOR_CONTROL_TOKEN;
+    if (token) headers.authorization = `Bearer ${token}`;
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    const answer = await fetch(`${this.url}/_emulator/${path}`, { method, headers, body: text });
+    const parsed = await answer.json();
+    if (!answer.ok) throw new ControlError(`${method} ${path}`, answer.status, parsed);
+    return parsed;
+  }
+
+  /** A POST about this key. */
+  post(path, fields = {}) {
+    return this.control("POST", path, { key: this.key, ...fields });
+  }
+
+  /** A GET about this key. */
+  get(path, query = {}) {
+    return this.control("GET", `${path}?${new URLSearchParams({ key: this.key, ...query })}`);
+  }
+
+  /** Waits for requests: `operation`, `status`, `method`, `path`, `count`, `since`, `timeout`; on timeout a 408 with the nearest ones. */
+  async waitForRequests(filters) {
+    return (await this.post("requests/wait", filters)).data;
+  }
+
+  /** Waits for deliveries: `status`, `type`, `event`, `subscription`, `count`, `timeout`. */
+  async waitForDeliveries(filters) {
+    return (await this.post("deliveries/wait", filters)).data;
+  }
+
+  /** Starts these scenarios: names, or one `{ toml }`, the text of a scenario of this key's own. Without arguments none is active. */
+  async scenario(...given) {
+    const active = [];
+    for (const one of given) {
+      if (typeof one === "string") active.push(one);
+      else {
+        await this.control("PUT", `scenarios/${this.sink}`, one.toml, "application/toml");
+        active.push(this.sink);
+      }
+    }
+    return this.post("scenarios/active", { active });
+  }
+
+  /** Changes settings of this key: `set({ rate_limit: { requests: 5 } })`. */
+  set(settings) {
+    return this.control("PATCH", `profile?key=${this.key}`, settings);
+  }
+
+  /** Fires an event, waits for the first attempts and returns the deliveries. */
+  async trigger(type, fields = {}) {
+    return (await this.control("POST", "events?wait=20s", { key: this.key, type, ...fields })).deliveries;
+  }
+
+  /** The statuses of the next answers of this key's built-in receiver; 200 after that. */
+  scriptSink(...statuses) {
+    return this.control("POST", `sink/${this.sink}`, { respond: statuses });
+  }
+
+  /** The deliveries to this key's built-in receiver, oldest first. */
+  async received() {
+    return (await this.control("GET", `sink/${this.sink}`)).data;
+  }
+
+  /** This key as before its first request. */
+  reset() {
+    return this.post("reset");
+  }
+
+  /** The state of this key as a document. */
+  save() {
+    return this.get("snapshot");
+  }
+
+  /** Restores a saved state. */
+  load(snapshot) {
+    return this.control("PUT", "snapshot", snapshot);
+  }
+
+  /** Why a request (`req_…`) was answered so, or how an event or delivery came about: one sentence. */
+  async explain(id) {
+    return (await this.control("GET", `explain/${id}`)).summary;
+  }
+
+  /** The last requests of this key, oldest first, each with the reason for its answer. */
+  async story() {
+    const { data } = await this.get("requests", { limit: 10 });
+    const line = async (row) => `${row.method} ${row.path}  ${row.id}: ${await this.explain(row.id)}`;
+    return Promise.all(data.reverse().map(line));
+  }
+}
+
+/** The body of a test: gives it an emulator with a key made from the test's name, and explains if it fails. */
+function withEmulator(body) {
+  // No named parameter: jest would take one for its callback `done`.
+  return async (...given) => {
+    const test = describe(given[0]);
+    const url = process.env.WRS_EMULATOR_URL ?? (await start());
+    const hash = createHash("sha256").update(`${test.file} ${test.name}`).digest("hex").slice(0, 8);
+    const emulator = new Emulator(url, `sk_test_${test.name.replace(/[^A-Za-z0-9]+/g, "_").slice(0, 80)}_${hash}`);
+    // An earlier run may have left something at an emulator that keeps running.
+    await emulator.reset();
+    try {
+      return await body(emulator, ...given);
+    } catch (error) {
+      for (const line of await emulator.story()) test.note(`wrs-emulator: ${line}`);
+      if (!process.env.WRS_EMULATOR_URL) keepReport(url, test);
+      throw error;
+    }
+  };
+}
+
+/** Name, file and output of the running test, from the context that its runner gives. */
+function describe(context) {
+  const note = (line) => console.error(line);
+  if (context?.task) return { name: context.task.name, file: context.task.file?.name ?? "", note };
+  if (context?.diagnostic) return { name: context.name, file: process.argv[1], note: (line) => context.diagnostic(line) };
+  const state = globalThis.expect?.getState?.() ?? {};
+  return { name: state.currentTestName ?? "test", file: state.testPath ?? "", note };
+}
+
+const program = () => process.env.WRS_EMULATOR ?? require("./binary.js")();
+let started;
+
+/** The address of this process's emulator, started once. It ends with the process, however that ends: its standard input is closed then. */
+function start() {
+  started ??= new Promise((resolve, reject) => {
+    const server = spawn(program(), ["exec", "--", "sh", "-c", 'echo "$WRS_EMULATOR_URL"; exec cat']);
+    let errors = "";
+    server.stderr.on("data", (text) => { errors += text; });
+    server.on("error", reject);
+    server.on("exit", (code) => reject(new Error(`wrs-emulator ended with exit code ${code}: ${errors}`)));
+    createInterface(server.stdout).once("line", (url) => {
+      // A test process ends when its tests are done, whether or not the emulator runs.
+      for (const handle of [server, server.stdin, server.stdout, server.stderr]) handle.unref();
+      resolve(url);
+    });
+  });
+  return started;
+}
+
+function keepReport(url, test) {
+  const file = `wrs-emulator-report-${basename(test.file)}.html`;
+  const saved = spawnSync(program(), ["run", "save", file, "--url", url]);
+  test.note(saved.status === 0 ? `wrs-emulator: the report of this run: ${file}` : `wrs-emulator: no report: ${saved.stderr}`);
+}
+
+exports.ControlError = ControlError;
+exports.Emulator = Emulator;
+exports.withEmulator = withEmulator;

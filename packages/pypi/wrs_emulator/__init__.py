@@ -1,0 +1,162 @@
+"""Talk to wrs-emulator from Python tests.
+
+`Emulator` is one API key of a running emulator: its base URL, its headers, and the control API for that key. The pytest plugin
+(`wrs_emulator.pytest_plugin`, loaded by itself) gives each test one as the fixture `wrs`. `serve` starts an emulator without pytest.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sysconfig
+import urllib.error
+import urllib.parse
+import urllib.request
+
+
+class ControlError(Exception):
+    """A refused control call: `status`, `code`, and the whole answer in `body`."""
+
+    def __init__(self, call, status, body):
+        self.status, self.body, self.code = status, body, body["error"]["code"]
+        super().__init__(f"{call}: {status} {self.code}: {body['error']['message']}")
+
+
+class Emulator:
+    """One key of a running emulator: what the client under test needs, and the control API for that key."""
+
+    def __init__(self, url, key):
+        self.url, self.key = url.rstrip("/"), key
+        self.headers = {"Authorization": f"Bearer {key}"}
+        # Built-in receivers are shared by name, so each key uses a name of its own.
+        self.sink = "t" + hashlib.sha256(key.encode()).hexdigest()[:20]
+        self.sink_url = f"https://{self.sink}.sink.localhost/hooks"
+        self.clock = Clock(self)
+
+    def control(self, method, path, body=None, content_type="application/json"):
+        """Any call of the control API, `path` below `/_emulator/`."""
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}/_emulator/{path}", data, method=method)
+        request.add_header("Content-Type", content_type)
+        token = os.environ.get("WRS_EMULATOR_CONTROL_TOKEN")
+        if token:
+            request.add_header("Authorization", f"Bearer {token}")
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise ControlError(f"{method} {path}", error.code, json.load(error)) from None
+
+    def post(self, path, **fields):
+        """A POST about this key."""
+        return self.control("POST", path, {"key": self.key, **fields})
+
+    def get(self, path, **query):
+        """A GET about this key."""
+        return self.control("GET", f"{path}?{urllib.parse.urlencode({'key': self.key, **query})}")
+
+    # Waiting ends when enough entries match; on timeout with a ControlError 408 that names the nearest entries.
+    def wait_for_requests(self, **filters):
+        """Waits for requests: `operation`, `status`, `method`, `path`, `count`, `since`, `timeout`."""
+        return self.post("requests/wait", **filters)["data"]
+
+    def wait_for_deliveries(self, **filters):
+        """Waits for deliveries: `status`, `type`, `event`, `subscription`, `count`, `timeout`."""
+        return self.post("deliveries/wait", **filters)["data"]
+
+    # Behaviour of this key only.
+    def scenario(self, *names, toml=None):
+        """Starts these scenarios, by name; `toml` is the text of one of this key's own. Without arguments none is active."""
+        if toml is not None:
+            self.control("PUT", f"scenarios/{self.sink}", toml.encode(), "application/toml")
+            names += (self.sink,)
+        return self.post("scenarios/active", active=list(names))
+
+    def set(self, **settings):
+        """Changes settings: `set(rate_limit={"requests": 5})`."""
+        return self.control("PATCH", f"profile?key={self.key}", settings)
+
+    # Webhooks.
+    def trigger(self, event_type, **fields):
+        """Fires an event, waits for the first attempts and returns the deliveries."""
+        return self.control("POST", "events?wait=20s", {"key": self.key, "type": event_type, **fields})["deliveries"]
+
+    def script_sink(self, *statuses):
+        """The statuses of the next answers of this key's built-in receiver; 200 after that."""
+        return self.control("POST", f"sink/{self.sink}", {"respond": list(statuses)})
+
+    def received(self):
+        """The deliveries to this key's built-in receiver, oldest first."""
+        return self.control("GET", f"sink/{self.sink}")["data"]
+
+    # State.
+    def reset(self):
+        """This key as before its first request."""
+        return self.post("reset")
+
+    def save(self):
+        """The state of this key as a document."""
+        return self.get("snapshot")
+
+    def load(self, snapshot):
+        """Restores a saved state."""
+        return self.control("PUT", "snapshot", snapshot)
+
+    def explain(self, identifier):
+        """Why a request (`req_…`) was answered so, or how an event or delivery came about: one sentence."""
+        return self.control("GET", f"explain/{identifier}")["summary"]
+
+    def story(self):
+        """The last requests of this key, each with the reason for its answer."""
+        rows = self.get("requests", limit=10)["data"]
+        lines = (f"{row['method']} {row['path']}  {row['id']}: {self.explain(row['id'])}" for row in reversed(rows))
+        return "\n".join(lines) or f"no request carried the key {self.key}"
+
+
+class Clock:
+    """The clock of one key."""
+
+    def __init__(self, emulator):
+        self.emulator = emulator
+
+    def freeze(self, at=None):
+        """Stops the clock; with `at`, a timestamp, at that time."""
+        self.emulator.post("clock", mode="frozen")
+        return self.emulator.post("clock", set=at) if at else None
+
+    def advance(self, duration):
+        """Moves the clock and returns once everything that became due is done: retries, completions, emissions."""
+        return self.emulator.post("clock", advance=duration)["now"]
+
+    def follow(self):
+        """The clock follows the emulator's again."""
+        return self.emulator.post("clock", mode="follow")
+
+
+def binary():
+    """The program: `WRS_EMULATOR`, the script that the wheel installed, or `wrs-emulator` on the path."""
+    named = os.environ.get("WRS_EMULATOR")
+    installed = pathlib.Path(sysconfig.get_path("scripts"), "wrs-emulator")
+    found = named or (str(installed) if installed.exists() else shutil.which("wrs-emulator"))
+    if not found:
+        raise FileNotFoundError("`wrs-emulator` is not on the path; install the wheel, or set WRS_EMULATOR to the program")
+    return found
+
+
+@contextlib.contextmanager
+def serve(*arguments):
+    """Serves on a free port until the block ends; gives the base URL. `arguments` are those of `wrs-emulator serve`."""
+    command = [binary(), "serve", "--quiet", "--listen", "127.0.0.1:0", *arguments]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        ready = server.stdout.readline().strip()
+        if " ready on " not in ready:
+            raise RuntimeError(f"`{' '.join(command)}` did not start: exit code {server.wait(timeout=10)}")
+        yield ready.rpartition(" ready on ")[2]
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+        server.stdout.close()

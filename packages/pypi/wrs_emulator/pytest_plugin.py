@@ -1,0 +1,96 @@
+"""The fixture `wrs`: an emulator with a fresh API key for each test.
+
+A key has a workspace, a quota, a clock and scenarios of its own. So tests run in parallel against one emulator (`pytest -n 4`), and
+none has to sleep: it moves its clock or waits for what it expects. A failed test shows why the emulator answered as it did.
+
+The emulator is the one at `WRS_EMULATOR_URL` (which `wrs-emulator exec` sets), or the plugin starts one for all workers of the session;
+if a test fails, it then keeps the report of the run.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import subprocess
+
+import pytest
+
+from wrs_emulator import ControlError, Emulator, binary, serve
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("wrs-emulator")
+    group.addoption(
+        "--wrs-report", metavar="FILE", default="wrs-emulator-report.html",
+        help="where the emulator's report is kept if a test fails (default: %(default)s); .html, .har or .json",
+    )
+    parser.addini("wrs_emulator_args", "arguments of `wrs-emulator serve`, such as --preview", type="args", default=[])
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(Session(config), "wrs-emulator-session")
+
+
+class Session:
+    """The emulator of this session, started when it is first needed."""
+
+    def __init__(self, config):
+        self.config = config
+        self.stack = contextlib.ExitStack()
+        # A worker of pytest-xdist has the address from the process that started it.
+        given = getattr(config, "workerinput", {}).get("wrs_emulator_url")
+        self.url = given or os.environ.get("WRS_EMULATOR_URL")
+        self.started = self.kept = None
+
+    def address(self):
+        if not self.url:
+            self.url = self.started = self.stack.enter_context(serve(*self.config.getini("wrs_emulator_args")))
+        return self.url
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node):
+        """Before pytest-xdist starts a worker."""
+        node.workerinput["wrs_emulator_url"] = self.address()
+
+    def pytest_sessionfinish(self, exitstatus):
+        if self.started and exitstatus == pytest.ExitCode.TESTS_FAILED:
+            file = self.config.getoption("wrs_report")
+            saved = subprocess.run([binary(), "run", "save", file, "--url", self.started], capture_output=True, text=True)
+            self.kept = file if saved.returncode == 0 else f"not saved: {saved.stderr.strip()}"
+        self.stack.close()
+
+    def pytest_terminal_summary(self, terminalreporter):
+        if self.kept:
+            terminalreporter.write_line(f"the emulator's report of this run: {self.kept}")
+
+    def pytest_unconfigure(self):
+        self.stack.close()
+
+
+@pytest.fixture(scope="session")
+def wrs_url(pytestconfig):
+    """The base URL of the emulator."""
+    return pytestconfig.pluginmanager.get_plugin("wrs-emulator-session").address()
+
+
+@pytest.fixture
+def wrs(wrs_url, request):
+    """The emulator with a key of this test's own, made from its name: the same test always has the same key."""
+    name = request.node.nodeid
+    readable = re.sub(r"[^A-Za-z0-9]+", "_", name.rpartition("::")[2])[:80]
+    emulator = Emulator(wrs_url, f"sk_test_{readable}_{hashlib.sha256(name.encode()).hexdigest()[:8]}")
+    # An earlier run may have left something at an emulator that keeps running.
+    emulator.reset()
+    return emulator
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Adds the emulator's reasons to the report of a failed test."""
+    report = (yield).get_result()
+    emulator = getattr(item, "funcargs", {}).get("wrs")
+    if call.when == "call" and report.failed and isinstance(emulator, Emulator):
+        try:
+            report.sections.append(("wrs-emulator", emulator.story()))
+        except (OSError, ControlError) as error:
+            report.sections.append(("wrs-emulator", f"not reachable: {error}"))

@@ -1,0 +1,84 @@
+// From a request: the same answer again as a scenario, and the request as a failing test.
+
+import { activate } from './command.js';
+import { h } from './element.js';
+import { activeScenarios } from './frame.js';
+import { copyButton, section } from './parts.js';
+import { bytesText, oneLine } from './text.js';
+
+/** Answers that people want to see again, by status: the contract's errors. */
+const ERRORS = /** @type {Record<number, string>} */ ({ 401: 'unauthorized', 404: 'not_found', 422: 'validation_error', 429: 'rate_limit_exceeded', 500: 'internal_error' });
+
+/** A string of TOML or of a program; JSON's escapes are those of TOML, Python and JavaScript too. @param {string} text */
+const string = (text) => JSON.stringify(text);
+
+/** A scenario whose one rule gives this status to such requests. @param {RequestDetail} request @param {number} status @returns {string} */
+export function scenarioOf(request, status) {
+  const when = request.operation ? `operation = ${string(request.operation)}` : `method = ${string(request.method)}, path = ${string(request.path)}`;
+  const message = request.status === status ? /"message":\s*("(?:[^"\\]|\\.)*")/.exec(bytesText(request.answer?.body))?.[1] : undefined;
+  const reply = status < 400 ? `status = ${status}, body = ${string(bytesText(request.answer?.body))}` : ERRORS[status] ? `error = ${string(ERRORS[status])}` : `error = "internal_error", status = ${status}`;
+  return `title = ${string(`${status} for ${request.operation ?? oneLine(request.path, 100)}`)}\n\n[[rule]]\nwhen = { ${when} }\nreply = { ${reply}${message && status >= 400 ? `, message = ${message}` : ''} }\n`;
+}
+
+/** The request as a test that expects success, in each language. @param {RequestDetail} request @returns {[string, string][]} */
+export function testsOf(request) {
+  const path = request.path + (request.query ? `?${request.query}` : '');
+  const type = request.headers?.find(([name]) => name.toLowerCase() === 'content-type')?.[1];
+  const body = bytesText(request.body);
+  const name = `${request.method} ${request.operation ?? request.path}`.replace(/[^A-Za-z0-9]+/g, '_').toLowerCase();
+  const python = ['import urllib.request', '', '', `def test_${name}(wrs):`,
+    `    request = urllib.request.Request(wrs.url + ${string(path)}, method=${string(request.method)}, headers=dict(wrs.headers))`,
+    ...(type ? [`    request.add_header("Content-Type", ${string(type)})`] : []),
+    ...(body ? [`    request.data = ${string(body)}.encode()`] : []),
+    '    assert urllib.request.urlopen(request).status == 200', ''];
+  const headers = type ? `{ ...wrs.headers, "content-type": ${string(type)} }` : 'wrs.headers';
+  const node = ['import assert from "node:assert/strict";', 'import { test } from "node:test";', 'import { withEmulator } from "wrs-emulator";', '',
+    `test(${string(`${request.method} ${path}`)}, withEmulator(async (wrs) => {`,
+    `  const answer = await fetch(wrs.url + ${string(path)}, { method: ${string(request.method)}, headers: ${headers}${body ? `, body: ${string(body)}` : ''} });`,
+    '  assert.equal(answer.status, 200, await answer.text());', '}));', ''];
+  const quoted = (/** @type {string} */ text) => `'${text.replace(/'/g, "'\\''")}'`;
+  const curl = [`curl -sS --fail-with-body -X ${request.method}`, '-H "Authorization: Bearer $WRS_API_KEY"', ...(type ? [`-H ${quoted(`Content-Type: ${type}`)}`] : []),
+    ...(body ? [`--data-binary ${quoted(body)}`] : []), `"$WRS_BASE_URL"${quoted(path)}`];
+  return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${curl.join(' \\\n  ')}\n`]];
+}
+
+/** @param {string} label @param {string} text */
+const block = (label, text) => h('pre', { tabindex: 0, role: 'region', 'aria-label': label }, text);
+
+/** @param {Page} page @param {RequestDetail} request @returns {Node | null} */
+export function againPart(page, request) {
+  if (page.isDocument) return null;
+  const form = page.ui.forms.again ??= { status: '', written: '' };
+  const status = Number(form.status) || (request.status >= 200 ? request.status : 500);
+  const key = request.key && !request.key.includes('…') ? request.key : '';
+  const name = `again-${status}-${(request.operation ?? 'request').replace(/[^a-z0-9]+/gi, '-')}`;
+  const write = async () => {
+    const { ok } = await page.perform({ id: `write ${name}`, label: `Write ${name}`, method: 'PUT', path: `scenarios/${name}`, text: scenarioOf(request, status), cli: [] });
+    if (ok) await page.perform(activate([name, ...activeScenarios(page).filter((one) => one !== name)], key, `Activate ${name}`));
+    form.written = ok ? name : '';
+    page.redraw();
+  };
+  const statuses = [...new Set([status, request.status, ...Object.keys(ERRORS).map(Number)])].filter((one) => one >= 200).sort();
+  const change = (/** @type {Event} */ event) => {
+    form.status = /** @type {HTMLSelectElement} */ (event.target).value;
+    page.redraw();
+  };
+  return section('Answer like this next time',
+    h('div.actions', null,
+      h('label', null, 'Status ', h('select', { controlled: String(status), onchange: change }, statuses.map((one) => h('option', { value: String(one) }, String(one))))),
+      h('button', { type: 'button', onclick: write }, 'Write a scenario and activate it')),
+    form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}` : ' for all keys'}. Save it as scenarios/${name}.toml to keep it: `, copyButton(page, scenarioOf(request, status), 'the scenario')), block('The scenario', scenarioOf(request, status))) : null);
+}
+
+/** @param {Page} page @param {RequestDetail} request @returns {Node} */
+export function testPart(page, request) {
+  const chosen = page.ui.forms.test ??= '';
+  const choose = (/** @type {string} */ name) => () => {
+    page.ui.forms.test = name === chosen ? '' : name;
+    page.redraw();
+  };
+  const all = testsOf(request);
+  const text = all.find(([name]) => name === chosen)?.[1];
+  return section('Copy as a test', h('div.actions', { role: 'group', 'aria-label': 'Test runner' }, all.map(([name]) => h('button', { type: 'button', 'aria-pressed': String(name === chosen), onclick: choose(name) }, name)), text ? copyButton(page, text, 'the test') : null),
+    text ? block('The test', text) : null);
+}

@@ -1,0 +1,11 @@
+const { withEmulator } = require("wrs-emulator");
+
+test("a scenario of its own", withEmulator(async (wrs) => {
+  await wrs.scenario({ toml: '[[rule]]\nwhen = { path = "/v1/hello" }\nreply = { error = "rate_limit_exceeded" }\n' });
+  expect((await fetch(`${wrs.url}/v1/hello`, { headers: wrs.headers })).status).toBe(429);
+}));
+
+test("a wrong value", withEmulator(async (wrs) => {
+  const answer = await fetch(`${wrs.url}/v1/system/status?include_checks=True`, { headers: wrs.headers });
+  expect(answer.status).toBe(200);
+}));

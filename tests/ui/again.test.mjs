@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { test } from "node:test";
+
+import "./dom.mjs";
+
+const { scenarioOf, testsOf } = await import("../../src/ui/assets/again.js");
+
+const request = {
+  method: "POST", path: "/v1/events/subscribe", query: "a=it's", operation: "events.subscribe", status: 422,
+  headers: [["Content-Type", "application/json"], ["Authorization", "Bearer sk_test_a"]], body: '{"url":"no\'pe"}',
+  answer: { body: '{"error":{"code":"validation_error","message":"`url` is \\"no\'pe\\""}}' },
+};
+
+test("an answer becomes a scenario", () => {
+  assert.equal(scenarioOf(request, 422), 'title = "422 for events.subscribe"\n\n[[rule]]\nwhen = { operation = "events.subscribe" }\nreply = { error = "validation_error", message = "`url` is \\"no\'pe\\"" }\n');
+  assert.match(scenarioOf(request, 429), /^reply = \{ error = "rate_limit_exceeded" \}$/m);
+  assert.match(scenarioOf({ ...request, operation: null }, 503), /when = \{ method = "POST", path = "\/v1\/events\/subscribe" \}\nreply = \{ error = "internal_error", status = 503 \}/);
+});
+
+test("a request becomes a test that its language can read", () => {
+  const [[, python], [, node], [, curl]] = testsOf(request);
+  execFileSync("python3", ["-c", "import ast, sys; ast.parse(sys.argv[1])", python]);
+  execFileSync("node", ["--check", "--input-type=module", "-"], { input: node });
+  execFileSync("bash", ["-n", "-c", curl]);
+  for (const text of [python, node, curl]) assert.ok(text.includes("a=it") && text.includes("no") && !text.includes("sk_test_a"), text);
+});
