@@ -1,5 +1,7 @@
 //! Filters of requests, for `GET requests` and `POST requests/wait`, and what differs in requests that do not match.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use super::ControlError;
@@ -60,8 +62,8 @@ impl<'a> Filter<'a> {
     }
 
     /// What the journal needs to know so that requests that cannot match wake no waiter.
-    pub(super) fn interest(&self, workspace: Option<&str>) -> Interest {
-        Interest::new(workspace, self.operation, self.status, self.path)
+    pub(super) fn interest(&self, workspace: Option<Arc<str>>) -> Interest {
+        Interest { workspace, operation: self.operation, status: self.status, path: self.path.map(str::to_owned) }
     }
 
     /// The fields of a request that differ, in words; empty if it matches.

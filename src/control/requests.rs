@@ -63,7 +63,7 @@ pub(super) async fn wait(
     let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;
     let filter = Filter::read(body, &control.journal)?;
-    let waiter = control.journal.waiter(filter.interest(scope.key().as_deref()));
+    let waiter = control.journal.waiter(filter.interest(scope.key()));
     let mut search = Search { scope, next: filter.first_number(), filter, found: Vec::new(), nearest: Vec::new() };
     let enough = tokio::time::timeout(limit, search.until(count, &waiter)).await.is_ok();
     // Requests that cannot match did not wake the waiter; the nearest may be among them.

@@ -2,13 +2,12 @@
 //! it; the control API and the log output read from it, each reader with its own cursor.
 //!
 //! Bounded by entries and by the budget; evicted entries are counted. The journal does not know its readers.
-//! Reading order: `entry`, `request` (the largest kind of entry), this file, `waiter` (selective notification), `tally`.
+//! Reading order: `entry`, `request` (the largest kind of entry), this file, `tally`.
 
 mod entry;
 pub(crate) mod record;
 mod request;
 mod tally;
-mod waiter;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,11 +21,10 @@ use tokio::sync::futures::Notified;
 pub use entry::{Entry, Notice};
 pub use request::{Arrival, KEPT_BODY, Reason, RequestRecord, Scripted, Transcript, Wire, Written};
 pub use tally::{LATENCY_BOUNDS, Tally};
-pub use waiter::Interest;
 
+use crate::contract::routes::Operation;
 use crate::state::budget::{Budget, Charge, History};
 use crate::state::workspace::Workspace;
-use waiter::Waiters;
 
 pub const MOST_ENTRIES: usize = 10_000;
 
@@ -50,7 +48,7 @@ struct Log {
     first: u64,
     charge: Charge,
     tally: Tally,
-    waiters: Waiters,
+    waiters: Vec<(Interest, Arc<Notify>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +64,7 @@ impl Journal {
     /// A journal of at most this many entries, within this budget.
     pub fn new(most_entries: usize, budget: &Budget) -> Self {
         let (entries, charge) = (VecDeque::new(), Charge::empty(budget));
-        let log = Log { entries, first: 1, charge, tally: Tally::default(), waiters: Waiters::default() };
+        let log = Log { entries, first: 1, charge, tally: Tally::default(), waiters: Vec::new() };
         Self {
             most_entries: most_entries.max(1),
             budget: budget.clone(),
@@ -102,7 +100,11 @@ impl Journal {
         let number = {
             let mut log = self.log.lock();
             log.tally.count(&entry);
-            log.waiters.notify(&entry);
+            // Under the lock, so that a reader that registers first and reads then misses none.
+            if let Entry::Request(request) = &entry {
+                let waiting = log.waiters.iter().filter(|(interest, _)| interest.matches(request));
+                waiting.for_each(|(_, notify)| notify.notify_one());
+            }
             // Checked under the lock: a reset marks the workspace as forgotten before it clears the entries, so that none is
             // appended after the clearing.
             let owner = match &entry {
@@ -177,9 +179,10 @@ impl Journal {
         Reader { journal: Arc::clone(self) }
     }
 
-    /// A reader that is notified only of requests that may match `interest`.
+    /// A reader that is notified only of requests that match `interest`.
     pub fn waiter(self: &Arc<Self>, interest: Interest) -> Waiter {
-        let notify = self.log.lock().waiters.add(interest);
+        let notify = Arc::new(Notify::new());
+        self.log.lock().waiters.push((interest, Arc::clone(&notify)));
         Waiter { journal: Arc::clone(self), notify }
     }
 
@@ -235,6 +238,27 @@ impl History for Journal {
     }
 }
 
+/// The requests of which a reader is notified. `None` matches any.
+#[derive(Debug)]
+pub struct Interest {
+    pub workspace: Option<Arc<str>>,
+    pub operation: Option<Operation>,
+    pub status: Option<u16>,
+    pub path: Option<String>,
+}
+
+impl Interest {
+    fn matches(&self, request: &RequestRecord) -> bool {
+        self.operation.is_none_or(|operation| request.operation == Some(operation))
+            && self.status.is_none_or(|status| request.status == status)
+            && self
+                .workspace
+                .as_ref()
+                .is_none_or(|name| request.workspace.as_ref().is_some_and(|known| known.name() == name))
+            && self.path.as_ref().is_none_or(|path| request.transcript.request_line().1.split('?').next() == Some(path))
+    }
+}
+
 /// A reader that is notified of requests of one kind. It keeps its own cursor.
 #[derive(Debug)]
 pub struct Waiter {
@@ -247,7 +271,7 @@ impl Waiter {
         &self.journal
     }
 
-    /// Completes when a request that may match was appended since the last call, or since the waiter was made.
+    /// Completes when a request that matches was appended since the last call, or since the waiter was made.
     pub fn notified(&self) -> Notified<'_> {
         self.notify.notified()
     }
@@ -255,7 +279,7 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.journal.log.lock().waiters.remove(&self.notify);
+        self.journal.log.lock().waiters.retain(|(_, kept)| !Arc::ptr_eq(kept, &self.notify));
     }
 }
 
