@@ -139,3 +139,11 @@ fn a_step_that_began_before_a_restart_does_not_move_the_clock_after_it() {
         assert_ne!(clock.advance(Duration::from_secs(5)).wall, start);
     }
 }
+
+#[test]
+fn a_saved_clock_keeps_its_form() {
+    let form = r#"{"moment":103000000000,"now":"2025-06-15T15:06:40.5Z","frozen":false,"ahead":"-PT1H0.25S"}"#;
+    let saved: SavedClock = serde_json::from_str(form).expect("the form of every snapshot so far");
+    assert_eq!(saved.ahead, SignedDuration::from_millis(-3_600_250));
+    assert_eq!(serde_json::to_string(&saved).expect("it serialises"), form);
+}

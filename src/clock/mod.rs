@@ -21,7 +21,6 @@ use tokio::sync::watch;
 pub use crate::clock::chance::{Random, Seed, restore_random, save_random};
 use crate::clock::instant::moved;
 pub use crate::clock::instant::{Instant, Now};
-use crate::state::snapshot::SavedClock;
 
 /// How a clock moves.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
@@ -32,6 +31,18 @@ pub enum ClockMode {
     Real,
     // Only by `advance`.
     Frozen,
+}
+
+/// A clock as a snapshot has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedClock {
+    pub moment: Instant,
+    pub now: Timestamp,
+    /// Whether it was frozen separately from the clock that it follows.
+    pub frozen: bool,
+    /// How far its wall time was ahead of the clock that it follows.
+    pub ahead: SignedDuration,
 }
 
 /// A cheap handle to one clock: the emulator's own, or a workspace's, which follows the emulator's until it is moved separately.

@@ -11,8 +11,7 @@ use super::scope::{Scope, scope, scope_or_all, whose};
 use super::{Control, ControlError, Reply, api};
 use crate::http::answer::{JSON, answer};
 use crate::state::engine::settle_for_a_moment;
-use crate::state::snapshot::SnapshotProblem;
-use crate::state::workspace::Snapshot;
+use crate::state::workspace::{Snapshot, SnapshotProblem};
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;

@@ -264,12 +264,12 @@ pub(super) fn players(
     if let Scope(Some(workspace)) = scope {
         return vec![player(workspace)];
     }
-    let met = |workspace: &Arc<Workspace>| workspace.lock().counters().has_met(config.activation);
+    let has_started = |workspace: &Arc<Workspace>| workspace.lock().counters().has_started(config.activation);
     let all = control.registry.all();
-    let own = all
-        .iter()
-        .filter(|workspace| Arc::ptr_eq(generation.config_for(Some(workspace.name())), config) && met(workspace));
-    let anonymous = Some(control.registry.anonymous()).filter(|anonymous| met(anonymous));
+    let own = all.iter().filter(|workspace| {
+        Arc::ptr_eq(generation.config_for(Some(workspace.name())), config) && has_started(workspace)
+    });
+    let anonymous = Some(control.registry.anonymous()).filter(|anonymous| has_started(anonymous));
     own.map(player).chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], config.activation))).collect()
 }
 

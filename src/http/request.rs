@@ -251,7 +251,7 @@ impl Drop for Story {
         let mut state = self.workspace.lock();
         let (counters, _) = state.counters_and_random();
         // The counters of an activation that is over may be gone.
-        if self.activation == 0 || counters.has_met(self.activation) {
+        if self.activation == 0 || counters.has_started(self.activation) {
             counters.begin(self.activation);
             self.rule.settle(&self.action, self.status, counters);
         }

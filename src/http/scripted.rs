@@ -34,7 +34,7 @@ impl Admitted {
         }
         let view = self.view();
         let mut state = self.workspace().lock();
-        let began = state.began(config.activation).unwrap_or(config.activated_at);
+        let began = state.started_at(config.activation).unwrap_or(config.activated_at);
         let since = self.request.now.instant.since(began);
         let (counters, random) = state.counters_and_random();
         config.decide(&view, counters, since, random)

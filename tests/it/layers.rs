@@ -13,7 +13,6 @@ const LAYERS: &[(&str, u8)] = &[
     ("redact", 1),
     ("state/budget", 1),
     ("state/quota", 1),
-    ("state/snapshot", 1),
     ("util/file", 1),
     ("util/process", 1),
     ("diagnostic", 2),
@@ -144,7 +143,7 @@ fn the_rule_would_see_a_wrong_import() {
 }
 
 /// The modules with forms that are read: of the contract, the control API, files, and records that are shown or saved as they are kept.
-const OUTER_FORMS: [&str; 12] = [
+const OUTER_FORMS: [&str; 11] = [
     "clock",
     "contract",
     "control",
@@ -154,7 +153,6 @@ const OUTER_FORMS: [&str; 12] = [
     "state/engine",
     "state/journal",
     "state/quota",
-    "state/snapshot",
     "state/workspace",
     "util/duration",
 ];

@@ -84,9 +84,9 @@ pub(crate) struct Snapshot(pub(crate) Map<String, Value>);
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Snapshot"))]
 #[expect(dead_code, reason = "a schema")]
 struct SnapshotFrame {
-    #[cfg_attr(test, schemars(extend("const" = crate::state::snapshot::FORMAT)))]
+    #[cfg_attr(test, schemars(extend("const" = crate::state::workspace::SNAPSHOT_FORMAT)))]
     format: String,
-    #[cfg_attr(test, schemars(extend("const" = crate::state::snapshot::VERSION)))]
+    #[cfg_attr(test, schemars(extend("const" = crate::state::workspace::SNAPSHOT_VERSION)))]
     version: u64,
     clock: Map<String, Value>,
     whole: Option<Map<String, Value>>,

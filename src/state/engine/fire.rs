@@ -311,7 +311,7 @@ impl Engine {
 
 /// Plans the timed emissions due by now. Returns when the next are due, and how many events were dropped.
 fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Option<Instant>, usize) {
-    let Some(began) = state.began(config.activation) else { return (None, 0) };
+    let Some(began) = state.started_at(config.activation) else { return (None, 0) };
     let (counters, _) = state.counters_and_random();
     counters.begin(config.activation);
     let found = config.due_emits(now.since(began), |fingerprint| counters.get(fingerprint).applied);

@@ -25,11 +25,11 @@ pub use fire::{GONE, emitted};
 pub use keys::KeyProblem;
 pub use snapshot::settle_for_a_moment;
 
+use crate::clock::SavedClock;
 use crate::scenario::{EffectiveConfig, Folders, Library};
 use crate::settings::Profile;
 use crate::state::budget::History;
 use crate::state::journal::Journal;
-use crate::state::snapshot::SavedClock;
 use crate::state::workspace::{Registry, Workspace};
 use crate::util::tasks::Blocking;
 use deliveries::DeliveryStore;

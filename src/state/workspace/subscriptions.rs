@@ -94,7 +94,6 @@ pub struct SubscriptionRecord {
     pub description: Option<String>,
     #[serde(rename = "disabled", with = "disabled")]
     pub status: SubscriptionStatus,
-    #[serde(with = "crate::state::snapshot::text")]
     pub created_at: Timestamp,
     pub(super) secret: Secret,
     /// The secret before the last rotation, and when it stops signing.
