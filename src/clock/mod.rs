@@ -76,23 +76,23 @@ enum Base {
 enum State {
     /// The base's time; both offsets are what the clock was moved by.
     Running {
-        moment_offset: SignedDuration,
+        instant_offset: SignedDuration,
         wall_offset: SignedDuration,
+        /// The time shown while the clock is held back, briefly, as its base moves.
+        held: Option<Now>,
     },
     Frozen(Now),
-    /// Held back briefly while its base moves; then it runs again.
-    Held {
-        now: Now,
-        moment_offset: SignedDuration,
-        wall_offset: SignedDuration,
-    },
 }
 
-const FOLLOWING: State = State::Running { moment_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO };
+const FOLLOWING: State =
+    State::Running { instant_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO, held: None };
 
 impl State {
     fn is_plain(self) -> bool {
-        matches!(self, Self::Running { moment_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO })
+        matches!(
+            self,
+            Self::Running { instant_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO, held: None }
+        )
     }
 }
 
@@ -154,12 +154,11 @@ impl Clock {
 
     /// Whether the wall time is the base's; the monotonic time may have been moved.
     pub fn follows(&self) -> bool {
-        let state = *self.shared.state.read();
-        matches!(state, State::Running { wall_offset, .. } | State::Held { wall_offset, .. } if wall_offset.is_zero())
+        matches!(*self.shared.state.read(), State::Running { wall_offset, .. } if wall_offset.is_zero())
     }
 
     /// The instant of the clock or machine that this one moves with.
-    pub fn base_moment(&self) -> Instant {
+    pub fn base_instant(&self) -> Instant {
         self.shared.base.instant()
     }
 
@@ -174,10 +173,10 @@ impl Clock {
 
     fn read(&self, state: State) -> Now {
         match state {
-            State::Frozen(now) | State::Held { now, .. } => now,
-            State::Running { moment_offset, wall_offset } => {
+            State::Frozen(now) | State::Running { held: Some(now), .. } => now,
+            State::Running { instant_offset, wall_offset, held: None } => {
                 let base = self.shared.base.now();
-                Now { instant: base.instant.moved(moment_offset), wall: moved(base.wall, wall_offset) }
+                Now { instant: base.instant.moved(instant_offset), wall: moved(base.wall, wall_offset) }
             }
         }
     }
@@ -198,7 +197,7 @@ impl Clock {
     /// Lets a frozen clock continue with its base from its present time.
     pub fn resume(&self) -> Now {
         self.change(|state, now| match state {
-            State::Running { .. } | State::Held { .. } => state,
+            State::Running { .. } => state,
             State::Frozen(_) => self.running_from(now),
         })
     }
@@ -207,16 +206,20 @@ impl Clock {
     /// it continue one by one.
     pub fn hold(&self) {
         self.change(|state, now| match state {
-            State::Running { moment_offset, wall_offset } => State::Held { now, moment_offset, wall_offset },
-            state => state,
+            State::Running { instant_offset, wall_offset, .. } => {
+                State::Running { instant_offset, wall_offset, held: Some(now) }
+            }
+            state @ State::Frozen(_) => state,
         });
     }
 
     /// Lets a clock that is held back continue with its base.
     pub fn release(&self) {
         self.change(|state, _| match state {
-            State::Held { moment_offset, wall_offset, .. } => State::Running { moment_offset, wall_offset },
-            state => state,
+            State::Running { instant_offset, wall_offset, .. } => {
+                State::Running { instant_offset, wall_offset, held: None }
+            }
+            state @ State::Frozen(_) => state,
         });
     }
 
@@ -237,12 +240,11 @@ impl Clock {
         self.change(|state, now| match state {
             // Checked under the lock that a restart also takes.
             state if self.life() != life => state,
-            State::Running { moment_offset, wall_offset } | State::Held { moment_offset, wall_offset, .. } => {
-                State::Running {
-                    moment_offset: moment_offset.saturating_add(step),
-                    wall_offset: wall_offset.saturating_add(step),
-                }
-            }
+            State::Running { instant_offset, wall_offset, .. } => State::Running {
+                instant_offset: instant_offset.saturating_add(step),
+                wall_offset: wall_offset.saturating_add(step),
+                held: None,
+            },
             State::Frozen(_) => State::Frozen(Now { instant: now.instant.plus(by), wall: moved(now.wall, step) }),
         })
     }
@@ -251,7 +253,7 @@ impl Clock {
     pub fn relabel(&self, wall: Timestamp) -> Now {
         self.change(|state, now| match state {
             State::Frozen(_) => State::Frozen(Now { wall, ..now }),
-            _ => self.running_from(Now { wall, ..now }),
+            State::Running { .. } => self.running_from(Now { wall, ..now }),
         })
     }
 
@@ -261,8 +263,8 @@ impl Clock {
         self.change(|_, now| {
             let base = self.shared.base.now();
             let jump = base.wall.duration_since(now.wall).max(SignedDuration::ZERO);
-            let moment_offset = now.instant.moved(jump).from(base.instant);
-            State::Running { moment_offset, wall_offset: SignedDuration::ZERO }
+            let instant_offset = now.instant.moved(jump).from(base.instant);
+            State::Running { instant_offset, wall_offset: SignedDuration::ZERO, held: None }
         })
     }
 
@@ -274,8 +276,9 @@ impl Clock {
             match origin {
                 Some(wall) => State::Frozen(Now { wall, ..now }),
                 None => State::Running {
-                    moment_offset: now.instant.from(self.shared.base.instant()),
+                    instant_offset: now.instant.from(self.shared.base.instant()),
                     wall_offset: SignedDuration::ZERO,
+                    held: None,
                 },
             }
         })
@@ -285,7 +288,7 @@ impl Clock {
         let state = *self.shared.state.read();
         let (frozen, ahead) = match state {
             State::Frozen(_) => (true, SignedDuration::ZERO),
-            State::Running { wall_offset, .. } | State::Held { wall_offset, .. } => (false, wall_offset),
+            State::Running { wall_offset, .. } => (false, wall_offset),
         };
         let Now { instant, wall } = self.read(state);
         SavedClock { moment: instant, now: wall, frozen, ahead }
@@ -299,7 +302,8 @@ impl Clock {
             if saved.frozen {
                 return State::Frozen(Now { instant, wall: saved.now });
             }
-            State::Running { moment_offset: instant.plus(elapsed).from(base.instant), wall_offset: saved.ahead }
+            let instant_offset = instant.plus(elapsed).from(base.instant);
+            State::Running { instant_offset, wall_offset: saved.ahead, held: None }
         })
     }
 
@@ -307,8 +311,9 @@ impl Clock {
     fn running_from(&self, now: Now) -> State {
         let base = self.shared.base.now();
         State::Running {
-            moment_offset: now.instant.from(base.instant),
+            instant_offset: now.instant.from(base.instant),
             wall_offset: now.wall.duration_since(base.wall),
+            held: None,
         }
     }
 
@@ -333,12 +338,12 @@ impl Clock {
                 return;
             }
             match state {
-                State::Running { moment_offset, .. } => {
-                    let wait = self.shared.base.sleep_until(instant.moved(-moment_offset));
+                State::Running { instant_offset, held: None, .. } => {
+                    let wait = self.shared.base.sleep_until(instant.moved(-instant_offset));
                     tokio::select! { () = wait => {}, _ = changed.changed() => {} }
                 }
                 // The sender lives in `self`, so waiting for it cannot fail.
-                State::Frozen(_) | State::Held { .. } => drop(changed.changed().await),
+                State::Frozen(_) | State::Running { .. } => drop(changed.changed().await),
             }
         }
     }

@@ -145,7 +145,7 @@ impl Engine {
         let since = if clock.is_plain() {
             config.activated_at
         } else {
-            now.instant.minus(clock.base_moment().since(config.activated_at))
+            now.instant.minus(clock.base_instant().since(config.activated_at))
         };
         if !state.record_activation(config.activation, since) {
             return;

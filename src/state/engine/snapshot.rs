@@ -255,7 +255,7 @@ fn refused_by(found: &[Diagnostic]) -> SnapshotProblem {
 
 /// The event of a delivery that is not settled.
 fn event(workspace: &Workspace, saved: &SavedDelivery, budget: &Budget) -> Result<EventRecord, String> {
-    let target = Url::parse(&saved.url).map_err(|error| format!("delivery {}: url: {error}", saved.id))?;
+    let url = Url::parse(&saved.url).map_err(|error| format!("delivery {}: url: {error}", saved.id))?;
     let tamper = match &saved.tamper {
         None => None,
         Some(name) => {
@@ -265,8 +265,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery, budget: &Budget) -> Resul
     let delivery = PlannedDelivery {
         id: saved.id.clone(),
         subscription: saved.subscription.clone(),
-        url: Arc::from(saved.url.as_str()),
-        target: Arc::new(target),
+        url: Arc::new(url),
         attempts_before: saved.attempts,
         serial: OnceLock::new(),
     };

@@ -23,7 +23,7 @@ pub use request::{Arrival, KEPT_BODY, Reason, RequestRecord, Scripted, Transcrip
 pub use tally::{LATENCY_BOUNDS, Tally};
 
 use crate::contract::routes::Operation;
-use crate::state::budget::{Budget, Charge, History};
+use crate::state::budget::{Budget, Charge, Evictable};
 use crate::state::workspace::Workspace;
 
 pub const MOST_ENTRIES: usize = 10_000;
@@ -229,8 +229,8 @@ impl Log {
     }
 }
 
-impl History for Journal {
-    fn release(&self, is_enough: &dyn Fn() -> bool) {
+impl Evictable for Journal {
+    fn evict_until(&self, is_enough: &dyn Fn() -> bool) {
         let mut log = self.log.lock();
         let least = self.budget.most() / LEAST_SHARE;
         // Entries are dropped one by one: an event's bytes are given back with the last record that shares it.
@@ -337,8 +337,8 @@ mod tests {
         assert_eq!(journal.fill().evicted, 1);
         let budget = Budget::new(1100);
         let small = Arc::new(Journal::new(100, &budget));
-        let history: Arc<dyn History> = small.clone();
-        budget.give_way(vec![Arc::downgrade(&history)]);
+        let history: Arc<dyn Evictable> = small.clone();
+        budget.evict_first(vec![Arc::downgrade(&history)]);
         for _ in 0..5 {
             small.append(notice("x"));
         }

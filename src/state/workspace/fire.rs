@@ -90,18 +90,18 @@ impl State {
             let subscription = record.id.clone();
             match reason {
                 Some(reason) => {
-                    let url = Arc::clone(&record.target_text);
+                    let url = Arc::clone(&record.target);
                     skipped.push(SkippedSubscription { subscription, url, reason });
                 }
-                None => targets.push((subscription, Arc::clone(&record.target_text), Arc::clone(&record.target))),
+                None => targets.push((subscription, Arc::clone(&record.target))),
             }
         }
         let deliveries = targets
             .into_iter()
             .flat_map(|target| std::iter::repeat_n(target, copies))
-            .map(|(subscription, url, target)| {
+            .map(|(subscription, url)| {
                 let id = self.make_id(IdKind::Delivery, profile, now);
-                Arc::new(PlannedDelivery { id, subscription, url, target, attempts_before: 0, serial: OnceLock::new() })
+                Arc::new(PlannedDelivery { id, subscription, url, attempts_before: 0, serial: OnceLock::new() })
             })
             .collect();
         let event = EventRecord {

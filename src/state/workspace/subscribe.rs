@@ -33,7 +33,7 @@ impl State {
         let supplied = request.secret.map(Secret::new);
         let echo = supplied.clone().filter(|_| profile.subscriptions.echo_secret);
         let known = match profile.subscriptions.upsert {
-            Upsert::Url => self.subscriptions.serial_by_url.get(target.as_str()).copied(),
+            Upsert::Url => self.subscriptions.serial_by_url.get(&target).copied(),
             Upsert::Never => None,
         };
         if let Some(serial) = known {
@@ -65,7 +65,6 @@ impl State {
         let record = SubscriptionRecord {
             id: id.clone(),
             url: request.url,
-            target_text: Arc::from(target.as_str()),
             target: Arc::new(target),
             events: request.events,
             description: request.description,
@@ -96,14 +95,13 @@ impl State {
     ) -> Option<Result<(), Error>> {
         let serial = self.subscriptions.serial_by_id.get(id).copied()?;
         let CheckedSubscribe { request, url: target } = checked;
-        let holder = self.subscriptions.serial_by_url.get(target.as_str()).copied();
+        let holder = self.subscriptions.serial_by_url.get(&target).copied();
         if profile.subscriptions.upsert == Upsert::Url && holder.is_some_and(|holder| holder != serial) {
             let problem = FieldProblem::new("url", "is the URL of another subscription of this key");
             return Some(Err(Error::validation(vec![problem])));
         }
         let changed = self.subscriptions.change(serial, |record| {
             record.url = request.url;
-            record.target_text = Arc::from(target.as_str());
             record.target = Arc::new(target);
             record.events = request.events;
             record.description = request.description;

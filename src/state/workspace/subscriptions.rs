@@ -87,9 +87,6 @@ pub struct SubscriptionRecord {
     /// Normalised, for comparison and dialling.
     #[serde(with = "target")]
     pub target: Arc<Url>,
-    /// The same URL as text.
-    #[serde(skip)]
-    pub target_text: Arc<str>,
     pub events: Vec<String>,
     pub description: Option<String>,
     #[serde(rename = "disabled", with = "disabled")]
@@ -140,7 +137,7 @@ mod disabled {
 pub(crate) struct Subscriptions {
     pub(super) by_serial: BTreeMap<u64, SubscriptionRecord>,
     pub(super) serial_by_id: HashMap<String, u64>,
-    pub(super) serial_by_url: HashMap<Arc<str>, u64>,
+    pub(super) serial_by_url: HashMap<Arc<Url>, u64>,
     made: u64,
     pub(super) charge: Charge,
 }
@@ -167,7 +164,7 @@ impl Subscriptions {
         self.charge.grow(record.bytes())?;
         self.made += 1;
         self.serial_by_id.insert(record.id.clone(), self.made);
-        self.serial_by_url.insert(Arc::clone(&record.target_text), self.made);
+        self.serial_by_url.insert(Arc::clone(&record.target), self.made);
         self.by_serial.insert(self.made, record);
         Ok(())
     }
@@ -179,9 +176,9 @@ impl Subscriptions {
         change(&mut changed);
         self.charge.grow(changed.bytes())?;
         self.charge.shrink(record.bytes());
-        if record.target_text != changed.target_text {
+        if record.target != changed.target {
             self.serial_by_url.retain(|_, known| *known != serial);
-            self.serial_by_url.insert(Arc::clone(&changed.target_text), serial);
+            self.serial_by_url.insert(Arc::clone(&changed.target), serial);
         }
         *record = changed;
         Ok(())
@@ -194,8 +191,7 @@ impl Subscriptions {
             if subscriptions.get(&record.id).is_some() {
                 return Err(format!("subscription {} is there twice", record.id));
             }
-            let record = SubscriptionRecord { target_text: Arc::from(record.target.as_str()), ..record.clone() };
-            subscriptions.insert(record).map_err(|full| full.to_string())?;
+            subscriptions.insert(record.clone()).map_err(|full| full.to_string())?;
         }
         Ok(subscriptions)
     }
@@ -210,14 +206,14 @@ impl Subscriptions {
 }
 
 impl SubscriptionRecord {
-    /// Roughly the bytes that it takes in memory. The URL is kept three times: as written, parsed, and as normalised text.
+    /// Roughly the bytes that it takes in memory. The URL is kept twice: as written, and parsed.
     pub(super) fn bytes(&self) -> usize {
         const FIXED: usize = 640;
         let events: usize = self.events.iter().map(|event| event.len() + 24).sum();
         let secrets =
             self.secret.reveal().len() + self.previous.as_ref().map_or(0, |(secret, _)| secret.reveal().len());
         let description = self.description.as_ref().map_or(0, String::len);
-        FIXED + self.url.len() + 2 * self.target_text.len() + events + secrets + description
+        FIXED + self.url.len() + self.target.as_str().len() + events + secrets + description
     }
 
     /// The secrets that sign at present, newest first: 1, or 2 during a rotation's grace period.
