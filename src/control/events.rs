@@ -13,7 +13,6 @@ use super::call::{Input, duration, wait_of};
 use super::requests::shown_body;
 use super::{Control, ControlError, deliveries};
 use crate::contract::signature::Tamper;
-use crate::contract::types::SubscriptionStatus;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
 use crate::settings::Profile;
@@ -229,7 +228,7 @@ fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspac
     const MOST_NAMED: usize = 3;
     let takes = |other: &Arc<Workspace>| {
         let state = other.lock();
-        let mut active = state.subscriptions.iter().filter(|record| record.status == SubscriptionStatus::Active);
+        let mut active = state.subscriptions.iter().filter(|record| !record.disabled);
         active.any(|record| record.events.iter().any(|event| event == event_type))
     };
     let others: Vec<Arc<Workspace>> =

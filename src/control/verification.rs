@@ -20,9 +20,7 @@ use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
 use crate::redact::Redactor;
 use crate::scenario::rule_counters::RuleCounters;
-use crate::scenario::{
-    EffectiveConfig, Generation, Rule, Scenario, Trigger, counts_for, rule_progress, story_progress,
-};
+use crate::scenario::{EffectiveConfig, Generation, Rule, Scenario, Trigger, counts_for, rule_turns, story_progress};
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::engine::settle_ahead;
 use crate::state::journal::{Entry, RequestRecord};
@@ -289,7 +287,7 @@ fn counters(players: &[Player], concerns: impl Fn(&Player) -> bool) -> Vec<(Opti
 fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
     for rule in &scenario.rules {
         for (player, turns) in counters(players, |player| player.reaches(rule)) {
-            let Some(progress) = rule_progress(rule, &turns).filter(|progress| progress.left() > 0) else { continue };
+            let Some(progress) = rule_turns(rule, &turns).filter(|progress| progress.left() > 0) else { continue };
             let (applied, turns, left) = (progress.applied, progress.turns, progress.left());
             let what = format!("rule `{}` of scenario `{}`", rule.label, scenario.name);
             let message = match player {

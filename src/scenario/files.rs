@@ -150,7 +150,7 @@ impl Library {
     /// Replaces the previous contents of all scenario files by these. A file with an error leaves its scenario at the last
     /// good version; so does a deleted file, as long as a list names the scenario. If none changed, the generation stays.
     pub fn reload_files(&self, texts: FileTexts, now: Instant) -> Reload {
-        let changing = self.changing();
+        let changing = self.changing.lock();
         let before = self.load();
         let listed = before.content().listed(&self.start.load());
         let mut accepted = AcceptedFiles::new(&before, listed, texts);

@@ -16,7 +16,7 @@ use crate::contract::ids::IdKind;
 use crate::contract::rules::CheckedSubscribe;
 use crate::contract::types::SubscribeRequest;
 use crate::contract::webhook_url::check_webhook_url;
-use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer};
+use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer, due_emits};
 use crate::settings::Profile;
 use crate::state::budget::Full;
 use crate::state::journal::Entry;
@@ -314,7 +314,7 @@ fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Opt
     let Some(began) = state.started_at(config.activation) else { return (None, 0) };
     let (counters, _) = state.counters_and_random();
     counters.begin(config.activation);
-    let found = config.due_emits(now.since(began), |fingerprint| counters.get(fingerprint).applied);
+    let found = due_emits(config.emits.iter(), now.since(began), |fingerprint| counters.get(fingerprint).applied);
     let mut dropped = 0;
     for (emit, _) in &found.due {
         state.counters_and_random().0.of(emit.fingerprint).applied += 1;

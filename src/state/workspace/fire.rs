@@ -14,7 +14,7 @@ use crate::contract::ids::IdKind;
 use crate::contract::nearest;
 use crate::contract::rules::unsupported;
 use crate::contract::timestamp::timestamp_of;
-use crate::contract::types::{EventEnvelope, SubscriptionStatus};
+use crate::contract::types::EventEnvelope;
 use crate::contract::variation::{BodyKind, vary};
 use crate::scenario::template::{Gap, render_map};
 use crate::settings::Profile;
@@ -80,7 +80,7 @@ impl State {
         for record in self.subscriptions.iter() {
             let reason = if request.subscription.as_ref().is_some_and(|id| *id != record.id) {
                 Some(SkipReason::NotNamed)
-            } else if record.status == SubscriptionStatus::Disabled {
+            } else if record.disabled {
                 Some(SkipReason::Disabled)
             } else if record.events.contains(&envelope.event_type) {
                 None

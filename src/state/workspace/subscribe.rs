@@ -41,7 +41,7 @@ impl State {
                 record.url = request.url;
                 record.events = request.events;
                 record.description = request.description;
-                record.status = SubscriptionStatus::Active;
+                record.disabled = false;
                 if let Some(secret) = supplied {
                     record.secret = secret;
                     record.previous = None;
@@ -68,7 +68,7 @@ impl State {
             target: Arc::new(target),
             events: request.events,
             description: request.description,
-            status: SubscriptionStatus::Active,
+            disabled: false,
             created_at: now.wall,
             secret,
             previous: None,
@@ -81,7 +81,7 @@ impl State {
     /// The secrets that sign for a subscription at present, newest first; `None` if it is gone or disabled.
     pub fn signing_secrets(&self, id: &str, now: Now) -> Option<Vec<Secret>> {
         let record = self.subscriptions.get(id)?;
-        (record.status == SubscriptionStatus::Active).then(|| record.signing_secrets(now))
+        (!record.disabled).then(|| record.signing_secrets(now))
     }
 
     /// Changes a subscription: URL, events and description as checked, and whether events are delivered. Id, `created_at` and
@@ -90,7 +90,7 @@ impl State {
         &mut self,
         id: &str,
         checked: CheckedSubscribe,
-        status: SubscriptionStatus,
+        disabled: bool,
         profile: &Profile,
     ) -> Option<Result<(), Error>> {
         let serial = self.subscriptions.serial_by_id.get(id).copied()?;
@@ -105,13 +105,13 @@ impl State {
             record.target = Arc::new(target);
             record.events = request.events;
             record.description = request.description;
-            record.status = status;
+            record.disabled = disabled;
         });
         Some(changed.map_err(no_room))
     }
 
     pub fn disable_subscription(&mut self, id: &str) -> bool {
-        self.subscriptions.get_mut(id).map(|record| record.status = SubscriptionStatus::Disabled).is_some()
+        self.subscriptions.get_mut(id).map(|record| record.disabled = true).is_some()
     }
 
     /// Replaces a subscription's secret by `text` or a generated one; the old one keeps signing until `grace` is over.
@@ -146,7 +146,7 @@ fn body(record: &SubscriptionRecord, secret: Option<&Secret>, profile: &Profile)
         id: record.id.clone(),
         url: record.url.clone(),
         events: record.events.clone(),
-        status: record.status,
+        status: if record.disabled { SubscriptionStatus::Disabled } else { SubscriptionStatus::Active },
         created_at: timestamp_of(&record.id, record.created_at, profile.time.precision),
     };
     let Ok(Value::Object(mut body)) = serde_json::to_value(resource) else {

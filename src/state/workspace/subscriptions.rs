@@ -14,7 +14,6 @@ use url::Url;
 
 use crate::clock::{Instant, Now};
 use crate::contract::signature::{KeyReading, Scheme, SchemeName, SecretProblem, SigningKey};
-use crate::contract::types::SubscriptionStatus;
 use crate::state::budget::{Budget, Charge, Full};
 
 /// A signing secret; its text never appears in debug output. Clones share the key that was read from it.
@@ -89,8 +88,7 @@ pub struct SubscriptionRecord {
     pub target: Arc<Url>,
     pub events: Vec<String>,
     pub description: Option<String>,
-    #[serde(rename = "disabled", with = "disabled")]
-    pub status: SubscriptionStatus,
+    pub disabled: bool,
     pub created_at: Timestamp,
     pub(super) secret: Secret,
     /// The secret before the last rotation, and when it stops signing.
@@ -112,23 +110,6 @@ mod target {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Url>, D::Error> {
         let text = String::deserialize(deserializer)?;
         Url::parse(&text).map(Arc::new).map_err(|error| D::Error::custom(format!("target: {error}")))
-    }
-}
-
-/// Whether a subscription is disabled.
-mod disabled {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    use crate::contract::types::SubscriptionStatus;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-    pub(super) fn serialize<S: Serializer>(status: &SubscriptionStatus, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bool(*status == SubscriptionStatus::Disabled)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SubscriptionStatus, D::Error> {
-        let disabled = bool::deserialize(deserializer)?;
-        Ok(if disabled { SubscriptionStatus::Disabled } else { SubscriptionStatus::Active })
     }
 }
 
