@@ -141,9 +141,6 @@ impl Clock {
     }
 
     pub fn wall(&self) -> Timestamp {
-        if self.is_plain() {
-            return self.shared.base.wall();
-        }
         self.now().wall
     }
 
@@ -363,13 +360,6 @@ impl Base {
         match self {
             Self::Machine(started) => Instant::after_start(started.elapsed()),
             Self::Clock(clock) => clock.instant(),
-        }
-    }
-
-    fn wall(&self) -> Timestamp {
-        match self {
-            Self::Machine(_) => machine::wall_time(),
-            Self::Clock(clock) => clock.wall(),
         }
     }
 

@@ -103,9 +103,9 @@ impl Search<'_> {
         /// Most entries checked before yielding to other tasks.
         const PIECE: usize = 256;
         // A later entry wakes the waiter if it may match. Without a fixed end, a busy journal would never be caught up with.
-        let end = waiter.journal().next_number();
+        let end = waiter.journal.next_number();
         while self.next < end {
-            let entries = waiter.journal().read(self.next, PIECE);
+            let entries = waiter.journal.read(self.next, PIECE);
             let Some((last, _)) = entries.last() else { break };
             let last = *last;
             for (number, entry) in &entries {

@@ -184,7 +184,7 @@ pub(super) struct Player {
 
 impl Player {
     fn new(workspace: &Arc<Workspace>, keys: Vec<Option<String>>, activation: u64) -> Self {
-        let mut turns = workspace.lock().counters().clone();
+        let mut turns = workspace.lock().counters.clone();
         turns.begin(activation);
         let workspace = keys.iter().all(Option::is_some).then(|| Arc::clone(workspace));
         Self { workspace, keys, turns }
@@ -262,7 +262,7 @@ pub(super) fn players(
     if let Scope(Some(workspace)) = scope {
         return vec![player(workspace)];
     }
-    let has_started = |workspace: &Arc<Workspace>| workspace.lock().counters().has_started(config.activation);
+    let has_started = |workspace: &Arc<Workspace>| workspace.lock().counters.has_started(config.activation);
     let all = control.registry.all();
     let own = all.iter().filter(|workspace| {
         Arc::ptr_eq(generation.config_for(Some(workspace.name())), config) && has_started(workspace)

@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{self, FAULT};
-use super::reader::{Problems, Table, nearest_hint, shown};
+use super::reader::{Table, nearest_hint, shown};
 use super::{Fingerprints, Parser};
 use crate::contract::error::ErrorKind;
 use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
@@ -290,17 +290,15 @@ impl Parser<'_> {
     fn patch(&mut self, table: &Table<'_, '_>) -> Option<Patch> {
         let merge = if table.has("patch") { self.problems.json_fields(table, "patch")? } else { Map::new() };
         let mut remove = Vec::new();
-        for entry in Problems::one_or_more(table, "remove") {
-            match entry.get_ref().as_str() {
-                Some(pointer) if pointer.starts_with('/') => remove.push(pointer.to_owned()),
-                Some(pointer) => {
-                    let message = format!("expected a JSON pointer, found \"{}\"", shown(pointer));
-                    let right = shown(&pointer.replace('.', "/"));
-                    let hint = format!("write \"/{right}\": a pointer begins with a slash");
-                    self.problems.error("scenario/bad-pointer", entry.span(), message, hint);
-                }
-                None => self.problems.wrong_type("remove", "an array of JSON pointers", entry, String::new()),
+        for (span, pointer) in self.problems.texts(table, "remove", "an array of JSON pointers") {
+            if pointer.starts_with('/') {
+                remove.push(pointer.to_owned());
+                continue;
             }
+            let message = format!("expected a JSON pointer, found \"{}\"", shown(pointer));
+            let right = shown(&pointer.replace('.', "/"));
+            let hint = format!("write \"/{right}\": a pointer begins with a slash");
+            self.problems.error("scenario/bad-pointer", span, message, hint);
         }
         if merge.is_empty() && remove.is_empty() && !self.problems.has_errors() {
             let span = table.span_of(if table.has("patch") { "patch" } else { "remove" });

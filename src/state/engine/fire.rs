@@ -312,12 +312,12 @@ impl Engine {
 /// Plans the timed emissions due by now. Returns when the next are due, and how many events were dropped.
 fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Option<Instant>, usize) {
     let Some(began) = state.started_at(config.activation) else { return (None, 0) };
-    let (counters, _) = state.counters_and_random();
+    let counters = &mut state.counters;
     counters.begin(config.activation);
     let found = due_emits(config.emits.iter(), now.since(began), |fingerprint| counters.get(fingerprint).applied);
     let mut dropped = 0;
     for (emit, _) in &found.due {
-        state.counters_and_random().0.of(emit.fingerprint).applied += 1;
+        state.counters.of(emit.fingerprint).applied += 1;
         dropped += state.plan(emit, config.activation, now);
     }
     (found.next.map(|next| began.plus(next)), dropped)

@@ -262,15 +262,11 @@ impl Interest {
 /// A reader that is notified of requests of one kind. It keeps its own cursor.
 #[derive(Debug)]
 pub struct Waiter {
-    journal: Arc<Journal>,
+    pub journal: Arc<Journal>,
     notify: Arc<Notify>,
 }
 
 impl Waiter {
-    pub fn journal(&self) -> &Arc<Journal> {
-        &self.journal
-    }
-
     /// Completes when a request that matches was appended since the last call, or since the waiter was made.
     pub fn notified(&self) -> Notified<'_> {
         self.notify.notified()
@@ -286,14 +282,10 @@ impl Drop for Waiter {
 /// A reader of the journal as it grows. It keeps its own cursor.
 #[derive(Debug)]
 pub struct Reader {
-    journal: Arc<Journal>,
+    pub journal: Arc<Journal>,
 }
 
 impl Reader {
-    pub fn journal(&self) -> &Arc<Journal> {
-        &self.journal
-    }
-
     /// Completes when an entry is appended after the call. To miss none, create and enable the future, read, then await it.
     pub fn appended(&self) -> Notified<'_> {
         self.journal.appended.notified()

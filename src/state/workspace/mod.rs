@@ -67,10 +67,10 @@ pub struct Workspace {
 
 #[derive(Debug)]
 pub struct State {
-    random: Random,
+    pub random: Random,
     serial: u64,
     /// Events have their own source: they are fired by time, between requests, and must not change what requests draw.
-    event_random: Random,
+    pub event_random: Random,
     event_serial: u64,
     /// Whether the previous event was held back by the setting `webhooks.swap`.
     held_back: bool,
@@ -81,7 +81,7 @@ pub struct State {
     pub(crate) subscriptions: Subscriptions,
     workflows: Workflows,
     pub timeline: Timeline,
-    counters: RuleCounters,
+    pub counters: RuleCounters,
     /// The activation of scenarios that the workspace saw last, and when it began by the workspace's clock.
     started: (u64, Instant),
 }
@@ -226,24 +226,8 @@ impl State {
         make_id(kind, profile.ids.style, unix_millis(now), *serial, random)
     }
 
-    pub fn random(&mut self) -> &mut Random {
-        &mut self.random
-    }
-
-    pub fn event_random(&mut self) -> &mut Random {
-        &mut self.event_random
-    }
-
     pub fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Instant) -> usize {
         self.timeline.plan(emit, activation, at, &mut self.event_random)
-    }
-
-    pub fn counters_and_random(&mut self) -> (&mut RuleCounters, &mut Random) {
-        (&mut self.counters, &mut self.random)
-    }
-
-    pub fn counters(&self) -> &RuleCounters {
-        &self.counters
     }
 
     /// Records that this activation of scenarios is in force; returns true the first time. 0 means no activation. Time since

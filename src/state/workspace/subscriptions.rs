@@ -1,7 +1,7 @@
 //! The subscriptions of one workspace and their secrets, as they are stored, saved and restored. What the API and the control
 //! API do with them is in `subscribe`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -113,76 +113,61 @@ mod target {
     }
 }
 
-/// The subscriptions of one workspace, in the order in which they were made.
+/// The subscriptions of one workspace, in the order in which they were made. They are few, so they are searched.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
-    pub(super) by_serial: BTreeMap<u64, SubscriptionRecord>,
-    pub(super) serial_by_id: HashMap<String, u64>,
-    pub(super) serial_by_url: HashMap<Arc<Url>, u64>,
-    made: u64,
+    pub(super) records: Vec<SubscriptionRecord>,
     pub(super) charge: Charge,
 }
 
 impl Subscriptions {
     pub(super) fn within(budget: &Budget) -> Self {
-        let (by_serial, serial_by_id, serial_by_url) = (BTreeMap::new(), HashMap::new(), HashMap::new());
-        Self { by_serial, serial_by_id, serial_by_url, made: 0, charge: Charge::empty(budget) }
+        Self { records: Vec::new(), charge: Charge::empty(budget) }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SubscriptionRecord> {
-        self.by_serial.values()
+        self.records.iter()
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&SubscriptionRecord> {
-        self.by_serial.get(self.serial_by_id.get(id)?)
+        self.records.iter().find(|record| record.id == id)
     }
 
-    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut SubscriptionRecord> {
-        self.by_serial.get_mut(self.serial_by_id.get(id)?)
+    pub(super) fn position(&self, id: &str) -> Option<usize> {
+        self.records.iter().position(|record| record.id == id)
+    }
+
+    /// The newest subscription of a URL.
+    pub(super) fn position_of_url(&self, url: &Url) -> Option<usize> {
+        self.records.iter().rposition(|record| *record.target == *url)
     }
 
     pub(super) fn insert(&mut self, record: SubscriptionRecord) -> Result<(), Full> {
         self.charge.grow(record.bytes())?;
-        self.made += 1;
-        self.serial_by_id.insert(record.id.clone(), self.made);
-        self.serial_by_url.insert(Arc::clone(&record.target), self.made);
-        self.by_serial.insert(self.made, record);
+        self.records.push(record);
         Ok(())
     }
 
     /// Changes a subscription. If the result does not fit, it stays unchanged and the error gives the reason.
-    pub(super) fn change(&mut self, serial: u64, change: impl FnOnce(&mut SubscriptionRecord)) -> Result<(), Full> {
-        let Some(record) = self.by_serial.get_mut(&serial) else { return Ok(()) };
-        let mut changed = record.clone();
+    pub(super) fn change(&mut self, at: usize, change: impl FnOnce(&mut SubscriptionRecord)) -> Result<(), Full> {
+        let mut changed = self.records[at].clone();
         change(&mut changed);
         self.charge.grow(changed.bytes())?;
-        self.charge.shrink(record.bytes());
-        if record.target != changed.target {
-            self.serial_by_url.retain(|_, known| *known != serial);
-            self.serial_by_url.insert(Arc::clone(&changed.target), serial);
-        }
-        *record = changed;
+        let old = std::mem::replace(&mut self.records[at], changed);
+        self.charge.shrink(old.bytes());
         Ok(())
     }
 
     /// The subscriptions of a snapshot, oldest first. The error names the one that cannot be restored.
     pub(crate) fn restore(saved: &[SubscriptionRecord], budget: &Budget) -> Result<Self, String> {
-        let mut subscriptions = Self::within(budget);
+        let (mut subscriptions, mut ids) = (Self::within(budget), HashSet::new());
         for record in saved {
-            if subscriptions.get(&record.id).is_some() {
+            if !ids.insert(&record.id) {
                 return Err(format!("subscription {} is there twice", record.id));
             }
             subscriptions.insert(record.clone()).map_err(|full| full.to_string())?;
         }
         Ok(subscriptions)
-    }
-
-    pub(super) fn remove(&mut self, id: &str) -> Option<SubscriptionRecord> {
-        let serial = self.serial_by_id.remove(id)?;
-        self.serial_by_url.retain(|_, known| *known != serial);
-        let record = self.by_serial.remove(&serial)?;
-        self.charge.shrink(record.bytes());
-        Some(record)
     }
 }
 
