@@ -101,8 +101,11 @@ impl Journal {
             let mut log = self.log.lock();
             log.tally.count(&entry);
             // Under the lock, so that a reader that registers first and reads then misses none.
-            if let Entry::Request(request) = &entry {
-                let waiting = log.waiters.iter().filter(|(interest, _)| interest.matches(request));
+            if let Entry::Request(request) = &entry
+                && !log.waiters.is_empty()
+            {
+                let path = request.transcript.request_line().1.split('?').next().unwrap_or_default();
+                let waiting = log.waiters.iter().filter(|(interest, _)| interest.matches(request, path));
                 waiting.for_each(|(_, notify)| notify.notify_one());
             }
             // Checked under the lock: a reset marks the workspace as forgotten before it clears the entries, so that none is
@@ -248,14 +251,14 @@ pub struct Interest {
 }
 
 impl Interest {
-    fn matches(&self, request: &RequestRecord) -> bool {
+    fn matches(&self, request: &RequestRecord, path: &str) -> bool {
         self.operation.is_none_or(|operation| request.operation == Some(operation))
             && self.status.is_none_or(|status| request.status == status)
             && self
                 .workspace
                 .as_ref()
                 .is_none_or(|name| request.workspace.as_ref().is_some_and(|known| known.name() == name))
-            && self.path.as_ref().is_none_or(|path| request.transcript.request_line().1.split('?').next() == Some(path))
+            && self.path.as_deref().is_none_or(|expected| expected == path)
     }
 }
 

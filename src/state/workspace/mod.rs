@@ -206,10 +206,6 @@ impl Workspace {
             self.last_used.store(millis, Ordering::Relaxed);
         }
     }
-
-    fn idle_since(&self) -> u64 {
-        self.last_used.load(Ordering::Relaxed)
-    }
 }
 
 impl State {

@@ -104,7 +104,8 @@ impl Registry {
         if workspaces.len() < self.most || workspaces.contains_key(name) {
             return Vec::new();
         }
-        let mut by_use: Vec<_> = workspaces.values().map(|known| (known.idle_since(), known)).collect();
+        let mut by_use: Vec<_> =
+            workspaces.values().map(|known| (known.last_used.load(Ordering::Relaxed), known)).collect();
         let count = (self.most / EVICTED_SHARE).max(1);
         by_use.select_nth_unstable_by(count - 1, |(a, one), (b, other)| (a, one.name()).cmp(&(b, other.name())));
         let evicted: Vec<_> = by_use[..count].iter().map(|(_, known)| Arc::clone(known)).collect();
