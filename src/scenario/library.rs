@@ -209,7 +209,7 @@ pub struct Generation {
     /// The profile without any scenario, with the settings that were changed for all keys.
     pub base: Layered,
     made_at: Instant,
-    content: LibraryContent,
+    pub(super) content: LibraryContent,
     config: Arc<EffectiveConfig>,
     key_configs: HashMap<Arc<str>, Arc<EffectiveConfig>>,
     /// Configurations that requests have named: by their scenarios, and the settings of the key.
@@ -328,10 +328,6 @@ impl Generation {
     /// Why the scenario of a file is not as the file is saved.
     pub fn held_back(&self, name: &str) -> Option<&HeldBack> {
         self.content.held.get(name)
-    }
-
-    pub(super) fn content(&self) -> &LibraryContent {
-        &self.content
     }
 
     /// About how many bytes it takes.

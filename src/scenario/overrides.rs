@@ -65,7 +65,7 @@ impl Library {
 
     pub fn inline_texts(&self) -> BTreeMap<String, String> {
         let generation = self.load();
-        let inline = generation.content().inline.values();
+        let inline = generation.content.inline.values();
         inline.map(|scenario| (scenario.name.to_string(), scenario.text.to_string())).collect()
     }
 

@@ -433,6 +433,13 @@ impl<'t> Problems<'t> {
         std::mem::take(&mut self.request_paths)
     }
 
+    /// Refuses a key that something else in its table excludes, if it is there.
+    pub(super) fn clash(&mut self, table: &Table<'_, '_>, key: &str, message: impl Into<String>, hint: &str) {
+        if let Some(span) = table.key_span(key) {
+            self.error("scenario/clash", span, message, hint);
+        }
+    }
+
     /// Of keys that exclude each other, reports each but the first that is there; returns the first.
     pub(super) fn only_one(&mut self, table: &Table<'_, '_>, keys: &[&'static str], why: &str) -> Option<&'static str> {
         let mut there = keys.iter().filter_map(|key| Some((*key, table.key_span(key)?)));

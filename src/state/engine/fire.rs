@@ -292,20 +292,12 @@ impl Engine {
         }
     }
 
-    fn note_dropped(&self, workspace: &Workspace, count: usize) {
+    pub(super) fn note_dropped(&self, workspace: &Workspace, count: usize) {
         if count > 0 {
             let why = self.journal.budget().full();
             self.dropped.fetch_add(count as u64, Ordering::Relaxed);
             self.note(Some(workspace.name()), format!("{count} events of emissions were left out: {why}"), true);
         }
-    }
-
-    /// Restores the planned events of a snapshot. They are fired after the next [`Engine::wake_emitter`].
-    pub(super) fn restore_plans(&self, workspace: &Workspace, planned: Vec<PlannedEvent>) {
-        let mut state = workspace.lock();
-        let dropped = planned.into_iter().filter(|planned| !state.timeline.add(planned.clone())).count();
-        drop(state);
-        self.note_dropped(workspace, dropped);
     }
 }
 

@@ -224,7 +224,9 @@ impl Engine {
         });
         let planned: Vec<PlannedEvent> = planned.collect();
         let lost = saved.planned.len() - planned.len();
-        self.restore_plans(workspace, planned);
+        // They are fired once the emitter is woken.
+        let add = |planned: &PlannedEvent| workspace.lock().timeline.add(planned.clone());
+        self.note_dropped(workspace, planned.iter().filter(|planned| !add(planned)).count());
         let mut refused = 0;
         for event in events {
             refused += usize::from(self.hand_over(workspace, Arc::new(event)).is_err());
