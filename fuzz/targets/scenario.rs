@@ -14,6 +14,9 @@ fuzz_target!(|text: &str| {
     let (scenario, diagnostics) = check_text("fuzz", text);
     let wrong = diagnostics.iter().any(|diagnostic| diagnostic.is_error());
     assert_eq!(scenario.is_none(), wrong, "taken, or told of as an error");
+    for problem in &diagnostics {
+        assert!(text.get(problem.span.clone()).is_some(), "every place reported lies in the text: {problem:?}");
+    }
     let _ = render_all(&diagnostics, true);
     if scenario.is_some() {
         let library = LIBRARY.get_or_init(|| Library::new(Layered::default()));

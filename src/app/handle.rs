@@ -12,8 +12,8 @@ use crate::state::engine::deliveries::DeliveryStore;
 use crate::state::engine::sink::Receipt;
 use crate::state::engine::{Engine, KeyProblem, settle_for_a_moment};
 use crate::state::journal::{Entry, Journal};
-use crate::state::snapshot::SnapshotProblem;
 use crate::state::workspace::Snapshot;
+use crate::state::workspace::SnapshotProblem;
 use crate::state::workspace::{EventRecord, FireProblem, FireRequest};
 
 /// Controls a running emulator from a Rust test, without a socket. Cloning it is cheap.

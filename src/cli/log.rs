@@ -252,7 +252,7 @@ fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
         },
         AttemptOutcome::Failed { detail, .. } => detail.clone(),
     };
-    let elsewhere = is_elsewhere(&attempt.delivery.url, &attempt.dialled);
+    let elsewhere = is_elsewhere(attempt.delivery.url.as_str(), &attempt.dialled);
     let sent = if elsewhere { format!(", sent to {}", attempt.dialled) } else { String::new() };
     let key = redactor.key(&attempt.event.workspace);
     let about = about(attempt.latency, Some(&key), None);
@@ -263,7 +263,7 @@ fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
         "id": &**id,
         "number": number,
         "key": key,
-        "url": &**url,
+        "url": url.as_str(),
         "dialled": &*attempt.dialled,
         "latency_ms": Millis::from(attempt.latency),
         "accepted": attempt.outcome.is_success(),

@@ -126,7 +126,7 @@ fn check_format(json: &str) -> Result<Option<String>, (String, Cow<'static, str>
                 start.emulator.map(|emulator| format!("use wrs-emulator {}, which saved it", emulator.version));
             Err((cause, writer.map_or("use the wrs-emulator that saved it".into(), Cow::from)))
         }
-        (Some(crate::state::snapshot::FORMAT), _) => {
+        (Some(crate::state::workspace::SNAPSHOT_FORMAT), _) => {
             Err(("it is a snapshot of the state".to_owned(), "load it with `wrs-emulator snapshot load FILE`".into()))
         }
         _ => Err(("it is not a run of wrs-emulator".to_owned(), SAVE.into())),

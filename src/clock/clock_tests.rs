@@ -7,46 +7,6 @@ use super::*;
 const START: Timestamp = Timestamp::constant(1_750_000_000, 0);
 
 #[test]
-fn a_frozen_clock_moves_only_by_advance() {
-    let clock = Clock::frozen(START);
-    assert_eq!(clock.now(), clock.now());
-    let later = clock.advance(Duration::from_mins(1));
-    assert_eq!(later.instant, Instant::after_start(Duration::from_mins(1)));
-    assert_eq!(later.wall, START + SignedDuration::from_secs(60));
-    assert_eq!(clock.mode(), ClockMode::Frozen);
-}
-
-#[test]
-fn resuming_never_goes_back() {
-    let clock = Clock::frozen(START);
-    clock.advance(Duration::from_hours(1));
-    let frozen = clock.now();
-    let resumed = clock.resume();
-    assert!(resumed.instant >= frozen.instant);
-    assert_eq!(clock.mode(), ClockMode::Real);
-    let advanced = clock.advance(Duration::from_secs(10));
-    assert!(advanced.instant.since(resumed.instant) >= Duration::from_secs(10));
-    assert_eq!(clock.freeze(), clock.now());
-}
-
-#[test]
-fn sleepers_wake_when_an_advance_reaches_them() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    runtime.block_on(async {
-        let clock = Clock::frozen(START);
-        let sleeper = tokio::spawn({
-            let clock = clock.clone();
-            async move { clock.sleep_until(Instant::after_start(Duration::from_secs(5))).await }
-        });
-        clock.advance(Duration::from_secs(4));
-        tokio::task::yield_now().await;
-        assert!(!sleeper.is_finished());
-        clock.advance(Duration::from_secs(1));
-        sleeper.await.expect("the sleeper returns");
-    });
-}
-
-#[test]
 fn a_follower_moves_with_its_base_until_it_is_moved_by_itself() {
     let base = Clock::frozen(START);
     let follower = base.follower();
@@ -138,4 +98,12 @@ fn a_step_that_began_before_a_restart_does_not_move_the_clock_after_it() {
         assert_eq!(clock.advance_in(life, Duration::from_secs(5)).wall, start);
         assert_ne!(clock.advance(Duration::from_secs(5)).wall, start);
     }
+}
+
+#[test]
+fn a_saved_clock_keeps_its_form() {
+    let form = r#"{"moment":103000000000,"now":"2025-06-15T15:06:40.5Z","frozen":false,"ahead":"-PT1H0.25S"}"#;
+    let saved: SavedClock = serde_json::from_str(form).expect("the form of every snapshot so far");
+    assert_eq!(saved.ahead, SignedDuration::from_millis(-3_600_250));
+    assert_eq!(serde_json::to_string(&saved).expect("it serialises"), form);
 }

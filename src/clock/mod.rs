@@ -21,7 +21,6 @@ use tokio::sync::watch;
 pub use crate::clock::chance::{Random, Seed, restore_random, save_random};
 use crate::clock::instant::moved;
 pub use crate::clock::instant::{Instant, Now};
-use crate::state::snapshot::SavedClock;
 
 /// How a clock moves.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
@@ -32,6 +31,18 @@ pub enum ClockMode {
     Real,
     // Only by `advance`.
     Frozen,
+}
+
+/// A clock as a snapshot has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedClock {
+    pub moment: Instant,
+    pub now: Timestamp,
+    /// Whether it was frozen separately from the clock that it follows.
+    pub frozen: bool,
+    /// How far its wall time was ahead of the clock that it follows.
+    pub ahead: SignedDuration,
 }
 
 /// A cheap handle to one clock: the emulator's own, or a workspace's, which follows the emulator's until it is moved separately.
@@ -65,23 +76,23 @@ enum Base {
 enum State {
     /// The base's time; both offsets are what the clock was moved by.
     Running {
-        moment_offset: SignedDuration,
+        instant_offset: SignedDuration,
         wall_offset: SignedDuration,
+        /// The time shown while the clock is held back, briefly, as its base moves.
+        held: Option<Now>,
     },
     Frozen(Now),
-    /// Held back briefly while its base moves; then it runs again.
-    Held {
-        now: Now,
-        moment_offset: SignedDuration,
-        wall_offset: SignedDuration,
-    },
 }
 
-const FOLLOWING: State = State::Running { moment_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO };
+const FOLLOWING: State =
+    State::Running { instant_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO, held: None };
 
 impl State {
     fn is_plain(self) -> bool {
-        matches!(self, Self::Running { moment_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO })
+        matches!(
+            self,
+            Self::Running { instant_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO, held: None }
+        )
     }
 }
 
@@ -130,9 +141,6 @@ impl Clock {
     }
 
     pub fn wall(&self) -> Timestamp {
-        if self.is_plain() {
-            return self.shared.base.wall();
-        }
         self.now().wall
     }
 
@@ -143,12 +151,11 @@ impl Clock {
 
     /// Whether the wall time is the base's; the monotonic time may have been moved.
     pub fn follows(&self) -> bool {
-        let state = *self.shared.state.read();
-        matches!(state, State::Running { wall_offset, .. } | State::Held { wall_offset, .. } if wall_offset.is_zero())
+        matches!(*self.shared.state.read(), State::Running { wall_offset, .. } if wall_offset.is_zero())
     }
 
     /// The instant of the clock or machine that this one moves with.
-    pub fn base_moment(&self) -> Instant {
+    pub fn base_instant(&self) -> Instant {
         self.shared.base.instant()
     }
 
@@ -163,10 +170,10 @@ impl Clock {
 
     fn read(&self, state: State) -> Now {
         match state {
-            State::Frozen(now) | State::Held { now, .. } => now,
-            State::Running { moment_offset, wall_offset } => {
+            State::Frozen(now) | State::Running { held: Some(now), .. } => now,
+            State::Running { instant_offset, wall_offset, held: None } => {
                 let base = self.shared.base.now();
-                Now { instant: base.instant.moved(moment_offset), wall: moved(base.wall, wall_offset) }
+                Now { instant: base.instant.moved(instant_offset), wall: moved(base.wall, wall_offset) }
             }
         }
     }
@@ -187,7 +194,7 @@ impl Clock {
     /// Lets a frozen clock continue with its base from its present time.
     pub fn resume(&self) -> Now {
         self.change(|state, now| match state {
-            State::Running { .. } | State::Held { .. } => state,
+            State::Running { .. } => state,
             State::Frozen(_) => self.running_from(now),
         })
     }
@@ -196,16 +203,20 @@ impl Clock {
     /// it continue one by one.
     pub fn hold(&self) {
         self.change(|state, now| match state {
-            State::Running { moment_offset, wall_offset } => State::Held { now, moment_offset, wall_offset },
-            state => state,
+            State::Running { instant_offset, wall_offset, .. } => {
+                State::Running { instant_offset, wall_offset, held: Some(now) }
+            }
+            state @ State::Frozen(_) => state,
         });
     }
 
     /// Lets a clock that is held back continue with its base.
     pub fn release(&self) {
         self.change(|state, _| match state {
-            State::Held { moment_offset, wall_offset, .. } => State::Running { moment_offset, wall_offset },
-            state => state,
+            State::Running { instant_offset, wall_offset, .. } => {
+                State::Running { instant_offset, wall_offset, held: None }
+            }
+            state @ State::Frozen(_) => state,
         });
     }
 
@@ -226,12 +237,11 @@ impl Clock {
         self.change(|state, now| match state {
             // Checked under the lock that a restart also takes.
             state if self.life() != life => state,
-            State::Running { moment_offset, wall_offset } | State::Held { moment_offset, wall_offset, .. } => {
-                State::Running {
-                    moment_offset: moment_offset.saturating_add(step),
-                    wall_offset: wall_offset.saturating_add(step),
-                }
-            }
+            State::Running { instant_offset, wall_offset, .. } => State::Running {
+                instant_offset: instant_offset.saturating_add(step),
+                wall_offset: wall_offset.saturating_add(step),
+                held: None,
+            },
             State::Frozen(_) => State::Frozen(Now { instant: now.instant.plus(by), wall: moved(now.wall, step) }),
         })
     }
@@ -240,7 +250,7 @@ impl Clock {
     pub fn relabel(&self, wall: Timestamp) -> Now {
         self.change(|state, now| match state {
             State::Frozen(_) => State::Frozen(Now { wall, ..now }),
-            _ => self.running_from(Now { wall, ..now }),
+            State::Running { .. } => self.running_from(Now { wall, ..now }),
         })
     }
 
@@ -250,8 +260,8 @@ impl Clock {
         self.change(|_, now| {
             let base = self.shared.base.now();
             let jump = base.wall.duration_since(now.wall).max(SignedDuration::ZERO);
-            let moment_offset = now.instant.moved(jump).from(base.instant);
-            State::Running { moment_offset, wall_offset: SignedDuration::ZERO }
+            let instant_offset = now.instant.moved(jump).from(base.instant);
+            State::Running { instant_offset, wall_offset: SignedDuration::ZERO, held: None }
         })
     }
 
@@ -263,8 +273,9 @@ impl Clock {
             match origin {
                 Some(wall) => State::Frozen(Now { wall, ..now }),
                 None => State::Running {
-                    moment_offset: now.instant.from(self.shared.base.instant()),
+                    instant_offset: now.instant.from(self.shared.base.instant()),
                     wall_offset: SignedDuration::ZERO,
+                    held: None,
                 },
             }
         })
@@ -274,7 +285,7 @@ impl Clock {
         let state = *self.shared.state.read();
         let (frozen, ahead) = match state {
             State::Frozen(_) => (true, SignedDuration::ZERO),
-            State::Running { wall_offset, .. } | State::Held { wall_offset, .. } => (false, wall_offset),
+            State::Running { wall_offset, .. } => (false, wall_offset),
         };
         let Now { instant, wall } = self.read(state);
         SavedClock { moment: instant, now: wall, frozen, ahead }
@@ -288,7 +299,8 @@ impl Clock {
             if saved.frozen {
                 return State::Frozen(Now { instant, wall: saved.now });
             }
-            State::Running { moment_offset: instant.plus(elapsed).from(base.instant), wall_offset: saved.ahead }
+            let instant_offset = instant.plus(elapsed).from(base.instant);
+            State::Running { instant_offset, wall_offset: saved.ahead, held: None }
         })
     }
 
@@ -296,8 +308,9 @@ impl Clock {
     fn running_from(&self, now: Now) -> State {
         let base = self.shared.base.now();
         State::Running {
-            moment_offset: now.instant.from(base.instant),
+            instant_offset: now.instant.from(base.instant),
             wall_offset: now.wall.duration_since(base.wall),
+            held: None,
         }
     }
 
@@ -322,12 +335,12 @@ impl Clock {
                 return;
             }
             match state {
-                State::Running { moment_offset, .. } => {
-                    let wait = self.shared.base.sleep_until(instant.moved(-moment_offset));
+                State::Running { instant_offset, held: None, .. } => {
+                    let wait = self.shared.base.sleep_until(instant.moved(-instant_offset));
                     tokio::select! { () = wait => {}, _ = changed.changed() => {} }
                 }
                 // The sender lives in `self`, so waiting for it cannot fail.
-                State::Frozen(_) | State::Held { .. } => drop(changed.changed().await),
+                State::Frozen(_) | State::Running { .. } => drop(changed.changed().await),
             }
         }
     }
@@ -347,13 +360,6 @@ impl Base {
         match self {
             Self::Machine(started) => Instant::after_start(started.elapsed()),
             Self::Clock(clock) => clock.instant(),
-        }
-    }
-
-    fn wall(&self) -> Timestamp {
-        match self {
-            Self::Machine(_) => machine::wall_time(),
-            Self::Clock(clock) => clock.wall(),
         }
     }
 

@@ -221,7 +221,7 @@ fn verified(attempt: &AttemptRecord, workspace: &Workspace, profile: &Profile) -
     let keys = signing_keys(&secrets, &scheme, profile).ok()?;
     let header = |name: &str| attempt.headers.get(&name.to_ascii_lowercase()).map(Cow::into_owned);
     let now = attempt.at.as_second();
-    verify(&scheme, &keys, &header, &attempt.delivery.url, &attempt.body, now, i64::MAX).ok()
+    verify(&scheme, &keys, &header, attempt.delivery.url.as_str(), &attempt.body, now, i64::MAX).ok()
 }
 
 /// Advice if the emulator's clock, which signs, is far from the machine's, with which the receiver compares.

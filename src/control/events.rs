@@ -17,7 +17,6 @@ use super::reply::{EventIdOnly, FiredEvent};
 use super::requests::shown_body;
 use super::{Control, ControlError, deliveries};
 use crate::contract::signature::Tamper;
-use crate::contract::types::SubscriptionStatus;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
 use crate::settings::Profile;
@@ -297,7 +296,7 @@ impl Firing {
     ) -> Result<(Fired, Vec<String>), ControlError> {
         if self.shuffle {
             let in_order = self.events.clone();
-            self.events.shuffle(self.workspace.lock().event_random());
+            self.events.shuffle(&mut self.workspace.lock().event_random);
             if self.events.len() > 1 && self.events.iter().zip(&in_order).all(|(one, other)| Arc::ptr_eq(one, other)) {
                 self.events.rotate_left(1);
             }
@@ -357,7 +356,7 @@ fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspac
     const MOST_NAMED: usize = 3;
     let takes = |other: &Arc<Workspace>| {
         let state = other.lock();
-        let mut active = state.subscriptions.iter().filter(|record| record.status == SubscriptionStatus::Active);
+        let mut active = state.subscriptions.iter().filter(|record| !record.disabled);
         active.any(|record| record.events.iter().any(|event| event == event_type))
     };
     let others: Vec<Arc<Workspace>> =

@@ -342,12 +342,12 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace
         keys: &config.profile.keys,
     };
     let workspace = request.workspace.clone().unwrap_or_else(|| control.registry.anonymous());
-    let (mut counters, met_at) = {
+    let (mut counters, started_at) = {
         let state = workspace.lock();
-        (state.counters().clone(), state.began(config.activation).unwrap_or(config.activated_at))
+        (state.counters.clone(), state.started_at(config.activation).unwrap_or(config.activated_at))
     };
     counters.begin(config.activation);
-    (Some(config.rules.trace(&view, &counters, request.instant.since(met_at))), Some(RULES_NOTE))
+    (Some(config.rules.trace(&view, &counters, request.instant.since(started_at))), Some(RULES_NOTE))
 }
 
 fn event_summary(event: &EventRecord) -> String {

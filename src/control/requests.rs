@@ -196,7 +196,7 @@ pub(super) async fn wait(
     let status = body.status.map(|Integer(status)| status);
     let filter = Filter::read(body.operation.as_deref(), status, body.since.as_deref(), &control.journal)?;
     let filter = Filter { method: body.method.as_deref(), path: body.path.as_deref(), ..filter };
-    let waiter = control.journal.waiter(filter.interest(scope.key().as_deref()));
+    let waiter = control.journal.waiter(filter.interest(scope.key()));
     let mut search = Search { scope, next: filter.first, filter, found: Vec::new(), nearest: Vec::new() };
     let enough = tokio::time::timeout(limit, search.until(count, &waiter)).await.is_ok();
     // Requests that cannot match did not wake the waiter; the nearest may be among them.
@@ -236,9 +236,9 @@ impl Search<'_> {
         /// Most entries checked before yielding to other tasks.
         const PIECE: usize = 256;
         // A later entry wakes the waiter if it may match. Without a fixed end, a busy journal would never be caught up with.
-        let end = waiter.journal().next_number();
+        let end = waiter.journal.next_number();
         while self.next < end {
-            let entries = waiter.journal().read(self.next, PIECE);
+            let entries = waiter.journal.read(self.next, PIECE);
             let Some((last, _)) = entries.last() else { break };
             let last = *last;
             for (number, entry) in &entries {
@@ -456,8 +456,8 @@ impl Filter<'_> {
     }
 
     /// What the journal needs to know so that requests that cannot match wake no waiter.
-    fn interest(&self, workspace: Option<&str>) -> Interest {
-        Interest::new(workspace, self.operation, self.status, self.path)
+    fn interest(&self, workspace: Option<Arc<str>>) -> Interest {
+        Interest { workspace, operation: self.operation, status: self.status, path: self.path.map(str::to_owned) }
     }
 
     /// The fields of a request that differ, in words; empty if it matches.

@@ -14,8 +14,8 @@ use super::{Control, ControlError, Reply};
 use crate::http::answer::{JSON, answer};
 use crate::scenario::generation_text;
 use crate::state::engine::settle_for_a_moment;
-use crate::state::snapshot::SnapshotProblem;
 use crate::state::workspace;
+use crate::state::workspace::SnapshotProblem;
 use crate::util::wording::counted;
 
 endpoint! {
@@ -40,9 +40,9 @@ pub(crate) struct Snapshot(pub(crate) Map<String, Value>);
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Snapshot"))]
 #[expect(dead_code, reason = "a schema")]
 struct SnapshotFrame {
-    #[cfg_attr(test, schemars(extend("const" = crate::state::snapshot::FORMAT)))]
+    #[cfg_attr(test, schemars(extend("const" = crate::state::workspace::SNAPSHOT_FORMAT)))]
     format: String,
-    #[cfg_attr(test, schemars(extend("const" = crate::state::snapshot::VERSION)))]
+    #[cfg_attr(test, schemars(extend("const" = crate::state::workspace::SNAPSHOT_VERSION)))]
     version: u64,
     clock: Map<String, Value>,
     whole: Option<Map<String, Value>>,

@@ -274,7 +274,7 @@ impl Viewer {
         loop {
             let mut appended = Box::pin(self.reader.appended());
             appended.as_mut().enable();
-            let entries = self.reader.journal().read(self.next, PIECE);
+            let entries = self.reader.journal.read(self.next, PIECE);
             let (piece, next) = self.join(&entries);
             self.next = next;
             if !piece.is_empty() {

@@ -13,7 +13,6 @@ use crate::contract::error::Error;
 use crate::contract::rules::check_subscribe;
 use crate::contract::signature::SigningKey;
 use crate::contract::timestamp::timestamp_of;
-use crate::contract::types::SubscriptionStatus;
 use crate::redact::Redactor;
 use crate::settings::Profile;
 use crate::state::journal::record::{SubscriptionId, Time, WorkspaceId, name_of};
@@ -213,10 +212,7 @@ fn shown(
         url: record.url.clone(),
         events: record.events.clone(),
         description: record.description.clone(),
-        status: match record.status {
-            SubscriptionStatus::Active => SubscriptionState::Active,
-            SubscriptionStatus::Disabled => SubscriptionState::Disabled,
-        },
+        status: if record.disabled { SubscriptionState::Disabled } else { SubscriptionState::Active },
         created_at: timestamp_of(&record.id, record.created_at, profile.time.precision).into(),
         signing_secrets: record.signing_secrets(workspace.clock().now()).len(),
         workspace: workspace.id().into(),
@@ -260,13 +256,12 @@ pub(super) fn change(control: &Control, input: &Input<ChangeSubscription>) -> Re
         ("events".to_owned(), request.events.as_ref().unwrap_or(&known.events).clone().into()),
         ("description".to_owned(), description),
     ]);
-    let status = match request.status {
-        None => known.status,
-        Some(SubscriptionState::Active) => SubscriptionStatus::Active,
-        Some(SubscriptionState::Disabled) => SubscriptionStatus::Disabled,
+    let disabled = match request.status {
+        None => known.disabled,
+        Some(status) => matches!(status, SubscriptionState::Disabled),
     };
     let checked = check_subscribe(&fields, &profile.subscribe_rules()).map_err(refused)?;
-    let changed = state.change_subscription(id, checked, status, &profile);
+    let changed = state.change_subscription(id, checked, disabled, &profile);
     drop(state);
     changed.ok_or_else(|| unknown(id))?.map_err(refused)?;
     view(control, input, &workspace, id)

@@ -22,9 +22,7 @@ use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
 use crate::redact::Redactor;
 use crate::scenario::rule_counters::RuleCounters;
-use crate::scenario::{
-    EffectiveConfig, Generation, Rule, Scenario, Trigger, counts_for, rule_progress, story_progress,
-};
+use crate::scenario::{EffectiveConfig, Generation, Rule, Scenario, Trigger, counts_for, rule_turns, story_progress};
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::engine::settle_ahead;
 use crate::state::journal::record::{DeliveryRow, Request, WorkspaceId};
@@ -304,7 +302,7 @@ pub(super) struct Player {
 
 impl Player {
     fn new(workspace: &Arc<Workspace>, keys: Vec<Option<String>>, activation: u64) -> Self {
-        let mut turns = workspace.lock().counters().clone();
+        let mut turns = workspace.lock().counters.clone();
         turns.begin(activation);
         let workspace = keys.iter().all(Option::is_some).then(|| Arc::clone(workspace));
         Self { workspace, keys, turns }
@@ -382,12 +380,12 @@ pub(super) fn players(
     if let Scope(Some(workspace)) = scope {
         return vec![player(workspace)];
     }
-    let met = |workspace: &Arc<Workspace>| workspace.lock().counters().has_met(config.activation);
+    let has_started = |workspace: &Arc<Workspace>| workspace.lock().counters.has_started(config.activation);
     let all = control.registry.all();
-    let own = all
-        .iter()
-        .filter(|workspace| Arc::ptr_eq(generation.config_for(Some(workspace.name())), config) && met(workspace));
-    let anonymous = Some(control.registry.anonymous()).filter(|anonymous| met(anonymous));
+    let own = all.iter().filter(|workspace| {
+        Arc::ptr_eq(generation.config_for(Some(workspace.name())), config) && has_started(workspace)
+    });
+    let anonymous = Some(control.registry.anonymous()).filter(|anonymous| has_started(anonymous));
     own.map(player).chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], config.activation))).collect()
 }
 
@@ -407,7 +405,7 @@ fn counters(players: &[Player], concerns: impl Fn(&Player) -> bool) -> Vec<(Opti
 fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
     for rule in &scenario.rules {
         for (player, turns) in counters(players, |player| player.reaches(rule)) {
-            let Some(progress) = rule_progress(rule, &turns).filter(|progress| progress.left() > 0) else { continue };
+            let Some(progress) = rule_turns(rule, &turns).filter(|progress| progress.left() > 0) else { continue };
             let (applied, turns, left) = (progress.applied, progress.turns, progress.left());
             let what = format!("rule `{}` of scenario `{}`", rule.label, scenario.name);
             let message = match player {

@@ -154,7 +154,7 @@ fn issue_token(admitted: &Admitted, registry: &Registry) -> Answer {
             let workspace = registry.open(workspace_of(&key, &profile.keys), admitted.request.now);
             let lifetime = profile.oauth.token_lifetime.get();
             let expires = workspace.clock().instant().plus(lifetime);
-            let token = registry.tokens().issue(&key, expires, workspace.lock().random());
+            let token = registry.tokens().issue(&key, expires, &mut workspace.lock().random);
             let body = json!({ "access_token": &*token, "token_type": "Bearer", "expires_in": lifetime.as_secs() });
             admitted.answered(&body, Reason::Answered)
         }

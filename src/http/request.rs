@@ -109,7 +109,7 @@ impl Identity {
 /// Draws a request's id and, only if the profile varies answers, the seed for the variation.
 pub(super) fn draw(state: &mut State, profile: &Profile, now: Now) -> (String, Option<u64>) {
     let id = state.make_id(IdKind::Request, profile, now);
-    (id, profile.variation.is_on().then(|| state.random().next_u64()))
+    (id, profile.variation.is_on().then(|| state.random.next_u64()))
 }
 
 /// A request with its id and its sender: any answer can be given to it.
@@ -248,9 +248,9 @@ pub(super) struct Story {
 impl Drop for Story {
     fn drop(&mut self) {
         let mut state = self.workspace.lock();
-        let (counters, _) = state.counters_and_random();
+        let counters = &mut state.counters;
         // The counters of an activation that is over may be gone.
-        if self.activation == 0 || counters.has_met(self.activation) {
+        if self.activation == 0 || counters.has_started(self.activation) {
             counters.begin(self.activation);
             self.rule.settle(&self.action, self.status, counters);
         }

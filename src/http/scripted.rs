@@ -20,7 +20,7 @@ use crate::http::service::Api;
 use crate::scenario::template::TemplateProblem;
 use crate::scenario::{Action, Decision, Fault, Patch, ReplyBody, ScriptedReply, Templated, request_facts};
 use crate::state::journal::{Reason, Scripted};
-use crate::state::workspace::Workspace;
+use crate::state::workspace::{State, Workspace};
 use crate::util::tasks::Lane;
 
 /// Templates longer than this together, with the body that they may copy, hold up other requests on the thread.
@@ -34,9 +34,9 @@ impl Admitted {
         }
         let view = self.view();
         let mut state = self.workspace().lock();
-        let began = state.began(config.activation).unwrap_or(config.activated_at);
+        let began = state.started_at(config.activation).unwrap_or(config.activated_at);
         let since = self.request.now.instant.since(began);
-        let (counters, random) = state.counters_and_random();
+        let State { counters, random, .. } = &mut *state;
         config.decide(&view, counters, since, random)
     }
 }
@@ -89,7 +89,7 @@ impl Api {
         action: Arc<T>,
     ) -> Result<T, TemplateProblem> {
         // A source of its own, so that what templates draw does not shift what is drawn after them.
-        let random = admitted.workspace().lock().random().fork();
+        let random = admitted.workspace().lock().random.fork();
         let wall = admitted.request.now.wall;
         let (facts, body) = {
             let view = admitted.view();
@@ -120,7 +120,7 @@ impl Api {
             Fault::Empty => SendFault::Connection(ConnectionFault::Empty),
             Fault::Garbage { bytes } => {
                 let mut garbage = vec![0; size(bytes)];
-                admitted.workspace().lock().random().fill_bytes(&mut garbage);
+                admitted.workspace().lock().random.fill_bytes(&mut garbage);
                 SendFault::Connection(ConnectionFault::Garbage(garbage.into()))
             }
         };

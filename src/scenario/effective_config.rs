@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Scenario;
 use super::decide::RuleSet;
-use super::emit::{DueEmits, Emit, due_emits};
+use super::emit::Emit;
 use super::matcher::RequestView;
 use super::rule::Decision;
 use super::setting_patch::{SettingPatch, diagnostic};
@@ -79,10 +79,5 @@ impl EffectiveConfig {
     ) -> Option<Decision> {
         counters.begin(self.activation);
         self.rules.decide(view, counters, since_activation, random)
-    }
-
-    /// The emissions that time has set off by this time after activation, given how often each (by fingerprint) has been set off already.
-    pub fn due_emits(&self, since_activation: Duration, fired: impl Fn(u64) -> u64) -> DueEmits {
-        due_emits(self.emits.iter(), since_activation, fired)
     }
 }

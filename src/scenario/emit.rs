@@ -167,12 +167,8 @@ pub fn emit_named<'e>(emits: impl IntoIterator<Item = &'e Arc<Emit>>, name: &str
 
 #[cfg(test)]
 mod tests {
-    use hyper::Method;
-    use hyper::header::HeaderMap;
-
     use super::*;
     use crate::clock::Seed;
-    use crate::contract::routes::Operation;
     use crate::scenario::check_text;
 
     const COMPLETED: &str = "event = 'workflow.completed'\n";
@@ -237,30 +233,5 @@ mod tests {
             }
         }
         assert_eq!(all, 12_000);
-    }
-
-    #[test]
-    fn answers_and_names_set_emissions_off() {
-        let emits = emits(&[
-            "name = 'a'\non = { operation = 'events.subscribe', status = 200 }\ntimes = 2\ninterval = '1s'",
-            "on = { status = 422 }",
-            "name = 'c'\non = 'command'",
-        ]);
-        let headers = HeaderMap::new();
-        let view = RequestView {
-            operation: Some(Operation::EventsSubscribe),
-            method: &Method::POST,
-            path: "/v1/events/subscribe",
-            query: None,
-            headers: &headers,
-            body: b"{}",
-            key: None,
-            keys: &crate::settings::Profile::default().keys,
-        };
-        for (status, expected) in [(200, vec!["a"]), (422, vec!["emit 2"]), (401, vec![])] {
-            let found = after_answer(&emits, &view, status);
-            assert_eq!(found.iter().map(|emit| &*emit.label).collect::<Vec<_>>(), expected, "{status}");
-        }
-        assert!(emit_named(&emits, "c").is_some() && emit_named(&emits, "emit 2").is_none());
     }
 }

@@ -48,7 +48,7 @@ impl<'g> AcceptedFiles<'g> {
         let mut accepted =
             Self { before, listed, files: ByName::new(), held: BTreeMap::new(), found: Vec::new(), full: None };
         let present: HashSet<String> = texts.iter().filter_map(|(path, text)| name_of(path, text.is_ok())).collect();
-        for (name, scenario) in &before.content().files {
+        for (name, scenario) in &before.content.files {
             if !present.contains(&**name) && accepted.listed.contains(name) {
                 accepted.files.insert(Arc::clone(name), Arc::clone(scenario));
                 accepted.held.insert(Arc::clone(name), HeldBack::Deleted);
@@ -117,7 +117,7 @@ impl<'g> AcceptedFiles<'g> {
     /// Keeps the last good version of a scenario.
     fn hold_back(&mut self, name: &str, problem: &Diagnostic) {
         let name: Arc<str> = Arc::from(name);
-        match self.before.content().files.get(&name) {
+        match self.before.content.files.get(&name) {
             Some(good) => drop(self.files.insert(Arc::clone(&name), Arc::clone(good))),
             None => drop(self.files.remove(&name)),
         }
@@ -126,7 +126,7 @@ impl<'g> AcceptedFiles<'g> {
 
     /// Holds back scenarios that are valid alone but clash with other active ones; returns whether that changes anything.
     fn hold_back_clashing(&mut self, problems: &[Diagnostic]) -> bool {
-        let before = &self.before.content().files;
+        let before = &self.before.content.files;
         let is_new = |scenario: &&Arc<Scenario>| {
             let is_same = before.get(&scenario.name).is_some_and(|before| before.is_same_as(scenario));
             !is_same && self.listed.contains(&scenario.name)
@@ -150,9 +150,9 @@ impl Library {
     /// Replaces the previous contents of all scenario files by these. A file with an error leaves its scenario at the last
     /// good version; so does a deleted file, as long as a list names the scenario. If none changed, the generation stays.
     pub fn reload_files(&self, texts: FileTexts, now: Instant) -> Reload {
-        let changing = self.changing();
+        let changing = self.changing.lock();
         let before = self.load();
-        let listed = before.content().listed(&self.start.load());
+        let listed = before.content.listed(&self.start.load());
         let mut accepted = AcceptedFiles::new(&before, listed, texts);
         let generation = loop {
             let (files, held) = (accepted.files.clone(), accepted.held.clone());
@@ -172,7 +172,7 @@ impl Library {
         };
         accepted.found.truncate(MOST_PROBLEMS);
         self.found.store(Arc::new(accepted.found));
-        let changes = changes(&before.content().files, &self.load().content().files);
+        let changes = changes(&before.content.files, &self.load().content.files);
         let is_new = generation > before.number;
         drop(changing);
         Reload { generation, is_new, changes, found: self.diagnostics() }
@@ -181,7 +181,7 @@ impl Library {
     /// The problems of the files at the last reading, and a warning for each scenario whose file is gone.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let generation = self.load();
-        let content = generation.content();
+        let content = &generation.content;
         let deleted = content.held.iter().filter(|(_, held)| **held == HeldBack::Deleted).filter_map(|(name, _)| {
             let message = format!("the file of `{name}` was deleted, but an active list still names it; its last good version stays active");
             let hint = "bring the file back, or choose other scenarios";
@@ -193,7 +193,7 @@ impl Library {
 
     /// Whether every scenario is as its file is saved.
     pub fn is_as_saved(&self) -> bool {
-        self.load().content().held.is_empty() && !self.found.load().iter().any(Diagnostic::is_error)
+        self.load().content.held.is_empty() && !self.found.load().iter().any(Diagnostic::is_error)
     }
 }
 

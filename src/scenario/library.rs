@@ -209,7 +209,7 @@ pub struct Generation {
     /// The profile without any scenario, with the settings that were changed for all keys.
     pub base: Layered,
     made_at: Instant,
-    content: LibraryContent,
+    pub(super) content: LibraryContent,
     config: Arc<EffectiveConfig>,
     key_configs: HashMap<Arc<str>, Arc<EffectiveConfig>>,
     /// Configurations that requests have named: by their scenarios, and the settings of the key.
@@ -330,10 +330,6 @@ impl Generation {
         self.content.held.get(name)
     }
 
-    pub(super) fn content(&self) -> &LibraryContent {
-        &self.content
-    }
-
     /// About how many bytes it takes.
     fn weight(&self) -> usize {
         let scenarios = self.content.files.values().chain(self.content.inline.values());
@@ -349,7 +345,7 @@ pub struct Library {
     /// The profile that the emulator was started with.
     pub(super) unpatched: Layered,
     /// Held while a change is worked out, so that none is lost.
-    changing: Mutex<()>,
+    pub(super) changing: Mutex<()>,
     /// The problems of the files at the last reading, whether or not they were accepted.
     pub(super) found: ArcSwap<Vec<Diagnostic>>,
     /// Generations that were replaced, oldest first: requests that they answered can still be explained by them.
@@ -383,19 +379,17 @@ impl Library {
         self.current.load()
     }
 
-    /// Held while a change is worked out.
-    pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock()
-    }
-
     /// Adds a scenario from a text, or replaces it. The warnings come with the number of the new generation.
     pub fn put_inline(&self, name: &str, text: &str, now: Instant) -> Result<(u64, Vec<Diagnostic>), Vec<Diagnostic>> {
-        let changing = self.changing.lock();
-        let (scenario, found) = parse_scenario(name, text, ScenarioOrigin::Inline, &self.load().base);
-        let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
-        let Some(scenario) = scenario else { return Err(found) };
-        let number = self.change_while(&changing, now, |content, _| content.put_inline(scenario, &self.budget))?;
-        Ok((number, found))
+        let mut warnings = Vec::new();
+        let number = self.change(now, |content, _| {
+            let (scenario, found) = parse_scenario(name, text, ScenarioOrigin::Inline, &self.load().base);
+            let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
+            let Some(scenario) = scenario else { return Err(found) };
+            warnings = found;
+            content.put_inline(scenario, &self.budget)
+        })?;
+        Ok((number, warnings))
     }
 
     /// Removes a scenario that was added as text. One that is active must be deactivated first, unless a file or a shipped

@@ -41,9 +41,9 @@ pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_
 pub use files::Reload;
 pub use library::{Activation, Generation, HeldBack, Library, generation_text};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
-pub use overrides::{Restored, RestoredKey, RestoredWhole};
+pub use overrides::{Restored, RestoredList};
 pub use parse::{check_text, json_to_toml};
-pub use progress::{RuleProgress, StoryProgress, counts_for, rule_progress, story_progress};
+pub use progress::{RuleTurns, StoryProgress, counts_for, rule_turns, story_progress};
 pub use render::{Templated, request_facts};
 pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, Then};
 pub use schema::{language_markdown, schema};

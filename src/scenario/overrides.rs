@@ -16,27 +16,21 @@ use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::settings::Layered;
 
+/// The lists and settings of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
-    /// For all keys, if everything is restored.
-    pub whole: Option<RestoredWhole>,
-    pub keys: Vec<RestoredKey>,
+    /// The scenarios given as text, if everything is restored; then the first of `lists` is that of all keys.
+    pub inline: Option<BTreeMap<String, String>>,
+    pub lists: Vec<RestoredList>,
 }
 
+/// The scenarios and settings of one key, or of all.
 #[derive(Clone, Debug)]
-pub struct RestoredKey {
-    pub name: Arc<str>,
-    /// Its own list of scenarios, if it has one, and how long that has been active.
+pub struct RestoredList {
+    pub key: Option<Arc<str>>,
+    /// Its list of scenarios, if it has one, and how long that has been active.
     pub active: Option<(Vec<String>, Duration)>,
-    pub knobs: SettingPatch,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct RestoredWhole {
-    pub inline: BTreeMap<String, String>,
-    pub active: Vec<String>,
-    pub active_for: Duration,
-    pub knobs: SettingPatch,
+    pub settings: SettingPatch,
 }
 
 impl Library {
@@ -71,22 +65,23 @@ impl Library {
 
     pub fn inline_texts(&self) -> BTreeMap<String, String> {
         let generation = self.load();
-        let inline = generation.content().inline.values();
+        let inline = generation.content.inline.values();
         inline.map(|scenario| (scenario.name.to_string(), scenario.text.to_string())).collect()
     }
 
     /// Puts in place what a snapshot kept. Every list that is restored is a new activation; with any error nothing changes.
     pub fn restore(&self, restored: Restored, now: Instant) -> Result<u64, Vec<Diagnostic>> {
+        let Restored { inline, lists } = restored;
+        let is_whole = inline.is_some();
         // Scenarios given as text were valid with the settings that come back with them.
-        let is_whole = restored.whole.is_some();
-        let base = match &restored.whole {
-            Some(whole) => whole.knobs.over(&self.unpatched)?,
+        let base = match lists.first().filter(|_| is_whole) {
+            Some(list) => list.settings.over(&self.unpatched)?,
             None => self.load().base.clone(),
         };
         self.change(now, |content, now| {
-            if let Some(whole) = restored.whole {
+            if let Some(inline) = inline {
                 content.inline.clear();
-                for (name, text) in &whole.inline {
+                for (name, text) in &inline {
                     let (scenario, found) = parse_scenario(name, text, ScenarioOrigin::Inline, &base);
                     let scenario = scenario
                         .ok_or_else(|| found.into_iter().map(|problem| problem.in_file(name)).collect::<Vec<_>>())?;
@@ -94,22 +89,20 @@ impl Library {
                 }
                 content.keys.clear();
                 content.patches.keys.clear();
-                content.patches.set(None, whole.knobs);
-                let names = whole.active.iter().map(String::as_str);
-                let list = content.activate(None, names, now.minus(whole.active_for));
-                list.map_err(|found| named_by(found, "all keys"))?;
             }
-            for RestoredKey { name: key, active, knobs } in restored.keys {
-                match active {
-                    Some((names, age)) => {
-                        let whose = || format!("the key `{}`", Redactor::new(&base.profile().keys).key(&key));
-                        let names = names.iter().map(String::as_str);
-                        let own = content.activate(Some(&key), names, now.minus(age));
-                        own.map_err(|found| named_by(found, &whose()))?;
-                    }
-                    None => drop(content.keys.remove(&key)),
+            for RestoredList { key, active, settings } in lists {
+                let key = key.as_deref();
+                content.patches.set(key, settings);
+                if let Some((names, age)) = active {
+                    let list = content.activate(key, names.iter().map(String::as_str), now.minus(age));
+                    let whose = || match key {
+                        Some(key) => format!("the key `{}`", Redactor::new(&base.profile().keys).key(key)),
+                        None => "all keys".to_owned(),
+                    };
+                    list.map_err(|found| named_by(found, &whose()))?;
+                } else if let Some(key) = key {
+                    content.keys.remove(key);
                 }
-                content.patches.set(Some(&key), knobs);
             }
             content.patches.check_size()
         })

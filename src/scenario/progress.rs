@@ -11,12 +11,12 @@ use super::rule::{FIRST_STEP, Rule};
 use crate::scenario::rule_counters::RuleCounters;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RuleProgress {
+pub struct RuleTurns {
     pub applied: u64,
     pub turns: u64,
 }
 
-impl RuleProgress {
+impl RuleTurns {
     pub fn left(self) -> u64 {
         self.turns.saturating_sub(self.applied)
     }
@@ -46,8 +46,8 @@ pub fn counts_for(rule: &Rule, keys: &[Option<&str>], counters: &RuleCounters) -
 }
 
 /// The progress of a rule; `None` for one without end.
-pub fn rule_progress(rule: &Rule, counters: &RuleCounters) -> Option<RuleProgress> {
-    Some(RuleProgress { applied: counters.get(rule.fingerprint).applied, turns: rule.turns_in_all()? })
+pub fn rule_turns(rule: &Rule, counters: &RuleCounters) -> Option<RuleTurns> {
+    Some(RuleTurns { applied: counters.get(rule.fingerprint).applied, turns: rule.turns_in_all()? })
 }
 
 /// The progress of a scenario's story; `None` without a story, and for one that has no end.
@@ -89,9 +89,9 @@ mod tests {
             let scenario = scenario(&format!("[[rule]]\n{rule}\n"));
             let mut counters = RuleCounters::default();
             counters.of(scenario.rules[0].fingerprint).applied = 2;
-            let progress = rule_progress(&scenario.rules[0], &counters);
+            let progress = rule_turns(&scenario.rules[0], &counters);
             assert_eq!(progress.map(|progress| progress.turns), turns, "{rule}");
-            assert_eq!(progress.map(RuleProgress::left), turns.map(|turns| turns - 2), "{rule}");
+            assert_eq!(progress.map(RuleTurns::left), turns.map(|turns| turns - 2), "{rule}");
         }
     }
 

@@ -187,13 +187,4 @@ mod tests {
         assert!(!rendered("{ status = 200, body = '{{ request }}' }").contains("Bearer"));
         assert_eq!(rendered("{ status = 200, body = '[{{ request.nothing }}{{ request.operation }}]' }"), "[]");
     }
-
-    #[test]
-    fn patches_are_rendered_too() {
-        let (scenario, _) = check_text("test", "[[rule]]\npatch = { echo = '{{ request.path }}' }\n");
-        let scenario = scenario.expect("it is valid");
-        let Action::Patch(patch) = &scenario.rules[0].sequence.steps[0].action else { panic!("it is a patch") };
-        let patch = patch.rendered(&facts(), Timestamp::UNIX_EPOCH, random());
-        assert_eq!(patch.map(|(patch, _)| patch.merge["echo"].clone()), Ok(json!("/v1/events/subscribe")));
-    }
 }

@@ -315,21 +315,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sequences_stay_repeat_or_end() {
-        let steps = || vec![(2, None, Action::Pass), (1, Some(Delay::Fixed(Duration::from_secs(1))), Action::Pass)];
-        let delayed = |then: Then| {
-            let sequence = Sequence::of(steps(), then);
-            (0..7).map(|applied| sequence.step(applied).map(|step| step.delay.is_some())).collect::<Vec<_>>()
-        };
-        let (no, yes) = (Some(false), Some(true));
-        assert_eq!(delayed(Then::End), [no, no, yes, None, None, None, None]);
-        assert_eq!(delayed(Then::Stay), [no, no, yes, yes, yes, yes, yes]);
-        assert_eq!(delayed(Then::Repeat), [no, no, yes, no, no, yes, no]);
-        assert!(Sequence::of(Vec::new(), Then::Repeat).step(0).is_none());
-        assert!(Sequence::always(None, Action::Pass).step(u64::MAX).is_some());
-    }
-
-    #[test]
     fn answers_that_are_not_there_yet_do_not_move_a_story() {
         let rule = "[[rule]]\nwhen = { step = 'start' }\ntimes = 2\npass = true\nnext = { step = 'b', status = 200 }\n";
         let (scenario, problems) = crate::scenario::check_text("test", rule);

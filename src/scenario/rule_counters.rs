@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::state::snapshot::SavedTurn;
+use serde::{Deserialize, Serialize};
 
 /// Most activations whose counters are kept. A workspace needs one for each list of scenarios of its keys.
 pub const MOST_ACTIVATIONS: usize = 256;
@@ -19,6 +19,17 @@ pub struct RuleCounter {
     pub applied: u64,
     /// Those among them that count only if their answer has a status that the scenario names, and are not answered yet.
     pub pending: u64,
+}
+
+/// The counters of one rule or emission in a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedCounter {
+    /// The fingerprint of the rule's text.
+    pub rule: u64,
+    pub matched: u64,
+    /// Requests that it decided, or events fired.
+    pub applied: u64,
 }
 
 /// The counters of all rules that a workspace has tried. Bounded: the fingerprints come from scenario files, not from requests.
@@ -49,7 +60,7 @@ impl RuleCounters {
     }
 
     /// Whether the counters of an activation are kept here: a rule of it was tried, or an emission set off.
-    pub fn has_met(&self, activation: u64) -> bool {
+    pub fn has_started(&self, activation: u64) -> bool {
         self.known.contains(&activation)
     }
 
@@ -72,21 +83,21 @@ impl RuleCounters {
     }
 
     /// The counters and steps of one activation, for a snapshot.
-    pub fn save(&self, activation: u64) -> (Vec<SavedTurn>, Vec<(u64, String)>) {
+    pub fn save(&self, activation: u64) -> (Vec<SavedCounter>, Vec<(u64, String)>) {
         let rules = self.by_rule.range((activation, 0)..=(activation, u64::MAX));
         let counters = rules.map(|((_, rule), turn)| {
             // Running requests are not saved.
             let applied = turn.applied.saturating_sub(turn.pending);
-            SavedTurn { rule: *rule, matched: turn.matched, applied }
+            SavedCounter { rule: *rule, matched: turn.matched, applied }
         });
         let steps = self.steps.range((activation, 0)..=(activation, u64::MAX));
         (counters.collect(), steps.map(|((_, story), step)| (*story, step.to_string())).collect())
     }
 
     /// Restores the counters and steps of one activation from a snapshot.
-    pub fn restore(&mut self, activation: u64, counters: &[SavedTurn], steps: &[(u64, String)]) {
+    pub fn restore(&mut self, activation: u64, counters: &[SavedCounter], steps: &[(u64, String)]) {
         self.begin(activation);
-        for SavedTurn { rule, matched, applied } in counters {
+        for SavedCounter { rule, matched, applied } in counters {
             *self.of(*rule) = RuleCounter { matched: *matched, applied: *applied, pending: 0 };
         }
         for (story, step) in steps {
@@ -117,7 +128,7 @@ mod tests {
             counters.begin(activation);
             assert_eq!((counters.get(1).applied, counters.step(9).map(AsRef::as_ref)), (applied, step), "{activation}");
         }
-        assert_eq!([0, 3, 4, 5].map(|activation| counters.has_met(activation)), [false, true, true, false]);
+        assert_eq!([0, 3, 4, 5].map(|activation| counters.has_started(activation)), [false, true, true, false]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::parse::keys::{FILE, Key, Kind, TABLES, TableKeys};
+use super::parse::keys::{FILE, Key, TABLES, TableKeys, reference};
 use crate::contract::error::ErrorKind;
 use crate::contract::routes::ROUTES;
 use crate::contract::types::EVENT_TYPES;
@@ -21,10 +21,13 @@ pub fn schema() -> Value {
     whole.insert("description".to_owned(), "One story: what happens to requests, and which events are fired".into());
     whole.extend(object(&FILE).as_object().cloned().unwrap_or_default());
     let mut definitions = Map::from_iter([
-        ("duration".to_owned(), duration()),
+        ("duration".to_owned(), json!({"type": "string", "examples": ["250ms", "30s", "1m30s", "24h"]})),
         ("event".to_owned(), json!({"type": "string", "examples": EVENT_TYPES})),
         ("operation".to_owned(), operation()),
-        ("condition".to_owned(), condition()),
+        (
+            "condition".to_owned(),
+            json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]}),
+        ),
         ("profile".to_owned(), settings::schema()),
     ]);
     let tables = TABLES.iter().filter(|table| !["file", "delay"].contains(&table.definition));
@@ -37,7 +40,7 @@ pub fn schema() -> Value {
 /// A table with these keys and no others.
 fn object(keys: &TableKeys) -> Value {
     let property = |key: &Key| {
-        let mut shape = if key.name == "event" { reference("event") } else { shape(key.kind) };
+        let mut shape = if key.name == "event" { reference("event") } else { key.kind.schema() };
         if let Value::Object(fields) = &mut shape {
             fields.insert("description".to_owned(), key.meaning.into());
         }
@@ -51,75 +54,9 @@ fn object(keys: &TableKeys) -> Value {
     object
 }
 
-/// What the value of a key looks like.
-fn shape(kind: Kind) -> Value {
-    let by_name = |shape| json!({"type": "object", "additionalProperties": shape});
-    match kind {
-        Kind::Text | Kind::Name => json!({"type": "string"}),
-        Kind::Integer(least, u64::MAX) => json!({"type": "integer", "minimum": least}),
-        Kind::Integer(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
-        Kind::Number => json!({"type": "number"}),
-        Kind::Chance => json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
-        Kind::Boolean => json!({"type": "boolean"}),
-        Kind::True => json!({"const": true}),
-        Kind::Duration => reference("duration"),
-        Kind::Delay => json!({"anyOf": [reference("duration"), spread("min", "max"), spread("median", "p99")]}),
-        Kind::OneOf(names) => json!({"enum": names()}),
-        Kind::Events => json!({"type": "array", "minItems": 1, "items": reference("event")}),
-        Kind::Operations => reference("operation"),
-        Kind::Pointers => json!({"anyOf": [pointer(), {"type": "array", "items": pointer()}]}),
-        Kind::Condition => reference("condition"),
-        Kind::Conditions => by_name(reference("condition")),
-        Kind::BodyConditions => {
-            json!({"type": "object", "additionalProperties": false, "patternProperties": {"^(/|$)": reference("condition")}})
-        }
-        Kind::Headers => by_name(json!({"type": ["string", "integer"]})),
-        Kind::Any => json!({}),
-        Kind::Array => json!({"type": "array"}),
-        Kind::AnyTable => free_form(),
-        Kind::AnyTables => json!({"type": "array", "items": free_form()}),
-        Kind::Settings => reference("profile"),
-        Kind::Table(table) => reference(table.definition),
-        Kind::Steps => json!({"type": "array", "minItems": 1, "items": reference("step")}),
-        Kind::Tables(table) => json!({"type": "array", "items": reference(table.definition)}),
-        Kind::NameOr(names, table) => json!({"anyOf": [{"enum": names()}, reference(table.definition)]}),
-        Kind::TextOr(table) => json!({"anyOf": [{"type": "string"}, reference(table.definition)]}),
-    }
-}
-
-fn reference(name: &str) -> Value {
-    json!({"$ref": format!("#/$defs/{name}")})
-}
-
-/// A table with any keys, which readers such as Tombi expect to be stated.
-fn free_form() -> Value {
-    json!({"type": "object", "additionalProperties": true})
-}
-
-fn pointer() -> Value {
-    json!({"type": "string", "pattern": "^/"})
-}
-
-fn duration() -> Value {
-    json!({"type": "string", "examples": ["250ms", "30s", "1m30s", "24h"]})
-}
-
-fn spread(low: &str, high: &str) -> Value {
-    json!({
-        "type": "object",
-        "additionalProperties": false,
-        "required": [low, high],
-        "properties": {low: reference("duration"), high: reference("duration")},
-    })
-}
-
 fn operation() -> Value {
     let known: Vec<&str> = ROUTES.iter().map(|route| route.operation.name()).collect();
     json!({"anyOf": [{"enum": known}, {"type": "array", "minItems": 1, "items": {"enum": known}}]})
-}
-
-fn condition() -> Value {
-    json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]})
 }
 
 /// The page `docs/scenario-language.md`.

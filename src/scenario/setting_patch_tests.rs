@@ -1,10 +1,10 @@
-//! Settings changed while running: order of layers, taking back, refusals, saving and restoring.
+//! Settings changed while running: what is refused, single entries, bounds. `tests/it/patches.rs` has the layers.
 
 use serde_json::json;
 
 use super::*;
 use crate::clock::Instant;
-use crate::scenario::{Generation, Library};
+use crate::scenario::Library;
 
 const NOW: Instant = Instant::after_start(std::time::Duration::from_secs(1));
 
@@ -15,38 +15,6 @@ fn library() -> Library {
 fn patch(library: &Library, key: Option<&str>, requested: Value) -> Result<u64, Vec<Diagnostic>> {
     let Value::Object(requested) = requested else { panic!("a patch is an object") };
     library.patch_profile(key, &requested, NOW)
-}
-
-fn requests(generation: &Generation, key: Option<&str>) -> (u32, String) {
-    let config = generation.config_for(key);
-    (config.profile.rate_limit.requests, config.layered.source("rate_limit.requests").to_owned())
-}
-
-#[test]
-fn the_layers_lie_in_their_order() {
-    let library = library();
-    let number = patch(&library, None, json!({ "rate_limit": { "requests": 40 } })).expect("valid");
-    assert_eq!(number, 2, "one swap");
-    assert_eq!(requests(&library.load(), None), (40, PATCH_SOURCE.to_owned()));
-    patch(&library, Some("k"), json!({ "rate_limit.requests": 30 })).expect("valid");
-    assert_eq!(requests(&library.load(), Some("k")).0, 30);
-    assert_eq!(requests(&library.load(), Some("other")).0, 40);
-    library.put_inline("few", "[profile]\nrate_limit.requests = 3\n", NOW).expect("valid");
-    library.activate(None, &["few"], NOW).expect("known");
-    let generation = library.load();
-    assert_eq!((requests(&generation, Some("k")).0, requests(&generation, None).0), (3, 3));
-    for (key, expected) in [(None, 40), (Some("k"), 30), (Some("other"), 40), (Some("k"), 30)] {
-        let named = generation.config_named(key, &[]).expect("no scenario");
-        assert_eq!(named.profile.rate_limit.requests, expected, "{key:?}: the patch for all, then that of the key");
-    }
-    let over = generation.config_named(Some("k"), &["few"]).expect("it is there");
-    assert_eq!(over.profile.rate_limit.requests, 3, "a scenario's settings lie over the key's own settings");
-    library.activate(None, &[], NOW).expect("known");
-    patch(&library, Some("k"), json!({ "rate_limit": null })).expect("a group is taken back");
-    assert_eq!(requests(&library.load(), Some("k")).0, 40);
-    patch(&library, None, json!({ "rate_limit": { "requests": null } })).expect("valid");
-    assert_eq!(requests(&library.load(), None), (50, "--set".to_owned()));
-    assert_eq!(library.load().patches().clone(), SettingPatches::default());
 }
 
 #[test]
@@ -79,12 +47,7 @@ fn wrong_patches_change_nothing_and_say_why() {
     }
     let many: Map<String, Value> = (0..300).map(|n| (format!("type{n}"), json!({ "a": 1 }))).collect();
     assert!(patch(&library, None, json!({ "events": { "data": many } })).is_err(), "a patch is bounded");
-    library.put_inline("a", "[profile]\nrate_limit.header_names.limit = 'X-A'\n", NOW).expect("valid");
-    library.activate(None, &["a"], NOW).expect("known");
-    let before = library.load().number;
-    let clash = patch(&library, None, json!({ "rate_limit.header_names.remaining": "X-A" }));
-    assert!(clash.is_err(), "a value that is valid alone may clash with an active scenario");
-    assert_eq!((library.load().number, library.load().patches().clone()), (before, SettingPatches::default()));
+    assert_eq!(library.load().number, 1);
 }
 
 #[test]

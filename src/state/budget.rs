@@ -10,10 +10,10 @@ use std::sync::{Arc, OnceLock, Weak};
 /// The budget unless `--max-memory-bytes` sets another.
 pub const DEFAULT_BYTES: usize = 256 * 1024 * 1024;
 
-/// Records that give way to others. The budget calls it from any charge, so its lock must be one under which nothing is charged.
-pub trait History: fmt::Debug + Send + Sync {
+/// Records that are evicted for others. The budget calls it from any charge, so its lock must be one under which nothing is charged.
+pub trait Evictable: fmt::Debug + Send + Sync {
     /// Drops records, oldest first, until `is_enough` or nothing is left.
-    fn release(&self, is_enough: &dyn Fn() -> bool);
+    fn evict_until(&self, is_enough: &dyn Fn() -> bool);
 }
 
 /// A cheap handle to one budget.
@@ -24,7 +24,7 @@ pub struct Budget(Arc<Shared>);
 struct Shared {
     most: usize,
     used: AtomicUsize,
-    histories: OnceLock<Vec<Weak<dyn History>>>,
+    histories: OnceLock<Vec<Weak<dyn Evictable>>>,
 }
 
 /// Why nothing more can be kept.
@@ -49,8 +49,8 @@ impl Budget {
         self.0.most
     }
 
-    /// Sets, once, what gives way, in this order.
-    pub fn give_way(&self, histories: Vec<Weak<dyn History>>) {
+    /// Sets, once, what is evicted when the budget is used up, in this order.
+    pub fn evict_first(&self, histories: Vec<Weak<dyn Evictable>>) {
         let _ = self.0.histories.set(histories);
     }
 
@@ -75,7 +75,7 @@ impl Budget {
         }
         let is_enough = || self.used().saturating_add(bytes) <= self.0.most;
         for history in self.0.histories.get().into_iter().flatten().filter_map(Weak::upgrade) {
-            history.release(&is_enough);
+            history.evict_until(&is_enough);
             if is_enough() {
                 break;
             }
@@ -160,8 +160,8 @@ mod tests {
     #[derive(Debug)]
     struct Log(Mutex<Vec<Charge>>);
 
-    impl History for Log {
-        fn release(&self, is_enough: &dyn Fn() -> bool) {
+    impl Evictable for Log {
+        fn evict_until(&self, is_enough: &dyn Fn() -> bool) {
             let mut log = self.0.lock();
             while !is_enough() && !log.is_empty() {
                 log.remove(0);
@@ -173,8 +173,8 @@ mod tests {
     fn history_gives_way_and_then_charges_are_refused() {
         let budget = Budget::new(100);
         let log = Arc::new(Log(Mutex::default()));
-        let history: Arc<dyn History> = log.clone();
-        budget.give_way(vec![Arc::downgrade(&history)]);
+        let history: Arc<dyn Evictable> = log.clone();
+        budget.evict_first(vec![Arc::downgrade(&history)]);
         for _ in 0..3 {
             let charge = budget.charge(30).expect("there is room");
             log.0.lock().push(charge);

@@ -7,5 +7,4 @@ pub mod budget;
 pub mod engine;
 pub mod journal;
 pub mod quota;
-pub mod snapshot;
 pub mod workspace;

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Instant;
 use crate::contract::quota::{CountRule, RateAlgorithm, RateLimit};
-use crate::state::snapshot::{nanos, text};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaCheck {
@@ -210,6 +209,35 @@ impl Quota {
         let wait = if allowed { Duration::ZERO } else { time_for((missing + token).saturating_sub(full)) };
         let remaining = u32::try_from((full - missing) / token).unwrap_or(limit);
         QuotaCheck { allowed, limit, remaining, wait, reset: time_for(missing), window }
+    }
+}
+
+/// Durations in nanoseconds.
+mod nanos {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_nanos)
+    }
+}
+
+/// Numbers as their text.
+mod text {
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(number: &u128, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(number)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u128, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -27,7 +27,7 @@ pub struct Prepared {
 
 pub fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> Result<Prepared, String> {
     let message =
-        Message { id: &job.event.id, timestamp: at.as_second(), url: &job.delivery.url, body: &job.event.body };
+        Message { id: &job.event.id, timestamp: at.as_second(), url: job.delivery.url.as_str(), body: &job.event.body };
     let mut content = None;
     let mut lines = Vec::with_capacity(384);
     let mut names = Vec::with_capacity(8);

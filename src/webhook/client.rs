@@ -322,8 +322,7 @@ mod tests {
     fn post(client: &Arc<Client>, listener: &TcpListener) -> tokio::task::JoinHandle<AttemptOutcome> {
         let address = listener.local_addr().expect("an address");
         let url = Url::parse(&format!("http://{address}/")).expect("a URL");
-        let Some(Destination::Dial(target)) =
-            Egress::default().destination(&Forwards::default(), &url, &Arc::from(url.as_str()))
+        let Some(Destination::Dial(target)) = Egress::default().destination(&Forwards::default(), &Arc::new(url))
         else {
             panic!("it is a server");
         };

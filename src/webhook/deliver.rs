@@ -220,7 +220,7 @@ impl Deliverer {
     /// Where an attempt goes under the settings in force; `None` if no request can be made for its URL.
     fn destination(&self, workspace: &Workspace, job: &Job) -> Option<Destination> {
         let forwards = &self.profile_of(workspace).webhooks.forwards;
-        self.egress.destination(forwards, &job.delivery.target, &job.delivery.url)
+        self.egress.destination(forwards, &job.delivery.url)
     }
 
     fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {
@@ -263,7 +263,7 @@ impl Deliverer {
                             (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), Arc::from(""))
                         }
                         Some(Route::Sink(name)) => {
-                            let url = job.delivery.target.as_str();
+                            let url = job.delivery.url.as_str();
                             let verified =
                                 verify_delivery(&prepared.headers, url, &prepared.body, &secrets, profile, at);
                             self.receive(&name, &job.delivery, &prepared, verified, now.wall)
@@ -305,7 +305,7 @@ impl Deliverer {
         verified: Result<(), String>,
         now: Timestamp,
     ) -> (AttemptOutcome, Arc<str>) {
-        let url = delivery.target.as_ref();
+        let url = delivery.url.as_ref();
         let headers = prepared.lines.iter();
         let receipt = Receipt {
             at: now,

@@ -58,7 +58,7 @@ impl Target {
 const MOST_KNOWN: usize = 1_000;
 
 /// Destinations by URL, with the forward that led there.
-type DestinationCache = HashMap<Arc<str>, (Option<Forward>, Destination)>;
+type DestinationCache = HashMap<Arc<Url>, (Option<Forward>, Destination)>;
 
 #[derive(Debug, Default)]
 pub struct Egress {
@@ -78,14 +78,14 @@ impl Egress {
     }
 
     /// Where an attempt at `url` goes under these forwards; `None` if no request can be made for it.
-    pub fn destination(&self, forwards: &Forwards, url: &Url, text: &Arc<str>) -> Option<Destination> {
+    pub fn destination(&self, forwards: &Forwards, url: &Arc<Url>) -> Option<Destination> {
         let forward = forwards.covering(url);
-        if let Some((by, known)) = self.known.lock().get(text)
+        if let Some((by, known)) = self.known.lock().get(url)
             && by.as_ref() == forward
         {
             return Some(known.clone());
         }
-        let target = forward.and_then(|forward| forward.apply(url)).unwrap_or_else(|| url.clone());
+        let target = forward.and_then(|forward| forward.apply(url)).unwrap_or_else(|| Url::clone(url));
         let sink = target.host_str().and_then(|host| host.strip_suffix(SINK_SUFFIX)).filter(|name| !name.is_empty());
         let found = match sink {
             Some(name) => Destination::Sink(Arc::from(name)),
@@ -95,7 +95,7 @@ impl Egress {
         if known.len() >= MOST_KNOWN {
             known.clear();
         }
-        known.insert(Arc::clone(text), (forward.cloned(), found.clone()));
+        known.insert(Arc::clone(url), (forward.cloned(), found.clone()));
         Some(found)
     }
 
@@ -221,11 +221,10 @@ mod tests {
             (&there, "https://orders.sink.localhost/x", "sink orders"),
             (&there, "https://sink.localhost/x", "https://sink.localhost/x"),
         ] {
-            let parsed = Url::parse(url).expect("a URL");
-            let text: Arc<str> = Arc::from(parsed.as_str());
+            let parsed = Arc::new(Url::parse(url).expect("a URL"));
             // Twice, as the cached result must equal the first one.
             for _ in 0..2 {
-                let found = match egress.destination(forwards, &parsed, &text).expect("a destination") {
+                let found = match egress.destination(forwards, &parsed).expect("a destination") {
                     Destination::Sink(name) => format!("sink {name}"),
                     Destination::Dial(target) => {
                         let from = target.forwarded.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
@@ -242,7 +241,7 @@ mod tests {
         let egress = Egress::default();
         for number in 0..=MOST_KNOWN {
             let url = Url::parse(&format!("https://a.example/{number}")).expect("a URL");
-            egress.destination(&Forwards::default(), &url, &Arc::from(url.as_str())).expect("a destination");
+            egress.destination(&Forwards::default(), &Arc::new(url)).expect("a destination");
         }
         assert_eq!(egress.known.lock().len(), 1);
     }

@@ -13,7 +13,6 @@ const LAYERS: &[(&str, u8)] = &[
     ("redact", 1),
     ("state/budget", 1),
     ("state/quota", 1),
-    ("state/snapshot", 1),
     ("util/file", 1),
     ("util/process", 1),
     ("diagnostic", 2),

@@ -101,7 +101,7 @@ async fn a_reload_names_the_file_and_the_rules_that_changed() {
     // Whichever comes first, the watcher or the call, has something to tell; it is reported once.
     let reloaded = control(&emulator, "POST", "scenarios/reload", &Value::Null).await;
     assert_eq!(reloaded.status, 200, "{reloaded:?}");
-    let notices: Vec<String> = reader.journal().search(None, 100, |_, entry| match entry {
+    let notices: Vec<String> = reader.journal.search(None, 100, |_, entry| match entry {
         wrs_emulator::state::journal::Entry::Notice(notice) => Some(notice.message.clone()),
         _ => None,
     });

@@ -330,7 +330,7 @@ async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
         (changed("/whole/active", json!(["nowhere"])), "there is no scenario `nowhere`"),
         (changed("/whole/scenarios", json!({ "mine": "[[rule]]\nwhen = 5" })), "mine"),
         (changed("/whole/knobs", json!({ "rate_limit.requests": "many" })), "rate_limit.requests"),
-        (changed("/clock/now", json!("yesterday")), "yesterday"),
+        (changed("/clock/now", json!("yesterday")), "year"),
         (changed("/workspaces/0/subscriptions/0/target", json!("no url")), "target"),
         (changed("/workspaces/0/subscriptions", json!([subscribed, subscribed])), "is there twice"),
         (changed("/workspaces/0/sources/event_random", json!("")), "sources.event_random"),

@@ -121,7 +121,7 @@ fn probe(args: &ProbeArgs, url: &str) -> Result<Probe, Failure> {
     let layered = with_forwards(signing.settings.clone(), &args.forward)?;
     let webhooks = &layered.profile().webhooks;
     let egress = Arc::new(Egress::new(&args.allow_egress));
-    let target = match egress.destination(&webhooks.forwards, &receiver_url(url)?, &Arc::from(url)) {
+    let target = match egress.destination(&webhooks.forwards, &Arc::new(receiver_url(url)?)) {
         Some(Destination::Dial(target)) => target,
         Some(Destination::Sink(_)) => {
             return Err(Failure::usage(format!("`{url}` is a receiver within an emulator, which takes everything"))

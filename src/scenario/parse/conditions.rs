@@ -10,7 +10,7 @@ use toml::de::DeValue;
 
 use super::Parser;
 use super::keys::MATCHER;
-use super::reader::{Place, Problems, Table, nearest_hint, shown};
+use super::reader::{Place, Table, nearest_hint, shown};
 use crate::contract::routes::{Operation, ROUTES};
 use crate::scenario::matcher::{Condition, Literal, Subject, Test, When, glob_pattern};
 
@@ -53,18 +53,14 @@ impl Parser<'_> {
             self.problems.error("scenario/bad-value", table.span_of("operation"), message, "");
         }
         let mut operations = Vec::new();
-        for entry in Problems::one_or_more(table, "operation") {
-            let Some(name) = entry.get_ref().as_str() else {
-                self.problems.wrong_type("operation", "a name, or an array of names", entry, String::new());
-                continue;
-            };
+        for (span, name) in self.problems.texts(table, "operation", "a name, or an array of names") {
             match Operation::from_name(name) {
                 Some(operation) if operations.contains(&operation) => {}
                 Some(operation) => operations.push(operation),
                 None => {
                     let known: Vec<&str> = ROUTES.iter().map(|route| route.operation.name()).collect();
                     let (message, hint) = (format!("unknown operation `{}`", shown(name)), nearest_hint(name, &known));
-                    self.problems.error("scenario/unknown-operation", entry.span(), message, hint);
+                    self.problems.error("scenario/unknown-operation", span, message, hint);
                 }
             }
         }

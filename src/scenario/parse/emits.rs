@@ -190,19 +190,17 @@ impl Parser<'_> {
         }
         let mut events = Vec::new();
         if let Some(value) = table.get("events") {
-            let entries = value.get_ref().as_array();
-            match entries {
+            match value.get_ref().as_array() {
                 None => self.problems.wrong_type("events", "an array of event types", value, String::new()),
                 Some(entries) if entries.is_empty() => {
                     self.problems.error("scenario/bad-value", value.span(), "`events` must not be empty", "");
                 }
-                Some(_) => {}
-            }
-            for entry in entries.into_iter().flatten() {
-                match entry.get_ref().as_str() {
-                    Some(event) if self.is_event(event, entry.span()) => events.push(event.to_owned()),
-                    Some(_) => {}
-                    None => self.problems.wrong_type("events", "an array of event types", entry, String::new()),
+                Some(_) => {
+                    for (span, event) in self.problems.texts(table, "events", "an array of event types") {
+                        if self.is_event(event, span) {
+                            events.push(event.to_owned());
+                        }
+                    }
                 }
             }
         }

@@ -1,6 +1,8 @@
 //! Every key of the language, with what its value looks like and what it means: the reader, its hints, the JSON Schema and the
 //! page about the language use these tables.
 
+use serde_json::{Value, json};
+
 use crate::contract::error::ErrorKind;
 use crate::contract::signature::Tamper;
 use crate::scenario::action::Fault;
@@ -20,36 +22,10 @@ pub(crate) enum Kind {
     Name,
     /// An integer from the first to the second.
     Integer(u64, u64),
-    Number,
-    /// Greater than 0 and at most 1.
-    Chance,
-    Boolean,
-    True,
-    Duration,
-    /// A duration, or two between which it lies.
-    Delay,
     /// One of these names.
     OneOf(Names),
-    /// A list of event types.
-    Events,
-    /// One operation or several.
-    Operations,
-    /// A JSON pointer or several.
-    Pointers,
-    /// A value, or a table of tests.
-    Condition,
-    /// Conditions by name.
-    Conditions,
-    /// Conditions by JSON pointer.
-    BodyConditions,
-    /// Headers by name.
-    Headers,
-    Any,
-    Array,
-    /// A table with any keys.
-    AnyTable,
-    AnyTables,
-    Settings,
+    /// A duration, or two between which it lies.
+    Delay,
     Table(&'static TableKeys),
     Tables(&'static TableKeys),
     /// The steps of a sequence, at least one.
@@ -58,7 +34,41 @@ pub(crate) enum Kind {
     NameOr(Names, &'static TableKeys),
     /// Any name, or a table.
     TextOr(&'static TableKeys),
+    /// Any other form: as the page about the language shows it, and its schema.
+    Form(&'static str, fn() -> Value),
 }
+
+const NUMBER: Kind = Kind::Form("number", || json!({"type": "number"}));
+const CHANCE: Kind =
+    Kind::Form("number, above 0, at most 1", || json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}));
+const BOOLEAN: Kind = Kind::Form("boolean", || json!({"type": "boolean"}));
+const TRUE: Kind = Kind::Form("`true`", || json!({"const": true}));
+const DURATION: Kind = Kind::Form("duration", || reference("duration"));
+const EVENTS: Kind =
+    Kind::Form("array of event types", || json!({"type": "array", "minItems": 1, "items": reference("event")}));
+const OPERATIONS: Kind = Kind::Form("operation, or array of them", || reference("operation"));
+const POINTERS: Kind = Kind::Form("JSON pointer, or array of them", || {
+    let pointer = json!({"type": "string", "pattern": "^/"});
+    json!({"anyOf": [pointer, {"type": "array", "items": pointer}]})
+});
+const CONDITION: Kind = Kind::Form("value, or a matcher", || reference("condition"));
+const CONDITIONS: Kind = Kind::Form(
+    "table: name to value, or to a matcher",
+    || json!({"type": "object", "additionalProperties": reference("condition")}),
+);
+const BODY_CONDITIONS: Kind = Kind::Form(
+    "table: JSON pointer to value, or to a matcher",
+    || json!({"type": "object", "additionalProperties": false, "patternProperties": {"^(/|$)": reference("condition")}}),
+);
+const HEADERS: Kind = Kind::Form(
+    "table: name to string or integer",
+    || json!({"type": "object", "additionalProperties": {"type": ["string", "integer"]}}),
+);
+const ANYTHING: Kind = Kind::Form("any value", || json!({}));
+const ARRAY: Kind = Kind::Form("array", || json!({"type": "array"}));
+const ANY_TABLE: Kind = Kind::Form("table", free_form);
+const ANY_TABLES: Kind = Kind::Form("array of tables", || json!({"type": "array", "items": free_form()}));
+const SETTINGS: Kind = Kind::Form("table of settings", || reference("profile"));
 
 impl Kind {
     /// As the page about the language shows it.
@@ -68,32 +78,51 @@ impl Kind {
             Self::Text | Self::Name => "string".to_owned(),
             Self::Integer(least, ANY) => format!("integer, at least {least}"),
             Self::Integer(least, most) => format!("integer, {least} to {most}"),
-            Self::Number => "number".to_owned(),
-            Self::Chance => "number, above 0, at most 1".to_owned(),
-            Self::Boolean => "boolean".to_owned(),
-            Self::True => "`true`".to_owned(),
-            Self::Duration => "duration".to_owned(),
-            Self::Delay => format!("duration, or table {}", DELAY.place),
             Self::OneOf(choices) => names(choices),
-            Self::Events => "array of event types".to_owned(),
-            Self::Operations => "operation, or array of them".to_owned(),
-            Self::Pointers => "JSON pointer, or array of them".to_owned(),
-            Self::Condition => format!("value, or {}", MATCHER.place),
-            Self::Conditions => format!("table: name to value, or to {}", MATCHER.place),
-            Self::BodyConditions => format!("table: JSON pointer to value, or to {}", MATCHER.place),
-            Self::Headers => "table: name to string or integer".to_owned(),
-            Self::Any => "any value".to_owned(),
-            Self::Array => "array".to_owned(),
-            Self::AnyTable => "table".to_owned(),
-            Self::AnyTables => "array of tables".to_owned(),
-            Self::Settings => "table of settings".to_owned(),
+            Self::Delay => format!("duration, or table {}", DELAY.place),
             Self::Table(table) => format!("table {}", table.place),
             Self::Tables(table) => format!("array, each {}", table.place),
             Self::Steps => format!("array, each {}", STEP.place),
             Self::NameOr(choices, table) => format!("{}, or table {}", names(choices), table.place),
             Self::TextOr(table) => format!("string, or table {}", table.place),
+            Self::Form(text, _) => text.to_owned(),
         }
     }
+
+    /// Its JSON Schema.
+    pub(crate) fn schema(self) -> Value {
+        match self {
+            Self::Text | Self::Name => json!({"type": "string"}),
+            Self::Integer(least, ANY) => json!({"type": "integer", "minimum": least}),
+            Self::Integer(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
+            Self::OneOf(names) => json!({"enum": names()}),
+            Self::Delay => json!({"anyOf": [reference("duration"), spread("min", "max"), spread("median", "p99")]}),
+            Self::Table(table) => reference(table.definition),
+            Self::Tables(table) => json!({"type": "array", "items": reference(table.definition)}),
+            Self::Steps => json!({"type": "array", "minItems": 1, "items": reference(STEP.definition)}),
+            Self::NameOr(names, table) => json!({"anyOf": [{"enum": names()}, reference(table.definition)]}),
+            Self::TextOr(table) => json!({"anyOf": [{"type": "string"}, reference(table.definition)]}),
+            Self::Form(_, schema) => schema(),
+        }
+    }
+}
+
+pub(crate) fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/$defs/{name}")})
+}
+
+/// A table with any keys, which readers such as Tombi expect to be stated.
+fn free_form() -> Value {
+    json!({"type": "object", "additionalProperties": true})
+}
+
+fn spread(low: &str, high: &str) -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": [low, high],
+        "properties": {low: reference("duration"), high: reference("duration")},
+    })
 }
 
 /// The names that a value may be.
@@ -170,13 +199,13 @@ const ANY: u64 = u64::MAX;
 
 /// What a request looks like.
 const REQUEST: &[Key] = keys! {
-    "operation": Kind::Operations, "the operation's name, or a list of names";
-    "method": Kind::Condition, "the HTTP method";
-    "path": Kind::Condition, "the path; in a string, * matches any text without a slash, ** any text, ? one character";
-    "query": Kind::Conditions, "query parameters by name";
-    "header": Kind::Conditions, "headers by name";
-    "body": Kind::BodyConditions, "places in the JSON body by JSON pointer";
-    "key": Kind::Condition, "the API key";
+    "operation": OPERATIONS, "the operation's name, or a list of names";
+    "method": CONDITION, "the HTTP method";
+    "path": CONDITION, "the path; in a string, * matches any text without a slash, ** any text, ? one character";
+    "query": CONDITIONS, "query parameters by name";
+    "header": CONDITIONS, "headers by name";
+    "body": BODY_CONDITIONS, "places in the JSON body by JSON pointer";
+    "key": CONDITION, "the API key";
 };
 
 /// A scripted answer.
@@ -185,14 +214,14 @@ const ANSWER: &[Key] = keys! {
     "status": Kind::Integer(200, 599), "the HTTP status, 200 to 599";
     "code": Kind::Name, "`error.code` of the answer";
     "message": Kind::Text, "`error.message` of the answer; may use templates";
-    "headers": Kind::Headers, "further headers, by name";
-    "body": Kind::Any, "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates";
+    "headers": HEADERS, "further headers, by name";
+    "body": ANYTHING, "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates";
 };
 
 /// What happens to an answer that is not replaced.
 const CHANGES: &[Key] = keys! {
-    "patch": Kind::AnyTable, "fields merged into the ordinary answer's JSON body (RFC 7396)";
-    "remove": Kind::Pointers, "JSON pointers of what is deleted from the ordinary answer's body";
+    "patch": ANY_TABLE, "fields merged into the ordinary answer's JSON body (RFC 7396)";
+    "remove": POINTERS, "JSON pointers of what is deleted from the ordinary answer's body";
     "delay": Kind::Delay, "how long the answer is held back";
     "fault": Kind::NameOr(fault_names, &FAULT), "something that goes wrong on the connection";
 };
@@ -208,7 +237,7 @@ reply = { error = "rate_limit_exceeded" }
 "# => [keys! {
     "title": Kind::Name, "one line that says what the story is";
     "description": Kind::Text, "what happens and what a good client does, for people";
-    "profile": Kind::Settings, "settings in force while the scenario is active; `wrs-emulator assumptions` lists them";
+    "profile": SETTINGS, "settings in force while the scenario is active; `wrs-emulator assumptions` lists them";
     "given": Kind::Table(&GIVEN), "state put in place at activation";
     "rule": Kind::Tables(&RULE), "what happens to a request; the first rule that applies decides";
     "emit": Kind::Tables(&EMIT), "an event that is fired";
@@ -223,7 +252,7 @@ name = "Ada"
 "# => [keys! {
     "subscription": Kind::Tables(&SUBSCRIPTION), "a webhook subscription that is there from the start";
     "workflow": Kind::Tables(&WORKFLOW), "a workflow that is there from the start (preview)";
-    "user": Kind::AnyTables, "a user that is there from the start (preview); any fields";
+    "user": ANY_TABLES, "a user that is there from the start (preview); any fields";
 }]);
 table!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", ["url", "events"],
     r#"[[given.subscription]]
@@ -232,7 +261,7 @@ events = ["workflow.completed"]
 secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 "# => [keys! {
     "url": Kind::Text, "where events go: an https URL";
-    "events": Kind::Events, "the event types subscribed to";
+    "events": EVENTS, "the event types subscribed to";
     "secret": Kind::Name, "the signing secret; generated if left out";
     "description": Kind::Text, "a short label";
 }]);
@@ -260,13 +289,13 @@ delay = "2s"
     "skip": Kind::Integer(0, ANY), "matching requests let through first";
     "times": Kind::Integer(1, ANY), "how often the rule applies; without limit if left out";
     "every": Kind::Integer(1, ANY), "apply to each nth matching request";
-    "chance": Kind::Chance, "apply with this probability, greater than 0 and at most 1; fixed by --seed";
-    "from": Kind::Duration, "apply from this long after activation";
-    "to": Kind::Duration, "apply until this long after activation";
+    "chance": CHANCE, "apply with this probability, greater than 0 and at most 1; fixed by --seed";
+    "from": DURATION, "apply from this long after activation";
+    "to": DURATION, "apply until this long after activation";
     "next": Kind::TextOr(&NEXT), "the step that the story moves to once the rule is used up; with { step = …, status = … }, only after an answer with this status";
     "reply": Kind::Table(&REPLY), "a scripted answer in place of the ordinary one";
 }, CHANGES, keys! {
-    "pass": Kind::True, "true: the ordinary answer, and no later rule applies";
+    "pass": TRUE, "true: the ordinary answer, and no later rule applies";
     "sequence": Kind::Steps, "steps played one after the other, request by request";
     "then": Kind::OneOf(|| vec!["end", "stay", "repeat"]), "what follows the sequence: end (the default), stay at its last step, or repeat it";
 }]);
@@ -294,16 +323,16 @@ table!(MATCHER, "matcher", "a matcher", [],
 when = { query.include_checks = { one_of = ["true", "1"] }, key = { not = { ends_with = "_admin" } } }
 fault = "reset"
 "# => [keys! {
-    "equals": Kind::Any, "is this value";
-    "contains": Kind::Any, "text: contains this part; list: has this entry; object: has this key";
+    "equals": ANYTHING, "is this value";
+    "contains": ANYTHING, "text: contains this part; list: has this entry; object: has this key";
     "starts_with": Kind::Text, "begins with this text";
     "ends_with": Kind::Text, "ends with this text";
     "matches": Kind::Text, "matches this regular expression, anywhere unless ^ and $ are used";
-    "one_of": Kind::Array, "is one of these values";
-    "present": Kind::Boolean, "true: is there; false: is not there";
-    "not": Kind::Condition, "the matcher given here does not match";
-    "lt": Kind::Number, "is a number less than this";
-    "gt": Kind::Number, "is a number greater than this";
+    "one_of": ARRAY, "is one of these values";
+    "present": BOOLEAN, "true: is there; false: is not there";
+    "not": CONDITION, "the matcher given here does not match";
+    "lt": NUMBER, "is a number less than this";
+    "gt": NUMBER, "is a number greater than this";
 }]);
 table!(REPLY, "reply", "`reply`", [],
     r#"[[rule]]
@@ -318,7 +347,7 @@ then = "stay"
 "# => [ANSWER, keys! {
     "reply": Kind::Table(&REPLY), "a scripted answer, where it is not written out in the step itself";
 }, CHANGES, keys! {
-    "pass": Kind::True, "true: the ordinary answer";
+    "pass": TRUE, "true: the ordinary answer";
     "times": Kind::Integer(1, ANY), "how many requests the step lasts; 1 if left out";
 }]);
 table!(DELAY, "delay", "`delay`", [],
@@ -326,10 +355,10 @@ table!(DELAY, "delay", "`delay`", [],
 when = { operation = "system.status" }
 delay = { median = "80ms", p99 = "2s" }
 "# => [keys! {
-    "min": Kind::Duration, "the shortest delay";
-    "max": Kind::Duration, "the longest delay; evenly spread between the two";
-    "median": Kind::Duration, "half of the delays are shorter";
-    "p99": Kind::Duration, "99 in 100 of the delays are shorter";
+    "min": DURATION, "the shortest delay";
+    "max": DURATION, "the longest delay; evenly spread between the two";
+    "median": DURATION, "half of the delays are shorter";
+    "p99": DURATION, "99 in 100 of the delays are shorter";
 }]);
 table!(FAULT, "fault", "`fault`", ["kind"],
     r#"[[rule]]
@@ -338,8 +367,8 @@ fault = { kind = "drip", bytes = 1, interval = "50ms" }
 "# => [keys! {
     "kind": Kind::OneOf(fault_names), "reset, empty, truncate, garbage, stall or drip";
     "bytes": Kind::Integer(0, MOST_BYTES), "truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time";
-    "duration": Kind::Duration, "stall: how long the silence lasts; until the client leaves if left out";
-    "interval": Kind::Duration, "drip: time from one piece to the next";
+    "duration": DURATION, "stall: how long the silence lasts; until the client leaves if left out";
+    "interval": DURATION, "drip: time from one piece to the next";
 }]);
 table!(EMIT, "emit", "an `[[emit]]`", ["event", "on"],
     r#"[[emit]]
@@ -353,10 +382,10 @@ interval = "10s"
     "name": Kind::Name, "what `trigger --emit NAME` and listings call it";
     "event": Kind::Text, "the event type";
     "on": Kind::NameOr(|| vec!["activation", "command"], &ON), "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request";
-    "data": Kind::AnyTable, "the event's data; may use templates; if left out, the profile's data for the type";
+    "data": ANY_TABLE, "the event's data; may use templates; if left out, the profile's data for the type";
     "delay": Kind::Delay, "from the trigger to the first event";
     "times": Kind::Integer(1, MOST_EVENTS), "events for each trigger; with `every`, events in all";
-    "interval": Kind::Duration, "from one event to the next";
+    "interval": DURATION, "from one event to the next";
     "delivery": Kind::Table(&DELIVERY), "what happens to the deliveries";
 }]);
 table!(ON, "on", "`on`", [],
@@ -366,8 +395,8 @@ on = { operation = "events.subscribe", status = 200 }
 delay = "1s"
 "# => [REQUEST, keys! {
     "status": Kind::Integer(200, 599), "the status of the answer";
-    "every": Kind::Duration, "again and again, from activation on";
-    "after": Kind::Duration, "once, this long after activation";
+    "every": DURATION, "again and again, from activation on";
+    "after": DURATION, "once, this long after activation";
 }]);
 table!(DELIVERY, "delivery", "`delivery`", [],
     r#"[[emit]]
@@ -377,8 +406,8 @@ delivery = { tamper = "signature", duplicate = 2 }
 "# => [keys! {
     "tamper": Kind::OneOf(|| Tamper::ALL.map(Tamper::name).to_vec()), "what is falsified: body, signature, secret, timestamp, future_timestamp or headers";
     "duplicate": Kind::Integer(1, 100), "copies of each delivery in all";
-    "shuffle": Kind::Boolean, "true: the events of one trigger go out in another order";
-    "drop": Kind::Boolean, "true: nothing is delivered, as if it were lost";
+    "shuffle": BOOLEAN, "true: the events of one trigger go out in another order";
+    "drop": BOOLEAN, "true: nothing is delivered, as if it were lost";
 }]);
 
 fn fault_names() -> Vec<&'static str> {

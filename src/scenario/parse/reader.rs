@@ -234,9 +234,26 @@ impl<'t> Problems<'t> {
     }
 
     /// The value of a key, or each entry if it is an array.
-    pub(super) fn one_or_more<'v, 'i>(table: &Table<'v, 'i>, key: &str) -> Vec<Place<'v, 'i>> {
+    fn one_or_more<'v, 'i>(table: &Table<'v, 'i>, key: &str) -> Vec<Place<'v, 'i>> {
         let Some(value) = table.get(key) else { return Vec::new() };
         value.get_ref().as_array().map_or_else(|| vec![value], |entries| entries.iter().collect())
+    }
+
+    /// The texts at a key, which has one or an array of them; `expected` says of what.
+    pub(super) fn texts<'v>(
+        &mut self,
+        table: &Table<'v, '_>,
+        key: &str,
+        expected: &str,
+    ) -> Vec<(Range<usize>, &'v str)> {
+        let mut texts = Vec::new();
+        for entry in Self::one_or_more(table, key) {
+            match entry.get_ref().as_str() {
+                Some(text) => texts.push((entry.span(), text)),
+                None => self.wrong_type(key, expected, entry, String::new()),
+            }
+        }
+        texts
     }
 
     pub(super) fn text<'v>(&mut self, table: &Table<'v, '_>, key: &str) -> Option<&'v str> {
@@ -414,6 +431,13 @@ impl<'t> Problems<'t> {
     /// The paths into the request that templates named since the last call.
     pub(super) fn take_request_paths(&mut self) -> Vec<(Range<usize>, Vec<String>)> {
         std::mem::take(&mut self.request_paths)
+    }
+
+    /// Refuses a key that something else in its table excludes, if it is there.
+    pub(super) fn clash(&mut self, table: &Table<'_, '_>, key: &str, message: impl Into<String>, hint: &str) {
+        if let Some(span) = table.key_span(key) {
+            self.error("scenario/clash", span, message, hint);
+        }
     }
 
     /// Of keys that exclude each other, reports each but the first that is there; returns the first.

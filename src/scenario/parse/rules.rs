@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{self, FAULT};
-use super::reader::{Problems, Table, nearest_hint, shown};
+use super::reader::{Table, nearest_hint, shown};
 use super::{Fingerprints, Parser};
 use crate::contract::error::ErrorKind;
 use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
@@ -119,10 +119,8 @@ impl Parser<'_> {
 
     fn sequence(&mut self, table: &Table<'_, '_>) -> Option<Sequence> {
         let Some(value) = table.get("sequence") else {
-            if let Some(span) = table.key_span("then") {
-                let hint = "add `sequence`, or use `next` for a story's step";
-                self.problems.error("scenario/clash", span, "`then` needs a `sequence`", hint);
-            }
+            let hint = "add `sequence`, or use `next` for a story's step";
+            self.problems.clash(table, "then", "`then` needs a `sequence`", hint);
             let (action, delay) = self.delayed_action(table)?;
             if action.is_none() && !table.has("delay") && !table.has("next") {
                 let hint = "add reply, patch, remove, delay, fault, sequence, or pass = true";
@@ -204,10 +202,8 @@ impl Parser<'_> {
         let headers = self.headers(table);
         let body = table.get("body").and_then(|body| {
             for key in ["code", "message"] {
-                if let Some(span) = table.key_span(key) {
-                    let why = format!("`{key}` would not be seen: `body` takes the place of the error envelope");
-                    self.problems.error("scenario/clash", span, why, "write the whole answer in `body`, or drop it");
-                }
+                let why = format!("`{key}` would not be seen: `body` takes the place of the error envelope");
+                self.problems.clash(table, key, why, "write the whole answer in `body`, or drop it");
             }
             Some(match body.get_ref() {
                 DeValue::String(text) => ReplyBody::Text(text.to_string()),
@@ -290,17 +286,15 @@ impl Parser<'_> {
     fn patch(&mut self, table: &Table<'_, '_>) -> Option<Patch> {
         let merge = if table.has("patch") { self.problems.json_fields(table, "patch")? } else { Map::new() };
         let mut remove = Vec::new();
-        for entry in Problems::one_or_more(table, "remove") {
-            match entry.get_ref().as_str() {
-                Some(pointer) if pointer.starts_with('/') => remove.push(pointer.to_owned()),
-                Some(pointer) => {
-                    let message = format!("expected a JSON pointer, found \"{}\"", shown(pointer));
-                    let right = shown(&pointer.replace('.', "/"));
-                    let hint = format!("write \"/{right}\": a pointer begins with a slash");
-                    self.problems.error("scenario/bad-pointer", entry.span(), message, hint);
-                }
-                None => self.problems.wrong_type("remove", "an array of JSON pointers", entry, String::new()),
+        for (span, pointer) in self.problems.texts(table, "remove", "an array of JSON pointers") {
+            if pointer.starts_with('/') {
+                remove.push(pointer.to_owned());
+                continue;
             }
+            let message = format!("expected a JSON pointer, found \"{}\"", shown(pointer));
+            let right = shown(&pointer.replace('.', "/"));
+            let hint = format!("write \"/{right}\": a pointer begins with a slash");
+            self.problems.error("scenario/bad-pointer", span, message, hint);
         }
         if merge.is_empty() && remove.is_empty() && !self.problems.has_errors() {
             let span = table.span_of(if table.has("patch") { "patch" } else { "remove" });
@@ -322,10 +316,8 @@ impl Parser<'_> {
             return self.problems.refuse("scenario/missing-key", spread.span, message, hint);
         };
         for other in ["min", "max", "median", "p99"].into_iter().filter(|key| *key != low && *key != high) {
-            if let Some(span) = spread.key_span(other) {
-                let message = format!("`{other}` excludes `{low}` and `{high}`");
-                self.problems.error("scenario/clash", span, message, "keep one pair");
-            }
+            let message = format!("`{other}` excludes `{low}` and `{high}`");
+            self.problems.clash(&spread, other, message, "keep one pair");
         }
         let (shortest, longest) = (self.problems.duration(&spread, low), self.problems.duration(&spread, high));
         let (shortest, longest) = (shortest?, longest?);
@@ -364,10 +356,7 @@ impl Parser<'_> {
             }
         };
         for key in ["bytes", "duration", "interval"].into_iter().filter(|key| !takes.contains(key)) {
-            if let Some(span) = fault.key_span(key) {
-                let message = format!("the fault `{kind}` takes no `{key}`");
-                self.problems.error("scenario/clash", span, message, "drop it");
-            }
+            self.problems.clash(&fault, key, format!("the fault `{kind}` takes no `{key}`"), "drop it");
         }
         let least = u64::from(matches!(kind, "garbage" | "drip"));
         let bytes = self.problems.integer_within(&fault, "bytes", least, keys::MOST_BYTES);

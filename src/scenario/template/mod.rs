@@ -139,7 +139,6 @@ fn in_template(text: &str, problem: &str) -> TemplateProblem {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use rand::SeedableRng as _;
     use serde_json::json;
 
@@ -283,18 +282,5 @@ mod tests {
         assert!(with_big("{{ request.body.big }}", LONGEST_TEXT).is_ok());
         assert!(rendered(json!(vec!["{{ now }}"; MOST_TEMPLATES + 1])).is_err());
         assert!(rendered(json!(vec!["{{ now }}"; MOST_TEMPLATES])).is_ok());
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_rendered_or_refused(text in r#"([{}%|()\[\].,'"\\a-z0-9 _-]|\{\{|\}\}|now|request|random_int\(|\|plus\(1\)|é){0,200}"#) {
-            let checked = check_template(&text);
-            if let Ok(Value::String(made)) = rendered(json!(text)) {
-                prop_assert!(made.len() <= LONGEST_TEXT);
-                if is_template(&text) {
-                    prop_assert!(checked.is_ok());
-                }
-            }
-        }
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::Instant;
-use crate::state::budget::{Budget, Charge, Full, History};
+use crate::state::budget::{Budget, Charge, Evictable, Full};
 pub use crate::state::workspace::DeliveryStatus;
 use crate::state::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
 
@@ -17,6 +17,8 @@ pub const MOST_FINISHED: usize = 10_000;
 /// How many of them may be failures before the oldest failure is evicted; failures are kept longer, as they are what people
 /// look for.
 const MOST_FAILED: usize = MOST_FINISHED / 2;
+/// Most changes remembered for waiting readers.
+const MOST_CHANGES: usize = 16_384;
 /// Bytes of a delivery, without its event and its attempts.
 const DELIVERY: usize = 448;
 
@@ -46,7 +48,9 @@ struct State {
     serial_by_id: HashMap<String, u64>,
     made: u64,
     pending: usize,
-    log: ChangeLog,
+    /// How many changes there were, and which deliveries the last ones entered or changed: waiting readers check only these.
+    changes: u64,
+    changed: VecDeque<u64>,
     /// Finished deliveries in the order in which they are evicted. Some may be evicted already, or pending again.
     delivered: VecDeque<u64>,
     failed: VecDeque<u64>,
@@ -63,7 +67,8 @@ impl DeliveryStore {
             serial_by_id: HashMap::new(),
             made: 0,
             pending: 0,
-            log: ChangeLog::default(),
+            changes: 0,
+            changed: VecDeque::new(),
             delivered: VecDeque::new(),
             failed: VecDeque::new(),
             settled: BTreeMap::new(),
@@ -102,7 +107,7 @@ impl DeliveryStore {
                 note: None,
             };
             state.by_serial.insert(serial, record);
-            state.log.push(serial);
+            state.note_change(serial);
         }
         state.trim();
         drop(state);
@@ -168,7 +173,7 @@ impl DeliveryStore {
             (false, true) => state.pending += 1,
             _ => {}
         }
-        state.log.push(serial);
+        state.note_change(serial);
         state.trim();
         drop(state);
         self.changed.notify_waiters();
@@ -227,7 +232,7 @@ impl DeliveryStore {
 
     /// How many changes there were so far; an argument for [`Self::changed_since`].
     pub fn changes(&self) -> u64 {
-        self.state.lock().log.count
+        self.state.lock().changes
     }
 
     /// Finished deliveries evicted so far; cleared ones are not counted.
@@ -244,11 +249,11 @@ impl DeliveryStore {
     /// next call. `None` if more have changed than are remembered; the caller then has to search the whole store.
     pub fn changed_since(&self, seen: u64) -> Option<(u64, Vec<(u64, DeliveryRecord)>)> {
         let state = self.state.lock();
-        let new = usize::try_from(state.log.count.saturating_sub(seen)).ok()?;
-        let skip = state.log.serials.len().checked_sub(new)?;
-        let serials: BTreeSet<u64> = state.log.serials.iter().skip(skip).copied().collect();
+        let new = usize::try_from(state.changes.saturating_sub(seen)).ok()?;
+        let skip = state.changed.len().checked_sub(new)?;
+        let serials: BTreeSet<u64> = state.changed.iter().skip(skip).copied().collect();
         let records = serials.into_iter().filter_map(|serial| Some((serial, state.by_serial.get(&serial)?.clone())));
-        Some((state.log.count, records.collect()))
+        Some((state.changes, records.collect()))
     }
 
     /// Bytes that all deliveries hold, roughly.
@@ -292,6 +297,14 @@ impl DeliveryStore {
 }
 
 impl State {
+    fn note_change(&mut self, serial: u64) {
+        if self.changed.len() == MOST_CHANGES {
+            self.changed.pop_front();
+        }
+        self.changed.push_back(serial);
+        self.changes += 1;
+    }
+
     fn trim(&mut self) {
         while self.by_serial.len() - self.pending > MOST_FINISHED && self.evict() {}
     }
@@ -317,8 +330,8 @@ impl State {
     }
 }
 
-impl History for DeliveryStore {
-    fn release(&self, is_enough: &dyn Fn() -> bool) {
+impl Evictable for DeliveryStore {
+    fn evict_until(&self, is_enough: &dyn Fn() -> bool) {
         let mut state = self.state.lock();
         while !is_enough() && state.evict() {}
     }
@@ -338,26 +351,6 @@ impl DeliveryRecord {
 fn forget_id(ids: &mut HashMap<String, u64>, id: &str, serial: u64) {
     if ids.get(id) == Some(&serial) {
         ids.remove(id);
-    }
-}
-
-/// Most changes remembered for waiting readers.
-const MOST_CHANGES: usize = 16_384;
-
-/// Which deliveries were entered or changed, in order, so that waiting readers need not search the whole store again.
-#[derive(Debug, Default)]
-struct ChangeLog {
-    serials: VecDeque<u64>,
-    count: u64,
-}
-
-impl ChangeLog {
-    fn push(&mut self, serial: u64) {
-        if self.serials.len() == MOST_CHANGES {
-            self.serials.pop_front();
-        }
-        self.serials.push_back(serial);
-        self.count += 1;
     }
 }
 

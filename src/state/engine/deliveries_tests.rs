@@ -6,12 +6,10 @@ use crate::state::workspace::Registry;
 
 #[test]
 fn changes_are_reported_once_until_too_many_were_missed() {
-    let mut log = ChangeLog::default();
-    for serial in 0..=MOST_CHANGES as u64 {
-        log.push(serial);
-    }
     let store = DeliveryStore::new(&Budget::default());
-    store.state.lock().log = log;
+    for serial in 0..=MOST_CHANGES as u64 {
+        store.state.lock().note_change(serial);
+    }
     assert_eq!(store.changes(), MOST_CHANGES as u64 + 1);
     assert!(store.changed_since(0).is_none(), "the first change is forgotten");
     for seen in [1, MOST_CHANGES as u64 + 1] {
@@ -58,12 +56,10 @@ fn failures_leave_when_they_are_most() {
 
 /// An event of the workspace `w` with one delivery; a workspace that was reset makes the same ids again.
 fn event() -> Arc<EventRecord> {
-    let url = "https://a.example/";
     let planned = PlannedDelivery {
         id: "dlv_1".to_owned(),
         subscription: "sub_1".to_owned(),
-        url: Arc::from(url),
-        target: Arc::new(url.parse().expect("a URL")),
+        url: Arc::new("https://a.example/".parse().expect("a URL")),
         attempts_before: 0,
         serial: std::sync::OnceLock::new(),
     };
@@ -168,8 +164,8 @@ fn finished_deliveries_give_way_and_then_events_are_refused() {
     const MOST: usize = 100_000;
     let budget = Budget::new(MOST);
     let (store, (_registry, workspace)) = (Arc::new(DeliveryStore::new(&budget)), opened());
-    let history: Arc<dyn History> = store.clone();
-    budget.give_way(vec![Arc::downgrade(&history)]);
+    let history: Arc<dyn Evictable> = store.clone();
+    budget.evict_first(vec![Arc::downgrade(&history)]);
     let (pending, finished) = (event(), event());
     store.enter(&workspace, &finished).expect("there is room");
     store.note_attempt(attempt(&finished, MOST / 2), DeliveryStatus::Exhausted);

@@ -16,7 +16,7 @@ use crate::contract::ids::IdKind;
 use crate::contract::rules::CheckedSubscribe;
 use crate::contract::types::SubscribeRequest;
 use crate::contract::webhook_url::check_webhook_url;
-use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer};
+use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer, due_emits};
 use crate::settings::Profile;
 use crate::state::budget::Full;
 use crate::state::journal::Entry;
@@ -145,7 +145,7 @@ impl Engine {
         let since = if clock.is_plain() {
             config.activated_at
         } else {
-            now.instant.minus(clock.base_moment().since(config.activated_at))
+            now.instant.minus(clock.base_instant().since(config.activated_at))
         };
         if !state.record_activation(config.activation, since) {
             return;
@@ -292,32 +292,24 @@ impl Engine {
         }
     }
 
-    fn note_dropped(&self, workspace: &Workspace, count: usize) {
+    pub(super) fn note_dropped(&self, workspace: &Workspace, count: usize) {
         if count > 0 {
             let why = self.journal.budget().full();
             self.dropped.fetch_add(count as u64, Ordering::Relaxed);
             self.note(Some(workspace.name()), format!("{count} events of emissions were left out: {why}"), true);
         }
     }
-
-    /// Restores the planned events of a snapshot. They are fired after the next [`Engine::wake_emitter`].
-    pub(super) fn restore_plans(&self, workspace: &Workspace, planned: Vec<PlannedEvent>) {
-        let mut state = workspace.lock();
-        let dropped = planned.into_iter().filter(|planned| !state.timeline.add(planned.clone())).count();
-        drop(state);
-        self.note_dropped(workspace, dropped);
-    }
 }
 
 /// Plans the timed emissions due by now. Returns when the next are due, and how many events were dropped.
 fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Option<Instant>, usize) {
-    let Some(began) = state.began(config.activation) else { return (None, 0) };
-    let (counters, _) = state.counters_and_random();
+    let Some(began) = state.started_at(config.activation) else { return (None, 0) };
+    let counters = &mut state.counters;
     counters.begin(config.activation);
-    let found = config.due_emits(now.since(began), |fingerprint| counters.get(fingerprint).applied);
+    let found = due_emits(config.emits.iter(), now.since(began), |fingerprint| counters.get(fingerprint).applied);
     let mut dropped = 0;
     for (emit, _) in &found.due {
-        state.counters_and_random().0.of(emit.fingerprint).applied += 1;
+        state.counters.of(emit.fingerprint).applied += 1;
         dropped += state.plan(emit, config.activation, now);
     }
     (found.next.map(|next| began.plus(next)), dropped)

@@ -25,11 +25,11 @@ pub use fire::{GONE, emitted};
 pub use keys::KeyProblem;
 pub use snapshot::settle_for_a_moment;
 
+use crate::clock::SavedClock;
 use crate::scenario::{EffectiveConfig, Folders, Library};
 use crate::settings::Profile;
-use crate::state::budget::History;
+use crate::state::budget::Evictable;
 use crate::state::journal::Journal;
-use crate::state::snapshot::SavedClock;
 use crate::state::workspace::{Registry, Workspace};
 use crate::util::tasks::Blocking;
 use deliveries::DeliveryStore;
@@ -80,8 +80,8 @@ impl Engine {
         let (to_deliver, workspaces) = unbounded_channel();
         let budget = journal.budget().clone();
         let (deliveries, sinks) = (Arc::new(DeliveryStore::new(&budget)), Arc::new(Sinks::new(&budget)));
-        let histories: [Arc<dyn History>; 3] = [journal.clone(), deliveries.clone(), sinks.clone()];
-        budget.give_way(histories.iter().map(Arc::downgrade).collect());
+        let histories: [Arc<dyn Evictable>; 3] = [journal.clone(), deliveries.clone(), sinks.clone()];
+        budget.evict_first(histories.iter().map(Arc::downgrade).collect());
         let engine = Self {
             library: Arc::new(library.within(&budget)),
             registry: Arc::new(registry),

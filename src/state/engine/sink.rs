@@ -2,13 +2,12 @@
 //! It needs no other program, certificate or port.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use crate::state::budget::{Budget, Charge, History};
+use crate::state::budget::{Budget, Charge, Evictable};
 
 pub const KEPT: usize = 1000;
 
@@ -41,17 +40,15 @@ pub struct Sinks {
 
 #[derive(Debug, Default)]
 struct SinkStore {
-    by_name: BTreeMap<Arc<str>, Sink>,
-    /// The deliveries of all sinks in order, with the name of the sink.
-    received: BTreeMap<u64, (Arc<str>, Receipt, Charge)>,
+    by_name: BTreeMap<String, Sink>,
     serial: u64,
     evicted: u64,
 }
 
 #[derive(Debug, Default)]
 struct Sink {
-    /// Its deliveries, oldest first, as keys of [`SinkStore::received`].
-    received: VecDeque<u64>,
+    /// Its deliveries, oldest first, numbered over all sinks.
+    received: VecDeque<(u64, Receipt, Charge)>,
     script: VecDeque<u16>,
 }
 
@@ -64,20 +61,18 @@ impl Sinks {
     pub fn receive(&self, name: &str, receipt: Receipt) -> u16 {
         let charge = self.budget.charge(receipt.bytes());
         let mut kept = self.kept.lock();
-        let status = kept.by_name.get_mut(name).and_then(|sink| sink.script.pop_front()).unwrap_or(200);
+        let SinkStore { by_name, serial, evicted } = &mut *kept;
+        let status = by_name.get_mut(name).and_then(|sink| sink.script.pop_front()).unwrap_or(200);
         let Ok(charge) = charge else {
-            kept.evicted += 1;
+            *evicted += 1;
             return status;
         };
-        kept.serial += 1;
-        let serial = kept.serial;
-        let name = kept.by_name.get_key_value(name).map_or_else(|| Arc::from(name), |(name, _)| Arc::clone(name));
-        let sink = kept.by_name.entry(Arc::clone(&name)).or_default();
-        sink.received.push_back(serial);
-        let oldest = if sink.received.len() > KEPT { sink.received.front().copied() } else { None };
-        kept.received.insert(serial, (name, Receipt { status, ..receipt }, charge));
-        if let Some(oldest) = oldest {
-            kept.evict(oldest);
+        *serial += 1;
+        let received = &mut by_name.entry(name.to_owned()).or_default().received;
+        received.push_back((*serial, Receipt { status, ..receipt }, charge));
+        if received.len() > KEPT {
+            received.pop_front();
+            *evicted += 1;
         }
         status
     }
@@ -85,27 +80,25 @@ impl Sinks {
     pub fn scripts(&self) -> BTreeMap<String, Vec<u16>> {
         let kept = self.kept.lock();
         let scripted = kept.by_name.iter().filter(|(_, sink)| !sink.script.is_empty());
-        scripted.map(|(name, sink)| (name.to_string(), sink.script.iter().copied().collect())).collect()
+        scripted.map(|(name, sink)| (name.clone(), sink.script.iter().copied().collect())).collect()
     }
 
     pub fn clear(&self) {
-        let mut kept = self.kept.lock();
-        *kept = SinkStore { evicted: kept.evicted, ..SinkStore::default() };
+        self.kept.lock().by_name.clear();
     }
 
     pub fn received(&self, name: &str) -> Vec<Receipt> {
         let kept = self.kept.lock();
-        let serials = kept.by_name.get(name).into_iter().flat_map(|sink| &sink.received);
-        serials.filter_map(|serial| kept.received.get(serial)).map(|(_, receipt, _)| receipt.clone()).collect()
+        kept.by_name.get(name).iter().flat_map(|sink| &sink.received).map(|(_, receipt, _)| receipt.clone()).collect()
     }
 
     /// Sets the statuses of the next answers; further answers are 200.
     pub fn script(&self, name: &str, statuses: Vec<u16>) {
-        self.kept.lock().by_name.entry(Arc::from(name)).or_default().script = statuses.into();
+        self.kept.lock().by_name.entry(name.to_owned()).or_default().script = statuses.into();
     }
 
     pub fn bytes(&self) -> usize {
-        self.kept.lock().received.values().map(|(_, _, charge)| charge.bytes()).sum()
+        self.kept.lock().by_name.values().flat_map(|sink| &sink.received).map(|(_, _, charge)| charge.bytes()).sum()
     }
 
     /// Deliveries evicted so far; cleared ones are not counted.
@@ -114,33 +107,25 @@ impl Sinks {
     }
 }
 
-impl History for Sinks {
-    fn release(&self, is_enough: &dyn Fn() -> bool) {
-        let mut kept = self.kept.lock();
-        while !is_enough()
-            && let Some(oldest) = kept.received.keys().next().copied()
-        {
-            kept.evict(oldest);
-        }
-    }
-}
-
-impl SinkStore {
-    /// Evicts the oldest delivery of a sink, by its number.
-    fn evict(&mut self, serial: u64) {
-        let Some((name, ..)) = self.received.remove(&serial) else { return };
-        self.evicted += 1;
-        if let Some(sink) = self.by_name.get_mut(&name) {
-            sink.received.pop_front();
-            if sink.received.is_empty() && sink.script.is_empty() {
-                self.by_name.remove(&name);
+impl Evictable for Sinks {
+    fn evict_until(&self, is_enough: &dyn Fn() -> bool) {
+        let SinkStore { by_name, evicted, .. } = &mut *self.kept.lock();
+        while !is_enough() {
+            let oldest =
+                by_name.values_mut().min_by_key(|sink| sink.received.front().map_or(u64::MAX, |first| first.0));
+            if oldest.and_then(|sink| sink.received.pop_front()).is_none() {
+                return;
             }
+            *evicted += 1;
         }
+        by_name.retain(|_, sink| !(sink.received.is_empty() && sink.script.is_empty()));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn receipt(size: usize) -> Receipt {
@@ -158,8 +143,8 @@ mod tests {
     fn kept_deliveries_are_bounded_by_number_and_by_the_budget() {
         let budget = Budget::new(4 * 1024 * 1024);
         let sinks = Arc::new(Sinks::new(&budget));
-        let history: Arc<dyn History> = sinks.clone();
-        budget.give_way(vec![Arc::downgrade(&history)]);
+        let history: Arc<dyn Evictable> = sinks.clone();
+        budget.evict_first(vec![Arc::downgrade(&history)]);
         sinks.receive("large", receipt(1));
         for _ in 0..=KEPT {
             assert_eq!(sinks.receive("small", receipt(0)), 200);

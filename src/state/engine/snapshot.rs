@@ -12,17 +12,16 @@ use url::Url;
 
 use super::deliveries::DeliveryStatus;
 use super::{Engine, settle};
-use crate::clock::{Instant, Seed, machine};
+use crate::clock::{Instant, SavedClock, Seed, machine};
 use crate::contract::keys::workspace_of;
 use crate::contract::signature::Tamper;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{Restored, RestoredKey, RestoredWhole, SettingPatch};
+use crate::scenario::{Restored, RestoredList, SettingPatch};
 use crate::state::budget::Budget;
-use crate::state::snapshot::{FORMAT, SavedClock, SnapshotProblem, VERSION};
 use crate::state::workspace::{
-    Alias, EventRecord, GlobalState, Origin, PlannedDelivery, PlannedEvent, SavedDelivery, SavedEmission, SavedToken,
-    SavedWorkspace, Snapshot, Workspace,
+    Alias, EventRecord, GlobalState, Origin, PlannedDelivery, PlannedEvent, SNAPSHOT_FORMAT, SNAPSHOT_VERSION,
+    SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, SnapshotProblem, Workspace,
 };
 
 /// How long running tasks may take to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
@@ -59,7 +58,7 @@ impl Engine {
                 sinks: self.sinks.scripts(),
             }
         });
-        Snapshot { format: FORMAT.to_owned(), version: VERSION, clock, whole, workspaces, key: None }
+        Snapshot { format: SNAPSHOT_FORMAT.to_owned(), version: SNAPSHOT_VERSION, clock, whole, workspaces, key: None }
     }
 
     fn saved(&self, workspace: &Arc<Workspace>, deliveries: Vec<SavedDelivery>) -> SavedWorkspace {
@@ -171,29 +170,27 @@ impl Engine {
 
     /// The scenarios and settings of the snapshot, for the library.
     fn restored(&self, snapshot: &Snapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
-        let knobs = |knobs: &RawValue| SettingPatch::from_text(knobs.get()).map_err(|found| refused_by(&found));
-        let whole = snapshot.whole.as_ref().map(|whole| {
-            let (inline, active) = (whole.scenarios.clone(), whole.active.clone());
-            let active_for = Duration::from_nanos(whole.active_for).saturating_add(elapsed);
-            Ok::<_, SnapshotProblem>(RestoredWhole { inline, active, active_for, knobs: knobs(&whole.knobs)? })
-        });
-        let whole = whole.transpose()?;
+        let list = |key: Option<&str>, active: Option<(&Vec<String>, u64)>, knobs: &RawValue| {
+            let age = |nanos| Duration::from_nanos(nanos).saturating_add(elapsed);
+            Ok(RestoredList {
+                key: key.map(Arc::from),
+                active: active.map(|(names, active_for)| (names.clone(), age(active_for))),
+                settings: SettingPatch::from_text(knobs.get()).map_err(|found| refused_by(&found))?,
+            })
+        };
+        let whole =
+            snapshot.whole.iter().map(|whole| list(None, Some((&whole.active, whole.active_for)), &whole.knobs));
         let generation = self.library.load();
-        let mut keys = Vec::new();
-        for saved in &snapshot.workspaces {
+        let keys = snapshot.workspaces.iter().map(|saved| {
             let scenarios = &saved.scenarios;
             // A key gets its own list if it followed a list of all keys that differs from this emulator's.
-            let follows = match &snapshot.whole {
-                Some(_) => true,
-                None => {
-                    generation.active().names.iter().map(AsRef::as_ref).eq(scenarios.active.iter().map(String::as_str))
-                }
-            };
-            let age = Duration::from_nanos(scenarios.active_for).saturating_add(elapsed);
-            let active = (scenarios.own || !follows).then(|| (scenarios.active.clone(), age));
-            keys.push(RestoredKey { name: Arc::from(saved.key.as_str()), active, knobs: knobs(&saved.knobs)? });
-        }
-        Ok(Restored { whole, keys })
+            let own_names = generation.active().names.iter().map(AsRef::as_ref);
+            let follows = snapshot.whole.is_some() || own_names.eq(scenarios.active.iter().map(String::as_str));
+            let active = (scenarios.own || !follows).then_some((&scenarios.active, scenarios.active_for));
+            list(Some(&saved.key), active, &saved.knobs)
+        });
+        let lists = whole.chain(keys).collect::<Result<_, SnapshotProblem>>()?;
+        Ok(Restored { inline: snapshot.whole.as_ref().map(|whole| whole.scenarios.clone()), lists })
     }
 
     /// Replaces the workspace of a key by a restored one; returns warnings about what could not be restored.
@@ -227,7 +224,9 @@ impl Engine {
         });
         let planned: Vec<PlannedEvent> = planned.collect();
         let lost = saved.planned.len() - planned.len();
-        self.restore_plans(workspace, planned);
+        // They are fired once the emitter is woken.
+        let add = |planned: &PlannedEvent| workspace.lock().timeline.add(planned.clone());
+        self.note_dropped(workspace, planned.iter().filter(|planned| !add(planned)).count());
         let mut refused = 0;
         for event in events {
             refused += usize::from(self.hand_over(workspace, Arc::new(event)).is_err());
@@ -258,7 +257,7 @@ fn refused_by(found: &[Diagnostic]) -> SnapshotProblem {
 
 /// The event of a delivery that is not settled.
 fn event(workspace: &Workspace, saved: &SavedDelivery, budget: &Budget) -> Result<EventRecord, String> {
-    let target = Url::parse(&saved.url).map_err(|error| format!("delivery {}: url: {error}", saved.id))?;
+    let url = Url::parse(&saved.url).map_err(|error| format!("delivery {}: url: {error}", saved.id))?;
     let tamper = match &saved.tamper {
         None => None,
         Some(name) => {
@@ -268,8 +267,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery, budget: &Budget) -> Resul
     let delivery = PlannedDelivery {
         id: saved.id.clone(),
         subscription: saved.subscription.clone(),
-        url: Arc::from(saved.url.as_str()),
-        target: Arc::new(target),
+        url: Arc::new(url),
         attempts_before: saved.attempts,
         serial: OnceLock::new(),
     };

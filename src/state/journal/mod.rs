@@ -2,13 +2,12 @@
 //! it; the control API and the log output read from it, each reader with its own cursor.
 //!
 //! Bounded by entries and by the budget; evicted entries are counted. The journal does not know its readers.
-//! Reading order: `entry`, `request` (the largest kind of entry), this file, `waiter` (selective notification), `tally`.
+//! Reading order: `entry`, `request` (the largest kind of entry), this file, `tally`.
 
 mod entry;
 pub(crate) mod record;
 mod request;
 mod tally;
-mod waiter;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,11 +21,10 @@ use tokio::sync::futures::Notified;
 pub use entry::{Entry, Notice};
 pub use request::{Arrival, KEPT_BODY, Reason, RequestRecord, Scripted, Transcript, Wire, Written};
 pub use tally::{LATENCY_BOUNDS, Tally};
-pub use waiter::Interest;
 
-use crate::state::budget::{Budget, Charge, History};
+use crate::contract::routes::Operation;
+use crate::state::budget::{Budget, Charge, Evictable};
 use crate::state::workspace::Workspace;
-use waiter::Waiters;
 
 pub const MOST_ENTRIES: usize = 10_000;
 
@@ -50,7 +48,7 @@ struct Log {
     first: u64,
     charge: Charge,
     tally: Tally,
-    waiters: Waiters,
+    waiters: Vec<(Interest, Arc<Notify>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +64,7 @@ impl Journal {
     /// A journal of at most this many entries, within this budget.
     pub fn new(most_entries: usize, budget: &Budget) -> Self {
         let (entries, charge) = (VecDeque::new(), Charge::empty(budget));
-        let log = Log { entries, first: 1, charge, tally: Tally::default(), waiters: Waiters::default() };
+        let log = Log { entries, first: 1, charge, tally: Tally::default(), waiters: Vec::new() };
         Self {
             most_entries: most_entries.max(1),
             budget: budget.clone(),
@@ -102,7 +100,14 @@ impl Journal {
         let number = {
             let mut log = self.log.lock();
             log.tally.count(&entry);
-            log.waiters.notify(&entry);
+            // Under the lock, so that a reader that registers first and reads then misses none.
+            if let Entry::Request(request) = &entry
+                && !log.waiters.is_empty()
+            {
+                let path = request.transcript.request_line().1.split('?').next().unwrap_or_default();
+                let waiting = log.waiters.iter().filter(|(interest, _)| interest.matches(request, path));
+                waiting.for_each(|(_, notify)| notify.notify_one());
+            }
             // Checked under the lock: a reset marks the workspace as forgotten before it clears the entries, so that none is
             // appended after the clearing.
             let owner = match &entry {
@@ -177,9 +182,10 @@ impl Journal {
         Reader { journal: Arc::clone(self) }
     }
 
-    /// A reader that is notified only of requests that may match `interest`.
+    /// A reader that is notified only of requests that match `interest`.
     pub fn waiter(self: &Arc<Self>, interest: Interest) -> Waiter {
-        let notify = self.log.lock().waiters.add(interest);
+        let notify = Arc::new(Notify::new());
+        self.log.lock().waiters.push((interest, Arc::clone(&notify)));
         Waiter { journal: Arc::clone(self), notify }
     }
 
@@ -226,8 +232,8 @@ impl Log {
     }
 }
 
-impl History for Journal {
-    fn release(&self, is_enough: &dyn Fn() -> bool) {
+impl Evictable for Journal {
+    fn evict_until(&self, is_enough: &dyn Fn() -> bool) {
         let mut log = self.log.lock();
         let least = self.budget.most() / LEAST_SHARE;
         // Entries are dropped one by one: an event's bytes are given back with the last record that shares it.
@@ -235,19 +241,36 @@ impl History for Journal {
     }
 }
 
+/// The requests of which a reader is notified. `None` matches any.
+#[derive(Debug)]
+pub struct Interest {
+    pub workspace: Option<Arc<str>>,
+    pub operation: Option<Operation>,
+    pub status: Option<u16>,
+    pub path: Option<String>,
+}
+
+impl Interest {
+    fn matches(&self, request: &RequestRecord, path: &str) -> bool {
+        self.operation.is_none_or(|operation| request.operation == Some(operation))
+            && self.status.is_none_or(|status| request.status == status)
+            && self
+                .workspace
+                .as_ref()
+                .is_none_or(|name| request.workspace.as_ref().is_some_and(|known| known.name() == name))
+            && self.path.as_deref().is_none_or(|expected| expected == path)
+    }
+}
+
 /// A reader that is notified of requests of one kind. It keeps its own cursor.
 #[derive(Debug)]
 pub struct Waiter {
-    journal: Arc<Journal>,
+    pub journal: Arc<Journal>,
     notify: Arc<Notify>,
 }
 
 impl Waiter {
-    pub fn journal(&self) -> &Arc<Journal> {
-        &self.journal
-    }
-
-    /// Completes when a request that may match was appended since the last call, or since the waiter was made.
+    /// Completes when a request that matches was appended since the last call, or since the waiter was made.
     pub fn notified(&self) -> Notified<'_> {
         self.notify.notified()
     }
@@ -255,21 +278,17 @@ impl Waiter {
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.journal.log.lock().waiters.remove(&self.notify);
+        self.journal.log.lock().waiters.retain(|(_, kept)| !Arc::ptr_eq(kept, &self.notify));
     }
 }
 
 /// A reader of the journal as it grows. It keeps its own cursor.
 #[derive(Debug)]
 pub struct Reader {
-    journal: Arc<Journal>,
+    pub journal: Arc<Journal>,
 }
 
 impl Reader {
-    pub fn journal(&self) -> &Arc<Journal> {
-        &self.journal
-    }
-
     /// Completes when an entry is appended after the call. To miss none, create and enable the future, read, then await it.
     pub fn appended(&self) -> Notified<'_> {
         self.journal.appended.notified()
@@ -313,8 +332,8 @@ mod tests {
         assert_eq!(journal.fill().evicted, 1);
         let budget = Budget::new(1100);
         let small = Arc::new(Journal::new(100, &budget));
-        let history: Arc<dyn History> = small.clone();
-        budget.give_way(vec![Arc::downgrade(&history)]);
+        let history: Arc<dyn Evictable> = small.clone();
+        budget.evict_first(vec![Arc::downgrade(&history)]);
         for _ in 0..5 {
             small.append(notice("x"));
         }

@@ -124,9 +124,8 @@ pub struct PlannedDelivery {
     /// Form `dlv_<id>`.
     pub id: String,
     pub subscription: String,
-    /// The subscription's URL, normalised, before any forward: as text and parsed.
-    pub url: Arc<str>,
-    pub target: Arc<Url>,
+    /// The subscription's URL, normalised, before any forward.
+    pub url: Arc<Url>,
     /// Attempts made before it was queued: more than 0 only after a snapshot was loaded.
     pub attempts_before: u32,
     /// Its number in the delivery store, once it is entered there.
@@ -136,7 +135,7 @@ pub struct PlannedDelivery {
 #[derive(Clone, Debug)]
 pub struct SkippedSubscription {
     pub subscription: String,
-    pub url: Arc<str>,
+    pub url: Arc<Url>,
     pub reason: SkipReason,
 }
 

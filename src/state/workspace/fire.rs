@@ -14,7 +14,7 @@ use crate::contract::ids::IdKind;
 use crate::contract::nearest;
 use crate::contract::rules::unsupported;
 use crate::contract::timestamp::timestamp_of;
-use crate::contract::types::{EventEnvelope, SubscriptionStatus};
+use crate::contract::types::EventEnvelope;
 use crate::contract::variation::{BodyKind, vary};
 use crate::scenario::template::{Gap, render_map};
 use crate::settings::Profile;
@@ -59,7 +59,7 @@ impl State {
             Some(data) => data,
             None => profile.events.data.get(&request.event_type).cloned().unwrap_or_default(),
         };
-        let (mut data, gaps) = render_map(&template, &Map::new(), now.wall, || self.event_random().fork())
+        let (mut data, gaps) = render_map(&template, &Map::new(), now.wall, || self.event_random.fork())
             .map_err(|problem| FireProblem::Template(problem.to_string()))?;
         // Events have no request whose data could be missing, so a failed template is the author's mistake.
         if let Some(failed) = gaps.iter().find_map(Gap::failure) {
@@ -73,14 +73,14 @@ impl State {
         let envelope = EventEnvelope { id, event_type: request.event_type, created_at, data };
         let mut body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
         if profile.variation.is_on() {
-            body = vary(body, BodyKind::Event, &profile.variation, self.event_random());
+            body = vary(body, BodyKind::Event, &profile.variation, &mut self.event_random);
         }
         let mut targets = Vec::new();
         let mut skipped = Vec::new();
         for record in self.subscriptions.iter() {
             let reason = if request.subscription.as_ref().is_some_and(|id| *id != record.id) {
                 Some(SkipReason::NotNamed)
-            } else if record.status == SubscriptionStatus::Disabled {
+            } else if record.disabled {
                 Some(SkipReason::Disabled)
             } else if record.events.contains(&envelope.event_type) {
                 None
@@ -90,18 +90,18 @@ impl State {
             let subscription = record.id.clone();
             match reason {
                 Some(reason) => {
-                    let url = Arc::clone(&record.target_text);
+                    let url = Arc::clone(&record.target);
                     skipped.push(SkippedSubscription { subscription, url, reason });
                 }
-                None => targets.push((subscription, Arc::clone(&record.target_text), Arc::clone(&record.target))),
+                None => targets.push((subscription, Arc::clone(&record.target))),
             }
         }
         let deliveries = targets
             .into_iter()
             .flat_map(|target| std::iter::repeat_n(target, copies))
-            .map(|(subscription, url, target)| {
+            .map(|(subscription, url)| {
                 let id = self.make_id(IdKind::Delivery, profile, now);
-                Arc::new(PlannedDelivery { id, subscription, url, target, attempts_before: 0, serial: OnceLock::new() })
+                Arc::new(PlannedDelivery { id, subscription, url, attempts_before: 0, serial: OnceLock::new() })
             })
             .collect();
         let event = EventRecord {
@@ -131,7 +131,7 @@ impl State {
         if longest == 0 {
             return Duration::ZERO;
         }
-        Duration::from_millis(self.event_random().random_range(0..=longest))
+        Duration::from_millis(self.event_random.random_range(0..=longest))
     }
 
     /// How long an event waits so that the one after it overtakes it: every other one, beginning with the first.

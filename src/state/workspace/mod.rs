@@ -29,7 +29,10 @@ pub use fire::FireProblem;
 pub use preview::Listed;
 pub use queue::{Job, Next, Queue};
 pub use registry::{Alias, MOST_WORKSPACES, Registry, Tokens};
-pub use saved::{GlobalState, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot};
+pub use saved::{
+    GlobalState, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot,
+    SnapshotProblem,
+};
 pub use subscribe::Subscribed;
 pub use subscriptions::{Secret, SubscriptionRecord};
 pub use timeline::{PlannedEvent, Timeline};
@@ -64,10 +67,10 @@ pub struct Workspace {
 
 #[derive(Debug)]
 pub struct State {
-    random: Random,
+    pub random: Random,
     serial: u64,
     /// Events have their own source: they are fired by time, between requests, and must not change what requests draw.
-    event_random: Random,
+    pub event_random: Random,
     event_serial: u64,
     /// Whether the previous event was held back by the setting `webhooks.swap`.
     held_back: bool,
@@ -78,10 +81,9 @@ pub struct State {
     pub(crate) subscriptions: Subscriptions,
     workflows: Workflows,
     pub timeline: Timeline,
-    counters: RuleCounters,
+    pub counters: RuleCounters,
     /// The activation of scenarios that the workspace saw last, and when it began by the workspace's clock.
-    met: u64,
-    met_at: Instant,
+    started: (u64, Instant),
 }
 
 impl Workspace {
@@ -104,8 +106,7 @@ impl Workspace {
             workflows: Workflows::within(budget),
             timeline: Timeline::new(&agenda, budget),
             counters: RuleCounters::default(),
-            met: 0,
-            met_at: Instant::default(),
+            started: (0, Instant::default()),
         };
         let (left, has_left, forgotten) = (watch::Sender::new(false), AtomicBool::new(false), AtomicBool::new(false));
         let queue = Mutex::new((Queue::default(), agenda.slot()));
@@ -205,10 +206,6 @@ impl Workspace {
             self.last_used.store(millis, Ordering::Relaxed);
         }
     }
-
-    fn idle_since(&self) -> u64 {
-        self.last_used.load(Ordering::Relaxed)
-    }
 }
 
 impl State {
@@ -225,40 +222,23 @@ impl State {
         make_id(kind, profile.ids.style, unix_millis(now), *serial, random)
     }
 
-    pub fn random(&mut self) -> &mut Random {
-        &mut self.random
-    }
-
-    pub fn event_random(&mut self) -> &mut Random {
-        &mut self.event_random
-    }
-
     pub fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Instant) -> usize {
         self.timeline.plan(emit, activation, at, &mut self.event_random)
-    }
-
-    pub fn counters_and_random(&mut self) -> (&mut RuleCounters, &mut Random) {
-        (&mut self.counters, &mut self.random)
-    }
-
-    pub fn counters(&self) -> &RuleCounters {
-        &self.counters
     }
 
     /// Records that this activation of scenarios is in force; returns true the first time. 0 means no activation. Time since
     /// activation counts from `since`, by the workspace's own clock.
     pub fn record_activation(&mut self, activation: u64, since: Instant) -> bool {
-        let first = activation != 0 && self.met != activation;
-        if first {
-            self.met = activation;
-            self.met_at = since;
+        let is_first = activation != 0 && self.started.0 != activation;
+        if is_first {
+            self.started = (activation, since);
         }
-        first
+        is_first
     }
 
     /// When this activation of scenarios began by the workspace's own clock, if it was recorded.
-    pub fn began(&self, activation: u64) -> Option<Instant> {
-        (activation != 0 && self.met == activation).then_some(self.met_at)
+    pub fn started_at(&self, activation: u64) -> Option<Instant> {
+        (activation != 0 && self.started.0 == activation).then_some(self.started.1)
     }
 
     /// The quota of this key of a group, or of the key that the workspace is named after.

@@ -16,8 +16,7 @@ fn event(number: u64, due: Instant, subscriptions: &[usize]) -> Arc<EventRecord>
         Arc::new(PlannedDelivery {
             id: format!("dlv_{number}_{subscription}"),
             subscription: format!("sub_{subscription}"),
-            url: Arc::from("https://a.example/"),
-            target: Arc::new(url::Url::parse("https://a.example/").expect("a URL")),
+            url: Arc::new(url::Url::parse("https://a.example/").expect("a URL")),
             attempts_before: 0,
             serial: std::sync::OnceLock::new(),
         })

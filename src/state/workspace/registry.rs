@@ -104,7 +104,8 @@ impl Registry {
         if workspaces.len() < self.most || workspaces.contains_key(name) {
             return Vec::new();
         }
-        let mut by_use: Vec<_> = workspaces.values().map(|known| (known.idle_since(), known)).collect();
+        let mut by_use: Vec<_> =
+            workspaces.values().map(|known| (known.last_used.load(Ordering::Relaxed), known)).collect();
         let count = (self.most / EVICTED_SHARE).max(1);
         by_use.select_nth_unstable_by(count - 1, |(a, one), (b, other)| (a, one.name()).cmp(&(b, other.name())));
         let evicted: Vec<_> = by_use[..count].iter().map(|(_, known)| Arc::clone(known)).collect();
@@ -265,47 +266,6 @@ mod tests {
     use rand::SeedableRng as _;
 
     use super::*;
-
-    fn registry(most: usize) -> Registry {
-        let journal = Arc::new(Journal::new(10, &crate::state::budget::Budget::default()));
-        Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), most, journal)
-    }
-
-    #[test]
-    fn the_least_recently_used_workspace_is_evicted_first() {
-        let registry = registry(2);
-        let clock = registry.clock().clone();
-        // Returns the workspaces evicted according to the journal.
-        let open = |name: &str| {
-            let next = registry.journal.next_number();
-            registry.open(name, clock.advance(std::time::Duration::from_secs(1)));
-            let entries = registry.journal.read(next, 10);
-            entries.iter().filter_map(|(_, entry)| entry.workspace().map(ToString::to_string)).collect::<Vec<_>>()
-        };
-        assert!(open("a").is_empty() && open("b").is_empty() && open("a").is_empty());
-        let evicted = registry.find("b").expect("b is there");
-        assert_eq!(open("c"), ["b"]);
-        assert!(evicted.has_left());
-        assert_eq!((registry.evicted(), registry.kept()), (1, 2));
-        assert!(registry.find("a").is_some() && registry.find("b").is_none());
-        let id = registry.find("a").expect("a is there").id().to_owned();
-        assert_eq!(registry.find(&id).expect("ids are accepted").name().as_ref(), "a");
-    }
-
-    #[test]
-    fn a_forgotten_workspace_starts_over() {
-        let registry = registry(9);
-        let now = registry.clock().now();
-        let draw = |workspace: &Workspace| rand::Rng::next_u64(workspace.lock().random());
-        let first = registry.open("a", now);
-        let drawn = draw(&first);
-        assert_ne!(draw(&first), drawn);
-        registry.forget("a");
-        assert!(first.has_left());
-        assert_eq!(draw(&registry.open("a", now)), drawn);
-        registry.forget_all();
-        assert_eq!((draw(&registry.open("a", now)), registry.kept()), (drawn, 1));
-    }
 
     #[test]
     fn tokens_are_found_and_the_oldest_are_evicted_first() {

@@ -1,5 +1,8 @@
 //! The JSON of a saved emulator or workspace, and how one workspace is saved and restored: state, counters, progress of scenarios,
 //! clock, random sources. The engine adds what is kept elsewhere: planned events, deliveries, tokens.
+//!
+//! Instants are nanoseconds of the workspace's own clock; wall times are RFC 3339. Secrets and keys are not masked, as the state
+//! could not be restored without them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,9 +19,19 @@ use serde_json::{Map, Value};
 use super::subscriptions::{SubscriptionRecord, Subscriptions};
 use super::workflows::{WorkflowRecord, Workflows};
 use super::{Registry, State, Workspace};
-use crate::clock::{Instant, Random, restore_random, save_random};
+use crate::clock::{Instant, Random, SavedClock, restore_random, save_random};
+use crate::scenario::rule_counters::SavedCounter;
 use crate::state::quota::Quota;
-use crate::state::snapshot::{SavedClock, SavedTurn, SnapshotProblem, check_frame};
+
+/// The value of the first field of every snapshot.
+pub const SNAPSHOT_FORMAT: &str = "wrs-emulator snapshot";
+/// The version of the form; a snapshot of another version is refused.
+pub const SNAPSHOT_VERSION: u32 = 1;
+
+/// Why a snapshot cannot be loaded. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SnapshotProblem(pub(crate) String);
 
 /// A snapshot: of some workspaces, or of everything.
 #[derive(Debug, Serialize, Deserialize)]
@@ -100,11 +113,11 @@ pub struct SavedScenarios {
     /// When they started for it, if they have.
     began: Option<Instant>,
     /// The counters of their rules and emissions.
-    turns: Vec<SavedTurn>,
+    turns: Vec<SavedCounter>,
     /// The current steps of their stories.
     steps: Vec<(u64, String)>,
     /// The same of scenarios that requests named.
-    named_turns: Vec<SavedTurn>,
+    named_turns: Vec<SavedCounter>,
     named_steps: Vec<(u64, String)>,
 }
 
@@ -139,7 +152,6 @@ pub struct SavedDelivery {
     pub due: Instant,
     pub event: String,
     pub event_type: String,
-    #[serde(with = "crate::state::snapshot::text")]
     pub created_at: Timestamp,
     /// The envelope as it is signed and sent.
     #[serde(with = "shared_text")]
@@ -153,8 +165,34 @@ pub struct SavedDelivery {
 impl Snapshot {
     /// Reads a document; the error says why it cannot be loaded.
     pub fn read(bytes: &[u8]) -> Result<Self, SnapshotProblem> {
-        check_frame(bytes)?;
+        Self::check_version(bytes)?;
         serde_json::from_slice(bytes).map_err(|error| SnapshotProblem(format!("the snapshot cannot be read: {error}")))
+    }
+
+    /// Refuses documents that are not snapshots of this version.
+    fn check_version(bytes: &[u8]) -> Result<(), SnapshotProblem> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Frame {
+            format: Value,
+            version: Value,
+        }
+        let frame = match serde_json::from_slice(bytes) {
+            Err(error) if !error.is_data() => {
+                return Err(SnapshotProblem(format!("the snapshot is not JSON: {error}")));
+            }
+            frame => frame.unwrap_or_else(|_| Frame::default()),
+        };
+        if frame.format != SNAPSHOT_FORMAT {
+            return Err(SnapshotProblem(format!("expected a snapshot (`format` is `{SNAPSHOT_FORMAT}`)")));
+        }
+        if frame.version != SNAPSHOT_VERSION {
+            let version: String = frame.version.to_string().chars().take(40).collect();
+            return Err(SnapshotProblem(format!(
+                "the snapshot has version {version}, and this emulator reads version {SNAPSHOT_VERSION}; take it again with this one"
+            )));
+        }
+        Ok(())
     }
 
     /// The document.
@@ -186,7 +224,7 @@ impl Workspace {
                 active: Vec::new(),
                 own: false,
                 active_for: 0,
-                began: state.began(activation),
+                began: state.started_at(activation),
                 turns,
                 steps,
                 named_turns,

@@ -33,22 +33,22 @@ impl State {
         let supplied = request.secret.map(Secret::new);
         let echo = supplied.clone().filter(|_| profile.subscriptions.echo_secret);
         let known = match profile.subscriptions.upsert {
-            Upsert::Url => self.subscriptions.serial_by_url.get(target.as_str()).copied(),
+            Upsert::Url => self.subscriptions.position_of_url(&target),
             Upsert::Never => None,
         };
-        if let Some(serial) = known {
-            let changed = self.subscriptions.change(serial, |record| {
+        if let Some(at) = known {
+            let changed = self.subscriptions.change(at, |record| {
                 record.url = request.url;
                 record.events = request.events;
                 record.description = request.description;
-                record.status = SubscriptionStatus::Active;
+                record.disabled = false;
                 if let Some(secret) = supplied {
                     record.secret = secret;
                     record.previous = None;
                 }
             });
             changed.map_err(no_room)?;
-            let record = &self.subscriptions.by_serial[&serial];
+            let record = &self.subscriptions.records[at];
             return Ok(Subscribed {
                 body: body(record, echo.as_ref(), profile),
                 id: record.id.clone(),
@@ -59,17 +59,16 @@ impl State {
         let (secret, shown) = if let Some(secret) = supplied {
             (secret, echo)
         } else {
-            let secret = Secret::generate(self.random());
+            let secret = Secret::generate(&mut self.random);
             (secret.clone(), Some(secret))
         };
         let record = SubscriptionRecord {
             id: id.clone(),
             url: request.url,
-            target_text: Arc::from(target.as_str()),
             target: Arc::new(target),
             events: request.events,
             description: request.description,
-            status: SubscriptionStatus::Active,
+            disabled: false,
             created_at: now.wall,
             secret,
             previous: None,
@@ -82,7 +81,7 @@ impl State {
     /// The secrets that sign for a subscription at present, newest first; `None` if it is gone or disabled.
     pub fn signing_secrets(&self, id: &str, now: Now) -> Option<Vec<Secret>> {
         let record = self.subscriptions.get(id)?;
-        (record.status == SubscriptionStatus::Active).then(|| record.signing_secrets(now))
+        (!record.disabled).then(|| record.signing_secrets(now))
     }
 
     /// Changes a subscription: URL, events and description as checked, and whether events are delivered. Id, `created_at` and
@@ -91,29 +90,28 @@ impl State {
         &mut self,
         id: &str,
         checked: CheckedSubscribe,
-        status: SubscriptionStatus,
+        disabled: bool,
         profile: &Profile,
     ) -> Option<Result<(), Error>> {
-        let serial = self.subscriptions.serial_by_id.get(id).copied()?;
+        let at = self.subscriptions.position(id)?;
         let CheckedSubscribe { request, url: target } = checked;
-        let holder = self.subscriptions.serial_by_url.get(target.as_str()).copied();
-        if profile.subscriptions.upsert == Upsert::Url && holder.is_some_and(|holder| holder != serial) {
+        let holder = self.subscriptions.position_of_url(&target);
+        if profile.subscriptions.upsert == Upsert::Url && holder.is_some_and(|holder| holder != at) {
             let problem = FieldProblem::new("url", "is the URL of another subscription of this key");
             return Some(Err(Error::validation(vec![problem])));
         }
-        let changed = self.subscriptions.change(serial, |record| {
+        let changed = self.subscriptions.change(at, |record| {
             record.url = request.url;
-            record.target_text = Arc::from(target.as_str());
             record.target = Arc::new(target);
             record.events = request.events;
             record.description = request.description;
-            record.status = status;
+            record.disabled = disabled;
         });
         Some(changed.map_err(no_room))
     }
 
     pub fn disable_subscription(&mut self, id: &str) -> bool {
-        self.subscriptions.get_mut(id).map(|record| record.status = SubscriptionStatus::Disabled).is_some()
+        self.subscriptions.position(id).map(|at| self.subscriptions.records[at].disabled = true).is_some()
     }
 
     /// Replaces a subscription's secret by `text` or a generated one; the old one keeps signing until `grace` is over.
@@ -125,8 +123,8 @@ impl State {
         now: Now,
     ) -> Option<Result<Secret, Error>> {
         let secret = text.map_or_else(|| Secret::generate(&mut self.random), Secret::new);
-        let serial = *self.subscriptions.serial_by_id.get(id)?;
-        let changed = self.subscriptions.change(serial, |record| {
+        let at = self.subscriptions.position(id)?;
+        let changed = self.subscriptions.change(at, |record| {
             let old = std::mem::replace(&mut record.secret, secret.clone());
             record.previous = (!grace.is_zero()).then(|| (old, now.instant.plus(grace)));
         });
@@ -134,7 +132,10 @@ impl State {
     }
 
     pub fn delete_subscription(&mut self, id: &str) -> bool {
-        self.subscriptions.remove(id).is_some()
+        let Some(at) = self.subscriptions.position(id) else { return false };
+        let removed = self.subscriptions.records.remove(at);
+        self.subscriptions.charge.shrink(removed.bytes());
+        true
     }
 }
 
@@ -148,7 +149,7 @@ fn body(record: &SubscriptionRecord, secret: Option<&Secret>, profile: &Profile)
         id: record.id.clone(),
         url: record.url.clone(),
         events: record.events.clone(),
-        status: record.status,
+        status: if record.disabled { SubscriptionStatus::Disabled } else { SubscriptionStatus::Active },
         created_at: timestamp_of(&record.id, record.created_at, profile.time.precision),
     };
     let Ok(Value::Object(mut body)) = serde_json::to_value(resource) else {

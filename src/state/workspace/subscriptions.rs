@@ -1,7 +1,7 @@
 //! The subscriptions of one workspace and their secrets, as they are stored, saved and restored. What the API and the control
 //! API do with them is in `subscribe`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,6 @@ use url::Url;
 
 use crate::clock::{Instant, Now};
 use crate::contract::signature::{KeyReading, Scheme, SchemeName, SecretProblem, SigningKey};
-use crate::contract::types::SubscriptionStatus;
 use crate::state::budget::{Budget, Charge, Full};
 
 /// A signing secret; its text never appears in debug output. Clones share the key that was read from it.
@@ -87,14 +86,9 @@ pub struct SubscriptionRecord {
     /// Normalised, for comparison and dialling.
     #[serde(with = "target")]
     pub target: Arc<Url>,
-    /// The same URL as text.
-    #[serde(skip)]
-    pub target_text: Arc<str>,
     pub events: Vec<String>,
     pub description: Option<String>,
-    #[serde(rename = "disabled", with = "disabled")]
-    pub status: SubscriptionStatus,
-    #[serde(with = "crate::state::snapshot::text")]
+    pub disabled: bool,
     pub created_at: Timestamp,
     pub(super) secret: Secret,
     /// The secret before the last rotation, and when it stops signing.
@@ -119,106 +113,73 @@ mod target {
     }
 }
 
-/// Whether a subscription is disabled.
-mod disabled {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    use crate::contract::types::SubscriptionStatus;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-    pub(super) fn serialize<S: Serializer>(status: &SubscriptionStatus, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bool(*status == SubscriptionStatus::Disabled)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SubscriptionStatus, D::Error> {
-        let disabled = bool::deserialize(deserializer)?;
-        Ok(if disabled { SubscriptionStatus::Disabled } else { SubscriptionStatus::Active })
-    }
-}
-
-/// The subscriptions of one workspace, in the order in which they were made.
+/// The subscriptions of one workspace, in the order in which they were made. They are few, so they are searched.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
-    pub(super) by_serial: BTreeMap<u64, SubscriptionRecord>,
-    pub(super) serial_by_id: HashMap<String, u64>,
-    pub(super) serial_by_url: HashMap<Arc<str>, u64>,
-    made: u64,
+    pub(super) records: Vec<SubscriptionRecord>,
     pub(super) charge: Charge,
 }
 
 impl Subscriptions {
     pub(super) fn within(budget: &Budget) -> Self {
-        let (by_serial, serial_by_id, serial_by_url) = (BTreeMap::new(), HashMap::new(), HashMap::new());
-        Self { by_serial, serial_by_id, serial_by_url, made: 0, charge: Charge::empty(budget) }
+        Self { records: Vec::new(), charge: Charge::empty(budget) }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SubscriptionRecord> {
-        self.by_serial.values()
+        self.records.iter()
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&SubscriptionRecord> {
-        self.by_serial.get(self.serial_by_id.get(id)?)
+        self.records.iter().find(|record| record.id == id)
     }
 
-    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut SubscriptionRecord> {
-        self.by_serial.get_mut(self.serial_by_id.get(id)?)
+    pub(super) fn position(&self, id: &str) -> Option<usize> {
+        self.records.iter().position(|record| record.id == id)
+    }
+
+    /// The newest subscription of a URL.
+    pub(super) fn position_of_url(&self, url: &Url) -> Option<usize> {
+        self.records.iter().rposition(|record| *record.target == *url)
     }
 
     pub(super) fn insert(&mut self, record: SubscriptionRecord) -> Result<(), Full> {
         self.charge.grow(record.bytes())?;
-        self.made += 1;
-        self.serial_by_id.insert(record.id.clone(), self.made);
-        self.serial_by_url.insert(Arc::clone(&record.target_text), self.made);
-        self.by_serial.insert(self.made, record);
+        self.records.push(record);
         Ok(())
     }
 
     /// Changes a subscription. If the result does not fit, it stays unchanged and the error gives the reason.
-    pub(super) fn change(&mut self, serial: u64, change: impl FnOnce(&mut SubscriptionRecord)) -> Result<(), Full> {
-        let Some(record) = self.by_serial.get_mut(&serial) else { return Ok(()) };
-        let mut changed = record.clone();
+    pub(super) fn change(&mut self, at: usize, change: impl FnOnce(&mut SubscriptionRecord)) -> Result<(), Full> {
+        let mut changed = self.records[at].clone();
         change(&mut changed);
         self.charge.grow(changed.bytes())?;
-        self.charge.shrink(record.bytes());
-        if record.target_text != changed.target_text {
-            self.serial_by_url.retain(|_, known| *known != serial);
-            self.serial_by_url.insert(Arc::clone(&changed.target_text), serial);
-        }
-        *record = changed;
+        let old = std::mem::replace(&mut self.records[at], changed);
+        self.charge.shrink(old.bytes());
         Ok(())
     }
 
     /// The subscriptions of a snapshot, oldest first. The error names the one that cannot be restored.
     pub(crate) fn restore(saved: &[SubscriptionRecord], budget: &Budget) -> Result<Self, String> {
-        let mut subscriptions = Self::within(budget);
+        let (mut subscriptions, mut ids) = (Self::within(budget), HashSet::new());
         for record in saved {
-            if subscriptions.get(&record.id).is_some() {
+            if !ids.insert(&record.id) {
                 return Err(format!("subscription {} is there twice", record.id));
             }
-            let record = SubscriptionRecord { target_text: Arc::from(record.target.as_str()), ..record.clone() };
-            subscriptions.insert(record).map_err(|full| full.to_string())?;
+            subscriptions.insert(record.clone()).map_err(|full| full.to_string())?;
         }
         Ok(subscriptions)
-    }
-
-    pub(super) fn remove(&mut self, id: &str) -> Option<SubscriptionRecord> {
-        let serial = self.serial_by_id.remove(id)?;
-        self.serial_by_url.retain(|_, known| *known != serial);
-        let record = self.by_serial.remove(&serial)?;
-        self.charge.shrink(record.bytes());
-        Some(record)
     }
 }
 
 impl SubscriptionRecord {
-    /// Roughly the bytes that it takes in memory. The URL is kept three times: as written, parsed, and as normalised text.
+    /// Roughly the bytes that it takes in memory. The URL is kept twice: as written, and parsed.
     pub(super) fn bytes(&self) -> usize {
         const FIXED: usize = 640;
         let events: usize = self.events.iter().map(|event| event.len() + 24).sum();
         let secrets =
             self.secret.reveal().len() + self.previous.as_ref().map_or(0, |(secret, _)| secret.reveal().len());
         let description = self.description.as_ref().map_or(0, String::len);
-        FIXED + self.url.len() + 2 * self.target_text.len() + events + secrets + description
+        FIXED + self.url.len() + self.target.as_str().len() + events + secrets + description
     }
 
     /// The secrets that sign at present, newest first: 1, or 2 during a rotation's grace period.

@@ -12,7 +12,6 @@ use crate::contract::preview::{Workflow, WorkflowStatus};
 use crate::contract::timestamp::timestamp_of;
 use crate::settings::Profile;
 use crate::state::budget::{Budget, Charge};
-use crate::state::snapshot::text;
 
 /// One workflow as it is kept and saved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,13 +21,10 @@ pub(crate) struct WorkflowRecord {
     pub(super) name: Option<String>,
     pub(super) reference: Option<String>,
     pub(super) status: WorkflowStatus,
-    #[serde(with = "text")]
     pub(super) created_at: Timestamp,
-    #[serde(with = "text")]
     pub(super) updated_at: Timestamp,
     /// When it completes unless it is cancelled, by the workspace's clock and as wall time.
     pub(super) completes: Instant,
-    #[serde(with = "text")]
     pub(super) completes_at: Timestamp,
     /// Whether the events of its completion are still to be fired.
     #[serde(rename = "untold")]
