@@ -4,6 +4,9 @@
 # Usage: parallel.sh EMULATOR_BINARY PYTHON NODE_FOLDER, where NODE_FOLDER has the npm packages.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
+# The packages as a checkout has them; tests/packages installs them as users do.
+export PYTHONPATH=$here/../../packages/pypi
+pytest=(-m pytest -q -p no:cacheprovider -p wrs_emulator.pytest_plugin -o wrs_emulator_args=--preview)
 
 if [ -z "${WRS_EMULATOR_URL:-}" ]; then
   export WRS_EMULATOR; WRS_EMULATOR=$(realpath "$1")
@@ -28,7 +31,7 @@ if [ -z "${WRS_EMULATOR_URL:-}" ]; then
     --fail-on unmatched,undelivered,unfinished -- bash "$0" "$@"
 
   # The other way: no `exec`; the fixture starts an emulator for its session.
-  output=$("$2" -m pytest -q -p no:cacheprovider "$here/python/test_waiting.py") || { echo "$output"; exit 1; }
+  output=$("$2" "${pytest[@]}" "$here/python/test_waiting.py") || { echo "$output"; exit 1; }
   echo "pytest with an emulator of its own: $(tail -n 1 <<<"$output")"
   exit
 fi
@@ -38,10 +41,11 @@ python=$2 node_folder=$(realpath "$3")
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
-"$python" -m pytest -q -n 4 -p no:cacheprovider "$here/python" >"$logs/pytest" 2>&1 &
+"$python" "${pytest[@]}" -n 4 "$here/python" >"$logs/pytest" 2>&1 &
 suites[0]=$!
 # Modules are looked for beside the script.
 rm -rf "$node_folder/suite"; cp -r "$here/node" "$node_folder/suite"
+ln -sfn "$here/../../packages/npm" "$node_folder/node_modules/wrs-emulator"
 node --test --test-reporter=tap "$node_folder"/suite/*.test.mjs >"$logs/node" 2>&1 &
 suites[1]=$!
 bash "$here/shell/suite.sh" >"$logs/shell" 2>&1 &

@@ -172,8 +172,8 @@ fn flags_settings_and_scripts_on_pages_exist() {
             if (code.starts_with("--") && !code.starts_with("-- ")) || code.starts_with("wrs-emulator") {
                 for word in code.split([' ', '=', '|', '[']).filter(|word| word.starts_with("--") && word.len() > 2) {
                     let ours = flags.contains(&format!("{word} ")) || flags.contains(&format!("{word}\n"));
-                    // Docker's own, on the page of the container, and cargo's, beside its benchmarks.
-                    let there = ours || ["--add-host", "--bench"].contains(&word);
+                    // Docker's own, on the page of the container, cargo's, beside its benchmarks, and that of the pytest plugin.
+                    let there = ours || ["--add-host", "--bench", "--wrs-report"].contains(&word);
                     assert!(there, "{path}: `{code}` names {word}, which is no flag");
                     seen += 1;
                 }

@@ -7,30 +7,30 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 
-import { ControlError, withEmulator } from "./emulator.mjs";
+import { ControlError, withEmulator } from "wrs-emulator";
 
-async function call(emulator, path, body, headers = emulator.headers) {
+async function call(wrs, path, body, headers = wrs.headers) {
   const json = body && { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
-  const answer = await fetch(emulator.url + path, json || { headers });
+  const answer = await fetch(wrs.url + path, json || { headers });
   return { status: answer.status, id: answer.headers.get("x-emulator-request-id"), body: await answer.json() };
 }
 
-const subscribe = async (emulator, url) => {
-  const answer = await call(emulator, "/v1/events/subscribe", { url, events: ["workflow.completed"] });
+const subscribe = async (wrs, url) => {
+  const answer = await call(wrs, "/v1/events/subscribe", { url, events: ["workflow.completed"] });
   assert.equal(answer.status, 200, JSON.stringify(answer));
   return answer.body;
 };
 
 describe("time", { concurrency: true }, () => {
-  test("a client backs off until the window is over", withEmulator(async (emulator) => {
-    await emulator.freeze();
-    await emulator.set({ rate_limit: { requests: 1, window: "60s" } });
+  test("a client backs off until the window is over", withEmulator(async (wrs) => {
+    await wrs.clock.freeze();
+    await wrs.set({ rate_limit: { requests: 1, window: "60s" } });
     const pauses = [];
-    const sleep = (seconds) => { pauses.push(seconds); return emulator.advance(`${seconds}s`); };
+    const sleep = (seconds) => { pauses.push(seconds); return wrs.clock.advance(`${seconds}s`); };
     // A client as a user might have: twice as long each time. `sleep` is where a test comes in.
     const patient = async () => {
       for (let pause = 1; pause < 200; pause *= 2) {
-        const answer = await call(emulator, "/v1/system/status");
+        const answer = await call(wrs, "/v1/system/status");
         if (answer.status !== 429) return answer;
         await sleep(pause);
       }
@@ -41,99 +41,99 @@ describe("time", { concurrency: true }, () => {
     assert.deepEqual(pauses, [1, 2, 4, 8, 16, 32]);
   }));
 
-  test("a workflow completes and a token expires by the clock", withEmulator(async (emulator) => {
-    await emulator.freeze();
-    await subscribe(emulator, emulator.sinkUrl);
-    const form = new URLSearchParams({ grant_type: "client_credentials", client_id: "t", client_secret: emulator.key });
-    const issued = await (await fetch(`${emulator.url}/v1/oauth/token`, { method: "POST", body: form })).json();
+  test("a workflow completes and a token expires by the clock", withEmulator(async (wrs) => {
+    await wrs.clock.freeze();
+    await subscribe(wrs, wrs.sinkUrl);
+    const form = new URLSearchParams({ grant_type: "client_credentials", client_id: "t", client_secret: wrs.key });
+    const issued = await (await fetch(`${wrs.url}/v1/oauth/token`, { method: "POST", body: form })).json();
     const bearer = { authorization: `Bearer ${issued.access_token}` };
-    const { body: made } = await call(emulator, "/v1/workflows", { name: "w" }, bearer);
+    const { body: made } = await call(wrs, "/v1/workflows", { name: "w" }, bearer);
     assert.equal(made.status, "running");
-    await emulator.advance("5s");
-    assert.equal((await call(emulator, `/v1/workflows/${made.id}`, undefined, bearer)).body.status, "completed");
-    const [receipt] = await emulator.received();
+    await wrs.clock.advance("5s");
+    assert.equal((await call(wrs, `/v1/workflows/${made.id}`, undefined, bearer)).body.status, "completed");
+    const [receipt] = await wrs.received();
     assert.deepEqual(JSON.parse(receipt.body).data, { workflow_id: made.id, status: "completed" });
     assert.ok(receipt.verified);
-    await emulator.advance(`${issued.expires_in - 5}s`);
-    assert.equal((await call(emulator, "/v1/system/status", undefined, bearer)).status, 401);
+    await wrs.clock.advance(`${issued.expires_in - 5}s`);
+    assert.equal((await call(wrs, "/v1/system/status", undefined, bearer)).status, 401);
   }));
 });
 
 describe("waiting", { concurrency: true }, () => {
-  test("a wait ends as soon as it holds", withEmulator(async (emulator) => {
+  test("a wait ends as soon as it holds", withEmulator(async (wrs) => {
     const begun = performance.now();
-    const waiting = emulator.waitForRequests({ operation: "system.status", count: 2, timeout: "60s" });
-    await Promise.all([call(emulator, "/v1/system/status"), call(emulator, "/v1/system/status")]);
+    const waiting = wrs.waitForRequests({ operation: "system.status", count: 2, timeout: "60s" });
+    await Promise.all([call(wrs, "/v1/system/status"), call(wrs, "/v1/system/status")]);
     assert.equal((await waiting).length, 2);
     assert.ok(performance.now() - begun < 30_000, "it did not sit out its minute");
   }));
 
-  test("a wait that times out says what came nearest", withEmulator(async (emulator) => {
-    await call(emulator, "/v1/system/status?include_checks=x");
+  test("a wait that times out says what came nearest", withEmulator(async (wrs) => {
+    await call(wrs, "/v1/system/status?include_checks=x");
     const wish = { operation: "system.status", status: 200, timeout: "50ms" };
-    await assert.rejects(emulator.waitForRequests(wish), (error) => {
+    await assert.rejects(wrs.waitForRequests(wish), (error) => {
       assert.ok(error instanceof ControlError);
       assert.deepEqual([error.status, error.body.nearest[0].differs], [408, ["status: expected 200, found 422"]]);
       return true;
     });
   }));
 
-  test("a failed test says why the emulator answered so", withEmulator(async (emulator) => {
+  test("a failed test says why the emulator answered so", withEmulator(async (wrs) => {
     const folder = mkdtempSync(join(tmpdir(), "wrs-failing-"));
     writeFileSync(join(folder, "failing.test.mjs"), `
       import { test } from "node:test";
-      import { withEmulator } from ${JSON.stringify(new URL("./emulator.mjs", import.meta.url).href)};
-      test("fails", withEmulator(async (emulator) => {
-        await emulator.play("always-401");
-        const answer = await fetch(emulator.url + "/v1/system/status", { headers: emulator.headers });
+      import { withEmulator } from ${JSON.stringify(import.meta.resolve("wrs-emulator"))};
+      test("fails", withEmulator(async (wrs) => {
+        await wrs.scenario("always-401");
+        const answer = await fetch(wrs.url + "/v1/system/status", { headers: wrs.headers });
         if (!answer.ok) throw new Error("not ok");
       }));`);
     // Left in place, this variable makes the inner run report to the outer one.
     const { NODE_TEST_CONTEXT: _, ...environment } = process.env;
     const run = spawnSync(process.execPath, ["--test", "--test-reporter=tap", folder], { env: environment, encoding: "utf8" });
     assert.equal(run.status, 1, run.stdout);
-    assert.match(run.stdout, /the emulator says: GET \/v1\/system\/status {2}req_\w+: 401 Unauthorized because/);
-    assert.ok(emulator.key);
+    assert.match(run.stdout, /wrs-emulator: GET \/v1\/system\/status {2}req_\w+: 401 Unauthorized because/);
+    assert.ok(wrs.key);
   }));
 });
 
 describe("state", { concurrency: true }, () => {
-  const play = async (emulator) => {
-    const subscribed = await call(emulator, "/v1/events/subscribe", { url: emulator.sinkUrl, events: ["workflow.completed"] });
-    const status = await call(emulator, "/v1/system/status");
-    const [delivery] = await emulator.trigger("workflow.completed");
+  const play = async (wrs) => {
+    const subscribed = await call(wrs, "/v1/events/subscribe", { url: wrs.sinkUrl, events: ["workflow.completed"] });
+    const status = await call(wrs, "/v1/system/status");
+    const [delivery] = await wrs.trigger("workflow.completed");
     return [subscribed, status, delivery.id, delivery.attempts[0].request];
   };
 
-  test("a reset key gives the same ids and signatures again", withEmulator(async (emulator) => {
+  test("a reset key gives the same ids and signatures again", withEmulator(async (wrs) => {
     const runs = [];
     for (let run = 0; run < 2; run += 1) {
-      await emulator.reset();
-      await emulator.freeze("2026-01-31T09:30:00Z");
-      runs.push(await play(emulator));
+      await wrs.reset();
+      await wrs.clock.freeze("2026-01-31T09:30:00Z");
+      runs.push(await play(wrs));
     }
     assert.deepEqual(runs[1], runs[0]);
-    assert.notDeepEqual(await play(emulator), runs[0], "without a reset the source of ids continues");
+    assert.notDeepEqual(await play(wrs), runs[0], "without a reset the source of ids continues");
   }));
 
-  test("a saved state continues as if nothing had happened", withEmulator(async (emulator) => {
-    await emulator.freeze("2026-01-31T09:30:00Z");
-    await play(emulator);
-    const saved = await emulator.save();
-    const first = await play(emulator);
-    await emulator.advance("1h");
-    await emulator.load(saved);
-    assert.deepEqual(await play(emulator), first);
+  test("a saved state continues as if nothing had happened", withEmulator(async (wrs) => {
+    await wrs.clock.freeze("2026-01-31T09:30:00Z");
+    await play(wrs);
+    const saved = await wrs.save();
+    const first = await play(wrs);
+    await wrs.clock.advance("1h");
+    await wrs.load(saved);
+    assert.deepEqual(await play(wrs), first);
   }));
 
-  test("a story is played to its end", withEmulator(async (emulator) => {
-    await emulator.addScenario(`
+  test("a story is played to its end", withEmulator(async (wrs) => {
+    await wrs.scenario({ toml: `
       [[rule]]
       when = { operation = "system.status" }
       sequence = [{ error = "rate_limit_exceeded", times = 2 }, { status = 422, message = "no" }]
-    `);
+    ` });
     const statuses = [];
-    for (let turn = 0; turn < 4; turn += 1) statuses.push((await call(emulator, "/v1/system/status")).status);
+    for (let turn = 0; turn < 4; turn += 1) statuses.push((await call(wrs, "/v1/system/status")).status);
     assert.deepEqual(statuses, [429, 429, 422, 200]);
   }));
 });

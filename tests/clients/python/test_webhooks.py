@@ -64,46 +64,46 @@ def receiver():
         yield receiver
 
 
-def subscribe(emulator, url, **more):
+def subscribe(wrs, url, **more):
     body = {"url": url, "events": ["workflow.completed", "reference.matched"], **more}
-    answer = requests.post(f"{emulator.url}/v1/events/subscribe", json=body, headers=emulator.headers)
+    answer = requests.post(f"{wrs.url}/v1/events/subscribe", json=body, headers=wrs.headers)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-def test_a_delivery_verifies_at_a_receiver_of_ones_own(emulator, receiver):
-    receiver.secret = subscribe(emulator, receiver.url)["secret"]
-    [delivery] = emulator.trigger("workflow.completed", set={"workflow_id": "wf_42"})
+def test_a_delivery_verifies_at_a_receiver_of_ones_own(wrs, receiver):
+    receiver.secret = subscribe(wrs, receiver.url)["secret"]
+    [delivery] = wrs.trigger("workflow.completed", set={"workflow_id": "wf_42"})
     assert delivery["status"] == "delivered"
     event, headers, _ = receiver.next()
     assert event["data"] == {"workflow_id": "wf_42", "status": "completed"}
     assert headers["webhook-id"] == event["id"] == delivery["event"]
 
 
-def test_a_receiver_without_tls_needs_a_setting(emulator):
+def test_a_receiver_without_tls_needs_a_setting(wrs):
     with Receiver(tls=False) as plain:
         body = {"url": plain.url, "events": ["workflow.completed"]}
-        refused = requests.post(f"{emulator.url}/v1/events/subscribe", json=body, headers=emulator.headers)
+        refused = requests.post(f"{wrs.url}/v1/events/subscribe", json=body, headers=wrs.headers)
         assert (refused.status_code, refused.json()["error"]["code"]) == (422, "validation_error")
-        emulator.set(webhooks={"allow_http": True})
-        plain.secret = subscribe(emulator, plain.url)["secret"]
-        [delivery] = emulator.trigger("workflow.completed")
+        wrs.set(webhooks={"allow_http": True})
+        plain.secret = subscribe(wrs, plain.url)["secret"]
+        [delivery] = wrs.trigger("workflow.completed")
         assert plain.next()[0]["id"] == delivery["event"] and delivery["status"] == "delivered"
 
 
 @pytest.mark.parametrize("tamper", ["body", "signature", "secret", "timestamp", "headers"])
-def test_a_falsified_delivery_is_refused(emulator, receiver, tamper):
-    receiver.secret = subscribe(emulator, receiver.url)["secret"]
-    emulator.set(webhooks={"retry": {"preset": "none"}})
-    [delivery] = emulator.trigger("workflow.completed", tamper=tamper)
+def test_a_falsified_delivery_is_refused(wrs, receiver, tamper):
+    receiver.secret = subscribe(wrs, receiver.url)["secret"]
+    wrs.set(webhooks={"retry": {"preset": "none"}})
+    [delivery] = wrs.trigger("workflow.completed", tamper=tamper)
     assert receiver.next()[0] is None
     assert delivery["attempts"][0]["outcome"]["status"] == 401
 
 
-def test_both_secrets_sign_until_the_grace_is_over(emulator, receiver):
-    subscribed = subscribe(emulator, receiver.url)
+def test_both_secrets_sign_until_the_grace_is_over(wrs, receiver):
+    subscribed = subscribe(wrs, receiver.url)
     old = receiver.secret = subscribed["secret"]
-    new = emulator.control("POST", f"subscriptions/{subscribed['id']}/rotate", {})["secret"]
+    new = wrs.control("POST", f"subscriptions/{subscribed['id']}/rotate", {})["secret"]
 
     def verifies(secret, headers, body):
         try:
@@ -111,35 +111,35 @@ def test_both_secrets_sign_until_the_grace_is_over(emulator, receiver):
         except WebhookVerificationError:
             return False
 
-    emulator.trigger("workflow.completed")
+    wrs.trigger("workflow.completed")
     _, headers, body = receiver.next()
     assert (verifies(old, headers, body), verifies(new, headers, body)) == (True, True)
     # The receiver has changed over. The grace of the old secret is a day.
     receiver.secret = new
-    emulator.advance("24h")
-    [delivery] = emulator.trigger("workflow.completed")
+    wrs.clock.advance("24h")
+    [delivery] = wrs.trigger("workflow.completed")
     _, headers, body = receiver.next()
     assert (verifies(old, headers, body), verifies(new, headers, body)) == (False, True)
     assert delivery["status"] == "delivered"
 
 
-def test_a_receiver_that_fails_first_gets_the_same_event_again(emulator, receiver):
-    subscribed = subscribe(emulator, receiver.url)
+def test_a_receiver_that_fails_first_gets_the_same_event_again(wrs, receiver):
+    subscribed = subscribe(wrs, receiver.url)
     receiver.secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-    [delivery] = emulator.trigger("workflow.completed")
+    [delivery] = wrs.trigger("workflow.completed")
     assert (delivery["status"], receiver.next()[0]) == ("pending", None)
     receiver.secret = subscribed["secret"]
-    emulator.advance("2s")
+    wrs.clock.advance("2s")
     event, headers, _ = receiver.next()
     assert event["id"] == headers["webhook-id"] == delivery["event"]
-    assert emulator.explain(delivery["id"])
+    assert wrs.explain(delivery["id"])
 
 
-def test_a_story_of_ones_own(emulator, receiver):
-    emulator.freeze()
-    emulator.set(webhooks={"timestamp": "real"})
-    receiver.secret = subscribe(emulator, receiver.url)["secret"]
-    emulator.add_scenario(
+def test_a_story_of_ones_own(wrs, receiver):
+    wrs.clock.freeze()
+    wrs.set(webhooks={"timestamp": "real"})
+    receiver.secret = subscribe(wrs, receiver.url)["secret"]
+    wrs.scenario(toml=
         """
         [[emit]]
         event = "workflow.completed"
@@ -152,8 +152,8 @@ def test_a_story_of_ones_own(emulator, receiver):
         reply = { status = 422, code = "validation_error", message = "not today" }
         """
     )
-    url = f"{emulator.url}/v1/system/status"
-    statuses = [requests.get(url, headers=emulator.headers).status_code for _ in range(2)]
+    url = f"{wrs.url}/v1/system/status"
+    statuses = [requests.get(url, headers=wrs.headers).status_code for _ in range(2)]
     assert statuses == [422, 200]
-    emulator.advance("1h")
+    wrs.clock.advance("1h")
     assert receiver.next()[0]["data"]["workflow_id"] == "wf_late"
