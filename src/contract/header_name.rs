@@ -3,6 +3,9 @@
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+
 /// The values of a request's headers of this name. A request has few headers: comparing names costs less than hashing one.
 pub fn values_of<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h HeaderValue> {
     headers.iter().filter_map(move |(found, value)| (*found == *name).then_some(value))
@@ -32,6 +35,9 @@ impl TryFrom<String> for HeaderNameText {
 
     fn try_from(text: String) -> Result<Self, String> {
         match HeaderName::from_bytes(text.as_bytes()) {
+            // Names known to the program are copied without touching a counter that all processors share.
+            Ok(_) if text.eq_ignore_ascii_case(LIMIT.as_str()) => Ok(Self { text, name: LIMIT }),
+            Ok(_) if text.eq_ignore_ascii_case(REMAINING.as_str()) => Ok(Self { text, name: REMAINING }),
             Ok(name) => Ok(Self { text, name }),
             Err(_) => Err(format!("expected an HTTP field name, found \"{}\"", text.escape_debug())),
         }

@@ -1,5 +1,7 @@
 //! Timestamps as on the wire: ISO 8601, UTC, ending in `Z`; the setting `time.precision` decides the fraction.
 
+use std::cell::RefCell;
+
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
 use serde::{Deserialize, Serialize, Serializer};
@@ -58,6 +60,11 @@ impl Serialize for ShownTime {
     }
 }
 
+static SECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(0));
+static MILLISECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+static MICROSECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
+static NANOSECONDS: DateTimePrinter = DateTimePrinter::new().precision(Some(9));
+
 /// The text of an instant of the resource with this id; the id decides under the precision `mixed`.
 pub fn timestamp_of(id: &str, instant: Timestamp, precision: Precision) -> String {
     format_timestamp(instant, precision.of(id))
@@ -65,19 +72,80 @@ pub fn timestamp_of(id: &str, instant: Timestamp, precision: Precision) -> Strin
 
 /// The text of an instant, such as `2026-01-31T09:30:00.000Z`.
 pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
-    let digits = match precision {
-        Precision::Seconds => 0,
-        Precision::Milliseconds => 3,
-        Precision::Microseconds => 6,
+    let mut text = String::with_capacity("2026-01-31T09:30:00.000000000Z".len());
+    push_timestamp(&mut text, instant, precision);
+    text
+}
+
+fn push_timestamp(text: &mut String, instant: Timestamp, precision: Precision) {
+    let (printer, digits) = match precision {
+        Precision::Seconds => (&SECONDS, 0),
+        Precision::Milliseconds => (&MILLISECONDS, 3),
+        Precision::Microseconds => (&MICROSECONDS, 6),
         // Mixed, without an id that decides: the longest form loses nothing.
-        Precision::Nanoseconds | Precision::Mixed => 9,
+        Precision::Nanoseconds | Precision::Mixed => (&NANOSECONDS, 9),
     };
-    DateTimePrinter::new().precision(Some(digits)).timestamp_to_string(&instant)
+    if instant < Timestamp::UNIX_EPOCH {
+        // The parts of such an instant are negative, so the printer writes it. WriteGuard to a String cannot fail.
+        let _ = printer.print_timestamp(&instant, text);
+        return;
+    }
+    push_whole_second(text, instant);
+    if digits > 0 {
+        text.push('.');
+        let (nanos, mut unit) = (instant.subsec_nanosecond().unsigned_abs(), 100_000_000);
+        for _ in 0..digits {
+            // A digit is below ten.
+            text.push(char::from(b'0' + (nanos / unit % 10) as u8));
+            unit /= 10;
+        }
+    }
+    text.push('Z');
+}
+
+/// Writes an instant up to its seconds. Answers come many to a second, so each thread keeps the last.
+fn push_whole_second(text: &mut String, instant: Timestamp) {
+    thread_local! {
+        static LAST: RefCell<(i64, String)> = const { RefCell::new((i64::MIN, String::new())) };
+    }
+    LAST.with_borrow_mut(|(known, whole)| {
+        let second = instant.as_second();
+        if *known != second {
+            whole.clear();
+            // WriteGuard to a String cannot fail.
+            let _ = SECONDS.print_timestamp(&instant, &mut *whole);
+            whole.truncate(whole.trim_end_matches('Z').len());
+            *known = second;
+        }
+        text.push_str(whole);
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is put together here is what the printer would write.
+    #[test]
+    fn every_instant_is_written_as_by_the_printer() {
+        let seconds =
+            [Timestamp::MIN.as_second(), -1, 0, 1, 59, 1_750_000_000, 1_750_000_000, Timestamp::MAX.as_second()];
+        for second in seconds {
+            for nanos in [0, 1, 999, 1_000_000, 999_999_999] {
+                let Ok(instant) = Timestamp::new(second, nanos) else { continue };
+                for (precision, printer) in [
+                    (Precision::Seconds, &SECONDS),
+                    (Precision::Milliseconds, &MILLISECONDS),
+                    (Precision::Microseconds, &MICROSECONDS),
+                    (Precision::Nanoseconds, &NANOSECONDS),
+                ] {
+                    let mut expected = String::new();
+                    printer.print_timestamp(&instant, &mut expected).expect("a String takes everything");
+                    assert_eq!(format_timestamp(instant, precision), expected);
+                }
+            }
+        }
+    }
 
     #[test]
     fn mixed_takes_counters_by_id_and_is_the_same_for_one_id() {

@@ -1,5 +1,7 @@
 //! Checks the request target and `Host`, as hyper checks neither (RFC 9112 §3.2).
 
+use std::cell::RefCell;
+
 use hyper::header::{HOST, HeaderMap};
 use hyper::{Method, Uri, Version};
 
@@ -19,6 +21,11 @@ pub enum HostProblem {
     NoPath,
 }
 
+thread_local! {
+    /// The last host that was well-formed: a client sends the same one with each request.
+    static LAST_HOST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// Checks the target and `Host` of a request; returns the host with its port as written, empty for HTTP/1.0 without `Host`.
 pub fn check_host<'h>(
     method: &Method,
@@ -32,7 +39,7 @@ pub fn check_host<'h>(
     let mut values = values_of(headers, &HOST);
     let host = match (values.next(), values.next()) {
         (Some(_), Some(_)) => return Err(HostProblem::Doubled),
-        (Some(value), None) if value.to_str().is_ok_and(|host| host_name(host).is_some()) => value.as_bytes(),
+        (Some(value), None) if is_host(value.as_bytes()) => value.as_bytes(),
         (Some(_), None) => return Err(HostProblem::Malformed),
         (None, _) if version < Version::HTTP_11 => b"",
         (None, _) => return Err(HostProblem::Missing),
@@ -43,10 +50,30 @@ pub fn check_host<'h>(
     }
 }
 
-/// Whether a registered name may contain this byte (RFC 3986 §3.2.2).
-fn is_name_byte(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&'..=b',' | b';' | b'=')
+fn is_host(bytes: &[u8]) -> bool {
+    LAST_HOST.with_borrow_mut(|last| {
+        if last == bytes && !last.is_empty() {
+            return true;
+        }
+        let is_host = std::str::from_utf8(bytes).is_ok_and(|host| host_name(host).is_some());
+        if is_host {
+            last.clear();
+            last.extend_from_slice(bytes);
+        }
+        is_host
+    })
 }
+
+/// The bytes of a registered name (RFC 3986 §3.2.2); a table, as every request is checked.
+const HOST_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut bytes: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-._~%!$&'()*+,;=";
+    while let [byte, rest @ ..] = bytes {
+        table[*byte as usize] = true;
+        bytes = rest;
+    }
+    table
+};
 
 /// The host without its port; `None` if the text is not a host. IPv6 literals keep their brackets.
 pub fn host_name(host: &str) -> Option<&str> {
@@ -59,7 +86,7 @@ pub fn host_name(host: &str) -> Option<&str> {
         }
         None => host.split_at(host.bytes().position(|byte| byte == b':').unwrap_or(host.len())),
     };
-    let is_name = name.starts_with('[') || (!name.is_empty() && name.bytes().all(is_name_byte));
+    let is_name = name.starts_with('[') || (!name.is_empty() && name.bytes().all(|byte| HOST_BYTES[usize::from(byte)]));
     let is_port = port.is_empty()
         || port
             .strip_prefix(':')

@@ -24,6 +24,8 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -246,11 +248,13 @@ impl Connection {
                 () = stopped(&mut self.stop) => progress.stop(),
             }
         };
+        // Polled only when it was woken itself: the connection beside it is woken several times for each request.
+        let mut ended: FuturesUnordered<_> = std::iter::once(ended).collect();
         tokio::select! {
             biased;
             _ = connection.as_mut() => {}
             // hyper would wait for a first request on a fresh connection.
-            () = ended => if progress.begun() > 0 {
+            _ = ended.next() => if progress.begun() > 0 {
                 connection.as_mut().graceful_shutdown();
                 let _ = tokio::time::timeout(self.grace, connection).await;
             }

@@ -4,11 +4,12 @@
 
 use std::any::Any;
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::sync::{Arc, Weak};
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use hyper::header::{HeaderMap, HeaderName};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use rand::Rng as _;
 
@@ -266,17 +267,51 @@ fn key_of<'r>(headers: &'r HeaderMap, tokens: Option<&Tokens>) -> Result<(Cow<'r
     })
 }
 
+struct CachedSender {
+    config: Weak<EffectiveConfig>,
+    authorization: Box<[u8]>,
+    workspace: Weak<Workspace>,
+}
+
+thread_local! {
+    static LAST: RefCell<Option<CachedSender>> = const { RefCell::new(None) };
+}
+
 /// The workspace of the request's key, and the key where the workspace is not named after it.
 pub(super) fn sender(registry: &Registry, request: &Request) -> Result<(Arc<Workspace>, Option<Arc<str>>), KeyRefusal> {
     let Request { head, config, now, .. } = request;
     let profile = &*config.profile;
     // Only the preview has access tokens.
-    let (key, expires) = key_of(&head.headers, profile.preview.enabled.then(|| registry.tokens()))?;
+    let has_tokens = profile.preview.enabled;
+    if !has_tokens
+        && let Some(workspace) = LAST.with_borrow(|last| last.as_ref()?.workspace(&head.headers, config, *now))
+    {
+        return Ok((workspace, None));
+    }
+    let (key, expires) = key_of(&head.headers, has_tokens.then(|| registry.tokens()))?;
     judge(&key, profile.key_rules())?;
     let workspace = registry.open(workspace_of(&key, &profile.keys), *now);
     if expires.is_some_and(|expires| expires <= workspace.clock().now().instant) {
         return Err(KeyRefusal::Expired);
     }
     let group_key = (**workspace.name() != *key).then(|| Arc::from(&*key));
+    if !has_tokens && group_key.is_none() {
+        let (config, workspace) = (Arc::downgrade(config), Arc::downgrade(&workspace));
+        let authorization = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes().into()).unwrap_or_default();
+        LAST.set(Some(CachedSender { config, authorization, workspace }));
+    }
     Ok((workspace, group_key))
+}
+
+impl CachedSender {
+    fn workspace(&self, headers: &HeaderMap, config: &Arc<EffectiveConfig>, now: Now) -> Option<Arc<Workspace>> {
+        let mut values = values_of(headers, &AUTHORIZATION);
+        let is_same = values.next().is_some_and(|value| value.as_bytes() == &*self.authorization)
+            && values.next().is_none()
+            // An address is not used again as long as something points to it.
+            && std::ptr::eq(self.config.as_ptr(), Arc::as_ptr(config));
+        let workspace = self.workspace.upgrade().filter(|workspace| is_same && !workspace.has_left())?;
+        workspace.touch(now.instant);
+        Some(workspace)
+    }
 }

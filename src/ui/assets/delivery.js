@@ -73,7 +73,7 @@ function signaturePart(page, attempt) {
       ['Key', keyReading(page)],
       ['Header sent', signature === undefined ? h('span.quiet', null, 'none') : h('code', null, `${scheme.signature}: `, foreign(signature))],
     ]),
-    attempt.damage ? h('div.tampered', null, h('p', null, mark('deliberate', 'warn'), ' ', foreign(attempt.damage)), tamperedParts(attempt)) : null,
+    attempt.damage ? h('div.tampered', null, h('p', null, mark('deliberate', 'warn'), ' ', prose(attempt.damage)), tamperedParts(attempt)) : null,
     h('p', null, h('a', { href: page.address({ view: 'check', id: '', filter: '' }), onclick: () => fillCheck(page, attempt) }, 'Check this signature with a secret')));
 }
 
@@ -117,7 +117,7 @@ export function deliveryPane(page, explanation) {
   return h('article', null,
     h('h2', null, foreign(delivery.type), ' ', mark(delivery.status, /** @type {'ok'} */ (colour ?? 'quiet'))),
     h('p.sentence', null, prose(sentenceOfDelivery(delivery, explanation))),
-    delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', foreign(delivery.damage)) : null,
+    delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(delivery.damage)) : null,
     delivery.note ? h('p.note', null, foreign(delivery.note)) : null,
     next == null || page.isDocument ? null : h('p', null, `Next attempt in ${duration(next)} of the emulator’s clock. `),
     h('div.actions', null, actionButton(page, redeliver(delivery.id)), next == null ? null : actionButton(page, advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''))),

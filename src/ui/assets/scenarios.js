@@ -64,7 +64,7 @@ export function scenariosView(page) {
     h('h2', { tabindex: -1 }, 'Scenarios'),
     chosen ? h('p', { key: 'back' }, link(page, { id: '' }, 'All scenarios')) : active.length ? h('div.actions', null, actionButton(page, activate([], page.route.key, 'Turn all off'))) : null,
     chosen ? guarded(() => whole(page, chosen), chosen)
-      : all.length ? h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'All scenarios' }, h('table', null, h('thead', null, h('tr', null, ['Name', 'State', 'What happens', '', 'Parts'].map((name) => h('th', { scope: 'col' }, name)))), h('tbody', null, rows))) : h('p.empty', null, 'No scenarios.'),
+      : all.length ? h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'All scenarios' }, h('table', null, h('thead', null, h('tr', null, ['Name', 'State', 'What happens', 'Action', 'Parts'].map((name) => h('th', { scope: 'col' }, name)))), h('tbody', null, rows))) : h('p.empty', null, 'No scenarios.'),
     page.route.id && !chosen ? h('p.empty', null, 'There is no scenario ', foreign(page.route.id), '.') : null,
   ];
 }

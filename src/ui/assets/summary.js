@@ -48,8 +48,8 @@ function commandOutcome({ exec }) {
   return `the command ended with ${exec.signal ? `signal ${exec.signal}` : `exit status ${exec.exit_status}`}`;
 }
 
-/** The numbers of the headline, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run @param {Group[]} groups */
-function counters(page, run, groups) {
+/** The numbers of the headline, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run @param {Group[]} groups @param {Findings | null} findings */
+function counters(page, run, groups, findings) {
   const { counts } = run.verification;
   const refused = groups.reduce((sum, group) => sum + [...group.refusals.values()].reduce((all, one) => all + one.count, 0), 0);
   const only = (/** @type {string} */ text, /** @type {Partial<import('./route.js').Route>} */ to) => h('li', null, h('a', { href: page.address({ id: '', ...to }) }, text));
@@ -59,6 +59,7 @@ function counters(page, run, groups) {
     counts.undelivered ? only(`${counts.undelivered} undelivered`, { view: 'deliveries', filter: 'is:failed' }) : null,
     counts.forged ? only(`${counts.forged} forged and accepted`, { view: 'deliveries', filter: 'is:tampered is:failed' }) : null,
     counts.unmatched ? only(`${counts.unmatched} to no endpoint`, { view: 'activity', filter: '404' }) : null,
+    failing(findings).length ? only(`${failing(findings).length} certain ${failing(findings).length === 1 ? 'finding' : 'findings'}`, { view: 'review', filter: '' }) : null,
     counts.unfinished ? only(`${counts.unfinished} not played to the end`, { view: 'scenarios', filter: '' }) : null,
   ].filter(Boolean);
   return all.length ? h('ul.counters', null, all) : null;
@@ -83,7 +84,7 @@ function groupPart(page, group) {
     h('ul', null,
       [...group.refusals.values()].map((one) => h('li', null, one.count > 1 ? h('b', null, `${one.count} × `) : null, prose(one.words), ' ', evidence('activity', one.id))),
       group.failures.map((one) => h('li', null, foreign(one.text), ': ', h('b', null, one.damage ? 'forged, and the receiver accepted it' : foreign(one.mark || `answered ${one.status}`)), one.number > 1 ? ` at attempt ${one.number}` : '', ' ', evidence('deliveries', one.id))),
-      group.findings ? h('li', null, link(page, { view: 'review', id: '', filter: '' }, count(group.findings, 'finding'))) : null));
+      group.findings ? h('li', null, 'the review is certain of ', link(page, { view: 'review', id: '', filter: '' }, count(group.findings, 'finding'))) : null));
 }
 
 /** Parts of active scenarios that did not happen: information, unless the verdict was asked for them. @param {Page} page @param {RunDocument} run @returns {Node | null} */
@@ -140,7 +141,7 @@ export function summaryView(page) {
   return [
     h('h2', { tabindex: -1 }, page.isDocument ? 'Report' : 'Summary'),
     h('p.verdict', null, colour === 'quiet' ? text : mark(text, colour)),
-    counters(page, run, groups),
+    counters(page, run, groups, findings),
     omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
     forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} of the journal had been evicted and could not be examined.`) : null,
     groups.length ? section('What failed, by key', h('div.groups', null, groups.slice(0, 50).map((group) => guarded(() => groupPart(page, group), group.key)))) : null,

@@ -7,6 +7,8 @@ import { join } from "node:path";
 
 import { Emulator, gate, nginx, openTab, rows, tabTo, until } from "./site.mjs";
 
+/** Shows an action's commands. */
+const showCommands = (within, action) => within.locator("summary").filter({ hasText: `as a command: ${action}` }).click();
 const visit = (page, name) => page.getByRole("navigation", { name: "Views" }).getByRole("link", { name, exact: false }).click();
 
 /** Activity and a request: what happened and why, in two clicks. */
@@ -16,7 +18,7 @@ export async function activity(emulator) {
   assert.match(await page.title(), /^:\d+ · rate-limit-burst · wrs-emulator$/);
   await rows(page).filter({ hasText: "429" }).first().click();
   const details = page.getByRole("region", { name: "Details" });
-  await details.getByText(/^429 Too Many Requests because scenario `rate-limit-burst`/).waitFor();
+  await details.getByText(/^429 Too Many Requests because scenario rate-limit-burst/).waitFor();
   await until(page, () => location.hash.startsWith("#/requests/req_"));
   await details.getByText(/^\W*decided$/).waitFor();
   await details.getByRole("button", { name: "Filter by status 429" }).click();
@@ -48,7 +50,7 @@ export async function delivery(emulator) {
   assert.ok(await differing.locator("mark").count() >= 2);
   assert.match(await differing.textContent(), /signed.*sent/);
   const before = (await emulator.control("GET", "deliveries?limit=1000")).data.length;
-  await details.getByText("as a command").first().click();
+  await showCommands(details, "Send it again");
   await details.getByText(/^wrs-emulator deliveries redeliver dlv_/).waitFor();
   await details.getByRole("button", { name: "Send it again" }).click();
   await details.getByText("✓").first().waitFor();
@@ -154,7 +156,7 @@ export async function settings(emulator) {
   await main.getByText("rate_limit.requests", { exact: true }).click();
   const field = main.getByRole("textbox", { name: /New value of rate_limit.requests/ });
   await field.fill("7");
-  await main.getByText("as a command").first().click();
+  await showCommands(main, "Set");
   await main.getByText(/^wrs-emulator profile set rate_limit.requests=7/).waitFor();
   await main.getByRole("button", { name: "Set", exact: true }).click();
   await main.getByText(/rate_limit.requests = 7 \(was 100\)/).waitFor();
@@ -173,8 +175,8 @@ export async function trigger(emulator) {
   await main.getByRole("textbox", { name: /^Data/ }).fill("{");
   await main.getByRole("alert").waitFor();
   await main.getByRole("textbox", { name: /^Data/ }).fill('{"note":"<b>walk</b>"}');
-  await main.getByText("as a command").click();
-  await main.getByText(/^wrs-emulator trigger reference.matched --data-json/).waitFor();
+  await showCommands(main, "Trigger");
+  await main.getByText(/^wrs-emulator trigger reference.matched --key sk_test_local --data-json/).waitFor();
   await main.getByRole("button", { name: "Trigger", exact: true }).click();
   await main.getByText(/✓ 1 fired/).waitFor();
   await main.getByRole("link", { name: /orders.sink.localhost/ }).click();
@@ -203,10 +205,32 @@ export async function check(emulator) {
 export async function summary(emulator) {
   const { page, verify } = await openTab(`${emulator.page}#/summary`);
   const main = page.getByRole("main");
-  await main.getByText(/Failed: .*matched no endpoint/).waitFor();
+  // A counter filters; what failed is grouped by key, with its evidence.
+  await main.getByRole("link", { name: "1 to no endpoint" }).click();
+  await rows(page).filter({ hasText: "statuss" }).first().waitFor();
+  await page.goBack();
+  await main.getByRole("article").filter({ hasText: "sk_test_local" }).getByText(/no endpoint/).first().waitFor();
   await main.getByRole("img", { name: /^Timeline: \d+ marks/ }).waitFor();
   await main.getByRole("link", { name: /evidence req_/ }).first().click();
   await page.getByRole("region", { name: "Details" }).getByText(/no endpoint/).first().waitFor();
+  await verify();
+}
+
+/** From a request: the same answer next time, and the request as a test. */
+export async function again(emulator) {
+  const { page, verify } = await openTab(emulator.page);
+  await emulator.client("/v1/hello?again");
+  await rows(page).filter({ hasText: "again" }).first().click();
+  const details = page.getByRole("region", { name: "Details" });
+  await details.getByRole("combobox", { name: "Status" }).selectOption("429");
+  await details.getByRole("button", { name: "Write a scenario and activate it" }).click();
+  await details.getByRole("region", { name: "The scenario" }).getByText(/rate_limit_exceeded/).waitFor();
+  assert.equal(await emulator.client("/v1/hello"), 429);
+  await details.getByRole("button", { name: "pytest" }).click();
+  assert.match(await details.getByRole("region", { name: "The test" }).textContent(), /def test_get_hello\(wrs\)/);
+  await emulator.control("POST", "scenarios/active", { active: ["rate-limit-burst"] });
+  await emulator.control("POST", "scenarios/active", { active: null, key: "sk_test_local" });
+  await emulator.control("DELETE", "scenarios/again-429-hello");
   await verify();
 }
 
@@ -371,8 +395,11 @@ export async function pause(emulator) {
 export async function empty() {
   const emulator = await Emulator.start();
   const { page, verify } = await openTab(emulator.page);
-  await page.getByText("No request yet. Try:").waitFor();
+  await page.getByRole("heading", { name: "An emulator of the Workflow Reference Service API" }).waitFor();
   await page.getByText(`curl -s -H 'Authorization: Bearer sk_test_local' ${emulator.url}/v1/system/status`).waitFor();
+  await page.getByRole("button", { name: "Python" }).click();
+  await page.getByText(/^import urllib.request/).waitFor();
+  await page.getByText(/^wrs-emulator listen --forward-to localhost:3000/).waitFor();
   await visit(page, "Subscriptions");
   await page.getByText(/No subscription. Create one/).waitFor();
   await visit(page, "Deliveries");
@@ -380,10 +407,16 @@ export async function empty() {
   await visit(page, "Keys");
   await page.getByText(/No key was used yet/).waitFor();
   await visit(page, "Summary");
-  await page.getByText("Nothing happened, so nothing is proven.").first().waitFor();
+  await page.getByText("Nothing happened yet").first().waitFor();
   await visit(page, "Review");
   await page.getByText(/^\W*Not proven: no request was made/).waitFor();
   await page.getByText(`curl -s -H 'Authorization: Bearer sk_test_local' ${emulator.url}/v1/system/status`).waitFor();
+  await visit(page, "Trigger");
+  await page.getByText(/the event would go nowhere/).waitFor();
+  await page.getByRole("button", { name: "Subscribe", exact: true }).click();
+  await page.getByText(/the event would go nowhere/).waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Trigger", exact: true }).click();
+  await page.getByText(/✓ 1 fired: .* delivered/).waitFor();
   await verify();
   await emulator.stop();
 }
@@ -403,8 +436,8 @@ export async function token() {
   await emulator.client("/v1/hello?second");
   await rows(page).filter({ hasText: "second" }).first().waitFor();
   await page.keyboard.press("t");
-  await page.getByText("as a command").click();
-  await page.getByText(/\$WRS_EMULATOR_CONTROL_TOKEN/).waitFor();
+  await showCommands(page, "Trigger");
+  await page.getByText(/"type":"workflow.completed".*\$WRS_EMULATOR_CONTROL_TOKEN/).waitFor();
   assert.equal(await page.evaluate(() => `${document.documentElement.outerHTML}${location.href}${JSON.stringify(localStorage)}${JSON.stringify(sessionStorage)}${document.cookie}`.includes("walk-token-1")), false);
   assert.deepEqual((await context.storageState()).origins, []);
   await page.reload();
@@ -448,7 +481,7 @@ export async function restart() {
   await second.client("/v1/hello?new");
   await rows(page).filter({ hasText: "new" }).waitFor();
   assert.equal(await rows(page).filter({ hasText: "old" }).count(), 0);
-  await page.getByRole("button", { name: "OK" }).click();
+  await page.getByRole("button", { name: "OK", exact: true }).click();
   await verify();
   await second.stop();
 }
