@@ -1,7 +1,6 @@
 //! The page under `/_emulator/`: its files, who gets them, and how a browser finds it.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::json;
 use wrs_emulator::Emulator;
