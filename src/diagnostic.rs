@@ -198,7 +198,10 @@ pub fn codes_markdown() -> String {
 
 pub const CODES: &[(&str, &str)] = &[
     ("file/folder-gone", "the usual folder of scenario files no longer exists"),
-    ("file/ignored", "an entry of a scenario folder is not read: a sub-folder, or a .yaml, .yml or .json file"),
+    (
+        "file/ignored",
+        "an entry of a scenario folder is not read: a sub-folder, or a .yaml, .yml, .json, .tml or .toml.txt file",
+    ),
     ("file/not-regular", "a scenario file is a pipe, socket, device or folder"),
     ("file/not-utf8", "a file is not UTF-8 text"),
     ("file/too-large", "a file is larger than 1 MiB"),
@@ -224,7 +227,10 @@ pub const CODES: &[(&str, &str)] = &[
     ("scenario/clash", "two keys that exclude each other are used together"),
     ("scenario/clashing-times", "the counts of a rule contradict each other, so that part of it never applies"),
     ("scenario/duplicate-name", "two files, or two rules or emissions of one file, have the same name"),
-    ("scenario/error-status", "an error reply has a status below 400, so that clients do not take it for an error"),
+    (
+        "scenario/error-status",
+        "an error reply has a status below 400, or a reply with such a status has an error's code or message, so that clients do not take it for an error",
+    ),
     ("scenario/missing-key", "a required key is missing"),
     (
         "scenario/missing-part",

@@ -306,7 +306,7 @@ async fn connected(url: &Url, target: &Target) -> Result<Sender, Problem> {
     let port = url.port_or_known_default().unwrap_or(80);
     let stream = TcpStream::connect((host, port)).await?;
     if url.scheme() == "https" {
-        let trust = Trust::new(&target.ca, target.insecure).map_err(|problem| {
+        let trust = Trust::new(&target.ca, target.trusts_any()).map_err(|problem| {
             let base = url.as_str().trim_end_matches('/');
             let hint = format!("save the emulator's authority first: curl -sk -o ca.pem {base}/_emulator/ca.pem");
             Problem { is_usage: true, ..Problem::with_hint(format!("--ca: {problem}"), hint) }

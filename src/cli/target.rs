@@ -12,11 +12,21 @@ use crate::http::bind;
 
 pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 
+/// The address of the emulator that this environment starts: a command in a container calls the server beside it.
+fn default_url() -> String {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let scheme = if set("WRS_EMULATOR_TLS").is_some() { "https" } else { "http" };
+    let address = set("WRS_EMULATOR_LISTEN").filter(|address| !address.ends_with(":0"));
+    let address = address.unwrap_or_else(|| "127.0.0.1:9770".to_owned());
+    let host = if address.starts_with(':') { "127.0.0.1" } else { "" };
+    reachable(&format!("{scheme}://{host}{address}")).trim_end_matches('/').to_owned()
+}
+
 #[derive(Clone, Debug, Args)]
 pub(super) struct Target {
     /// The emulator's address.
     // The alias is its former name in `listen`.
-    #[arg(long, alias = "emulator", env, default_value = DEFAULT_URL, value_name = "URL")]
+    #[arg(long, alias = "emulator", env, default_value_t = default_url(), value_name = "URL")]
     pub(super) url: String,
     /// The control API's token, if it requires one.
     #[arg(long, env, value_name = "TOKEN", hide_env_values = true)]
@@ -27,6 +37,13 @@ pub(super) struct Target {
     /// Trust any certificate of the emulator.
     #[arg(long, env)]
     pub(super) insecure: bool,
+}
+
+impl Target {
+    /// Whether any certificate is trusted: as requested, or for the server that this environment starts with a certificate of its own.
+    pub(super) fn trusts_any(&self) -> bool {
+        self.insecure || self.url == default_url()
+    }
 }
 
 /// The base URL of an emulator, as people type it: `localhost:9770` has no scheme.

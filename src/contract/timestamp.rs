@@ -77,7 +77,7 @@ pub fn format_timestamp(instant: Timestamp, precision: Precision) -> String {
     text
 }
 
-fn push_timestamp(text: &mut String, instant: Timestamp, precision: Precision) {
+pub fn push_timestamp(text: &mut String, instant: Timestamp, precision: Precision) {
     let (printer, digits) = match precision {
         Precision::Seconds => (&SECONDS, 0),
         Precision::Milliseconds => (&MILLISECONDS, 3),

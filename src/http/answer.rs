@@ -102,7 +102,11 @@ pub(super) enum AdmissionError {
 impl Admitted {
     /// A 200 with this body, varied as the profile says.
     pub(super) fn answered(&self, body: &impl Serialize, reason: Reason) -> Answer {
-        Answer::json(StatusCode::OK, self.varied(json_bytes(body), BodyKind::Answer), reason)
+        self.answered_json(json_bytes(body), reason)
+    }
+
+    pub(super) fn answered_json(&self, body: Vec<u8>, reason: Reason) -> Answer {
+        Answer::json(StatusCode::OK, self.varied(body, BodyKind::Answer), reason)
     }
 
     pub(super) fn varied(&self, body: Vec<u8>, kind: BodyKind) -> Vec<u8> {

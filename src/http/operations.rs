@@ -61,7 +61,7 @@ fn system_status(admitted: &Admitted) -> Answer {
         },
         checks: query.include_checks.then(|| profile.status.checks.clone()),
     };
-    admitted.answered(&status, Reason::Answered)
+    admitted.answered_json(status.to_json(), Reason::Answered)
 }
 
 fn events_subscribe(admitted: &Admitted) -> Answer {

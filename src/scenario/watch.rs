@@ -168,7 +168,7 @@ fn is_mistaken(entry: &DirEntry, name: &Path) -> bool {
         return false;
     }
     let name = name.to_string_lossy().to_ascii_lowercase();
-    let is_other = [".yaml", ".yml", ".json", ".toml"].iter().any(|ending| name.ends_with(ending));
+    let is_other = [".yaml", ".yml", ".json", ".toml", ".tml", ".toml.txt"].iter().any(|ending| name.ends_with(ending));
     let is_folder = || entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_symlink() && entry.path().is_dir());
     is_other && !name.ends_with("schema.json") || is_folder()
 }

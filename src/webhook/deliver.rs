@@ -242,11 +242,8 @@ impl Deliverer {
         };
         let secrets = workspace.lock().signing_secrets(&job.delivery.subscription, now);
         let at = signature_time(workspace.clock(), now, profile);
-        let forged = !matches!(route, Some(Route::Sink(_)))
-            && job
-                .event
-                .tamper
-                .is_some_and(|tamper| profile.schemes().iter().all(|scheme| tamper.is_detectable(scheme)));
+        let is_detectable = |scheme| job.event.tamper.is_some_and(|tamper| tamper.is_detectable(scheme));
+        let forged = profile.schemes().iter().all(is_detectable);
         let (outcome, dialled, prepared) = match secrets {
             None => {
                 let gone = "the subscription was deleted or disabled before this attempt";

@@ -190,6 +190,11 @@ fn tls_is_served_with_an_authority_made_at_start() {
     assert_eq!(distrusted.status.code(), Some(3));
     assert!(text(&distrusted.stderr).contains("--ca FILE"), "{distrusted:?}");
     assert_eq!(served.call(&["health", "--insecure"]).status.code(), Some(0));
+    // A command beside the server, as in its container, has its environment.
+    let mut beside = wrs_emulator(&["health"]);
+    let listen = served.url.trim_start_matches("https://");
+    let output = beside.env("WRS_EMULATOR_LISTEN", listen).env("WRS_EMULATOR_TLS", "self-signed").output();
+    assert_eq!(output.expect("the binary runs").status.code(), Some(0));
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ca.pem");
     let fetched =

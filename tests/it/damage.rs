@@ -40,6 +40,8 @@ fn log_explain_listings_and_trigger_name_the_damage_and_its_origin() {
     let folder = folder.path().display().to_string();
     for format in ["text", "json"] {
         let served = Served::start(&["--log", format, "--scenarios", &folder, "--scenario", "webhook-forged"]);
+        // Without a script, the built-in receiver refuses what is forged.
+        served.control("POST", "sink/app", &json!({ "respond": vec![200; 20] }));
         assert!(request(&served.url, STATUS, "").starts_with("HTTP/1.1 200 "));
         let waited = served.json(&["deliveries", "wait", "--count", "3", "--status", "delivered", "--json"]);
         let damaged: Vec<&Value> =

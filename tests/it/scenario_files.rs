@@ -20,7 +20,7 @@ fn write(folder: &Path, name: &str, text: &str) {
 fn mixed() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), "story.toml", GOOD);
-    for name in ["a.yaml", "b.yml", "c.json", "D.TOML"] {
+    for name in ["a.yaml", "b.yml", "c.json", "D.TOML", "e.tml", "f.toml.txt"] {
         write(folder.path(), name, GOOD);
     }
     // What is in the folder for other reasons.
@@ -33,7 +33,7 @@ fn mixed() -> tempfile::TempDir {
     folder
 }
 
-const IGNORED: [&str; 5] = ["a.yaml", "b.yml", "c.json", "D.TOML", "more"];
+const IGNORED: [&str; 7] = ["a.yaml", "b.yml", "c.json", "D.TOML", "e.tml", "f.toml.txt", "more"];
 
 fn lines_about<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
     text.lines().filter(|line| line.contains(&format!("/{name}"))).collect()
@@ -69,11 +69,11 @@ fn files_that_are_not_read_are_named_by_check_by_the_list_and_in_the_log() {
     let folder = mixed();
     let path = folder.path().display().to_string();
     let checked = run(&["check", &path]);
-    assert_eq!((code(&checked), text(&checked.stdout).as_str()), (Some(0), "1 file, 0 errors, 5 warnings\n"));
+    assert_eq!((code(&checked), text(&checked.stdout).as_str()), (Some(0), "1 file, 0 errors, 7 warnings\n"));
     let as_json = run(&["check", "--json", &path]);
     let as_json: Value = serde_json::from_slice(&as_json.stdout).expect("JSON");
     let found = as_json["diagnostics"].as_array().expect("a list");
-    assert!(found.len() == 5 && found.iter().all(|found| found["code"] == "file/ignored"), "{as_json}");
+    assert!(found.len() == 7 && found.iter().all(|found| found["code"] == "file/ignored"), "{as_json}");
     let served = Served::start(&["--scenarios", &path]);
     let listed = text(&served.call(&["scenarios", "list"]).stdout);
     let warned = text(&checked.stderr);

@@ -182,7 +182,7 @@ async fn firing_can_forge_double_reorder_and_lose() {
     crate::support::subscribe_sink(&emulator, "app").await;
     for tamper in ["body", "signature", "secret", "timestamp", "future_timestamp", "headers"] {
         let fired = crate::support::fire(&emulator, &json!({ "type": "workflow.completed", "tamper": tamper })).await;
-        assert_eq!(fired["deliveries"][0]["status"], "delivered", "{tamper}");
+        assert_eq!(fired["deliveries"][0]["forgery"], "refused", "{tamper}");
         let receipt = emulator.control().received("app").pop().expect("a receipt");
         assert!(receipt.verified.is_err(), "{tamper}");
     }

@@ -225,6 +225,16 @@ impl Parser<'_> {
             let hint = format!("leave `status` out to send {}, or leave `error` out", error.status());
             self.problems.warning("scenario/error-status", table.span_of("status"), message, hint);
         }
+        if error.is_none() && (200..400).contains(&status) && !matches!(status, 204 | 304) {
+            for key in [message.is_some().then_some("message"), code.is_some().then_some("code")].into_iter().flatten()
+            {
+                let why = format!(
+                    "`{key}` is part of an error, but the status is {status}, which clients take for a success"
+                );
+                let hint = "choose a status of 400 or more, or write the whole answer in `body`";
+                self.problems.error("scenario/error-status", table.span_of(key), why, hint);
+            }
+        }
         if matches!(status, 204 | 304) && ["body", "code", "message", "error"].iter().any(|key| table.has(key)) {
             let message = format!("an answer with status {status} has no body");
             let hint = "drop the body, or choose another status";

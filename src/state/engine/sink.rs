@@ -57,12 +57,13 @@ impl Sinks {
         Self { budget: budget.clone(), kept: Mutex::default() }
     }
 
-    /// Receives a delivery and returns the status of the answer: the next of the script, or 200.
+    /// Receives a delivery and returns the status of the answer: the next of the script, or else 200, and 401 to what does not verify.
     pub fn receive(&self, name: &str, receipt: Receipt) -> u16 {
         let charge = self.budget.charge(receipt.bytes());
         let mut kept = self.kept.lock();
         let SinkStore { by_name, serial, evicted } = &mut *kept;
-        let status = by_name.get_mut(name).and_then(|sink| sink.script.pop_front()).unwrap_or(200);
+        let usual = if receipt.verified.is_ok() { 200 } else { 401 };
+        let status = by_name.get_mut(name).and_then(|sink| sink.script.pop_front()).unwrap_or(usual);
         let Ok(charge) = charge else {
             *evicted += 1;
             return status;

@@ -35,10 +35,10 @@ try {
       const options = { colorScheme, width, height };
       await picture(emulator.page, `request-${colorScheme}-${size}`, options, `#/requests/${request}`, /because scenario/);
       await picture(emulator.page, `activity-${colorScheme}-${size}`, options, "#/activity", /rows/);
-      await picture(emulator.page, `delivery-${colorScheme}-${size}`, options, `#/deliveries/${delivery}`, /tampered with/);
+      await picture(emulator.page, `delivery-${colorScheme}-${size}`, options, `#/deliveries/${delivery}`, /It was forged on purpose/);
       await picture(emulator.page, `scenarios-${colorScheme}-${size}`, options, "#/scenarios/rate-limit-burst", /too many requests/);
       await picture(file, `review-${colorScheme}-${size}`, options, "#/review", /Not ready/);
-      await picture(file, `report-${colorScheme}-${size}`, options, "#/summary", /Failed/);
+      await picture(file, `report-${colorScheme}-${size}`, options, "#/summary", /requests and/);
     }
   }
 } finally {
