@@ -262,7 +262,7 @@ export async function review(emulator) {
   await main.getByRole("link", { name: "The whole review" }).click();
   // What had nothing to judge comes with what gives it something; one of another key is news.
   await main.getByRole("heading", { name: "Not exercised, so unproven" }).waitFor();
-  await main.getByText(/^wrs-emulator trigger workflow.completed --tamper signature/).waitFor();
+  await main.getByText(/^wrs-emulator trigger workflow.completed --tamper timestamp/).waitFor();
   await main.getByRole("heading", { name: "What no traffic can show" }).waitFor();
   assert.equal(await main.getByRole("link", { name: "live-key-in-the-sandbox" }).locator("xpath=ancestor::article").count(), 0);
   await emulator.client("/v1/system/status", { headers: { authorization: "Bearer sk_live_abcdefgh1234" } });
