@@ -98,6 +98,7 @@ function sentenceOfDelivery(delivery, explanation) {
   const last = delivery.last;
   const answer = last && 'status' in last ? `the receiver answered ${last.status}` : last ? last.detail : 'no attempt yet';
   const number = delivery.attempts.length;
+  if (delivery.forgery === 'refused') return `Refused, as it should be: ${answer}. It was forged on purpose.`;
   const state = {
     delivered: `Delivered at attempt ${number}: ${answer}.`,
     pending: `Not delivered yet, after ${number} of its attempts: ${answer}.`,
@@ -105,7 +106,7 @@ function sentenceOfDelivery(delivery, explanation) {
     cancelled: `Cancelled: ${explanation.summary ?? answer}.`,
   }[delivery.status] ?? oneLine(delivery.status);
   const forged = delivery.forgery === 'accepted' ? ' It was forged on purpose, and the receiver accepted it: it does not verify signatures.'
-    : delivery.forgery === 'refused' ? ' It was forged on purpose, and the receiver refused it, as it should.' : delivery.damage ? ' It was tampered with on purpose.' : '';
+    : delivery.damage ? ' It was tampered with on purpose.' : '';
   return state + forged;
 }
 
@@ -115,7 +116,7 @@ export function deliveryPane(page, explanation) {
   const colour = delivery.forgery === 'accepted' ? 'bad' : delivery.forgery === 'refused' ? 'ok' : { delivered: 'ok', pending: 'info', exhausted: 'bad', cancelled: 'quiet' }[delivery.status];
   const next = delivery.next_attempt_in_ms;
   return h('article', null,
-    h('h2', null, foreign(delivery.type), ' ', mark(delivery.status, /** @type {'ok'} */ (colour ?? 'quiet'))),
+    h('h2', null, foreign(delivery.type), ' ', mark(delivery.forgery ?? delivery.status, /** @type {'ok'} */ (colour ?? 'quiet'))),
     h('p.sentence', null, prose(sentenceOfDelivery(delivery, explanation))),
     delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(delivery.damage)) : null,
     delivery.note ? h('p.note', null, foreign(delivery.note)) : null,

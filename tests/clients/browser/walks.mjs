@@ -43,7 +43,7 @@ export async function delivery(emulator) {
   const { page, verify } = await openTab(`${emulator.page}#/deliveries`);
   await rows(page).filter({ hasText: "reference.matched" }).first().click();
   const details = page.getByRole("region", { name: "Details" });
-  await details.getByText(/It was forged on purpose, and the receiver refused it, as it should/).waitFor();
+  await details.getByText(/^Refused, as it should be: the receiver answered 401. It was forged on purpose/).waitFor();
   await details.getByRole("region", { name: "Signed content, in its parts" }).waitFor();
   const differing = details.getByRole("region", { name: "Body signed and body sent" });
   await differing.waitFor();
