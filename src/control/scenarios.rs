@@ -379,7 +379,7 @@ fn not_as_saved(generation: &Generation, names: &[&str]) -> Vec<Diagnostic> {
 fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
     if !found.iter().any(|problem| problem.code == "scenario/unknown-scenario") {
         let broken = found.iter().any(|problem| problem.is_error() && problem.file.is_some());
-        return broken.then(|| "there is no earlier valid version to use".to_owned());
+        return broken.then(|| "no earlier version of it was valid".to_owned());
     }
     let folders = control.scenario_folders.paths().map(|path| {
         let place = std::path::absolute(path).unwrap_or_else(|_| path.clone());

@@ -182,12 +182,12 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         (
             judged_requests == 0 && forgotten_entries == 0,
             "unmatched",
-            "no request is in the journal, so none could be unmatched",
+            "the journal has no requests, so none could be unmatched",
         ),
         (
             deliveries.is_empty() && forgotten_deliveries == 0,
             "undelivered",
-            "there is no delivery, so none could be undelivered",
+            "nothing was delivered, so nothing could be undelivered",
         ),
         (
             forged.is_empty() && refused_forgeries == 0 && forgotten_deliveries == 0,

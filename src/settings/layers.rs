@@ -124,7 +124,7 @@ impl Preset {
                 Some(name) => format!("did you mean `{name}`? {file}"),
                 None => file.to_owned(),
             };
-            let message = format!("there is no preset `{}`; there are {known}", name.escape_debug());
+            let message = format!("unknown preset `{}`; choose from {known}", name.escape_debug());
             ProfileProblem::new("profile/unknown-preset", 0..0, message, hint)
         })
     }

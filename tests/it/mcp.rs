@@ -357,7 +357,7 @@ fn malformed_messages_are_refused_and_the_session_continues() {
     assert!(answers(NOWHERE, b"").is_empty());
     let near =
         answers(NOWHERE, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"stats\"}}");
-    assert_eq!(near[0]["error"]["message"], "there is no tool `stats`; did you mean `status`?");
+    assert_eq!(near[0]["error"]["message"], "unknown tool `stats`; did you mean `status`?");
 }
 
 /// A tool that waits holds up neither a ping nor a cancellation, and loses nothing.

@@ -114,7 +114,7 @@ fn a_scenario_whose_file_is_broken_now_says_what_plays() {
     let refused = served.call(&["scenarios", "use", "never"]);
     let why = text(&refused.stderr);
     assert_eq!(code(&refused), Some(2), "{refused:?}");
-    assert!(why.contains("never.toml:2:10") && why.contains("there is no earlier valid version"), "{why}");
+    assert!(why.contains("never.toml:2:10") && why.contains("no earlier version of it was valid"), "{why}");
     let answer = served.json(&["scenarios", "use", "story", "--json"]);
     assert_eq!(answer["diagnostics"][0]["severity"], "warning", "{answer}");
     write(folder.path(), "story.toml", GOOD);

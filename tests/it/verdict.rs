@@ -197,7 +197,7 @@ async fn a_verdict_names_what_there_was_nothing_of() {
     let emulator = start().await;
     let idle = verdict(&emulator, "").await;
     assert_eq!(kinds(&idle), ["unmatched", "undelivered", "forged", "unfinished"]);
-    assert_eq!(messages(&idle, "unused")[0], "no request is in the journal, so none could be unmatched");
+    assert_eq!(messages(&idle, "unused")[0], "the journal has no requests, so none could be unmatched");
     subscribe_sink(&emulator, "app").await;
     assert_eq!(kinds(&verdict(&emulator, "").await), ["undelivered", "forged", "unfinished"]);
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;

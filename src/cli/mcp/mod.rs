@@ -162,7 +162,7 @@ impl Session {
             "ping" => Ok(json!({})),
             "tools/list" => Ok(json!({ "tools": TOOLS.iter().map(Tool::definition).collect::<Vec<_>>() })),
             "tools/call" => self.called(params).map_err(|message| (INVALID_PARAMS, message)),
-            _ => Err((METHOD_NOT_FOUND, format!("there is no method `{}`", shown(&method)))),
+            _ => Err((METHOD_NOT_FOUND, format!("unknown method `{}`", shown(&method)))),
         };
         response(id, result)
     }
@@ -195,7 +195,7 @@ impl Session {
         let tool = TOOLS.iter().find(|tool| tool.name == name).ok_or_else(|| {
             let near = nearest(&name, TOOLS.iter().map(|tool| tool.name));
             let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-            format!("there is no tool `{}`{near}", shown(&name))
+            format!("unknown tool `{}`{near}", shown(&name))
         })?;
         let (mut text, is_error) = match tool.call(self, arguments) {
             Ok(text) => (text, false),

@@ -227,8 +227,9 @@ fn no_back_off(traffic: &Traffic<'_>) -> Judged {
 fn quick_retry(traffic: &Traffic<'_>) -> Judged {
     retries(traffic, |chain, place| {
         let retry = &chain[place];
-        let hammers = (chain.windows(SERIES).enumerate())
-            .any(|(from, series)| (from..from + SERIES).contains(&place) && is_hammering(&pauses(series)));
+        let hammers = ((place + 1).saturating_sub(SERIES)..=place)
+            .filter_map(|from| chain.get(from..from + SERIES))
+            .any(|series| is_hammering(&pauses(series)));
         (retry.waited < AT_ONCE && !hammers).then(|| {
             let detail = format!(
                 "{} came {} ms after the 429 of {}",

@@ -33,11 +33,11 @@ impl State {
         let supplied = request.secret.map(Secret::new);
         let echo = supplied.clone().filter(|_| profile.subscriptions.echo_secret);
         let known = match profile.subscriptions.upsert {
-            Upsert::Url => self.subscriptions.position_of_url(&target),
+            Upsert::Url => self.subscriptions.serial_of_url(&target),
             Upsert::Never => None,
         };
-        if let Some(at) = known {
-            let changed = self.subscriptions.change(at, |record| {
+        if let Some(serial) = known {
+            let changed = self.subscriptions.change(serial, |record| {
                 record.url = request.url;
                 record.events = request.events;
                 record.description = request.description;
@@ -47,13 +47,9 @@ impl State {
                     record.previous = None;
                 }
             });
-            changed.map_err(no_room)?;
-            let record = &self.subscriptions.records[at];
-            return Ok(Subscribed {
-                body: body(record, echo.as_ref(), profile),
-                id: record.id.clone(),
-                created: false,
-            });
+            let record = changed.map_err(no_room)?;
+            let body = body(record, echo.as_ref(), profile);
+            return Ok(Subscribed { body, id: record.id.clone(), created: false });
         }
         let id = self.make_id(IdKind::Subscription, profile, now);
         let (secret, shown) = if let Some(secret) = supplied {
@@ -93,25 +89,25 @@ impl State {
         disabled: bool,
         profile: &Profile,
     ) -> Option<Result<(), Error>> {
-        let at = self.subscriptions.position(id)?;
+        let serial = self.subscriptions.serial(id)?;
         let CheckedSubscribe { request, url: target } = checked;
-        let holder = self.subscriptions.position_of_url(&target);
-        if profile.subscriptions.upsert == Upsert::Url && holder.is_some_and(|holder| holder != at) {
+        let holder = self.subscriptions.serial_of_url(&target);
+        if profile.subscriptions.upsert == Upsert::Url && holder.is_some_and(|holder| holder != serial) {
             let problem = FieldProblem::new("url", "is the URL of another subscription of this key");
             return Some(Err(Error::validation(vec![problem])));
         }
-        let changed = self.subscriptions.change(at, |record| {
+        let changed = self.subscriptions.change(serial, |record| {
             record.url = request.url;
             record.target = Arc::new(target);
             record.events = request.events;
             record.description = request.description;
             record.disabled = disabled;
         });
-        Some(changed.map_err(no_room))
+        Some(changed.map(drop).map_err(no_room))
     }
 
     pub fn disable_subscription(&mut self, id: &str) -> bool {
-        self.subscriptions.position(id).map(|at| self.subscriptions.records[at].disabled = true).is_some()
+        self.subscriptions.disable(id)
     }
 
     /// Replaces a subscription's secret by `text` or a generated one; the old one keeps signing until `grace` is over.
@@ -123,19 +119,16 @@ impl State {
         now: Now,
     ) -> Option<Result<Secret, Error>> {
         let secret = text.map_or_else(|| Secret::generate(&mut self.random), Secret::new);
-        let at = self.subscriptions.position(id)?;
-        let changed = self.subscriptions.change(at, |record| {
+        let serial = self.subscriptions.serial(id)?;
+        let changed = self.subscriptions.change(serial, |record| {
             let old = std::mem::replace(&mut record.secret, secret.clone());
             record.previous = (!grace.is_zero()).then(|| (old, now.instant.plus(grace)));
         });
-        Some(changed.map(|()| secret).map_err(no_room))
+        Some(changed.map(|_| secret).map_err(no_room))
     }
 
     pub fn delete_subscription(&mut self, id: &str) -> bool {
-        let Some(at) = self.subscriptions.position(id) else { return false };
-        let removed = self.subscriptions.records.remove(at);
-        self.subscriptions.charge.shrink(removed.bytes());
-        true
+        self.subscriptions.remove(id)
     }
 }
 

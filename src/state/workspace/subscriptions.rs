@@ -1,7 +1,7 @@
 //! The subscriptions of one workspace and their secrets, as they are stored, saved and restored. What the API and the control
 //! API do with them is in `subscribe`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -113,56 +113,101 @@ mod target {
     }
 }
 
-/// The subscriptions of one workspace, in the order in which they were made. They are few, so they are searched.
+/// The subscriptions of one workspace, in the order in which they were made. Found by id and by URL without a search: each
+/// delivery looks its own up, and a client may make many.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
-    pub(super) records: Vec<SubscriptionRecord>,
+    by_serial: BTreeMap<u64, SubscriptionRecord>,
+    serial_by_id: HashMap<String, u64>,
+    /// The newest of each URL.
+    serial_by_url: HashMap<Arc<Url>, u64>,
+    made: u64,
     pub(super) charge: Charge,
 }
 
 impl Subscriptions {
     pub(super) fn within(budget: &Budget) -> Self {
-        Self { records: Vec::new(), charge: Charge::empty(budget) }
+        let (by_serial, serial_by_id, serial_by_url) = (BTreeMap::new(), HashMap::new(), HashMap::new());
+        Self { by_serial, serial_by_id, serial_by_url, made: 0, charge: Charge::empty(budget) }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SubscriptionRecord> {
-        self.records.iter()
+        self.by_serial.values()
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&SubscriptionRecord> {
-        self.records.iter().find(|record| record.id == id)
+        self.by_serial.get(self.serial_by_id.get(id)?)
     }
 
-    pub(super) fn position(&self, id: &str) -> Option<usize> {
-        self.records.iter().position(|record| record.id == id)
+    pub(super) fn serial(&self, id: &str) -> Option<u64> {
+        self.serial_by_id.get(id).copied()
     }
 
     /// The newest subscription of a URL.
-    pub(super) fn position_of_url(&self, url: &Url) -> Option<usize> {
-        self.records.iter().rposition(|record| *record.target == *url)
+    pub(super) fn serial_of_url(&self, url: &Url) -> Option<u64> {
+        self.serial_by_url.get(url).copied()
     }
 
     pub(super) fn insert(&mut self, record: SubscriptionRecord) -> Result<(), Full> {
         self.charge.grow(record.bytes())?;
-        self.records.push(record);
+        self.made += 1;
+        self.serial_by_id.insert(record.id.clone(), self.made);
+        self.serial_by_url.insert(Arc::clone(&record.target), self.made);
+        self.by_serial.insert(self.made, record);
         Ok(())
     }
 
-    /// Changes a subscription. If the result does not fit, it stays unchanged and the error gives the reason.
-    pub(super) fn change(&mut self, at: usize, change: impl FnOnce(&mut SubscriptionRecord)) -> Result<(), Full> {
-        let mut changed = self.records[at].clone();
+    /// Changes a subscription and returns it. If the result does not fit, it stays unchanged and the error gives the reason.
+    pub(super) fn change(
+        &mut self,
+        serial: u64,
+        change: impl FnOnce(&mut SubscriptionRecord),
+    ) -> Result<&SubscriptionRecord, Full> {
+        let mut changed = self.by_serial[&serial].clone();
         change(&mut changed);
         self.charge.grow(changed.bytes())?;
-        let old = std::mem::replace(&mut self.records[at], changed);
-        self.charge.shrink(old.bytes());
-        Ok(())
+        let url = Arc::clone(&changed.target);
+        if let Some(old) = self.by_serial.insert(serial, changed) {
+            self.charge.shrink(old.bytes());
+            if old.target != url {
+                self.release_url(&old.target, serial);
+                let newest = self.serial_by_url.entry(url).or_default();
+                *newest = serial.max(*newest);
+            }
+        }
+        Ok(&self.by_serial[&serial])
+    }
+
+    pub(super) fn disable(&mut self, id: &str) -> bool {
+        let record = self.serial(id).and_then(|serial| self.by_serial.get_mut(&serial));
+        record.map(|record| record.disabled = true).is_some()
+    }
+
+    pub(super) fn remove(&mut self, id: &str) -> bool {
+        let Some(serial) = self.serial_by_id.remove(id) else { return false };
+        if let Some(record) = self.by_serial.remove(&serial) {
+            self.charge.shrink(record.bytes());
+            self.release_url(&record.target, serial);
+        }
+        true
+    }
+
+    /// After a subscription has left its URL: an older one may have the same.
+    fn release_url(&mut self, url: &Url, serial: u64) {
+        if self.serial_by_url.get(url) != Some(&serial) {
+            return;
+        }
+        self.serial_by_url.remove(url);
+        if let Some((older, record)) = self.by_serial.iter().rfind(|(_, record)| *record.target == *url) {
+            self.serial_by_url.insert(Arc::clone(&record.target), *older);
+        }
     }
 
     /// The subscriptions of a snapshot, oldest first. The error names the one that cannot be restored.
     pub(crate) fn restore(saved: &[SubscriptionRecord], budget: &Budget) -> Result<Self, String> {
-        let (mut subscriptions, mut ids) = (Self::within(budget), HashSet::new());
+        let mut subscriptions = Self::within(budget);
         for record in saved {
-            if !ids.insert(&record.id) {
+            if subscriptions.get(&record.id).is_some() {
                 return Err(format!("subscription {} is there twice", record.id));
             }
             subscriptions.insert(record.clone()).map_err(|full| full.to_string())?;
@@ -186,5 +231,48 @@ impl SubscriptionRecord {
     pub fn signing_secrets(&self, now: Now) -> Vec<Secret> {
         let previous = self.previous.iter().filter(|(_, until)| now.instant < *until).map(|(secret, _)| secret.clone());
         std::iter::once(self.secret.clone()).chain(previous).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_subscription_of_a_url_is_found_when_the_newest_has_left_it() {
+        let mut subscriptions = Subscriptions::within(&Budget::new(1 << 20));
+        let [hooks, other] =
+            ["https://app.test/hooks", "https://app.test/other"].map(|url| Url::parse(url).expect("a URL"));
+        for id in ["sub_1", "sub_2", "sub_3"] {
+            subscriptions.insert(record(id, &hooks)).expect("room");
+        }
+        let of_hooks = |subscriptions: &Subscriptions| subscriptions.serial_of_url(&hooks);
+        assert_eq!(of_hooks(&subscriptions), subscriptions.serial("sub_3"));
+        assert!(subscriptions.remove("sub_3") && !subscriptions.remove("sub_3"));
+        assert_eq!(of_hooks(&subscriptions), subscriptions.serial("sub_2"));
+
+        let second = subscriptions.serial("sub_2").expect("kept");
+        subscriptions.change(second, |record| record.target = Arc::new(other.clone())).expect("room");
+        assert_eq!(subscriptions.serial_of_url(&other), Some(second));
+        assert_eq!(of_hooks(&subscriptions), subscriptions.serial("sub_1"));
+
+        let first = subscriptions.serial("sub_1").expect("kept");
+        subscriptions.change(first, |record| record.target = Arc::new(other.clone())).expect("room");
+        assert_eq!(subscriptions.serial_of_url(&other), Some(second), "the newest, whichever came last");
+        assert_eq!(of_hooks(&subscriptions), None);
+    }
+
+    fn record(id: &str, url: &Url) -> SubscriptionRecord {
+        SubscriptionRecord {
+            id: id.into(),
+            url: url.to_string(),
+            target: Arc::new(url.clone()),
+            events: Vec::new(),
+            description: None,
+            disabled: false,
+            created_at: Timestamp::UNIX_EPOCH,
+            secret: Secret::new("whsec_test"),
+            previous: None,
+        }
     }
 }
