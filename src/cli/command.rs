@@ -26,12 +26,17 @@ const SHOWN_COMMAND: usize = 16 * 1024;
 
 impl ExecFacts {
     pub(super) fn of(command: &[OsString], status: ExitStatus) -> Self {
-        Self { command: shown(command), exit_status: exit_code(status), signal: ending_signal(status), problem: None }
+        Self { exit_status: exit_code(status), signal: ending_signal(status), ..Self::not_ended(command) }
     }
 
     pub(super) fn not_run(command: &[OsString], failure: &Failure) -> Self {
         let problem = Some(Redactor::default().text(&failure.message).into_owned());
-        Self { command: shown(command), exit_status: failure.status, signal: None, problem }
+        Self { exit_status: failure.status, problem, ..Self::not_ended(command) }
+    }
+
+    fn not_ended(command: &[OsString]) -> Self {
+        let (fail_on, failed_by) = (Vec::new(), Vec::new());
+        Self { command: shown(command), exit_status: 0, signal: None, problem: None, output: None, fail_on, failed_by }
     }
 }
 

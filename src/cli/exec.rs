@@ -24,10 +24,12 @@ use super::run_file::RunFile;
 use super::serve::{ServeArgs, settings, start, stop};
 use super::signals::Signals;
 use super::target::Target;
+use super::tee::Tee;
 use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
 use crate::app::{FileLimit, Settings};
 use crate::control::api::ExecFacts;
 use crate::util::process::pass_signal;
+use crate::util::tasks::run_blocking;
 
 const EXIT_STATUS: &str = "
 
@@ -64,7 +66,7 @@ pub(super) struct ExecArgs {
     #[arg(long, env, value_name = "FILE")]
     verdict_file: Option<PathBuf>,
     /// Write what happened to this file when the command has ended, however it ended: a page if the name ends in `.html`,
-    /// an HTTP archive if in `.har`, else JSON. `run view` shows a page or JSON.
+    /// an HTTP archive if in `.har`, else JSON. The page and JSON have the end of what the command printed; `run view` shows them.
     #[arg(long, env, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Before the verdict and the report, wait for planned events, deliveries and retries that are due within this time.
@@ -96,8 +98,13 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     }
     let target = target(&emulator);
     let authority = Authority::write(&emulator)?;
-    let mut child = match spawn(&args.command, &emulator, authority.as_ref(), raised, Command::spawn) {
-        Ok(child) => child,
+    // Without a report the streams are the command's own.
+    let begin = |command: &mut Command| {
+        let tee = report_file.as_ref().map(|_| Tee::attach(command)).transpose()?;
+        Ok((command.spawn()?, tee))
+    };
+    let (mut child, tee) = match spawn(&args.command, &emulator, authority.as_ref(), raised, begin) {
+        Ok(started) => started,
         Err(failure) => {
             if let Some(file) = &report_file
                 && let Err(problem) = write_report(file, &target, ExecFacts::not_run(&args.command, &failure)).await
@@ -110,24 +117,31 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     let (status, was_signalled) = wait_for(&mut child, &mut signals)
         .await
         .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
+    let mut facts = ExecFacts::of(&args.command, status);
+    facts.fail_on = args.fail_on.iter().map(|kind| kind.name()).collect();
+    if let Some(tee) = tee {
+        let secret = target.control_token.clone();
+        facts.output = run_blocking(move || tee.finish(secret.as_deref())).await.ok();
+    }
     let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
     let judged = async {
         match (is_requested, &report_file) {
             (true, _) => judge(args, target.clone(), accepted, file.as_mut()).await,
             // Called only because it waits, as the report computes the verdict itself; after a signal nothing is waited for.
             (false, Some(_)) if !was_signalled => {
-                ask(target.clone(), args.settle, Vec::new(), None).await.map(|_| false)
+                ask(target.clone(), args.settle, Vec::new(), None).await.map(|_| Vec::new())
             }
-            (false, _) => Ok(false),
+            (false, _) => Ok(Vec::new()),
         }
     };
     let (judged, mut signalled) = tokio::select! {
         judged = judged => (judged, None),
-        number = signals.wait() => (Ok(false), Some(number)),
+        number = signals.wait() => (Ok(Vec::new()), Some(number)),
     };
+    facts.failed_by = judged.as_ref().map_or(Vec::new(), |kinds| kinds.iter().map(|kind| kind.name()).collect());
     // Written even after a signal, as a cancelled job is the one whose report is read.
     let reported = match &report_file {
-        Some(file) => write_report(file, &target, ExecFacts::of(&args.command, status)).await,
+        Some(file) => write_report(file, &target, facts).await,
         None => Ok(()),
     };
     let mut stopped = Ok(());
@@ -138,7 +152,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         }
     }
     let code = exit_code(status);
-    let fails = matches!(judged, Ok(true));
+    let fails = judged.as_ref().is_ok_and(|kinds| !kinds.is_empty());
     let failures = [judged.map(drop), reported, stopped].into_iter().filter_map(Result::err);
     let mut failures: Vec<Failure> = failures.collect();
     let failure = failures.pop();
@@ -185,13 +199,13 @@ fn forward(child: &Child, number: u8) {
     }
 }
 
-/// Reads and prints the verdict; returns whether it makes the run fail.
+/// Reads and prints the verdict; returns what makes the run fail.
 async fn judge(
     args: &ExecArgs,
     target: Target,
     accepted: Option<Accepted>,
     file: Option<&mut File>,
-) -> Result<bool, Failure> {
+) -> Result<Vec<Kind>, Failure> {
     let verdict = ask(target, args.settle, args.fail_on.clone(), accepted).await?;
     let format = args.verdict_format.unwrap_or(VerdictFormat::Text);
     // One line under --json, as all messages are.
@@ -210,7 +224,7 @@ async fn judge(
             }
         }
     }
-    Ok(verdict.fails())
+    Ok(verdict.failed_by().collect())
 }
 
 async fn ask(

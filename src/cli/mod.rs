@@ -30,6 +30,7 @@ mod signals;
 mod signatures;
 mod snapshot;
 mod target;
+mod tee;
 mod trigger;
 mod verdict;
 

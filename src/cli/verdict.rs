@@ -115,7 +115,7 @@ impl Kind {
         Self::value_variants().iter().copied()
     }
 
-    fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         name_of(self)
     }
 
@@ -249,8 +249,13 @@ impl Verdict {
         self.fail_on.contains(&kind) || (self.fail_on.is_empty() && kind != Kind::Findings)
     }
 
+    /// The kinds of --fail-on that were found.
+    pub(super) fn failed_by(&self) -> impl Iterator<Item = Kind> {
+        self.fail_on.iter().copied().filter(|kind| self.count(*kind) > 0)
+    }
+
     pub(super) fn fails(&self) -> bool {
-        self.fail_on.iter().any(|kind| self.count(*kind) > 0)
+        self.failed_by().next().is_some()
     }
 
     fn suite(&self) -> Suite {

@@ -156,6 +156,15 @@ pub(crate) struct ExecFacts {
     pub(crate) signal: Option<i32>,
     /// Why it could not be run.
     pub(crate) problem: Option<String>,
+    /// The end of what it wrote, at most 64 KiB, credentials masked. What went to a terminal is not in it.
+    #[serde(default)]
+    pub(crate) output: Option<String>,
+    /// The kinds of problems that were to fail the run.
+    #[serde(default)]
+    pub(crate) fail_on: Vec<String>,
+    /// Those of them that were found.
+    #[serde(default)]
+    pub(crate) failed_by: Vec<String>,
 }
 
 /// A key, or a group of keys, and what it uses.

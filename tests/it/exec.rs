@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::process;
 use crate::run_files::data_of;
@@ -273,9 +273,9 @@ fn a_run_that_uses_nothing_fails_if_that_is_asked_for() {
     let hello = format!("{CURL} $WRS_BASE_URL/v1/hello");
     let delivered = format!("{}; {}", subscribe("app"), fire("app", "[200]"));
     for (fail_on, script, part) in [
-        ("unused", "true", Some("no request is in the journal")),
+        ("unused", "true", Some("the journal has no requests")),
         ("unused", hello.as_str(), None),
-        ("undelivered,unused", hello.as_str(), Some("there is no delivery")),
+        ("undelivered,unused", hello.as_str(), Some("nothing was delivered")),
         ("undelivered,unused", delivered.as_str(), None),
         ("unfinished,unused", hello.as_str(), Some("no scenario is active")),
         ("undelivered", "true", None),
@@ -302,7 +302,7 @@ fn verdicts_are_written_as_json_and_as_junit() {
     let read = || std::fs::read_to_string(&path).expect("the file is written");
     let verdict: Value = serde_json::from_str(&read()).unwrap_or_else(|error| panic!("{error}: {}", read()));
     assert_eq!(verdict["unmatched"][0]["path"], "/v1/a&b'c%3Cd");
-    assert_eq!((&verdict["failed"], &verdict["falls_short"]), (&Value::Bool(true), &serde_json::json!(["unmatched"])));
+    assert_eq!((&verdict["failed"], &verdict["falls_short"]), (&Value::Bool(true), &json!(["unmatched"])));
     let junit = exec(&[&flags[..], &["junit", "--fail-on", "unmatched,undelivered"]].concat(), &script);
     assert_eq!(junit.status.code(), Some(1), "{junit:?}");
     let xml = read();
@@ -425,8 +425,9 @@ fn a_report_is_written_however_the_command_ends() {
         let (output, document) = reported(name, &[], &["sh", "-c", &script]);
         assert_eq!((output.status.code(), said(&output).as_str()), (Some(code), ""), "{script}");
         let document = document.unwrap_or_else(|| panic!("{script}: no report"));
-        let expected = serde_json::json!({
-            "command": ["sh", "-c", script], "exit_status": code, "signal": signal, "problem": null
+        let expected = json!({
+            "command": ["sh", "-c", script], "exit_status": code, "signal": signal, "problem": null,
+            "output": "", "fail_on": [], "failed_by": []
         });
         assert_eq!(document["exec"], expected);
         assert_eq!(document["requests"][0]["path"], "/v1/nowhere");
@@ -441,9 +442,32 @@ fn a_report_is_written_however_the_command_ends() {
         assert!(!exec.to_string().contains("abcdefgh"), "{exec}");
     }
     // The verdict fails the run, and the report has what it found.
-    let (output, document) = reported("run.json", &["--fail-on", "unmatched"], &["sh", "-c", request]);
+    let (output, document) = reported("run.json", &["--fail-on", "unmatched,undelivered"], &["sh", "-c", request]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert_eq!(document.expect("a report")["exec"]["exit_status"], 0);
+    let exec = &document.expect("a report")["exec"];
+    assert_eq!(exec["exit_status"], 0);
+    assert_eq!((&exec["fail_on"], &exec["failed_by"]), (&json!(["unmatched", "undelivered"]), &json!(["unmatched"])));
+}
+
+#[test]
+fn a_report_has_the_end_of_what_the_command_printed_and_the_command_prints_it_all_the_same() {
+    let script = "echo one; sleep 0.05; echo sk_live_abcdefgh1234 >&2; printf '\\033[31mlast\\033[0m\\n'";
+    let (output, document) = reported("run.json", &[], &["sh", "-c", script]);
+    assert_eq!(
+        (text(&output.stdout).as_str(), said(&output).as_str()),
+        ("one\n\u{1b}[31mlast\u{1b}[0m\n", "sk_live_abcdefgh1234\n")
+    );
+    let kept = document.expect("a report")["exec"]["output"].as_str().expect("a text").to_owned();
+    let mut lines: Vec<&str> = kept.split_inclusive('\n').collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["last\n", "one\n", "sk_live_…1234\n"]);
+    // What it leaves running does not hold the job up.
+    let (output, document) = reported(
+        "report.html",
+        &["--control-token", "s3cret-token"],
+        &["sh", "-c", "sleep 5 & echo $WRS_EMULATOR_CONTROL_TOKEN; exit 4"],
+    );
+    assert_eq!((output.status.code(), &document.expect("a report")["exec"]["output"]), (Some(4), &"…\n".into()));
 }
 
 #[test]

@@ -74,7 +74,12 @@ test("a key is a test: refusals in words, failed deliveries and findings by key"
   assert.deepEqual(groups.map((group) => [group.key, [...group.refusals.values()].map((one) => `${one.count} ${one.words}`), group.findings]), [
     ["a", [`2 ${summary}`], 0], ["without a key", ["1 404: invalid"], 0], ["c", [], 1],
   ]);
-  assert.deepEqual(headline(run, groups), { colour: "quiet", text: "5 requests and 0 deliveries" }, "nobody asked for a verdict");
-  assert.deepEqual(headline({ ...run, exec: { command: ["x"], exit_status: 1 } }, groups), { colour: "bad", text: "Failed: the command ended with exit status 1" });
-  assert.equal(headline({ ...run, exec: { command: ["x"], exit_status: 0 } }, []).colour, "ok");
+  assert.deepEqual(headline(run), { colour: "quiet", text: "5 requests and 0 deliveries" }, "nobody asked for a verdict");
+  assert.deepEqual(headline({ ...run, exec: { command: ["x"], exit_status: 1 } }), { colour: "bad", text: "Failed: the command ended with exit status 1" });
+  assert.equal(headline({ ...run, exec: { command: ["x"], exit_status: 0 } }).colour, "ok", "the report judges what the verdict was asked for");
+  const judged = { ...run, exec: { command: ["x"], exit_status: 0, fail_on: ["forged", "unmatched"], failed_by: ["unmatched"] } };
+  assert.deepEqual(headline(judged), { colour: "bad", text: "Failed: the verdict was asked for forged and unmatched, and found unmatched" });
+  // A finding that nobody asked for comes after what counts.
+  const order = (exec) => failedKeys({ ...run, exec }, [{ ...entries[0], key: "z" }], findings([finding({ evidence: [1, 2, 3].map(() => ({ request: "req_5", delivery: null, detail: "x" })) }), finding({ evidence: [{ request: "req_5", delivery: null, detail: "x" }] })])).map(({ key }) => key);
+  assert.deepEqual([order({ fail_on: ["forged"] }), order({ fail_on: ["findings"] })].map((keys) => keys[0]), ["z", "without a key"]);
 });

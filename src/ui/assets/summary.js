@@ -16,6 +16,18 @@ function wordsOf(run, entry) {
   return summary ? summary[0].toUpperCase() + summary.slice(1) : `${entry.status || 'No answer'}: ${entry.mark.replace(/_/g, ' ')}`;
 }
 
+/** Whether problems of a kind count as failures: those that the verdict was asked for, or, if it was asked for none, deliveries. @param {RunDocument} run @param {string} kind @returns {boolean} */
+function counts(run, kind) {
+  if (!run.exec) return true;
+  return run.exec.fail_on?.length ? run.exec.fail_on.includes(kind) : kind === 'undelivered' || kind === 'forged';
+}
+
+/** What a group has that counts, refusals first. @param {RunDocument} run @param {Group} group @returns {number} */
+function weightOf(run, group) {
+  const failures = group.failures.filter((one) => counts(run, one.damage ? 'forged' : 'undelivered')).length;
+  return group.refusals.size + failures + (counts(run, 'findings') ? group.findings : 0);
+}
+
 /** A key is a test: those with refusals that no scenario asked for, failed deliveries or findings. @param {RunDocument} run @param {Entry[]} entries @param {Findings | null} findings @returns {Group[]} */
 export function failedKeys(run, entries, findings) {
   /** @type {Map<string, Group>} */
@@ -36,44 +48,44 @@ export function failedKeys(run, entries, findings) {
   }
   const keyOf = new Map(entries.map((entry) => [entry.id, entry.key]));
   for (const finding of failing(findings)) for (const key of new Set(finding.evidence.map(({ request, delivery }) => keyOf.get(request ?? delivery ?? '')))) groupOf(key).findings += 1;
-  const weight = (/** @type {Group} */ group) => group.failures.length + group.refusals.size + group.findings;
-  return [...groups.values()].sort((a, b) => weight(b) - weight(a));
+  return [...groups.values()].sort((a, b) => weightOf(run, b) - weightOf(run, a));
 }
 
-/** What went wrong with the command of `exec`. @param {RunDocument} run @returns {string} */
+/** Why a run of `exec` failed, by its command or its verdict. @param {RunDocument} run @returns {string} */
 function commandOutcome({ exec }) {
   if (!exec) return '';
   if (exec.problem) return `the command could not be run (${exec.problem})`;
-  if (!exec.exit_status) return '';
+  if (!exec.exit_status) return exec.failed_by?.length ? `the verdict was asked for ${listed(exec.fail_on ?? [])}, and found ${listed(exec.failed_by)}` : '';
   return `the command ended with ${exec.signal ? `signal ${exec.signal}` : `exit status ${exec.exit_status}`}`;
 }
 
 /** The numbers of the headline, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run @param {Group[]} groups @param {Findings | null} findings */
 function counters(page, run, groups, findings) {
-  const { counts } = run.verification;
+  const { counts: found } = run.verification;
   const refused = groups.reduce((sum, group) => sum + [...group.refusals.values()].reduce((all, one) => all + one.count, 0), 0);
-  const only = (/** @type {string} */ text, /** @type {Partial<import('./route.js').Route>} */ to) => h('li', null, h('a', { href: page.address({ id: '', ...to }) }, text));
+  const only = (/** @type {string} */ text, /** @type {Partial<import('./route.js').Route>} */ to, kind = '') => h(kind && !counts(run, kind) ? 'li.quiet' : 'li', null, h('a', { href: page.address({ id: '', ...to }) }, text));
+  const failed = groups.filter((group) => weightOf(run, group)).length;
   const all = [
-    groups.length ? only(`${count(groups.length, 'key')} failed`, { view: 'activity', filter: 'is:failed' }) : null,
+    failed ? only(`${count(failed, 'key')} failed`, { view: 'activity', filter: 'is:failed' }) : null,
     refused ? only(`${refused} refused`, { view: 'activity', filter: 'kind:request is:failed' }) : null,
-    counts.undelivered ? only(`${counts.undelivered} undelivered`, { view: 'deliveries', filter: 'is:failed' }) : null,
-    counts.forged ? only(`${counts.forged} forged and accepted`, { view: 'deliveries', filter: 'is:tampered is:failed' }) : null,
-    counts.unmatched ? only(`${counts.unmatched} to no endpoint`, { view: 'activity', filter: '404' }) : null,
-    failing(findings).length ? only(`${failing(findings).length} certain ${failing(findings).length === 1 ? 'finding' : 'findings'}`, { view: 'review', filter: '' }) : null,
-    counts.unfinished ? only(`${counts.unfinished} not played to the end`, { view: 'scenarios', filter: '' }) : null,
+    found.undelivered ? only(`${found.undelivered} undelivered`, { view: 'deliveries', filter: 'is:failed' }, 'undelivered') : null,
+    found.forged ? only(`${found.forged} forged and accepted`, { view: 'deliveries', filter: 'is:tampered is:failed' }, 'forged') : null,
+    found.unmatched ? only(`${found.unmatched} to no endpoint`, { view: 'activity', filter: '404' }, 'unmatched') : null,
+    failing(findings).length ? only(`${failing(findings).length} certain ${failing(findings).length === 1 ? 'finding' : 'findings'}`, { view: 'review', filter: '' }, 'findings') : null,
+    found.unfinished ? only(`${found.unfinished} not played to the end`, { view: 'scenarios', filter: '' }, 'unfinished') : null,
   ].filter(Boolean);
   return all.length ? h('ul.counters', null, all) : null;
 }
 
-/** Whether a run is good, in a few words. @param {RunDocument} run @param {Group[]} groups @returns {{colour: 'ok' | 'bad' | 'quiet', text: string}} */
-export function headline(run, groups) {
+/** Whether a run is good, in a few words. @param {RunDocument} run @returns {{colour: 'ok' | 'bad' | 'quiet', text: string}} */
+export function headline(run) {
   const { judged_requests: requests, judged_deliveries: deliveries } = run.verification;
   const all = `${count(requests, 'request')} and ${count(deliveries, 'delivery', 'deliveries')}`;
   const outcome = commandOutcome(run);
   if (outcome) return { colour: 'bad', text: `Failed: ${outcome}` };
   if (!requests && !deliveries) return { colour: 'quiet', text: 'Nothing happened yet' };
   // Without a command nobody has asked for a verdict.
-  return run.exec && !groups.length ? { colour: 'ok', text: `Passed: ${all}` } : { colour: 'quiet', text: all };
+  return run.exec ? { colour: 'ok', text: `Passed: ${all}` } : { colour: 'quiet', text: all };
 }
 
 /** @param {Page} page @param {Group} group @returns {Node} */
@@ -85,6 +97,11 @@ function groupPart(page, group) {
       [...group.refusals.values()].map((one) => h('li', null, one.count > 1 ? h('b', null, `${one.count} × `) : null, prose(one.words), ' ', evidence('activity', one.id))),
       group.failures.map((one) => h('li', null, foreign(one.text), ': ', h('b', null, one.damage ? 'forged, and the receiver accepted it' : foreign(one.mark || `answered ${one.status}`)), one.number > 1 ? ` at attempt ${one.number}` : '', ' ', evidence('deliveries', one.id))),
       group.findings ? h('li', null, 'the review is certain of ', link(page, { view: 'review', id: '', filter: '' }, count(group.findings, 'finding'))) : null));
+}
+
+/** @param {Page} page @param {string} title @param {Group[]} groups @returns {Node | null} */
+function groupsPart(page, title, groups) {
+  return groups.length ? section(title, h('div.groups', null, groups.slice(0, 50).map((group) => guarded(() => groupPart(page, group), group.key)))) : null;
 }
 
 /** Parts of active scenarios that did not happen: information, unless the verdict was asked for them. @param {Page} page @param {RunDocument} run @returns {Node | null} */
@@ -106,8 +123,7 @@ function changed(page, run) {
 
 /** The last lines that the command printed. @param {RunDocument} run @returns {Node | null} */
 function outputPart({ exec }) {
-  const output = /** @type {{output?: string} | null | undefined} */ (exec)?.output;
-  return output ? section('Output of the command', h('pre', { tabindex: 0, role: 'region', 'aria-label': 'Output of the command' }, output)) : null;
+  return exec?.output ? section('Output of the command', h('pre', { tabindex: 0, role: 'region', 'aria-label': 'Output of the command' }, exec.output)) : null;
 }
 
 /** @param {Page} page @param {RunDocument} run */
@@ -135,7 +151,8 @@ export function summaryView(page) {
   const findings = page.isDocument ? page.store.findings : null;
   if (!run?.verification) return [h('h2', { tabindex: -1 }, 'Summary'), h('p.empty', null, 'Loading…')];
   const groups = failedKeys(run, entries, findings);
-  const { colour, text } = headline(run, groups);
+  const { colour, text } = headline(run);
+  const [passed, failed] = [colour === 'ok', groups.filter((group) => weightOf(run, group))];
   const { unused, active_scenarios: active, forgotten_entries: forgotten } = run.verification;
   const omitted = Object.entries(run.omitted ?? {}).filter(([, number]) => typeof number === 'number' && number > 0).map(([kind, number]) => `${number} ${kind}`);
   return [
@@ -144,8 +161,9 @@ export function summaryView(page) {
     counters(page, run, groups, findings),
     omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
     forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} of the journal had been evicted and could not be examined.`) : null,
-    groups.length ? section('What failed, by key', h('div.groups', null, groups.slice(0, 50).map((group) => guarded(() => groupPart(page, group), group.key)))) : null,
+    groupsPart(page, passed ? 'Noticed, by key' : 'What failed, by key', passed ? groups : failed),
     outputPart(run),
+    passed ? null : groupsPart(page, 'For information, by key', groups.filter((group) => !failed.includes(group))),
     unfinishedPart(page, run),
     section('Review', h('p.sentence', null, findings ? readiness(findings) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
     unused.length ? section('Not exercised', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
