@@ -18,10 +18,10 @@ use super::output::compact;
 use crate::app::ControlHandle;
 use crate::contract::routes::Operation;
 use crate::contract::timestamp::{Precision, format_timestamp};
-use crate::control::api::Millis;
+use crate::control::api::{Millis, name_of};
 use crate::redact::{Redactor, visible};
 use crate::state::journal::{Entry, Reason, RequestRecord};
-use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, PlannedDelivery, is_elsewhere};
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, PlannedDelivery, is_elsewhere};
 use crate::util::duration::duration_text;
 use crate::util::tasks::block_on;
 use crate::util::wording::counted;
@@ -148,7 +148,10 @@ const CYAN: &str = "\u{1b}[36m";
 /// The color of a line's first word, by outcome.
 fn color(record: &Value) -> &'static str {
     let status = record.get("status").and_then(Value::as_u64);
-    let accepted = record.get("accepted").and_then(Value::as_bool);
+    let accepted = match record.get("forgery").and_then(Value::as_str) {
+        None => record.get("accepted").and_then(Value::as_bool),
+        Some(forgery) => Some(forgery == name_of(Forgery::Refused)),
+    };
     match (status, accepted, record.get("level").and_then(Value::as_str)) {
         (Some(200..=299), ..) | (_, Some(true), _) => GREEN,
         (Some(400..=499), ..) | (.., Some("warning")) => YELLOW,
@@ -258,7 +261,12 @@ fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
     let about = about(attempt.latency, Some(&key), None);
     let (PlannedDelivery { id, url, .. }, number) = (&*attempt.delivery, attempt.number);
     let damaged = damage(attempt.event.damage.as_deref());
-    let message = format!("delivery {id} attempt {number} to {url}{sent}: {outcome} ({about}){damaged}");
+    let judged = match attempt.forgery() {
+        Some(Forgery::Refused) => "; refused, as it should be",
+        Some(Forgery::Accepted) => "; the receiver must refuse it",
+        None => "",
+    };
+    let message = format!("delivery {id} attempt {number} to {url}{sent}: {outcome} ({about}){damaged}{judged}");
     let fields = json!({
         "id": &**id,
         "number": number,
@@ -268,6 +276,7 @@ fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
         "latency_ms": Millis::from(attempt.latency),
         "accepted": attempt.outcome.is_success(),
         "damage": attempt.event.damage.as_deref(),
+        "forgery": attempt.forgery(),
     });
     recorded(redactor, Some(attempt.at), "attempt", fields, message)
 }
@@ -303,6 +312,14 @@ mod tests {
             (json!({ "at": at, "status": 0, "message": "reset GET /\u{1b}[31m" }), RED),
             (json!({ "at": at, "accepted": true, "message": "delivery /\u{1b}[31m" }), GREEN),
             (json!({ "at": at, "accepted": false, "message": "delivery /\u{1b}[31m" }), RED),
+            (
+                json!({ "at": at, "accepted": false, "forgery": Forgery::Refused, "message": "delivery /\u{1b}[31m" }),
+                GREEN,
+            ),
+            (
+                json!({ "at": at, "accepted": true, "forgery": Forgery::Accepted, "message": "delivery /\u{1b}[31m" }),
+                RED,
+            ),
             (json!({ "at": at, "level": "warning", "message": "scenarios /\u{1b}[31m" }), YELLOW),
             (json!({ "at": at, "level": "info", "message": "scenarios /\u{1b}[31m" }), CYAN),
         ] {

@@ -113,7 +113,7 @@ pub fn make_id(kind: IdKind, style: IdStyle, unix_millis: u64, serial: u64, rand
             let spread = Sha512::digest(bits.to_be_bytes());
             id.extend(spread.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 64)])));
         }
-        // WriteGuard to a String cannot fail.
+        // A write to a String cannot fail.
         IdStyle::Counter => drop(write!(id, "{serial:08}")),
     }
     id

@@ -70,7 +70,7 @@ fn repeated(path: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"/-._~%:@!$*+,;=".contains(&byte) {
             shown.push(char::from(byte));
         } else {
-            // WriteGuard to a String cannot fail.
+            // A write to a String cannot fail.
             let _ = write!(shown, "%{byte:02X}");
         }
     }

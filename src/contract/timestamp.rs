@@ -86,7 +86,7 @@ pub fn push_timestamp(text: &mut String, instant: Timestamp, precision: Precisio
         Precision::Nanoseconds | Precision::Mixed => (&NANOSECONDS, 9),
     };
     if instant < Timestamp::UNIX_EPOCH {
-        // The parts of such an instant are negative, so the printer writes it. WriteGuard to a String cannot fail.
+        // The parts of such an instant are negative, so the printer writes it. A write to a String cannot fail.
         let _ = printer.print_timestamp(&instant, text);
         return;
     }
@@ -112,7 +112,7 @@ fn push_whole_second(text: &mut String, instant: Timestamp) {
         let second = instant.as_second();
         if *known != second {
             whole.clear();
-            // WriteGuard to a String cannot fail.
+            // A write to a String cannot fail.
             let _ = SECONDS.print_timestamp(&instant, &mut *whole);
             whole.truncate(whole.trim_end_matches('Z').len());
             *known = second;

@@ -122,7 +122,7 @@ struct Page(String);
 
 impl Page {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // WriteGuard to a String cannot fail, here and below.
+        // A write to a String cannot fail, here and below.
         let _ = write!(self.0, "# HELP wrs_emulator_{name} {help}\n# TYPE wrs_emulator_{name} {kind}\n");
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Route {
     pub(super) most_bytes: Option<usize>,
     /// Whether the body may be TOML instead of JSON.
     pub(super) takes_toml: bool,
-    /// Whether the answer may be text instead of JSON.
+    /// Whether the document of the API says that the answer may be text instead of JSON.
     pub(super) has_text: bool,
     /// Errors besides those that every call can return.
     pub(super) errors: &'static [(u16, &'static str)],

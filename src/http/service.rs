@@ -227,6 +227,7 @@ impl Api {
         let status = if broken.is_some() { 0 } else { answer_status.as_u16() };
         admitted.refund(answer_status);
         if let Some(mut story) = admitted.rule.as_mut().and_then(|rule| rule.story.take()) {
+            // Dropped here, and so settled; with status 0 if the client left before.
             story.status = status;
         }
         // Emissions follow from requests that led to an endpoint.

@@ -31,7 +31,7 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     let hides = |c: char| is_hidden(c) && !matches!(c, '\n' | '\r' | '\t');
     escaped(json, hides, |c, shown| {
-        // WriteGuard to a String cannot fail; all of these are in the basic plane.
+        // A write to a String cannot fail; all of these are in the basic plane.
         let _ = write!(shown, "\\u{:04x}", u32::from(c));
     })
 }

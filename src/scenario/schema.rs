@@ -65,7 +65,7 @@ pub fn language_markdown() -> String {
     page.push_str("## Every key\n");
     for table in TABLES {
         let (place, example) = (table.place, table.example);
-        // WriteGuard to a String cannot fail.
+        // A write to a String cannot fail.
         let _ = write!(page, "\n### In {place}\n\n```toml\n{example}```\n\n");
         page.push_str("| key | value | meaning |\n| --- | --- | --- |\n");
         for key in table.keys() {

@@ -53,7 +53,7 @@ pub fn ledger_markdown() -> String {
     for row in ledger(&Layered::default()) {
         let cells = [row.contract.to_owned(), row.assumed.to_owned(), format!("`{}`", row.default), row.values.clone()];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
-        // WriteGuard to a String cannot fail.
+        // A write to a String cannot fail.
         let _ = writeln!(page, "| `{}` | {} |", row.setting, cells.join(" | "));
     }
     page

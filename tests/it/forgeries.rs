@@ -104,6 +104,12 @@ fn a_refused_forgery_is_a_success_and_is_not_retried() {
             "{explained}"
         );
         assert!(explained.contains("as it must") && !explained.contains("redeliver"), "{explained}");
+        let (_, log) = served.stop();
+        let line = log.lines().find(|line| line.contains(" attempt 1 to ")).expect("a line of the attempt");
+        assert!(
+            line.contains(&format!(": answered {status}: said (")) && line.ends_with("; refused, as it should be"),
+            "{line}"
+        );
     }
 }
 

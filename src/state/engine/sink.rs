@@ -1,4 +1,5 @@
-//! The built-in receiver, `https://NAME.sink.localhost/…`: verifies and keeps each delivery, and answers by its script.
+//! The built-in receiver, `https://NAME.sink.localhost/…`: keeps each delivery, which the deliverer has verified, and answers by its
+//! script.
 //! It needs no other program, certificate or port.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -93,7 +94,7 @@ impl Sinks {
         kept.by_name.get(name).iter().flat_map(|sink| &sink.received).map(|(_, receipt, _)| receipt.clone()).collect()
     }
 
-    /// Sets the statuses of the next answers; further answers are 200.
+    /// Sets the statuses of the next answers; those after them are the usual ones.
     pub fn script(&self, name: &str, statuses: Vec<u16>) {
         self.kept.lock().by_name.entry(name.to_owned()).or_default().script = statuses.into();
     }

@@ -2,7 +2,7 @@
 //! it; the control API and the log output read from it, each reader with its own cursor.
 //!
 //! Bounded by entries and by the budget; evicted entries are counted. The journal does not know its readers.
-//! Reading order: `entry`, `request` (the largest kind of entry), this file, `tally`.
+//! Reading order: `entry`, `request` (the largest kind of entry), this file, `tally`; `record` is how entries are shown.
 
 mod entry;
 pub(crate) mod record;

@@ -35,7 +35,7 @@ pub struct RequestRecord {
     pub status: u16,
     /// What the connection did instead of answering: `reset`, `empty` or `garbage`.
     pub broken: Option<&'static str>,
-    /// From arrival to answer, by the emulator's clock.
+    /// From arrival to answer, by the workspace's clock.
     pub latency: Duration,
     pub reason: Reason,
     pub quota: Option<QuotaCheck>,

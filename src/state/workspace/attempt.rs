@@ -15,7 +15,7 @@ use crate::util::header_lines::HeaderLines;
 pub struct AttemptRecord {
     pub delivery: Arc<PlannedDelivery>,
     pub event: Arc<EventRecord>,
-    /// Whether it is a forgery that its receiver could detect. The built-in receiver answers by its script.
+    /// Whether it is a forgery that its receiver could detect. A built-in receiver with a script answers by that.
     pub forged: bool,
     /// 1 for the first attempt.
     pub number: u32,
@@ -63,7 +63,7 @@ pub enum DeliveryStatus {
     Delivered,
     // The last attempt failed.
     Exhausted,
-    // Given up: the subscription was disabled or deleted, or the emulator stopped.
+    // Given up: the subscription was disabled or deleted, or its key was reset or evicted.
     Cancelled,
 }
 

@@ -143,7 +143,7 @@ pub struct SkippedSubscription {
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
     TypeNotSubscribed,
-    /// A receiver answered 410 Gone.
+    /// By a receiver that answered 410 Gone, or by a call.
     Disabled,
     /// The request names another subscription.
     NotNamed,
