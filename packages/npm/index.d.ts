@@ -32,6 +32,7 @@ export class Emulator {
   scenario(...given: Array<string | { toml: string }>): Promise<unknown>;
   set(settings: Fields): Promise<unknown>;
   trigger(type: string, fields?: Fields): Promise<Records>;
+  forward(origin: string, to: string): Promise<unknown>;
   scriptSink(...statuses: number[]): Promise<unknown>;
   received(): Promise<Records>;
   reset(): Promise<unknown>;

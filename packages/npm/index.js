@@ -98,6 +98,11 @@ class Emulator {
     return (await this.control("POST", "events?wait=20s", { key: this.key, type, ...fields })).deliveries;
   }
 
+  /** Sends the deliveries for `origin`, such as `https://app.example.com`, to a receiver of one's own, `http://127.0.0.1:3000` say. */
+  forward(origin, to) {
+    return this.set({ webhooks: { forwards: { [origin]: to } } });
+  }
+
   /** The statuses of the next answers of this key's built-in receiver; 200 after that. */
   scriptSink(...statuses) {
     return this.control("POST", `sink/${this.sink}`, { respond: statuses });
@@ -128,11 +133,16 @@ class Emulator {
     return (await this.control("GET", `explain/${id}`)).summary;
   }
 
-  /** The last requests of this key, oldest first, each with the reason for its answer. */
+  /** The last requests of this key, oldest first, each with the reason for its answer, and the deliveries that went wrong. */
   async story() {
-    const { data } = await this.get("requests", { limit: 10 });
-    const line = async (row) => `${row.method} ${row.path}  ${row.id}: ${await this.explain(row.id)}`;
-    return Promise.all(data.reverse().map(line));
+    const requests = (await this.get("requests", { limit: 10 })).data.reverse();
+    const deliveries = (await this.get("deliveries", { limit: 10 })).data.reverse();
+    const failed = deliveries.filter((row) => !["delivered", "refused"].includes(row.forgery ?? row.status));
+    const lines = [
+      ...requests.map((row) => [`${row.method} ${row.path}`, row.id]),
+      ...failed.map((row) => [`${row.type} to ${row.url}`, row.id]),
+    ].map(async ([what, id]) => `${what}  ${id}: ${await this.explain(id)}`);
+    return lines.length ? Promise.all(lines) : [`no request carried the key ${this.key}`];
   }
 }
 

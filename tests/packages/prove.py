@@ -106,6 +106,20 @@ def python_tests(path, folder):
     report = tests / "wrs-emulator-report.html"
     kept = "1 failed, 3 passed" in result.stdout and report.name in result.stdout and "sk_test_test_a_wrong_value" in report.read_text()
     check("PyPI: two workers, one emulator: a failed test has the reason, the report is kept", kept and REASON in result.stdout, result)
+    shutil.copy(root / "tests/packages/test_red.py", tests)
+    red_job("PyPI", [*pytest, "test_red.py"], tests, path)
+
+
+def red_job(runner, command, folder, path):
+    """A job with four failing tests: the command prints each reason, and the report has keys, refusals and the output."""
+    result = run(["wrs-emulator", "exec", "--report", "red.html", "--", *command], folder, path, must=False)
+    text = (folder / "red.html").read_text()
+    report = json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.S)[1])
+    silent = [one["key"] for one in report["keys"] if one["requests"] == 0]
+    reasons = (REASON, "429 Too Many Requests because the quota is used up", "accepted, although it is forged", "no request carried the key")
+    told = all(reason in printed for reason in reasons for printed in (result.stdout, report["exec"]["output"]))
+    good = result.returncode == 1 and told and any("never_calls" in key for key in silent) and report["verification"]["counts"]["forged"] == 1
+    check(f"{runner}: a red job names its four causes", good, result)
 
 
 def node_tests(path, folder):
@@ -115,6 +129,8 @@ def node_tests(path, folder):
     shutil.copy(root / "docs/examples/status.test.mjs", folder)
     result = run(["node", "--test", "--test-reporter=tap", "status.test.mjs"], folder, path)
     check("npm: node:test, 1 passed", "# pass 1\n" in result.stdout, result)
+    shutil.copy(root / "tests/packages/red.test.mjs", folder)
+    red_job("npm", ["node", "--test", "--test-reporter=tap", "red.test.mjs"], folder, path)
     for runner, file in (([bin / "vitest", "run"], "vitest.test.ts"), ([bin / "jest"], "jest.test.js")):
         shutil.copy(root / "tests/packages" / file, folder)
         result = run([*runner, file], folder, path, must=False)

@@ -79,6 +79,10 @@ test("a key is a test: refusals in words, failed deliveries and findings by key"
   assert.equal(headline({ ...run, exec: { command: ["x"], exit_status: 0 } }).colour, "ok", "the report judges what the verdict was asked for");
   const judged = { ...run, exec: { command: ["x"], exit_status: 0, fail_on: ["forged", "unmatched"], failed_by: ["unmatched"] } };
   assert.deepEqual(headline(judged), { colour: "bad", text: "Failed: the verdict was asked for forged and unmatched, and found unmatched" });
+  // A test that never called is named if the command failed.
+  const silent = (exit_status) => failedKeys({ ...run, keys: [{ key: "a", requests: 2 }, { key: "q", requests: 0 }], exec: { exit_status } }, entries, null).map(({ key, isSilent }) => [key, Boolean(isSilent)]);
+  assert.deepEqual(silent(1), [["a", false], ["without a key", false], ["q", true]]);
+  assert.deepEqual(silent(0), [["a", false], ["without a key", false]]);
   // A finding that nobody asked for comes after what counts.
   const order = (exec) => failedKeys({ ...run, exec }, [{ ...entries[0], key: "z" }], findings([finding({ evidence: [1, 2, 3].map(() => ({ request: "req_5", delivery: null, detail: "x" })) }), finding({ evidence: [{ request: "req_5", delivery: null, detail: "x" }] })])).map(({ key }) => key);
   assert.deepEqual([order({ fail_on: ["forged"] }), order({ fail_on: ["findings"] })].map((keys) => keys[0]), ["z", "without a key"]);

@@ -84,6 +84,10 @@ class Emulator:
         """Fires an event, waits for the first attempts and returns the deliveries."""
         return self.control("POST", "events?wait=20s", {"key": self.key, "type": event_type, **fields})["deliveries"]
 
+    def forward(self, origin, to):
+        """Sends the deliveries for `origin`, such as `https://app.example.com`, to a receiver of one's own, `http://127.0.0.1:3000` say."""
+        return self.set(webhooks={"forwards": {origin: to}})
+
     def script_sink(self, *statuses):
         """The statuses of the next answers of this key's built-in receiver; 200 after that."""
         return self.control("POST", f"sink/{self.sink}", {"respond": list(statuses)})
@@ -110,9 +114,14 @@ class Emulator:
         return self.control("GET", f"explain/{identifier}")["summary"]
 
     def story(self):
-        """The last requests of this key, each with the reason for its answer."""
-        rows = self.get("requests", limit=10)["data"]
-        lines = (f"{row['method']} {row['path']}  {row['id']}: {self.explain(row['id'])}" for row in reversed(rows))
+        """The last requests of this key, each with the reason for its answer, and the deliveries that went wrong."""
+        requests = ((f"{row['method']} {row['path']}", row["id"]) for row in reversed(self.get("requests", limit=10)["data"]))
+        deliveries = (
+            (f"{row['type']} to {row['url']}", row["id"])
+            for row in reversed(self.get("deliveries", limit=10)["data"])
+            if (row["forgery"] or row["status"]) not in ("delivered", "refused")
+        )
+        lines = [f"{what}  {identifier}: {self.explain(identifier)}" for what, identifier in (*requests, *deliveries)]
         return "\n".join(lines) or f"no request carried the key {self.key}"
 
 

@@ -15,11 +15,11 @@ export function failing(findings) {
   return (findings?.data ?? []).filter((one) => one.confidence === 'certain' && isAtLeast(one.severity, 'medium'));
 }
 
-/** Whether an integration is ready, in a sentence. @param {Findings} findings @returns {Node} */
-export function readiness(findings) {
+/** Whether an integration is ready, in a sentence; a warning if nobody asked. @param {Findings} findings @param {boolean} [isAsked] @returns {Node} */
+export function readiness(findings, isAsked = true) {
   const { data, not_exercised: idle, judged_requests: requests, judged_deliveries: deliveries } = findings;
   const wrong = failing(findings);
-  if (wrong.length) return mark(`Not ready: ${count(wrong.length, 'finding')} ${wrong.length === 1 ? 'is' : 'are'} certain and at least medium. The worst: ${wrong[0].title}.`, 'bad');
+  if (wrong.length) return mark(`Not ready: ${count(wrong.length, 'finding')} ${wrong.length === 1 ? 'is' : 'are'} certain and at least medium. The worst: ${wrong[0].title}.`, isAsked ? 'bad' : 'warn');
   if (!requests && !deliveries) return mark('Not proven: no request was made and nothing was delivered.', 'warn');
   const found = data.length ? `${count(data.length, 'finding')}, none of them certain and at least medium` : 'no finding';
   const judged = `${found} in ${count(requests, 'request')} and ${count(deliveries, 'delivery', 'deliveries')}`;

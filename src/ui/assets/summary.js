@@ -7,7 +7,7 @@ import { progress } from './scenarios.js';
 import { count, dateTime, listed, oneLine, settingText } from './text.js';
 import { timeline } from './timeline.js';
 
-/** @typedef {{key: string, refusals: Map<string, {count: number, id: string, words: string}>, failures: Entry[], findings: number}} Group */
+/** @typedef {{key: string, isSilent?: boolean, refusals: Map<string, {count: number, id: string, words: string}>, failures: Entry[], findings: number}} Group */
 
 /** What is known of the reason for a refusal, in words. @param {RunDocument} run @param {Entry} entry @returns {string} */
 function wordsOf(run, entry) {
@@ -25,7 +25,7 @@ function counts(run, kind) {
 /** What a group has that counts, refusals first. @param {RunDocument} run @param {Group} group @returns {number} */
 function weightOf(run, group) {
   const failures = group.failures.filter((one) => counts(run, one.damage ? 'forged' : 'undelivered')).length;
-  return group.refusals.size + failures + (counts(run, 'findings') ? group.findings : 0);
+  return group.refusals.size + failures + (group.isSilent ? 0.5 : 0) + (counts(run, 'findings') ? group.findings : 0);
 }
 
 /** A key is a test: those with refusals that no scenario asked for, failed deliveries or findings. @param {RunDocument} run @param {Entry[]} entries @param {Findings | null} findings @returns {Group[]} */
@@ -48,6 +48,8 @@ export function failedKeys(run, entries, findings) {
   }
   const keyOf = new Map(entries.map((entry) => [entry.id, entry.key]));
   for (const finding of failing(findings)) for (const key of new Set(finding.evidence.map(({ request, delivery }) => keyOf.get(request ?? delivery ?? '')))) groupOf(key).findings += 1;
+  // A test that fails without a single request has a key all the same.
+  if (run.exec?.exit_status && !run.verification.forgotten_entries) for (const one of run.keys ?? []) if (!one.requests && !groups.has(one.key)) groupOf(one.key).isSilent = true;
   return [...groups.values()].sort((a, b) => weightOf(run, b) - weightOf(run, a));
 }
 
@@ -96,6 +98,7 @@ function groupPart(page, group) {
     h('ul', null,
       [...group.refusals.values()].map((one) => h('li', null, one.count > 1 ? h('b', null, `${one.count} × `) : null, prose(one.words), ' ', evidence('activity', one.id))),
       group.failures.map((one) => h('li', null, foreign(one.text), ': ', h('b', null, one.damage ? 'forged, and the receiver accepted it' : foreign(one.mark || `answered ${one.status}`)), one.number > 1 ? ` at attempt ${one.number}` : '', ' ', evidence('deliveries', one.id))),
+      group.isSilent ? h('li', null, 'has sent no request') : null,
       group.findings ? h('li', null, 'the review is certain of ', link(page, { view: 'review', id: '', filter: '' }, count(group.findings, 'finding'))) : null));
 }
 
@@ -165,7 +168,7 @@ export function summaryView(page) {
     outputPart(run),
     passed ? null : groupsPart(page, 'For information, by key', groups.filter((group) => !failed.includes(group))),
     unfinishedPart(page, run),
-    section('Review', h('p.sentence', null, findings ? readiness(findings) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
+    section('Review', h('p.sentence', null, findings ? readiness(findings, counts(run, 'findings')) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
     unused.length ? section('Not exercised', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
     section('Timeline', guarded(() => timeline(entries), null)),
     active.length ? section('Scenarios', active.map((name) => h('div', null, h('h4', null, link(page, { view: 'scenarios', id: name, filter: '' }, name)), progress(page, name)))) : null,

@@ -1,0 +1,43 @@
+"""A red job: each test fails for another reason, which the report has to name."""
+
+import http.server
+import threading
+import urllib.request
+
+
+def status(wrs, query=""):
+    return urllib.request.urlopen(urllib.request.Request(f"{wrs.url}/v1/system/status{query}", headers=wrs.headers)).status
+
+
+class Careless(http.server.BaseHTTPRequestHandler):
+    """A receiver that verifies nothing."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_wrong_value(wrs):
+    assert status(wrs, "?include_checks=True") == 200
+
+
+def test_too_many(wrs):
+    wrs.set(rate_limit={"requests": 5, "window": "60s"})
+    assert [status(wrs) for _ in range(8)] == [200] * 8
+
+
+def test_forgeries_are_refused(wrs):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Careless)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    wrs.forward("https://app.example.com", f"http://127.0.0.1:{server.server_port}")
+    wrs.post("subscriptions", url="https://app.example.com/hooks")
+    assert [one["status"] for one in wrs.trigger("workflow.completed", tamper="secret")] == ["exhausted"]
+
+
+def test_that_never_calls(wrs):
+    orders = []
+    assert orders == ["reported"]
