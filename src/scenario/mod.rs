@@ -35,7 +35,7 @@ pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
 pub use built_in::{STARTER_TEXT, built_in, built_in_names};
 use decide::RuleIndex;
 pub use decide::RuleSet;
-pub(crate) use decide::RuleTrace;
+pub(crate) use decide::{DecidedBy, RuleTrace};
 pub use effective_config::EffectiveConfig;
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;
