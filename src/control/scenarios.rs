@@ -43,7 +43,7 @@ pub(crate) struct Scenarios {
     pub(crate) active: Vec<String>,
     pub(crate) active_by_key: Vec<KeyList>,
     pub(crate) data: Vec<ScenarioRow>,
-    /// What is wrong with the files.
+    /// What is wrong with the files, and which active scenarios clash.
     pub(crate) diagnostics: Vec<ShownDiagnostic>,
 }
 
@@ -139,7 +139,7 @@ pub(crate) struct Activated {
     pub(crate) generation: u64,
     pub(crate) active: Option<Vec<String>>,
     pub(crate) key: Option<String>,
-    /// A warning for each that is active in an earlier version than its file has.
+    /// A warning for each that is active in an earlier version than its file has, and for those that clash.
     pub(crate) diagnostics: Vec<ShownDiagnostic>,
 }
 
@@ -338,7 +338,9 @@ pub(super) fn activate(control: &Control, input: &Input<ActivateScenarios>) -> R
     };
     let key = key.as_deref();
     control.note(key, format!("scenarios changed for {}: {listed}", whose(input, key)), false);
-    let diagnostics = names.map(|names| not_as_saved(&control.library.load(), &names)).unwrap_or_default();
+    let present = control.library.load();
+    let mut diagnostics = names.map(|names| not_as_saved(&present, &names)).unwrap_or_default();
+    diagnostics.extend(present.config_for(key).clashes().iter().map(|clash| clash.warning.clone()));
     Ok(Activated {
         generation,
         active: active.clone(),
