@@ -1,6 +1,7 @@
 //! `GET scenarios`, `GET scenarios/{name}`, `PUT`/`DELETE scenarios/{name}`, `POST scenarios/active`, `POST scenarios/reload`.
 
 use std::borrow::Cow;
+use std::slice;
 use std::sync::Arc;
 
 use hyper::header::CONTENT_TYPE;
@@ -158,19 +159,15 @@ impl Text for Scenarios {
             let names = if own.active.is_empty() { "none".to_owned() } else { joined(&own.active) };
             text.push_str(&format!("{} has a list of its own: {names}\n", cell(&own.key)));
         }
-        for problem in &self.diagnostics {
-            text.push_str(&format!("\n{}\n", problem.line()));
-            if !problem.hint.is_empty() {
-                text.push_str(&format!("  hint: {}\n", cell(&problem.hint)));
-            }
-        }
+        text.extend(self.diagnostics.iter().map(|problem| "\n".to_owned() + &lines(slice::from_ref(problem))));
         text
     }
 }
 
-/// Diagnostics, one a line.
+/// Diagnostics, one a line, each with its hint below.
 fn lines(found: &[ShownDiagnostic]) -> String {
-    found.iter().map(|problem| problem.line() + "\n").collect()
+    let hint = |hint: &str| if hint.is_empty() { String::new() } else { format!("  hint: {}\n", cell(hint)) };
+    found.iter().map(|problem| format!("{}\n{}", problem.line(), hint(&problem.hint))).collect()
 }
 
 impl Text for ScenarioWhole {
