@@ -122,7 +122,7 @@ impl Emulator {
         let handle = ControlHandle::new(Arc::clone(&engine));
         let (watcher, files) = watch(&settings, &engine)?;
         settings.fill(&engine.library, files, engine.registry.clock().now())?;
-        engine.log_held_back();
+        engine.log_start();
         // Bound only now, so that problems in the settings are reported whether or not the port is free.
         let (listener, address) = bound(settings.listen)?;
         let (control_listener, control_address) = settings.control_listen.map(bound).transpose()?.unzip();

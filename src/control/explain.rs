@@ -17,7 +17,7 @@ use super::{Control, ControlError, deliveries, events, requests};
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
 pub(crate) use crate::scenario::RuleTrace;
-use crate::scenario::{EffectiveConfig, RequestView};
+use crate::scenario::{DecidedBy, EffectiveConfig, RequestView};
 use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
 use crate::state::journal::{Entry, Reason, RequestRecord};
 use crate::state::quota::QuotaCheck;
@@ -46,7 +46,7 @@ pub(crate) struct Explanation {
     pub(crate) event: Option<Event>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request: Option<RequestWhole>,
-    /// What each active rule does with the request.
+    /// What each active rule did with the request, up to the one that decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rules: Option<Vec<RuleTrace>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,6 +94,8 @@ impl Text for Explanation {
                 let mark = if *applied { '▸' } else { '·' };
                 text.push_str(&format!("  {mark} {}, {}: {}\n", cell(scenario), cell(rule), cell(outcome)));
             }
+        } else if let Some(note) = &self.note {
+            text.push_str(&format!("{}\n", cell(note)));
         }
         text
     }
@@ -165,14 +167,7 @@ pub(super) fn of_request(control: &Control, request: &RequestRecord, redactor: R
     let why = decided.map_or("all checks passed", |step| &step.detail);
     let summary = format!("{} because {why}", status_text(request));
     let (rules, note) = rules_of(control, request);
-    Explanation {
-        id: request.transcript.id().to_owned(),
-        summary,
-        steps,
-        rules,
-        note: note.map(str::to_owned),
-        ..Explanation::default()
-    }
+    Explanation { id: request.transcript.id().to_owned(), summary, steps, rules, note, ..Explanation::default() }
 }
 
 /// The id of the newest request or delivery.
@@ -306,24 +301,24 @@ fn quota_text(quota: &QuotaCheck) -> String {
 }
 
 /// The note beside a trace.
-const RULES_NOTE: &str = "recomputed with the scenarios and settings that answered the request, but with the current counters, new \
-     random numbers and the first 64 KiB of its body, so it may differ from what happened then";
+const RULES_NOTE: &str = "the rules as they were when the request was answered, up to the one that decided; conditions are compared \
+     with the first 64 KiB of its body, and how often a rule had applied before is not recorded";
 /// The note in place of a trace.
-const RULES_GONE: &str = "what each rule did cannot be worked out any more: the scenarios and settings that answered this request \
-     have been replaced too often since to be kept";
+const RULES_GONE: &str = "the rules that did not apply are not shown: the scenarios and settings that answered this request have \
+     been replaced too often since to be kept";
 
-/// The trace of each active rule for a request, up to the one that decides, and a note beside it; nothing if no rule was active, or the
+/// What each active rule did with a request, up to the one that decided, and a note beside it; nothing if no rule was active, or the
 /// request was refused before the rules.
 ///
-/// It is recomputed from the journal and from the scenarios and settings that answered the request, with the present counters, so that
-/// traces add almost nothing to the cost of answering a request. It changes no counter.
-fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace>>, Option<&'static str>) {
+/// Which rule decided is in the record. Why the others did not is worked out here, from the scenarios and settings that answered, so
+/// that traces add almost nothing to the cost of answering a request.
+fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace>>, Option<String>) {
     let is_early = matches!(request.reason, Reason::Unauthorized { .. } | Reason::RateLimited | Reason::Refused(..));
     if request.operation.is_none() || is_early {
         return (None, None);
     }
     let config = request.config.upgrade().and_then(|config| config.downcast::<EffectiveConfig>().ok());
-    let Some(config) = config else { return (None, Some(RULES_GONE)) };
+    let Some(config) = config else { return (None, Some(RULES_GONE.to_owned())) };
     let (method, target) = request.transcript.request_line();
     let Ok(method) = Method::from_bytes(method.as_bytes()) else { return (None, None) };
     if config.rules.is_empty() {
@@ -342,12 +337,17 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace
         keys: &config.profile.keys,
     };
     let workspace = request.workspace.clone().unwrap_or_else(|| control.registry.anonymous());
-    let (mut counters, started_at) = {
-        let state = workspace.lock();
-        (state.counters.clone(), state.started_at(config.activation).unwrap_or(config.activated_at))
+    let started_at = workspace.lock().started_at(config.activation).unwrap_or(config.activated_at);
+    let decided = request.scripted.as_ref();
+    let decided = decided.map(|by| DecidedBy { scenario: &by.scenario, rule: &by.rule, action: &by.action });
+    let traces = config.rules.trace(&view, decided, request.instant.since(started_at));
+    let present = control.library.load().number;
+    let since = if present == request.generation {
+        String::new()
+    } else {
+        format!("; scenarios or settings have changed since, from generation {} to {present}", request.generation)
     };
-    counters.begin(config.activation);
-    (Some(config.rules.trace(&view, &counters, request.instant.since(started_at))), Some(RULES_NOTE))
+    (Some(traces), Some(format!("{RULES_NOTE}{since}")))
 }
 
 fn event_summary(event: &EventRecord) -> String {

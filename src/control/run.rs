@@ -17,7 +17,7 @@ use super::endpoint::{Form, List, Nothing, endpoint};
 use super::explain::Explanation;
 use super::profile::{Assumption, Profile};
 use super::render::Text;
-use super::reply::masked;
+use super::reply::{ShownDiagnostic, masked};
 use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
 use super::verdict::{Player, Verification, configs, judge, players};
@@ -28,7 +28,7 @@ use super::{
 use crate::http::answer::answer;
 use crate::redact::Redactor;
 use crate::review::findings::Findings;
-use crate::scenario::{Generation, Scenario, story_progress};
+use crate::scenario::{Clash, Generation, Scenario, story_progress};
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::{DeliveryWhole, Event, LogLine, QuotaState, RequestWhole, Time, WorkspaceId, time};
 use crate::state::journal::{Entry, Notice, RequestRecord};
@@ -99,6 +99,9 @@ pub(crate) struct Run {
     pub(crate) notices: Vec<LogLine>,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) scenarios: Vec<RunScenario>,
+    /// Active scenarios that decide the same requests or set the same setting.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) clashes: Vec<ScenarioClash>,
     pub(crate) profile: Profile,
     pub(crate) assumptions: List<Assumption>,
     /// What is not in the document.
@@ -202,6 +205,21 @@ pub(crate) struct RunScenario {
     pub(crate) scenario: ScenarioWhole,
     /// For each key that it has applied to; empty if it is not active, or no request has reached it.
     pub(crate) progress: Vec<Progress>,
+}
+
+/// Two active scenarios that clash.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub(crate) struct ScenarioClash {
+    /// The names of the two, in the order in force.
+    pub(crate) scenarios: [String; 2],
+    pub(crate) warning: ShownDiagnostic,
+}
+
+impl From<&Clash> for ScenarioClash {
+    fn from(Clash { scenarios, warning }: &Clash) -> Self {
+        Self { scenarios: scenarios.each_ref().map(ToString::to_string), warning: warning.into() }
+    }
 }
 
 /// How far a scenario is for a key.
@@ -351,6 +369,10 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         scenario: scenarios::whole(&generation, &name),
         progress: progress.remove(&name).unwrap_or_default(),
     };
+    let clashes = match name.as_deref() {
+        Some(name) => generation.config_for(Some(name)).clashes().to_vec(),
+        None => generation.clashes(),
+    };
     let registry = &control.registry;
     let now = mover.clock().now();
     Run {
@@ -373,6 +395,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         notices: notices.iter().map(|notice| stream::shown(notice)).collect(),
         subscriptions,
         scenarios: names.into_iter().map(scenario).collect(),
+        clashes: clashes.iter().map(ScenarioClash::from).collect(),
         profile: profile::settings(control, name.as_deref()),
         assumptions: profile::assumed(control, name.as_deref()),
         omitted,

@@ -1,6 +1,7 @@
 //! `GET scenarios`, `GET scenarios/{name}`, `PUT`/`DELETE scenarios/{name}`, `POST scenarios/active`, `POST scenarios/reload`.
 
 use std::borrow::Cow;
+use std::slice;
 use std::sync::Arc;
 
 use hyper::header::CONTENT_TYPE;
@@ -43,7 +44,7 @@ pub(crate) struct Scenarios {
     pub(crate) active: Vec<String>,
     pub(crate) active_by_key: Vec<KeyList>,
     pub(crate) data: Vec<ScenarioRow>,
-    /// What is wrong with the files.
+    /// What is wrong with the files, and which active scenarios clash.
     pub(crate) diagnostics: Vec<ShownDiagnostic>,
 }
 
@@ -139,7 +140,7 @@ pub(crate) struct Activated {
     pub(crate) generation: u64,
     pub(crate) active: Option<Vec<String>>,
     pub(crate) key: Option<String>,
-    /// A warning for each that is active in an earlier version than its file has.
+    /// A warning for each that is active in an earlier version than its file has, and for those that clash.
     pub(crate) diagnostics: Vec<ShownDiagnostic>,
 }
 
@@ -158,19 +159,15 @@ impl Text for Scenarios {
             let names = if own.active.is_empty() { "none".to_owned() } else { joined(&own.active) };
             text.push_str(&format!("{} has a list of its own: {names}\n", cell(&own.key)));
         }
-        for problem in &self.diagnostics {
-            text.push_str(&format!("\n{}\n", problem.line()));
-            if !problem.hint.is_empty() {
-                text.push_str(&format!("  hint: {}\n", cell(&problem.hint)));
-            }
-        }
+        text.extend(self.diagnostics.iter().map(|problem| "\n".to_owned() + &lines(slice::from_ref(problem))));
         text
     }
 }
 
-/// Diagnostics, one a line.
+/// Diagnostics, one a line, each with its hint below.
 fn lines(found: &[ShownDiagnostic]) -> String {
-    found.iter().map(|problem| problem.line() + "\n").collect()
+    let hint = |hint: &str| if hint.is_empty() { String::new() } else { format!("  hint: {}\n", cell(hint)) };
+    found.iter().map(|problem| format!("{}\n{}", problem.line(), hint(&problem.hint))).collect()
 }
 
 impl Text for ScenarioWhole {
@@ -338,7 +335,9 @@ pub(super) fn activate(control: &Control, input: &Input<ActivateScenarios>) -> R
     };
     let key = key.as_deref();
     control.note(key, format!("scenarios changed for {}: {listed}", whose(input, key)), false);
-    let diagnostics = names.map(|names| not_as_saved(&control.library.load(), &names)).unwrap_or_default();
+    let present = control.library.load();
+    let mut diagnostics = names.map(|names| not_as_saved(&present, &names)).unwrap_or_default();
+    diagnostics.extend(present.config_for(key).clashes().iter().map(|clash| clash.warning.clone()));
     Ok(Activated {
         generation,
         active: active.clone(),

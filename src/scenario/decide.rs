@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rand::SeedableRng;
 use serde::{Deserialize, Serialize};
 
 use super::matcher::{Found, Reading, RequestView, Subject};
@@ -33,6 +32,14 @@ pub(crate) struct RuleTrace {
     pub(crate) applied: bool,
     /// What it did, or the first condition that failed, in words.
     pub(crate) outcome: String,
+}
+
+/// The rule that decided a request, and what it did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DecidedBy<'a> {
+    pub(crate) scenario: &'a str,
+    pub(crate) rule: &'a str,
+    pub(crate) action: &'a str,
 }
 
 /// The rules of the active scenarios, in order. Each scenario's are indexed once, whatever they are combined with.
@@ -85,41 +92,32 @@ impl RuleSet {
         self.indexes.iter().find_map(|index| index.decide(&reading, counters, since_activation, random))
     }
 
-    /// Like [`Self::decide`], and traces each rule up to the deciding one.
-    pub(crate) fn decide_traced(
-        &self,
-        view: &RequestView<'_>,
-        counters: &mut RuleCounters,
-        since_activation: Duration,
-        random: &mut Random,
-    ) -> (Option<Decision>, Vec<RuleTrace>) {
-        let reading = Reading::new(view);
-        let mut traces = Vec::new();
-        for rule in self.rules() {
-            let played = rule.play(&reading, counters, since_activation, random);
-            let outcome = match &played {
-                Ok(decision) => decision.action.to_string(),
-                Err(refusal) => rule.explain(refusal, &reading, counters, since_activation),
-            };
-            let (scenario, label) = (rule.scenario.to_string(), rule.label.to_string());
-            let line = rule.line;
-            traces.push(RuleTrace { scenario, rule: label, line, applied: played.is_ok(), outcome });
-            if let Ok(decision) = played {
-                return (Some(decision), traces);
-            }
-        }
-        (None, traces)
-    }
-
-    /// What each rule would do with a request, by the present counters; nothing is counted. Chances are rolled with a random
-    /// source of their own.
+    /// What each rule did with a request that was decided before, up to the rule that decided it, which is given with what it did.
+    /// Everything else is worked out from the request and the time, and never from counters, which have changed since.
     pub(crate) fn trace(
         &self,
         view: &RequestView<'_>,
-        counters: &RuleCounters,
+        decided: Option<DecidedBy<'_>>,
         since_activation: Duration,
     ) -> Vec<RuleTrace> {
-        self.decide_traced(view, &mut counters.clone(), since_activation, &mut Random::seed_from_u64(0)).1
+        let reading = Reading::new(view);
+        let is_decider =
+            |rule: &Rule| decided.filter(|decided| *rule.scenario == *decided.scenario && *rule.label == *decided.rule);
+        let mut traces = Vec::new();
+        for rule in self.rules() {
+            let decider = is_decider(rule);
+            let outcome = match decider {
+                Some(decided) => decided.action.to_owned(),
+                None => rule.why_not(&reading, since_activation),
+            };
+            let (scenario, label) = (rule.scenario.to_string(), rule.label.to_string());
+            let applied = decider.is_some();
+            traces.push(RuleTrace { scenario, rule: label, line: rule.line, applied, outcome });
+            if applied {
+                break;
+            }
+        }
+        traces
     }
 }
 
@@ -137,7 +135,7 @@ impl RuleIndex {
         since_activation: Duration,
         random: &mut Random,
     ) -> Option<Decision> {
-        let mut play = |at: u32| self.rules[at as usize].play(reading, counters, since_activation, random).ok();
+        let mut play = |at: u32| self.rules[at as usize].play(reading, counters, since_activation, random);
         let Some((_, bucket)) = self.buckets.iter().find(|(operation, _)| *operation == reading.view.operation) else {
             // An operation outside the route table has no index; its rules are tried one after the other.
             return (0_u32..).take(self.rules.len()).find_map(play);

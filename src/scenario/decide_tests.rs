@@ -118,44 +118,45 @@ fn chances_follow_the_seed() {
 }
 
 #[test]
-fn a_trace_names_the_first_condition_that_failed_and_counts_nothing() {
+fn a_trace_shows_the_recorded_decision_and_why_earlier_rules_left_it() {
     let rules = rules(
         "[[rule]]\nname = 'other'\nwhen = { operation = 'hello' }\npass = true\n\
          [[rule]]\nwhen = { query.a = { starts_with = 'x' } }\npass = true\n\
          [[rule]]\nwhen = { key = 'sk_test_abcdefgh' }\npass = true\n\
          [[rule]]\nwhen.step = 'start'\nskip = 1\nreply = { error = 'unauthorized' }\nnext = 'gone'\n\
          [[rule]]\nwhen.step = 'gone'\nto = '1s'\npass = true\n\
-         [[rule]]\nfault = 'reset'\n",
+         [[rule]]\nfrom = '1m'\npass = true\n\
+         [[rule]]\ntimes = 1\nfault = 'reset'\n\
+         [[rule]]\nevery = 3\nchance = 0.5\nfault = 'reset'\n\
+         [[rule]]\nsequence = [{ pass = true }]\n\
+         [[rule]]\nfault = 'empty'\n",
     );
     let request = Request { key: Some("sk_test_somebody".to_owned()), ..Request::status("a=1") };
-    let counters = &mut RuleCounters::default();
-    let lines = |traces: Vec<RuleTrace>| {
-        traces
-            .into_iter()
-            .map(|trace| format!("{} {} {}", trace.rule, trace.applied, trace.outcome))
-            .collect::<Vec<_>>()
+    let trace = |decided: Option<(&str, &str)>| -> Vec<String> {
+        let decided = decided.map(|(rule, action)| DecidedBy { scenario: "test", rule, action });
+        let traces = request.with_view(|view| rules.trace(view, decided, Duration::from_secs(2)));
+        traces.into_iter().map(|trace| format!("{} {} {}", trace.rule, trace.applied, trace.outcome)).collect()
     };
-    let traced = request.with_view(|view| lines(rules.trace(view, counters, Duration::from_secs(2))));
-    assert_eq!(
-        traced,
-        [
-            "other false operation is `system.status`; expected `hello`",
-            "rule 2 false query.a is \"1\"; expected something that starts with \"x\"",
-            "rule 3 false the key is sk_test_somebody; another was expected",
-            "rule 4 false lets 1 matching request through first; this was number 1",
-            "rule 5 false the story is at step \"start\"; expected \"gone\"",
-            "rule 6 true fault reset",
-        ]
-    );
-    let again = request.with_view(|view| lines(rules.trace(view, counters, Duration::from_secs(2))));
-    assert_eq!(again, traced, "a trace counts nothing");
-    let random = &mut Seed::from_number(1).source("test");
-    for expected in ["reset", "401"] {
-        let decided = request.with_view(|view| rules.decide(view, counters, Duration::from_secs(2), random));
-        assert_eq!(word(decided), expected);
+    let left = [
+        "other false operation is `system.status`; expected `hello`",
+        "rule 2 false query.a is \"1\"; expected something that starts with \"x\"",
+        "rule 3 false the key is sk_test_somebody; another was expected",
+        "rule 4 false matched, but did not apply: the story was not at step \"start\" or it lets 1 matching request \
+         through first",
+        "rule 5 false applies until 1s after activation; it was 2s",
+        "rule 6 false applies from 60s after activation; it was 2s",
+        "rule 7 false matched, but did not apply: it applies to 1 matching request at most",
+        "rule 8 false matched, but did not apply: it applies to one in 3 matching requests or it applies with a \
+         chance of 0.5",
+        "rule 9 false matched, but did not apply: its sequence is over after 1 matching request",
+        "rule 10 false did not apply, although what was recorded of the request matches",
+    ];
+    assert_eq!(trace(None), left);
+    for (rule, action, before) in [("rule 7", "fault reset", 6), ("rule 10", "after 5 ms: fault empty", 9)] {
+        let decided = format!("{rule} true {action}");
+        let expected: Vec<&str> = left[..before].iter().copied().chain([decided.as_str()]).collect();
+        assert_eq!(trace(Some((rule, action))), expected);
     }
-    let later = request.with_view(|view| lines(rules.trace(view, counters, Duration::from_secs(2))));
-    assert_eq!(later[4], "rule 5 false applies until 1s after activation; it was 2s");
 }
 
 #[test]
@@ -283,7 +284,8 @@ fn request() -> impl Strategy<Value = Request> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever the rules and requests, the indexed decision, the traced decision and the plain model are one.
+    /// Whatever the rules and requests, the indexed decision and the plain model are one, and a trace of it accounts for each rule
+    /// before the one that decided.
     #[test]
     fn decisions_equal_a_plain_model(
         plain in prop::collection::vec(plain_rule(), 1..40),
@@ -292,18 +294,29 @@ proptest! {
         let text: String = plain.iter().enumerate().map(|(at, rule)| rule.text(200 + at)).collect();
         let rules = rules(&text);
         let mut model = Model { rules: plain.into_iter().map(|rule| (rule, 0, 0)).collect(), step: "start" };
-        let (mut counters, mut traced_counters) = (RuleCounters::default(), RuleCounters::default());
+        let mut counters = RuleCounters::default();
         let random = &mut Seed::from_number(1).source("test");
         for (second, request) in (0..).zip(&requests) {
             let expected = model.decide(request, second).map_or("-".to_owned(), |at| (200 + at).to_string());
             let since = Duration::from_secs(second);
-            let (found, traced) = request.with_view(|view| {
-                let traced = rules.decide_traced(view, &mut traced_counters, since, random);
-                prop_assert_eq!(traced.1.last().is_some_and(|trace| trace.applied), traced.0.is_some());
-                Ok((word(rules.decide(view, &mut counters, since, random)), word(traced.0)))
-            })?;
-            prop_assert_eq!(&found, &expected, "{}", text);
-            prop_assert_eq!(&traced, &expected);
+            let (found, traces) = request.with_view(|view| {
+                let found = rules.decide(view, &mut counters, since, random);
+                let decided = found.as_ref().map(|found| DecidedBy {
+                    scenario: &found.scenario,
+                    rule: &found.rule,
+                    action: &found.description,
+                });
+                let traces = rules.trace(view, decided, since);
+                (found, traces)
+            });
+            let (last, left) = match &found {
+                Some(found) => traces.split_last().map(|(last, left)| (last.applied && *last.rule == *found.rule, left)),
+                None => Some((true, traces.as_slice())),
+            }
+            .expect("a rule decided");
+            let unexplained = |trace: &RuleTrace| trace.applied || trace.outcome.starts_with("did not apply, although");
+            prop_assert!(last && !left.iter().any(unexplained), "{}: {:?}", text, traces);
+            prop_assert_eq!(word(found), expected, "{}", text);
         }
     }
 }

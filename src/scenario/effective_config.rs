@@ -1,10 +1,11 @@
 //! The configuration in force for one key: the profile with every overlay, and the indexed rules of the active scenarios. Computed when
 //! scenarios or profile change, never for a request.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::Scenario;
+use super::clashes::{Clash, clashes};
 use super::decide::RuleSet;
 use super::emit::Emit;
 use super::matcher::RequestView;
@@ -28,6 +29,8 @@ pub struct EffectiveConfig {
     /// Which activation this is: each has counters of its own ([`RuleCounters::begin`]), and `given` state is put in place once for
     /// each. Zero for scenarios named by a request, which are never activated.
     pub activation: u64,
+    /// The warnings about its scenarios, once asked for.
+    pub(super) clashes: Arc<OnceLock<Vec<Clash>>>,
 }
 
 impl EffectiveConfig {
@@ -66,7 +69,13 @@ impl EffectiveConfig {
             active: active.into(),
             activated_at,
             activation,
+            clashes: Arc::default(),
         })
+    }
+
+    /// Warnings about active scenarios that decide the same requests or set the same setting.
+    pub(crate) fn clashes(&self) -> &[Clash] {
+        self.clashes.get_or_init(|| clashes(&self.active))
     }
 
     /// The decision of the scenarios on a request, at this time after activation; `None` for the ordinary answer.

@@ -178,7 +178,8 @@ impl Library {
         Reload { generation, is_new, changes, found: self.diagnostics() }
     }
 
-    /// The problems of the files at the last reading, and a warning for each scenario whose file is gone.
+    /// The problems of the files at the last reading, and warnings about scenarios whose files are gone and about clashes of active
+    /// ones.
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let generation = self.load();
         let content = &generation.content;
@@ -188,7 +189,8 @@ impl Library {
             let problem = Diagnostic::of_file("scenario/active-missing", message, hint).as_warning();
             Some(problem.in_file(content.files.get(name)?.file_name()))
         });
-        self.found.load().iter().cloned().chain(deleted).collect()
+        let clashes = generation.clashes().into_iter().map(|clash| clash.warning);
+        self.found.load().iter().cloned().chain(deleted).chain(clashes).collect()
     }
 
     /// Whether every scenario is as its file is saved.

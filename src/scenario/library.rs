@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard};
 
+use super::clashes::Clash;
 use super::effective_config::EffectiveConfig;
 use super::parse::parse_scenario;
 use super::setting_patch::SettingPatches;
@@ -24,6 +25,8 @@ use crate::state::budget::Budget;
 pub(crate) const MOST_KEYS: usize = 10_000;
 /// Most scenarios that may be active at a time.
 pub(crate) const MOST_ACTIVE: usize = 32;
+/// Most keys of which the lists are looked at for clashes whenever all problems are listed; activating one looks at it in any case.
+const MOST_KEYS_JUDGED: usize = 100;
 /// Most combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
 pub(crate) const MOST_NAMED: usize = 64;
 pub(crate) const MOST_NAMED_TEXT: usize = 2 * 1024 * 1024;
@@ -300,6 +303,18 @@ impl Generation {
 
     pub fn names(&self) -> Vec<Arc<str>> {
         self.content.names()
+    }
+
+    /// The clashes of scenarios that are active together: for every key without a list of its own, and for the first keys with one.
+    pub fn clashes(&self) -> Vec<Clash> {
+        let own = self.content.keys.keys().take(MOST_KEYS_JUDGED).map(|key| self.config_for(Some(key)));
+        let mut found: Vec<Clash> = Vec::new();
+        for clash in [&self.config].into_iter().chain(own).flat_map(|config| config.clashes()) {
+            if !found.contains(clash) {
+                found.push(clash.clone());
+            }
+        }
+        found
     }
 
     pub fn file_count(&self) -> usize {

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use hyper::Method;
@@ -339,6 +340,23 @@ impl When {
             return Some(format!("operation is {is}; expected {}", any_of(&expected)));
         }
         self.conditions.iter().find_map(|condition| condition.failure(reading))
+    }
+
+    /// Its conditions as texts that can be compared: one that has all those of another matches nothing that the other does not.
+    pub(crate) fn demands(&self) -> BTreeSet<String> {
+        self.conditions.iter().map(|condition| format!("{condition:?}")).collect()
+    }
+
+    /// Whether it asks for no operation that the other does not ask for.
+    pub(crate) fn has_every_operation_of(&self, other: &Self) -> bool {
+        let (wide, narrow) = (&self.operations, &other.operations);
+        wide.is_empty() || (!narrow.is_empty() && narrow.iter().all(|operation| wide.contains(operation)))
+    }
+
+    /// Whether there is an operation that both ask for.
+    pub(crate) fn shares_an_operation_with(&self, other: &Self) -> bool {
+        let (one, two) = (&self.operations, &other.operations);
+        one.is_empty() || two.is_empty() || one.iter().any(|operation| two.contains(operation))
     }
 
     fn operation_holds(&self, reading: &Reading<'_>) -> bool {

@@ -2,13 +2,14 @@
 //!
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `render` (its templates), `decide`
-//! (which rule applies), `emit` (events), `parse` (text to scenario), `effective_config` (all that is in force for one key),
+//! (which rule applies), `emit` (events), `parse` (text to scenario), `effective_config` (all that is in force for one key), `clashes` (scenarios that get in each other's way),
 //! `library` (the scenarios and which are active, as one generation; `files` reloads files into it, `setting_patch` is the
 //! settings changed while running, `overrides` changes what single keys have of their own), `progress` (how far rules and stories
 //! are), `watch` (files on disk).
 
 mod action;
 mod built_in;
+mod clashes;
 mod decide;
 mod effective_config;
 mod emit;
@@ -33,9 +34,10 @@ use serde_json::{Map, Value};
 
 pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
 pub use built_in::{STARTER_TEXT, built_in, built_in_names};
+pub(crate) use clashes::{Clash, clashes};
 use decide::RuleIndex;
 pub use decide::RuleSet;
-pub(crate) use decide::RuleTrace;
+pub(crate) use decide::{DecidedBy, RuleTrace};
 pub use effective_config::EffectiveConfig;
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;

@@ -14,7 +14,7 @@ use super::matcher::{Found, Reading, Subject, When};
 use crate::clock::Random;
 use crate::contract::routes::{Credential, Operation, ROUTES};
 use crate::scenario::rule_counters::{RuleCounter, RuleCounters};
-use crate::util::wording::counted;
+use crate::util::wording::{any_of, counted};
 
 /// The step at which every story begins.
 pub const FIRST_STEP: &str = "start";
@@ -134,60 +134,31 @@ impl Decision {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Refusal {
-    /// A condition on the request; the words are made on demand.
-    When,
-    Step,
-    TooEarly,
-    TooLate,
-    Skipped(u64),
-    UsedUp(u64),
-    NotNth(u64),
-    Chance(f64),
-    Ended,
-}
-
 impl Rule {
-    /// Plays the rule for one request: counts it, and returns what happens or why nothing does.
+    /// Plays the rule for one request: counts it, and returns what happens; `None` leaves it to the rules that follow.
     pub(crate) fn play(
         self: &Arc<Self>,
         reading: &Reading<'_>,
         counters: &mut RuleCounters,
         since_activation: Duration,
         random: &mut Random,
-    ) -> Result<Decision, Refusal> {
-        if !self.when.holds(reading) {
-            return Err(Refusal::When);
-        }
-        if !self.is_at_its_step(counters) {
-            return Err(Refusal::Step);
-        }
-        if self.from.is_some_and(|from| since_activation < from) {
-            return Err(Refusal::TooEarly);
-        }
-        if self.to.is_some_and(|to| since_activation >= to) {
-            return Err(Refusal::TooLate);
+    ) -> Option<Decision> {
+        let is_due =
+            self.from.is_none_or(|from| since_activation >= from) && self.to.is_none_or(|to| since_activation < to);
+        if !is_due || !self.when.holds(reading) || !self.is_at_its_step(counters) {
+            return None;
         }
         let turn = counters.of(self.fingerprint);
         turn.matched = turn.matched.saturating_add(1);
         let RuleCounter { matched, applied, .. } = *turn;
-        if matched <= self.skip {
-            return Err(Refusal::Skipped(matched));
+        if matched <= self.skip || self.times.is_some_and(|times| applied >= times) {
+            return None;
         }
-        if self.times.is_some_and(|times| applied >= times) {
-            return Err(Refusal::UsedUp(applied));
-        }
-        let Some(step) = self.sequence.step(applied) else { return Err(Refusal::Ended) };
-        let nth = (matched - self.skip) % self.every;
-        if nth != 0 {
-            return Err(Refusal::NotNth(nth));
-        }
-        if let Some(chance) = self.chance {
-            let roll: f64 = random.random();
-            if roll >= chance {
-                return Err(Refusal::Chance(roll));
-            }
+        let step = self.sequence.step(applied)?;
+        if !(matched - self.skip).is_multiple_of(self.every)
+            || self.chance.is_some_and(|chance| random.random::<f64>() >= chance)
+        {
+            return None;
         }
         turn.applied = applied.saturating_add(1);
         let unsettled = self.next.as_ref().is_some_and(|next| next.status.is_some()).then(|| Arc::clone(self));
@@ -196,7 +167,7 @@ impl Rule {
         if let Some(next) = self.next.as_ref().filter(|next| next.status.is_none() && self.is_used_up(turn)) {
             counters.set_step(self.story, Arc::clone(&next.step));
         }
-        Ok(Decision {
+        Some(Decision {
             scenario: Arc::clone(&self.scenario),
             rule: Arc::clone(&self.label),
             turn,
@@ -263,38 +234,31 @@ impl Rule {
         }
     }
 
-    pub(crate) fn explain(
-        &self,
-        refusal: &Refusal,
-        reading: &Reading<'_>,
-        counters: &RuleCounters,
-        since: Duration,
-    ) -> String {
+    /// Why the rule left a request to the rules that follow, as far as the request and the time show it. The counters of that time
+    /// are not known, so what depends on them is named and not recomputed.
+    pub(crate) fn why_not(&self, reading: &Reading<'_>, since: Duration) -> String {
+        if let Some(failure) = self.when.failure(reading) {
+            return failure;
+        }
+        if let Some(from) = self.from.filter(|from| since < *from) {
+            return format!("applies from {from:?} after activation; it was {since:?}");
+        }
+        if let Some(to) = self.to.filter(|to| since >= *to) {
+            return format!("applies until {to:?} after activation; it was {since:?}");
+        }
         let requests = |count: u64| counted(count, "matching request");
-        match refusal {
-            Refusal::When => self.when.failure(reading).unwrap_or_else(|| "a condition does not hold".to_owned()),
-            Refusal::Step => format!(
-                "the story is at step \"{}\"; expected \"{}\"",
-                counters.step(self.story).map_or(FIRST_STEP, |step| step).escape_debug(),
-                self.step.as_deref().unwrap_or_default().escape_debug()
-            ),
-            Refusal::TooEarly => {
-                format!("applies from {:?} after activation; it was {since:?}", self.from.unwrap_or_default())
-            }
-            Refusal::TooLate => {
-                format!("applies until {:?} after activation; it was {since:?}", self.to.unwrap_or_default())
-            }
-            Refusal::Skipped(matched) => {
-                format!("lets {} through first; this was number {matched}", requests(self.skip))
-            }
-            Refusal::UsedUp(applied) => format!("has applied to {}, as often as it may", requests(*applied)),
-            Refusal::NotNth(nth) => {
-                format!("applies to one in {} matching requests; this was number {nth}", self.every)
-            }
-            Refusal::Chance(roll) => {
-                format!("applies with a chance of {}; the roll was {roll:.3}", self.chance.unwrap_or(1.0))
-            }
-            Refusal::Ended => format!("its sequence is over after {}", requests(self.sequence.length())),
+        let ends = self.sequence.spelled_out && self.sequence.then == Then::End;
+        let limits = [
+            self.step.as_ref().map(|step| format!("the story was not at step \"{}\"", step.escape_debug())),
+            (self.skip > 0).then(|| format!("it lets {} through first", requests(self.skip))),
+            self.times.map(|times| format!("it applies to {} at most", requests(times))),
+            ends.then(|| format!("its sequence is over after {}", requests(self.sequence.length()))),
+            (self.every > 1).then(|| format!("it applies to one in {} matching requests", self.every)),
+            self.chance.map(|chance| format!("it applies with a chance of {chance}")),
+        ];
+        match any_of(&limits.into_iter().flatten().collect::<Vec<_>>()).as_str() {
+            "" => "did not apply, although what was recorded of the request matches".to_owned(),
+            limits => format!("matched, but did not apply: {limits}"),
         }
     }
 

@@ -7,11 +7,13 @@ use wrs_emulator::diagnostic::{CODES, Diagnostic, render_all};
 use wrs_emulator::scenario::check_text;
 
 /// Codes that no text alone can cause; tests of folders, presets and lists of scenarios cause them.
-const NOT_OF_A_TEXT: [&str; 5] = [
+const NOT_OF_A_TEXT: [&str; 7] = [
     "profile/syntax",
     "profile/unknown-preset",
     "scenario/active-missing",
     "scenario/bad-name",
+    "scenario/clash-rule",
+    "scenario/clash-setting",
     "scenario/unknown-scenario",
 ];
 

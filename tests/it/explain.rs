@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Answer, control, get, get_as, hook, send, start, start_with, started, subscribe, subscribe_sink, view,
+    Answer, activate, control, get, get_as, hook, put_scenario, send, start, start_with, started, subscribe,
+    subscribe_sink, view,
 };
 
 async fn explained(emulator: &wrs_emulator::Emulator, answer: &Answer) -> Value {
@@ -108,19 +109,27 @@ async fn the_rules_of_active_scenarios_say_what_they_make_of_a_request() {
     let first = get(&emulator, "/v1/system/status").await;
     let explanation = explained(&emulator, &first).await;
     assert!(
-        explanation["note"].as_str().is_some_and(|note| note.contains("with the current counters")),
+        explanation["note"].as_str().is_some_and(|note| note.starts_with("the rules as they were when")),
         "{explanation}"
     );
     let found = rules(&explanation);
     assert_eq!(found[0].2, "header.x-team is absent; expected \"red\"");
     assert!(found[1].2.starts_with("operation is `system.status`; expected `events.subscribe`"), "{found:?}");
-    // One matching request is over, so the same one would be refused now; asking counts nothing.
-    assert_eq!((found.len(), found[2].0.as_str(), found[2].1), (3, "after one", true));
+    // The counters have moved since; what was decided has not.
+    let of_first = (
+        "after one",
+        "matched, but did not apply: it lets 1 matching request through first or it applies to 1 matching request at most",
+    );
+    assert_eq!((found[2].0.as_str(), found[2].1, found[2].2.as_str()), (of_first.0, false, of_first.1));
+    assert_eq!((found.len(), found[3].0.as_str(), found[3].1), (4, "the rest", true));
+    let limited = get(&emulator, "/v1/system/status").await;
+    assert_eq!(limited.status, 429);
+    assert_eq!(get(&emulator, "/v1/system/status").await.status, 200);
     assert_eq!(rules(&explained(&emulator, &first).await), found);
-    assert_eq!(get(&emulator, "/v1/system/status").await.status, 429);
-    let found = rules(&explained(&emulator, &first).await);
-    assert_eq!(found[2].2, "has applied to 1 matching request, as often as it may");
-    assert_eq!((found[3].0.as_str(), found[3].1), ("the rest", true));
+    let found = rules(&explained(&emulator, &limited).await);
+    assert_eq!((found.len(), found[2].0.as_str(), found[2].1), (3, "after one", true));
+    let (check, detail) = decided(&explained(&emulator, &limited).await);
+    assert!(check == "scenario" && detail.ends_with(&format!("turn 1: {}", found[2].2)), "{detail} {found:?}");
     let body = json!({ "url": "https://x.example", "events": ["workflow.completed"], "secret": "my own secret text" });
     let made = subscribe(&emulator, &body).await;
     let explanation = explained(&emulator, &made).await;
@@ -189,9 +198,54 @@ async fn a_request_is_explained_by_the_settings_that_answered_it() {
     }
     let gone = explained(&emulator, &scripted).await;
     assert!(
-        gone["rules"].is_null()
-            && gone["note"].as_str().is_some_and(|note| note.contains("cannot be worked out any more")),
+        gone["rules"].is_null() && gone["note"].as_str().is_some_and(|note| note.contains("replaced too often since")),
         "{gone}"
     );
     assert_eq!(explained(&emulator, &refused).await["steps"], before.0["steps"]);
+}
+
+/// The rules of a request stay what they were, in the explanation and in the saved run, whatever happens to its scenario.
+#[tokio::test]
+async fn the_rules_of_a_request_never_contradict_what_decided_it() {
+    let emulator = start().await;
+    let once = "[[rule]]\nname = 'once'\nwhen.operation = 'system.status'\ntimes = 1\nreply = { status = 503 }\n";
+    put_scenario(&emulator, "mine", format!("{once}[[rule]]\nname = 'then'\nreply = {{ status = 418 }}\n")).await;
+    activate(&emulator, &["mine"], None).await;
+    let answers = [get(&emulator, "/v1/system/status").await, get(&emulator, "/v1/system/status").await];
+    assert_eq!(answers.each_ref().map(|answer| answer.status), [503, 418]);
+    let of = async |answer: &Answer| {
+        let explanation = explained(&emulator, answer).await;
+        let by = decided(&explanation).1;
+        let applied: Vec<&Value> =
+            explanation["rules"].as_array().expect("rules").iter().filter(|rule| rule["applied"] == true).collect();
+        let [applied] = applied.as_slice() else { panic!("not one rule that applied: {explanation}") };
+        let (rule, outcome) = (applied["rule"].as_str().expect("a name"), applied["outcome"].as_str().expect("words"));
+        assert!(by.starts_with(&format!("scenario `mine`, {rule}, turn 1: {outcome}")), "{by} {explanation}");
+        (explanation["rules"].clone(), explanation["note"].as_str().expect("a note").to_owned())
+    };
+    let before = [of(&answers[0]).await, of(&answers[1]).await];
+    assert!(!before[0].1.contains("changed since"), "{}", before[0].1);
+    // Edited so that the other rule comes first, switched off, and taken away.
+    put_scenario(
+        &emulator,
+        "mine",
+        "[[rule]]\nname = 'then'\nreply = { status = 418 }\n[[rule]]\nname = 'once'\npass = true\n",
+    )
+    .await;
+    for _ in 0..2 {
+        for (answer, (rules, _)) in answers.iter().zip(&before) {
+            let (now, note) = of(answer).await;
+            assert_eq!(now, *rules);
+            assert!(note.contains("scenarios or settings have changed since"), "{note}");
+        }
+        activate(&emulator, &[], None).await;
+    }
+    assert_eq!(control(&emulator, "DELETE", "scenarios/mine", &Value::Null).await.status, 200);
+    let run = view(&emulator, "run").await;
+    for (answer, (rules, _)) in answers.iter().zip(&before) {
+        assert_eq!(of(answer).await.0, *rules);
+        let id = answer.header("x-emulator-request-id").expect("an id");
+        let saved = run["requests"].as_array().expect("requests").iter().find(|request| request["id"] == id);
+        assert_eq!(saved.expect("it is in the document")["explanation"]["rules"], *rules);
+    }
 }

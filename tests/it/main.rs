@@ -3,6 +3,7 @@
 mod attacks;
 mod authentication;
 mod circles;
+mod clashes;
 mod client;
 mod clock;
 mod command_line;

@@ -105,7 +105,7 @@ impl Parser<'_> {
     pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
         let demands_of = |rule: &Rule| -> BTreeSet<String> {
             let step = rule.step.iter().map(|step| format!("step {step}"));
-            rule.when.conditions.iter().map(|condition| format!("{condition:?}")).chain(step).collect()
+            rule.when.demands().into_iter().chain(step).collect()
         };
         let demands: Vec<BTreeSet<String>> = rules.iter().map(|(_, rule)| demands_of(rule)).collect();
         let mut uses: HashMap<&str, usize> = HashMap::new();
@@ -115,9 +115,10 @@ impl Parser<'_> {
         let mut always_applying: HashMap<&str, Vec<(&Rule, &BTreeSet<String>)>> = HashMap::new();
         for ((table, rule), demands) in rules.iter().zip(&demands) {
             let keys = demands.iter().map(String::as_str).chain([""]);
-            let covering = keys.filter_map(|key| always_applying.get(key)).flatten().find(|(earlier, needed)| {
-                needed.is_subset(demands) && covers(&earlier.when.operations, &rule.when.operations)
-            });
+            let covering = keys
+                .filter_map(|key| always_applying.get(key))
+                .flatten()
+                .find(|(earlier, needed)| needed.is_subset(demands) && earlier.when.has_every_operation_of(&rule.when));
             if let Some((earlier, _)) = covering {
                 let label = shown(&earlier.label);
                 let message = format!("this rule never applies: \"{label}\" decides all that it matches");
@@ -243,10 +244,6 @@ impl Parser<'_> {
         };
         Some((why, hint.to_owned()))
     }
-}
-
-fn covers(earlier: &[Operation], later: &[Operation]) -> bool {
-    earlier.is_empty() || (!later.is_empty() && later.iter().all(|operation| earlier.contains(operation)))
 }
 
 /// Whether a request to this endpoint may meet a condition on the path. Where the path has a part that can be anything, what

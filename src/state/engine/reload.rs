@@ -1,5 +1,5 @@
-//! Loads new contents of the scenario folders as one generation, and reports in the journal what changed and which files are
-//! held back. Called by the watcher and by requests to read the folders again.
+//! Loads new contents of the scenario folders as one generation, and reports in the journal what changed, which files are
+//! held back and which active scenarios clash. Called by the watcher and by requests to read the folders again.
 
 use std::path::PathBuf;
 
@@ -16,44 +16,51 @@ impl Engine {
     pub fn take_files(&self, mut texts: FileTexts) -> Reload {
         let _reload = self.reload.lock();
         let now = self.registry.clock().now();
-        let (held_back, not_read) = (self.held_back(), self.not_read());
+        let known = self.problems();
+        let had_held_back = !known[0].0.is_empty();
         texts.extend(self.gone_folder());
         let reload = self.library.reload_files(texts, now.instant);
         let generation = generation_text(reload.generation);
         if reload.is_new {
             self.note(None, format!("scenarios reloaded, {generation}: {}", reload.changes.join("; ")), false);
-        } else if !held_back.is_empty() && self.held_back().is_empty() {
+        } else if had_held_back && self.held_back().is_empty() {
             self.note(
                 None,
                 format!("no scenario file is broken or missing any more, {generation} stays active"),
                 false,
             );
         }
-        self.log_problems(&held_back, &not_read);
+        self.log_problems(&known.map(|(lines, _)| lines).concat());
         reload
     }
 
-    /// Logs the problems found in the files at the start.
-    pub fn log_held_back(&self) {
-        self.log_problems(&[], &[]);
+    /// Logs the problems found in the files at the start, and the clashes of the scenarios that are active from then on.
+    pub fn log_start(&self) {
+        self.log_problems(&[]);
     }
 
     /// Logs the problems that were not known before.
-    fn log_problems(&self, held_back: &[String], not_read: &[String]) {
-        let found = [
-            (self.held_back(), held_back, "scenario files are held back"),
-            (self.not_read(), not_read, "files or folders are not read"),
-        ];
-        for (found, known, what) in found {
-            let new: Vec<String> = found.into_iter().filter(|held| !known.contains(held)).collect();
+    fn log_problems(&self, known: &[String]) {
+        for (found, what) in self.problems() {
+            let new: Vec<String> = found.into_iter().filter(|problem| !known.contains(problem)).collect();
             let more = new.len().saturating_sub(MOST_REPORTED);
-            for held in new.into_iter().take(MOST_REPORTED) {
-                self.note(None, held, true);
+            for problem in new.into_iter().take(MOST_REPORTED) {
+                self.note(None, problem, true);
             }
             if more > 0 {
                 self.note(None, format!("{more} more {what}; `wrs-emulator scenarios list` shows all"), true);
             }
         }
+    }
+
+    /// All problems by kind, one line each, and what more of a kind are called.
+    fn problems(&self) -> [(Vec<String>, &'static str); 3] {
+        let clashes = self.library.load().clashes().iter().map(|clash| clash.warning.one_line()).collect();
+        [
+            (self.held_back(), "scenario files are held back"),
+            (self.not_read(), "files or folders are not read"),
+            (clashes, "clashes of active scenarios"),
+        ]
     }
 
     /// A warning if the usual folder has disappeared since it was read.

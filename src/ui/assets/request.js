@@ -20,12 +20,13 @@ export function stepsTable(steps) {
   return fold('Decision', true, h('ol.steps', null, steps.map((step) => h('li', null, stepMark(step.verdict), ' ', h('b', null, foreign(step.check)), ' ', prose(step.detail)))));
 }
 
-/** @param {Page} page @param {NonNullable<Explanation['rules']>} rules */
-function rulesTable(page, rules) {
-  return fold('Rules of the scenarios', true, h('ul.steps', null, rules.map((rule) => h('li', null,
+/** @param {Page} page @param {Explanation} explanation */
+function rulesTable(page, { rules, note }) {
+  if (!rules?.length && !note) return null;
+  return fold('Rules of the scenarios', true, rules?.length ? h('ul.steps', null, rules.map((rule) => h('li', null,
     mark(rule.applied ? 'applied' : 'not applied', rule.applied ? 'info' : 'quiet'), ' ',
     link(page, { view: 'scenarios', id: rule.scenario, filter: '' }, rule.scenario), ', ', foreign(rule.rule),
-    rule.line ? ` (line ${rule.line})` : '', ': ', prose(rule.outcome)))));
+    rule.line ? ` (line ${rule.line})` : '', ': ', prose(rule.outcome)))) : null, note ? h('p.quiet', null, prose(note)) : null);
 }
 
 /** @param {RequestDetail} request */
@@ -46,7 +47,7 @@ export function requestPane(page, explanation) {
     request.warnings?.map((warning) => h('p.note', null, mark('warning', 'warn'), ' ', prose(warning))),
     quotaPart(request),
     stepsTable(explanation.steps),
-    explanation.rules?.length ? rulesTable(page, explanation.rules) : null,
+    rulesTable(page, explanation),
     fold('Answer', true, headersTable('Headers of the answer', request.answer?.headers), bodyBlock('Body of the answer', request.answer?.body)),
     fold('Request', true, request.query ? h('p', null, 'Query: ', foreign(request.query, 'code')) : null, headersTable('Headers of the request', request.headers), bodyBlock('Body of the request', request.body)),
     fold('Facts', true, pairs([
@@ -61,8 +62,7 @@ export function requestPane(page, explanation) {
     ])),
     h('section', null, h('h3', null, 'Repeat it'), commandLine(page, repeatLine(request, page.base), 'the curl command'), commandLine(page, page.cli(['explain', request.id]), 'the command')),
     againPart(page, request),
-    testPart(page, request),
-    explanation.note ? h('p.quiet', null, prose(explanation.note)) : null);
+    testPart(page, request));
 }
 
 /** @param {RequestDetail} request @param {Explanation} explanation @returns {string} */

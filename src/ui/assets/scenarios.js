@@ -13,6 +13,13 @@ function diagnostic(problem) {
     problem.hint ? h('p', null, prose(problem.hint)) : null);
 }
 
+/** Scenarios of the active list that get in each other's way. @param {Page} page */
+function clashes(page) {
+  const active = activeScenarios(page);
+  const isInForce = (/** @type {string[]} */ [first, second]) => active.includes(second) && active.indexOf(first) > -1 && active.indexOf(first) < active.indexOf(second);
+  return (page.store.run?.clashes ?? []).filter((one) => isInForce(one.scenarios)).map((one) => guarded(() => diagnostic(one.warning), one));
+}
+
 /** How far a scenario has come, for each workspace in which it began. @param {Page} page @param {string} name @returns {Node | null} */
 export function progress(page, name) {
   const run = page.store.run;
@@ -63,6 +70,7 @@ export function scenariosView(page) {
   return [
     h('h2', { tabindex: -1 }, 'Scenarios'),
     chosen ? h('p', { key: 'back' }, link(page, { id: '' }, 'All scenarios')) : active.length ? h('div.actions', null, actionButton(page, activate([], page.route.key, 'Turn all off'))) : null,
+    ...clashes(page),
     chosen ? guarded(() => whole(page, chosen), chosen)
       : all.length ? h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'All scenarios' }, h('table', null, h('thead', null, h('tr', null, ['Name', 'State', 'What happens', 'Action', 'Parts'].map((name) => h('th', { scope: 'col' }, name)))), h('tbody', null, rows))) : h('p.empty', null, 'No scenarios.'),
     page.route.id && !chosen ? h('p.empty', null, 'There is no scenario ', foreign(page.route.id), '.') : null,
