@@ -46,6 +46,9 @@ fn text(control: &Control) -> String {
         let outcome = name_of(status);
         page.sample("deliveries_total", &[("outcome", outcome.as_str())], control.deliveries.settled(status));
     }
+    let budget = control.journal.budget();
+    page.single("memory_bytes", "gauge", "Bytes of everything that is kept, roughly.", budget.used());
+    page.single("memory_limit_bytes", "gauge", "The limit of that, --max-memory-bytes.", budget.most());
     page.single("deliveries_bytes", "gauge", "Bytes of all deliveries, roughly.", control.deliveries.bytes());
     page.single("sink_bytes", "gauge", "Bytes in built-in receivers, roughly.", control.sinks.bytes());
     page.single(

@@ -312,10 +312,14 @@ fn large_templates_are_rendered_beside_the_workers() {
     }
     let served = Served::start(&["--scenarios", folder.path().to_str().expect("text")]);
     let before = served.threads("tokio-rt-worker");
-    for (name, times, threads) in [("small", 1, before), ("reply", 20, before + 1), ("patch", 20, before + 1)] {
+    // The runtime may start another thread before it notices that the first one is free.
+    for (name, times, threads) in
+        [("small", 1, before..=before), ("reply", 20, before + 1..=before + 2), ("patch", 20, before + 1..=before + 2)]
+    {
         let answer = request(&served.url, &format!("GET /v1/hello HTTP/1.1\r\nX-Emulator-Scenario: {name}"), "");
         assert_eq!(answer.matches(&"get".repeat(100)).count(), times, "{answer}");
-        assert_eq!(served.threads("tokio-rt-worker"), threads, "after {name}");
+        let there = served.threads("tokio-rt-worker");
+        assert!(threads.contains(&there), "{there} of {threads:?} after {name}");
     }
 }
 
