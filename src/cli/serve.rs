@@ -242,7 +242,9 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
     let mut stderr = std::io::stderr().lock();
     if let Some(token) = emulator.control_token().filter(|token| args.control_token.as_deref() != Some(*token)) {
         // A generated token is known only from this line.
-        let message = format!("control token: {token} (set your own with --control-token)");
+        let message = format!(
+            "control token: {token} (commands read it from WRS_EMULATOR_CONTROL_TOKEN; set your own there or with --control-token)"
+        );
         let line = match args.log_format() {
             LogFormat::Text => message,
             LogFormat::Json => {
