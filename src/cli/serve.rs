@@ -268,7 +268,7 @@ fn banner(emulator: &Emulator, profile: Option<&str>) -> String {
     let mut forwards: Vec<String> =
         forwards.webhooks.forwards.iter().map(|rule| format!("{} -> {}", rule.from(), rule.to())).collect();
     if forwards.is_empty() {
-        forwards.push("none".to_owned());
+        forwards.push("none; to add one: wrs-emulator forwards add https://HOST=http://localhost:PORT".to_owned());
     }
     format!(
         "

@@ -119,12 +119,12 @@ fn advice_names_the_key_the_scheme_and_every_address() {
         (
             "sk_test_a",
             "https://plain.example".to_owned(),
-            format!("to deliver over plain HTTP: --forward {rule}, or `wrs-emulator forwards add {rule}`"),
+            format!("to deliver over plain HTTP: `wrs-emulator forwards add {rule}`, or --forward at the start"),
         ),
         (
             "sk_test_a",
             format!("https://localhost:{plain}"),
-            format!("--forward https://localhost:{plain}=http://localhost:{plain}"),
+            format!("`wrs-emulator forwards add https://localhost:{plain}=http://localhost:{plain}`"),
         ),
     ] {
         let served = Served::start(&["--quiet", "--clock", "frozen", "--forward", &forward]);
