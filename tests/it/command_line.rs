@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::process::{STATUS, Served, request};
+use crate::process::{STATUS, SUBSCRIBE, Served, request};
 use crate::support::{listing, run, text, wrs_emulator};
 
 #[test]
@@ -126,9 +126,8 @@ fn command_in(text: &str) -> Vec<&str> {
 fn a_remedy_is_a_command_that_works_at_once() {
     let served = Served::start(&["--clock", "frozen"]);
     let key = "Authorization: Bearer sk_test_local";
-    let subscribe = format!("POST /v1/events/subscribe HTTP/1.1\r\n{key}\r\nContent-Type: application/json");
     let plain = r#"{"url":"http://127.0.0.1:1/x","events":["workflow.completed"]}"#;
-    for (head, body) in [(format!("GET /v1/workflows HTTP/1.1\r\n{key}"), ""), (subscribe, plain)] {
+    for (head, body) in [(format!("GET /v1/workflows HTTP/1.1\r\n{key}"), ""), (SUBSCRIBE.to_owned(), plain)] {
         let refused = request(&served.url, &head, body);
         assert!(refused.starts_with("HTTP/1.1 4"), "{refused}");
         served.said(&command_in(&refused));
