@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::util::duration::parse_duration;
@@ -130,9 +131,10 @@ fn repeated(text: &str, span: Range<usize>, first: usize) -> SyntaxProblem {
     let places = if first == line { format!("twice on line {line}") } else { format!("on lines {first} and {line}") };
     let message = format!("the key `{}` is defined {places}", text.get(span.clone()).unwrap_or_default());
     let is_header = text[..span.start].rsplit('\n').next().is_some_and(|line| line.trim_start().starts_with('['));
-    let hint = match is_header {
-        true => "write a table once, with all its keys, or each `[[like this]]` if there are several",
-        false => "keep one of the two",
+    let hint = if is_header {
+        "write a table once, with all its keys, or each `[[like this]]` if there are several"
+    } else {
+        "keep one of the two"
     };
     SyntaxProblem { span, message, hint: Some(hint.to_owned()) }
 }
@@ -169,7 +171,7 @@ fn first_lines(text: &str, repeats: &[Range<usize>]) -> Vec<(usize, usize)> {
             while let Some(value) = values.pop() {
                 match value {
                     DeValue::Table(table) => tables.push(table),
-                    DeValue::Array(items) => values.extend(items.iter().map(|item| item.get_ref())),
+                    DeValue::Array(items) => values.extend(items.iter().map(Spanned::get_ref)),
                     _ => {}
                 }
             }
