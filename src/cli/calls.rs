@@ -192,8 +192,8 @@ pub(super) static ROWS: &[Row] = &[
         "subscriptions create https://app.example.com/hooks --events workflow.completed --key sk_test_a",
     ]),
     Row::new("subscriptions show", "Show one subscription", Route("GET", "subscriptions/{id}"))
-        .arguments(|| vec![id()])
-        .examples(&["subscriptions show sub_01k..."]),
+        .arguments(|| vec![id(), field("secret", "Show its signing secret as well").action(ArgAction::SetTrue)])
+        .examples(&["subscriptions show sub_01k...", "subscriptions show sub_01k... --secret"]),
     Row::new(
         "subscriptions rotate",
         "Give a subscription a new secret and print it; the old one keeps signing for a while",

@@ -278,7 +278,11 @@ impl Refusal {
             408 => (2, Code::TimedOut),
             _ => (2, Code::Refused),
         };
-        Failure { answer, ..Failure::new(status, code, message) }
+        let failure = Failure { answer, ..Failure::new(status, code, message) };
+        match self.status {
+            401 => failure.with_hint("set WRS_EMULATOR_CONTROL_TOKEN to that token, or give it as --control-token"),
+            _ => failure,
+        }
     }
 }
 

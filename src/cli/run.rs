@@ -1,13 +1,15 @@
 //! `run save|view|schema`: keeps what happened in an emulator in a file, and shows such a file in a browser.
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
+use tokio::process::Command;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
@@ -45,7 +47,7 @@ pub(super) enum RunCommand {
     Save(SaveArgs),
     /// Show a saved file in the browser, read-only, without an emulator.
     #[command(after_help = examples([
-        "run view run.json",
+        "run view run.json  # opens the browser",
         "run view report.html --listen 127.0.0.1:8080",
     ]) + "\n\nExit status: 0 when it is ended by Ctrl-C or SIGTERM, 2 wrong usage or a file that cannot be shown.")]
     View(ViewArgs),
@@ -73,6 +75,9 @@ pub(super) struct ViewArgs {
     /// Where to serve the page; port 0 takes a free one.
     #[arg(long, env = "WRS_EMULATOR_RUN_VIEW_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: String,
+    /// Only print the address. The browser is opened at a terminal alone, and not where `CI` is set.
+    #[arg(long)]
+    no_open: bool,
     /// Print the address as JSON.
     #[arg(long, display_order = LAST)]
     json: bool,
@@ -123,6 +128,9 @@ async fn serve_view(args: &ViewArgs, listen: SocketAddr, document: String) -> Re
         print(&ready_line(json!({ "url": url })));
     } else {
         print(&format!("{} is shown at {url} until Ctrl-C\n", args.file.display()));
+        if !args.no_open && has_viewer() {
+            open(&url);
+        }
     }
     let (stop, stopping) = watch::channel(false);
     let viewer = Arc::new(Viewer::new(Access::new(None, &[]), document));
@@ -132,4 +140,30 @@ async fn serve_view(args: &ViewArgs, listen: SocketAddr, document: String) -> Re
     // It ends within the grace period; a panic in it no longer matters.
     let _ = served.await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether somebody is likely to look: at a terminal, and on a screen.
+fn has_viewer() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    // Without a screen `xdg-open` starts a browser that takes the terminal.
+    let has_screen = cfg!(any(windows, target_os = "macos")) || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
+    std::io::stdout().is_terminal() && has_screen && !is_set("CI")
+}
+
+/// Opens an address in the browser. The address is printed already, so nothing is reported if there is no browser.
+fn open(url: &str) {
+    let (program, arguments): (&str, &[&str]) = if cfg!(windows) {
+        // What `start` finds in quotes first is a title.
+        ("cmd", &["/C", "start", ""])
+    } else if cfg!(target_os = "macos") {
+        ("open", &[])
+    } else {
+        ("xdg-open", &[])
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Ctrl-C must not end a browser that was started here.
+    #[cfg(unix)]
+    command.process_group(0);
+    let _ = command.spawn();
 }

@@ -242,7 +242,9 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
     let mut stderr = std::io::stderr().lock();
     if let Some(token) = emulator.control_token().filter(|token| args.control_token.as_deref() != Some(*token)) {
         // A generated token is known only from this line.
-        let message = format!("control token: {token} (set your own with --control-token)");
+        let message = format!(
+            "control token: {token} (commands read it from WRS_EMULATOR_CONTROL_TOKEN; set your own there or with --control-token)"
+        );
         let line = match args.log_format() {
             LogFormat::Text => message,
             LogFormat::Json => {
@@ -266,7 +268,7 @@ fn banner(emulator: &Emulator, profile: Option<&str>) -> String {
     let mut forwards: Vec<String> =
         forwards.webhooks.forwards.iter().map(|rule| format!("{} -> {}", rule.from(), rule.to())).collect();
     if forwards.is_empty() {
-        forwards.push("none".to_owned());
+        forwards.push("none; to add one: wrs-emulator forwards add https://HOST=http://localhost:PORT".to_owned());
     }
     format!(
         "

@@ -85,8 +85,10 @@ impl Signing {
     pub(super) fn resolve_one(args: &SigningArgs) -> Result<(Self, Scheme), Failure> {
         let signing = Self::resolve(args)?;
         if signing.secrets.is_empty() {
-            return Err(Failure::usage("expected a signing secret")
-                .with_hint("pass it as --secret SECRET or in WRS_WEBHOOK_SECRET"));
+            return Err(Failure::usage("expected a signing secret").with_hint(
+                "pass the one that the receiver verifies with as --secret SECRET or in WRS_WEBHOOK_SECRET; \
+                 `subscriptions show ID --secret` prints that of a subscription",
+            ));
         }
         let names: Vec<&str> = signing.schemes.iter().map(|scheme| scheme.name().name()).collect();
         if names.len() > 1 {

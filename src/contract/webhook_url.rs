@@ -26,7 +26,7 @@ pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static s
         Some("http") if allow_http => {}
         Some("http") => {
             return Err(
-                "must use https (to try plain http against the emulator: --set webhooks.allow_http=true, or --forward)",
+                "must use https (to try plain http against the emulator: `wrs-emulator profile set webhooks.allow_http=true`, or subscribe an https URL and lead it there with `wrs-emulator forwards add`)",
             );
         }
         _ => return Err("must be an absolute https URL"),

@@ -123,6 +123,18 @@ impl Call {
     }
 }
 
+/// A query parameter that is `true` or `false`; false if absent.
+pub(super) fn flag(name: &str, value: Option<&str>) -> Result<bool, ControlError> {
+    match value {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(other) => {
+            let found = other.escape_debug();
+            Err(ControlError::invalid(format!("{name}: expected true or false, found `{found}`")))
+        }
+    }
+}
+
 /// A body as a typed value; an empty one counts as `{}`.
 fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
     let bytes = if body.trim_ascii().is_empty() { b"{}" } else { body };

@@ -168,7 +168,9 @@ impl<'a> Diagnosis<'a> {
             let text = format!("the secret of {subscription} was changed since: does your receiver use the newest?");
             return vec![Advice { text, command: None }];
         };
-        let asked = format!("signed correctly with the secret of {subscription}: does your receiver use the same one?");
+        let asked = format!(
+            "signed correctly with the secret of {subscription}, which `wrs-emulator subscriptions show {subscription} --secret` prints: does your receiver use the same one?"
+        );
         let mut advice = Vec::new();
         match self.verify_command(attempt, &verified, &profile) {
             None => advice.push(Advice { text: asked, command: None }),

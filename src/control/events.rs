@@ -337,7 +337,8 @@ fn no_match(
     let whose = format!("key `{}` (workspace {})", redactor.key(workspace.name()), workspace.id());
     let message = match (skipped.len(), disabled) {
         (0, _) => format!(
-            "no subscription for {whose}; {}subscribe with POST /v1/events/subscribe first, or name another key",
+            "no subscription for {whose}; {}subscribe first, with `wrs-emulator subscriptions create URL`, or for a program of your own \
+             with `wrs-emulator listen --forward-to URL`, or name another key",
             elsewhere(control, redactor, workspace, event_type)
         ),
         (all, 0) => format!("none of the {all} subscriptions for {whose} takes {event_type}"),

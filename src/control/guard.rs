@@ -143,7 +143,10 @@ impl Access {
         if bool::from(sent.ct_eq(token.as_bytes())) {
             return Ok(());
         }
-        let message = "the control API requires its token: `Authorization: Bearer <token>`, given by --control-token or printed at start";
+        let problem = if sent.is_empty() { "the control API requires its token" } else { "the control token is wrong" };
+        let message = format!(
+            "{problem}, sent as `Authorization: Bearer TOKEN`: that of WRS_EMULATOR_CONTROL_TOKEN or --control-token at the emulator's start, or else the one printed there"
+        );
         Err(ControlError::new(ErrorKind::Unauthorized, message))
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Call, Input, scope_or_all, whose};
+use super::call::{Call, Input, flag, scope_or_all, whose};
 use super::endpoint::{Form, List, Nothing, endpoint};
 use super::render::{Row, Text, cell, joined, of_key};
 use super::reply::plain;
@@ -148,14 +148,7 @@ pub(super) fn assumed(control: &Control, name: Option<&str>) -> List<Assumption>
 
 pub(super) fn show(control: &Control, input: &Input<ShowProfile>) -> Result<Profile, ControlError> {
     let query = &input.query;
-    let is_changed = match query.changed.as_deref() {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(other) => {
-            let found = other.escape_debug();
-            return Err(ControlError::invalid(format!("changed: expected true or false, found `{found}`")));
-        }
-    };
+    let is_changed = flag("changed", query.changed.as_deref())?;
     let mut profile = settings(control, scope_or_all(control, input)?.key().as_deref());
     let prefix = query.prefix.as_deref().unwrap_or_default();
     profile.data.retain(|row| row.knob.starts_with(prefix));

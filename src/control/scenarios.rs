@@ -386,7 +386,7 @@ fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
         format!("{}{missing}", place.display())
     });
     Some(match folders.collect::<Vec<_>>().as_slice() {
-        [] => "no folder of scenario files is read; see --scenarios".to_owned(),
+        [] => "no folder of scenario files is read; start with --scenarios FOLDER, or add a scenario now with PUT /_emulator/scenarios/NAME".to_owned(),
         folders => format!("files are read from {}", folders.join(", ")),
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Call, Input, Scope, scope, scope_or_all};
+use super::call::{Call, Input, Scope, flag, scope, scope_or_all};
 use super::endpoint::{Empty, Form, KeyField, List, Nothing, endpoint};
 use super::render::{Row, Text, cell, optional, table};
 use super::{Control, ControlError};
@@ -23,8 +23,8 @@ endpoint! {
     ListSubscriptions: GET "subscriptions", Form::Masked, Nothing, Nothing => List<Subscription>;
     /// Subscribe a URL for a key; the answer has the secret if one was generated.
     CreateSubscription: POST "subscriptions", Form::Plain, Nothing, NewSubscription => Created;
-    /// One subscription.
-    ShowSubscription: GET "subscriptions/{id}", Form::Masked, Nothing, Nothing => Subscription;
+    /// One subscription; its secret only on request.
+    ShowSubscription: GET "subscriptions/{id}", Form::Plain, ShowQuery, Nothing => ShownSubscription;
     /// Change a subscription; what is left out stays.
     ChangeSubscription: PUT "subscriptions/{id}", Form::Masked, Nothing, SubscriptionChange => Subscription;
     /// Delete a subscription.
@@ -48,6 +48,26 @@ pub(crate) struct Subscription {
     pub(crate) signing_secrets: usize,
     pub(crate) workspace: WorkspaceId,
     pub(crate) key: String,
+}
+
+/// How one subscription is shown.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ShowQuery {
+    /// Whether the answer has the signing secret.
+    #[cfg_attr(test, schemars(extend("enum" = ["true", "false"])))]
+    pub(crate) secret: Option<String>,
+}
+
+/// A subscription, with its secret if that was asked for.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct ShownSubscription {
+    #[serde(flatten)]
+    pub(crate) subscription: Subscription,
+    /// The secret that signs at present; of two, the newer one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) secret: Option<String>,
 }
 
 /// Whether events are delivered.
@@ -154,6 +174,13 @@ impl Text for Subscription {
     }
 }
 
+impl Text for ShownSubscription {
+    fn text(&self) -> String {
+        let secret = self.secret.as_ref().map_or_else(String::new, |secret| format!("secret: {}\n", cell(secret)));
+        self.subscription.text() + &secret
+    }
+}
+
 impl Text for Created {
     fn text(&self) -> String {
         let Subscription { id, events, url, .. } = &self.subscription;
@@ -190,8 +217,19 @@ pub(super) fn all_of(control: &Control, scope: &Scope, redactor: Redactor<'_>) -
     found
 }
 
-pub(super) fn show(control: &Control, input: &Input<ShowSubscription>) -> Result<Subscription, ControlError> {
-    view(control, input, &*owner(control, input)?, &input.segment)
+pub(super) fn show(control: &Control, input: &Input<ShowSubscription>) -> Result<ShownSubscription, ControlError> {
+    let (workspace, id) = (owner(control, input)?, &input.segment);
+    let shown = view(control, input, &workspace, id)?;
+    // The answer is not masked as a whole, because of the secret.
+    let masked = Subscription::deserialize(input.redactor().shown(&shown)).expect("masking changes texts alone");
+    let secret = if flag("secret", input.query.secret.as_deref())? {
+        let state = workspace.lock();
+        let record = state.subscriptions.get(id).ok_or_else(|| unknown(id))?;
+        record.signing_secrets(workspace.clock().now()).first().map(|secret| secret.reveal().to_owned())
+    } else {
+        None
+    };
+    Ok(ShownSubscription { subscription: masked, secret })
 }
 
 fn view(control: &Control, call: &Call, workspace: &Workspace, id: &str) -> Result<Subscription, ControlError> {

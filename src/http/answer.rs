@@ -175,7 +175,7 @@ impl Admitted {
             }
             Lookup::Announced(entry) => {
                 let message = format!(
-                    "{} ({}) are announced by the contract as upcoming and not open yet; --preview serves them in assumed shapes",
+                    "{} ({}) are announced by the contract as upcoming and not open yet; `wrs-emulator profile set preview.enabled=true`, or --preview at the start, serves them in assumed shapes",
                     entry.path, entry.what
                 );
                 self.error(&Error::new(ErrorKind::NotFound, message), Reason::Announced(entry.path))

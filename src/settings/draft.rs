@@ -80,10 +80,10 @@ impl Draft {
                 "for example `rate_limit.requests = 5`; `wrs-emulator assumptions` lists every setting".to_owned();
             return self.refuse(ProfileProblem::new("profile/syntax", 0..0, message, hint), source, "");
         }
-        for error in &errors {
-            let (span, message) = messages::syntax_problem(text, error);
-            let hint = "the file must be TOML; `wrs-emulator assumptions` lists every setting".to_owned();
-            self.refuse(ProfileProblem::new("profile/syntax", span, message, hint), source, "");
+        for problem in messages::syntax_problems(text, &errors) {
+            let usual = || "the file must be TOML; `wrs-emulator assumptions` lists every setting".to_owned();
+            let hint = problem.hint.unwrap_or_else(usual);
+            self.refuse(ProfileProblem::new("profile/syntax", problem.span, problem.message, hint), source, "");
         }
     }
 
@@ -298,14 +298,18 @@ impl Assignment {
     }
 
     fn problem(&self, message: &str) -> ProfileProblem {
+        let message = format!("`{}`: {}", self.setting.path, message.trim());
+        let values = self.setting.values();
+        let hint = match &self.value {
+            Value::Integer(_) | Value::Float(_) if values.starts_with("a duration") => {
+                format!("write the unit: \"{0}s\" or \"{0}ms\"", self.value)
+            }
+            _ => format!("may be set to: {values}"),
+        };
         let (source, written) = (Arc::clone(&self.source), self.written.clone());
-        ProfileProblem { span: self.span.clone(), source, written, ..bad_value(self.setting, message) }
+        let problem = ProfileProblem::new("profile/bad-value", self.span.clone(), message, hint);
+        ProfileProblem { source, written, ..problem }
     }
-}
-
-fn bad_value(setting: &Setting, message: &str) -> ProfileProblem {
-    let message = format!("`{}`: {}", setting.path, message.trim());
-    ProfileProblem::new("profile/bad-value", 0..0, message, format!("may be set to: {}", setting.values()))
 }
 
 #[cfg(test)]

@@ -46,6 +46,7 @@ fn a_wrong_name_or_value_says_what_would_be_right() {
         ("rate_limit.requests.x=5", "profile/unknown-knob", "assumptions"),
         ("rate_limit.requests=many", "profile/bad-value", "4294967295"),
         ("rate_limit.window=soon", "profile/bad-value", "a duration"),
+        ("rate_limit.window=30", "profile/bad-value", "\"30s\" or \"30ms\""),
         ("errors.codes.nope=x", "profile/bad-value", "kind of error"),
         ("webhooks.scheme=[]", "profile/bad-value", "standard"),
         ("webhooks.retry.jitter=2.0", "profile/bad-value", "0 to 1"),
@@ -65,6 +66,20 @@ fn a_text_reports_every_problem_with_its_place() {
     let problems = Layered::default().with(|draft| draft.text(text, "file")).expect_err("two settings are wrong");
     let places: Vec<_> = problems.iter().map(|problem| (problem.code, &text[problem.span.clone()])).collect();
     assert_eq!(places, [("profile/bad-value", "'moon'"), ("profile/unknown-knob", "request")]);
+}
+
+#[test]
+fn a_syntax_error_names_what_the_text_has() {
+    let text = "rate_limit.window = 30s\nenvironment = 'sandbox'\nenvironment = 'production'\n";
+    let problems = Layered::default().with(|draft| draft.text(text, "file")).expect_err("it is not TOML");
+    let problems: Vec<_> = problems.iter().map(|problem| (problem.message.as_str(), problem.hint.as_str())).collect();
+    assert_eq!(
+        problems,
+        [
+            ("expected a string in quotes, found `30s`", "write `rate_limit.window = \"30s\"`"),
+            ("the key `environment` is defined on lines 2 and 3", "keep one of the two"),
+        ]
+    );
 }
 
 #[test]

@@ -2,6 +2,11 @@
 
 use std::ops::Range;
 
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::util::duration::parse_duration;
+
 /// A complaint of serde: expected before found, and no names of Rust's types.
 pub(super) fn in_words(message: &str) -> String {
     let kinds = ["invalid type: ", "invalid value: ", "invalid ", "unknown variant "];
@@ -56,15 +61,127 @@ pub(crate) fn other_language(text: &str) -> Option<&'static str> {
     (yaml > 0 && 2 * yaml > meant().count()).then_some("YAML")
 }
 
-/// A syntax error in a text that is not TOML, and its place.
-pub(crate) fn syntax_problem(text: &str, error: &toml::de::Error) -> (Range<usize>, String) {
+/// A syntax error in a text that is not TOML.
+pub(crate) struct SyntaxProblem {
+    pub(crate) span: Range<usize>,
+    pub(crate) message: String,
+    /// How to write it, if that is known.
+    pub(crate) hint: Option<String>,
+}
+
+/// Most keys defined twice whose first place is looked up; what follows is most likely the same mistake.
+const MOST_REPEATS: usize = 100;
+
+/// The syntax errors of a text that is not TOML, in the words and with the names of the text.
+pub(crate) fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<SyntaxProblem> {
+    let repeats: Vec<Range<usize>> =
+        errors.iter().filter(|error| is_repeat(error.message())).filter_map(toml::de::Error::span).collect();
+    let first_lines = first_lines(text, &repeats);
+    let problem = |error| {
+        let mut problem = syntax_problem(text, error);
+        if let Some((_, first)) = first_lines.iter().find(|(at, _)| *at == problem.span.start) {
+            problem = repeated(text, problem.span, *first);
+        }
+        problem
+    };
+    errors.iter().map(problem).collect()
+}
+
+fn is_repeat(message: &str) -> bool {
+    message == "duplicate key" || message.starts_with("cannot extend value of type")
+}
+
+fn syntax_problem(text: &str, error: &toml::de::Error) -> SyntaxProblem {
     let span = error.span().unwrap_or(0..0);
+    let message = error.message();
+    let is_unquoted = message.starts_with("string values must be quoted");
     // Where a value is missing, the TOML parser finds an empty word without quotes.
     let before = text.get(..span.start).unwrap_or_default().trim_end_matches([' ', '\t']);
-    if span.is_empty() && before.ends_with('=') && error.message().starts_with("string values must be quoted") {
-        return (before.len() - 1..before.len(), "a value is missing after `=`".to_owned());
+    if span.is_empty() && before.ends_with('=') && is_unquoted {
+        let message = "a value is missing after `=`".to_owned();
+        return SyntaxProblem { span: before.len() - 1..before.len(), message, hint: None };
     }
-    (span, error.message().to_owned())
+    // The parser reads `2.5s` as a number up to the unit.
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '.';
+    let (before, after) = text.split_at_checked(span.start).unwrap_or((text, ""));
+    let before = before.trim_end_matches(is_of_word);
+    let rest = after.trim_start_matches(is_of_word).len();
+    let word = text.get(before.len()..span.end.max(text.len() - rest)).unwrap_or_default();
+    let lower = word.to_ascii_lowercase();
+    let joined = word.replace(' ', "");
+    let value = match lower.as_str() {
+        "true" | "false" => Some(lower),
+        _ if word.contains(['"', '\\']) => None,
+        _ if parse_duration(&joined).is_ok() => Some(format!("\"{joined}\"")),
+        _ => is_unquoted.then(|| format!("\"{word}\"")),
+    };
+    let key = before.trim_end_matches([' ', '\t']).strip_suffix('=').map(str::trim_end);
+    let key = key.and_then(|before| before.rsplit([' ', '\t', '\n', ',', '{']).next());
+    let assigned = key.map_or(String::new(), |key| format!("{key} = "));
+    let message = match &value {
+        Some(value) if value.starts_with('"') => format!("expected a string in quotes, found `{word}`"),
+        _ => message.to_owned(),
+    };
+    SyntaxProblem { span, message, hint: value.map(|value| format!("write `{assigned}{value}`")) }
+}
+
+/// A key that its table has already.
+fn repeated(text: &str, span: Range<usize>, first: usize) -> SyntaxProblem {
+    let line = line_of(text, span.start);
+    let places = if first == line { format!("twice on line {line}") } else { format!("on lines {first} and {line}") };
+    let message = format!("the key `{}` is defined {places}", text.get(span.clone()).unwrap_or_default());
+    let is_header = text[..span.start].rsplit('\n').next().is_some_and(|line| line.trim_start().starts_with('['));
+    let hint = if is_header {
+        "write a table once, with all its keys, or each `[[like this]]` if there are several"
+    } else {
+        "keep one of the two"
+    };
+    SyntaxProblem { span, message, hint: Some(hint.to_owned()) }
+}
+
+/// Where each repeated key begins, and the line on which its table has the key first. The parser reports only the second place, so
+/// it reads the text again with another name there: the key with the right name in the same table is the first.
+fn first_lines(text: &str, repeats: &[Range<usize>]) -> Vec<(usize, usize)> {
+    const RENAMED: &str = "renamed-repeated-key-";
+    let mut renamed = String::new();
+    let mut end = 0;
+    let mut known: Vec<(usize, &str)> = Vec::new();
+    for span in repeats.iter().take(MOST_REPEATS).filter(|span| !span.is_empty()) {
+        let (Some(between), Some(key)) = (text.get(end..span.start), text.get(span.clone())) else { continue };
+        renamed += &format!("{between}{RENAMED}{}", known.len());
+        known.push((span.start, key.trim_matches(['"', '\''])));
+        end = span.end;
+    }
+    if known.is_empty() {
+        return Vec::new();
+    }
+    renamed += &text[end..];
+    let (document, _) = DeTable::parse_recoverable(&renamed);
+    let mut found = Vec::new();
+    let mut tables = vec![document.get_ref()];
+    while let Some(table) = tables.pop() {
+        for (key, value) in table {
+            let number = key.get_ref().strip_prefix(RENAMED).and_then(|number| number.parse::<usize>().ok());
+            if let Some((start, name)) = number.and_then(|number| known.get(number))
+                && let Some((first, _)) = table.get_key_value(*name)
+            {
+                found.push((*start, line_of(&renamed, first.span().start)));
+            }
+            let mut values = vec![value.get_ref()];
+            while let Some(value) = values.pop() {
+                match value {
+                    DeValue::Table(table) => tables.push(table),
+                    DeValue::Array(items) => values.extend(items.iter().map(Spanned::get_ref)),
+                    _ => {}
+                }
+            }
+        }
+    }
+    found
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub use draft::{Draft, OverlaySettings};
 pub use forwards::{Forward, Forwards, MOST_FORWARDS};
 pub use layers::{DEFAULT_TEXT, Layered, PRESETS, Preset, ProfileProblem};
 pub use ledger::{LedgerRow, file_schema, ledger, ledger_markdown, schema};
-pub(crate) use messages::{other_language, syntax_problem};
+pub(crate) use messages::{SyntaxProblem, other_language, syntax_problems};
 pub use paths::setting_path;
 pub use sections::{
     DeliveryOrder, Fraction, Hello, Profile, Retry, RetryPreset, SignatureTime, Status, SubscriptionSettings, Upsert,

@@ -205,11 +205,8 @@ fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) ->
         },
         Some(TlsError::InvalidMessage(_)) => {
             let plain = target.origin.replacen("https:", "http:", 1);
-            let from = target.forwarded.as_deref().unwrap_or(&target.origin);
-            let rule = format!("{from}={plain}");
-            let detail = format!(
-                "`{host}` does not speak TLS there; to deliver over plain HTTP: --forward {rule}, or `wrs-emulator forwards add {rule}`"
-            );
+            let forward = target.forward_to(&plain);
+            let detail = format!("`{host}` does not speak TLS there; to deliver over plain HTTP: {forward}");
             (FailureReason::NotTls, detail)
         }
         Some(other) => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` failed: {other}")),

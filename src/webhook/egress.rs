@@ -48,9 +48,15 @@ impl Target {
     /// Advice on how to send deliveries elsewhere.
     pub(super) fn elsewhere(&self) -> String {
         match &self.forwarded {
-            None => format!("to deliver to your own machine: --forward {}=http://localhost:PORT", self.origin),
+            None => format!("to deliver to your own machine: {}", self.forward_to("http://localhost:PORT")),
             Some(from) => format!("deliveries to {from} are forwarded to {}", self.origin),
         }
+    }
+
+    /// How to forward what is for this target, also for a receiver that is probed without an emulator.
+    pub(super) fn forward_to(&self, to: &str) -> String {
+        let from = self.forwarded.as_deref().unwrap_or(&self.origin);
+        format!("`wrs-emulator forwards add {from}={to}`, or --forward at the start")
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::process::{STATUS, Served, request};
+use crate::process::{STATUS, SUBSCRIBE, Served, request};
 use crate::support::{listing, run, text, wrs_emulator};
 
 #[test]
@@ -89,6 +89,68 @@ fn an_empty_token_is_no_token_and_empty_variables_are_none() {
     assert!(refused.starts_with("HTTP/1.1 401 "), "{refused}");
     let (_, log) = served.stop();
     assert!(log.contains("control token: ctl_"), "{log}");
+}
+
+/// Each refusal names the variable, whichever way the emulator is asked; `health` needs no token.
+#[test]
+fn a_missing_or_wrong_token_names_the_variable() {
+    let served = Served::start(&["--control-token", "let-me-in"]);
+    for command in [
+        &["requests"][..],
+        &["forwards"],
+        &["listen", "--forward-to", "localhost:1", "--listen", "127.0.0.1:0"],
+        &["trigger", "workflow.completed"],
+        &["run", "save", "-"],
+        &["subscriptions", "show", "sub_1", "--secret"],
+    ] {
+        for (token, problem) in [(None, "requires its token"), (Some("guessed"), "token is wrong")] {
+            let mut program = wrs_emulator(command);
+            program.env("WRS_EMULATOR_URL", &served.url).envs(token.map(|token| ("WRS_EMULATOR_CONTROL_TOKEN", token)));
+            let output = program.output().expect("the binary runs");
+            let said = text(&output.stderr);
+            assert!(output.status.code() == Some(2) && said.contains(problem), "{command:?}: {said}");
+            assert!(said.contains("hint: set WRS_EMULATOR_CONTROL_TOKEN"), "{command:?}: {said}");
+        }
+    }
+    let refused = request(&served.url, "GET /_emulator/requests HTTP/1.1", "");
+    assert!(refused.contains("that of WRS_EMULATOR_CONTROL_TOKEN or --control-token"), "{refused}");
+    assert_eq!(served.call(&["health"]).status.code(), Some(0));
+}
+
+/// The first command between backticks, without the program's name.
+fn command_in(text: &str) -> Vec<&str> {
+    let command = text.split('`').find_map(|part| part.strip_prefix("wrs-emulator "));
+    command.unwrap_or_else(|| panic!("a command in {text}")).split(' ').collect()
+}
+
+#[test]
+fn a_remedy_is_a_command_that_works_at_once() {
+    let served = Served::start(&["--clock", "frozen"]);
+    let key = "Authorization: Bearer sk_test_local";
+    let plain = r#"{"url":"http://127.0.0.1:1/x","events":["workflow.completed"]}"#;
+    for (head, body) in [(format!("GET /v1/workflows HTTP/1.1\r\n{key}"), ""), (SUBSCRIBE.to_owned(), plain)] {
+        let refused = request(&served.url, &head, body);
+        assert!(refused.starts_with("HTTP/1.1 4"), "{refused}");
+        served.said(&command_in(&refused));
+        let answer = request(&served.url, &head, body);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    served.call(&["trigger", "workflow.completed", "--wait"]);
+    let explained = served.said(&["explain"]).replace("PORT", "3000");
+    assert!(
+        served.said(&command_in(&explained)).contains("http://127.0.0.1:1 -> http://localhost:3000"),
+        "{explained}"
+    );
+
+    let findings = served.json(&["review", "findings", "--json"]);
+    let idle = findings["not_exercised"].as_array().expect("a list");
+    let of = |code: &str| idle.iter().find(|one| one["code"] == code).and_then(|one| one["exercise"].as_str());
+    assert!(served.said(&command_in(of("no-back-off").expect("a text"))).starts_with("active: rate-limit-burst"));
+    let nobody = served.fails(&["trigger", "workflow.completed", "--key", "sk_test_new"], 1);
+    assert!(nobody.contains("`wrs-emulator listen --forward-to URL`"), "{nobody}");
+    let create = [&command_in(&nobody)[..2], &["https://a.sink.localhost/x", "--key", "sk_test_new"]].concat();
+    served.said(&create);
+    served.said(&["trigger", "workflow.completed", "--key", "sk_test_new", "--wait"]);
 }
 
 #[test]

@@ -46,7 +46,9 @@ fn a_refused_delivery_is_told_with_the_answer_and_commands_to_paste() {
     assert!(!shown.contains('✓') && !shown.contains("stack trace"), "{shown}");
     let subscriptions = served.json(&["subscriptions", "list", "--key", "*", "--json"]);
     let subscription = subscriptions["data"][0]["id"].as_str().expect("an id");
-    let asked = format!("signed correctly with the secret of {subscription}: does your receiver use the same one?");
+    let asked = format!(
+        "signed correctly with the secret of {subscription}, which `wrs-emulator subscriptions show {subscription} --secret` prints: does your receiver use the same one?"
+    );
     assert!(shown.contains(&asked), "{shown}");
     let verified = pasted(&served, &shown, "printf", SECRET);
     assert_eq!((verified.status.code(), text(&verified.stdout).as_str()), (Some(0), "verified\n"), "{verified:?}");
@@ -119,12 +121,12 @@ fn advice_names_the_key_the_scheme_and_every_address() {
         (
             "sk_test_a",
             "https://plain.example".to_owned(),
-            format!("to deliver over plain HTTP: --forward {rule}, or `wrs-emulator forwards add {rule}`"),
+            format!("to deliver over plain HTTP: `wrs-emulator forwards add {rule}`, or --forward at the start"),
         ),
         (
             "sk_test_a",
             format!("https://localhost:{plain}"),
-            format!("--forward https://localhost:{plain}=http://localhost:{plain}"),
+            format!("`wrs-emulator forwards add https://localhost:{plain}=http://localhost:{plain}`"),
         ),
     ] {
         let served = Served::start(&["--quiet", "--clock", "frozen", "--forward", &forward]);

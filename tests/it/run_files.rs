@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::process::{SUBSCRIBE, Served, exchange, request};
+use crate::process::{SUBSCRIBE, Served, eventually, exchange, request};
 use crate::support::{run, text, wrs_emulator};
 
 /// An emulator in which something happened.
@@ -91,6 +91,41 @@ fn a_file_that_cannot_be_written_is_reported_and_an_older_one_stays() {
     assert_eq!((output.status.code(), fs::read_to_string(&old).expect("the file").as_str()), (Some(3), "old"));
     assert_eq!(served.call(&["run", "save", &old]).status.code(), Some(0));
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+}
+
+/// At a terminal, which `script` makes, with a browser that writes down what it is to open.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_saved_run_opens_the_browser_for_somebody_at_a_terminal() {
+    let served = served();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, opened) = (path(&folder, "run.json"), path(&folder, "opened"));
+    assert_eq!(served.call(&["run", "save", &file]).status.code(), Some(0));
+    let browser = folder.path().join("xdg-open");
+    fs::write(&browser, format!("#!/bin/sh\necho \"$@\" >'{opened}.new'; mv '{opened}.new' '{opened}'\n"))
+        .expect("it is written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&browser, mode).expect("it can be run");
+    let search = format!("{}:{}", folder.path().display(), std::env::var("PATH").expect("a path"));
+    for (variable, flag, opens) in [("NONE", "", true), ("CI", "", false), ("NONE", " --no-open", false)] {
+        let line = format!("exec '{}' run view '{file}'{flag}", env!("CARGO_BIN_EXE_wrs-emulator"));
+        let mut command = std::process::Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).stdin(std::process::Stdio::null());
+        command.env_remove("CI").envs([("PATH", search.as_str()), ("DISPLAY", ":0"), (variable, "true")]);
+        let view = Served::spawn(&mut command);
+        let page = exchange(
+            view.address(),
+            format!("GET /_emulator/ HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", view.address()),
+        );
+        assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
+        if opens {
+            eventually("the browser is opened", || Path::new(&opened).exists());
+            assert_eq!(fs::read_to_string(&opened).expect("the file").trim(), view.url);
+            fs::remove_file(&opened).expect("it can be removed");
+        }
+        drop(view);
+        assert!(!Path::new(&opened).exists(), "{variable}{flag}");
+    }
 }
 
 fn view(arguments: &[&str]) -> Served {

@@ -34,6 +34,25 @@ async fn a_subscription_is_shown_and_changed_field_by_field() {
 }
 
 #[tokio::test]
+async fn a_lost_secret_is_shown_on_request_alone() {
+    let emulator = start().await;
+    let made = subscribe_sink(&emulator, "app").await;
+    let secret = made["secret"].as_str().expect("a secret");
+    let path = format!("subscriptions/{}", made["id"].as_str().expect("an id"));
+    let shown = view(&emulator, &format!("{path}?secret=true")).await;
+    assert_eq!((&shown["id"], &shown["secret"]), (&made["id"], &made["secret"]));
+    for other in [&*path, &format!("{path}?secret=false"), "subscriptions", "requests", "run", "stream?kind=none"] {
+        let answer = control(&emulator, "GET", other, &Value::Null).await;
+        assert!(!format!("{answer:?}").contains(secret), "{other}: {answer:?}");
+    }
+    let refused = control(&emulator, "GET", &format!("{path}?secret=yes"), &Value::Null).await;
+    assert_eq!((refused.status, refused.message().as_str()), (422, "secret: expected true or false, found `yes`"));
+    let rotated = control(&emulator, "POST", &format!("{path}/rotate"), &json!({})).await.json();
+    let shown = view(&emulator, &format!("{path}?secret=true")).await;
+    assert_eq!((&shown["secret"], &shown["signing_secrets"]), (&rotated["secret"], &json!(2)), "the newer one");
+}
+
+#[tokio::test]
 async fn wrong_changes_are_refused_like_a_clients() {
     let emulator = start().await;
     let path = format!("subscriptions/{}", subscribe_sink(&emulator, "app").await["id"].as_str().expect("an id"));

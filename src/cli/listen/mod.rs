@@ -43,7 +43,7 @@ const GRACE: Duration = Duration::from_secs(5);
     "listen --secret whsec_...",
     "listen --forward-to localhost:3000/hooks",
     "listen --respond 500,500,200 --count 3 --json",
-    "serve --forward https://app.example.com=http://127.0.0.1:9780",
+    "forwards add https://app.example.com=http://127.0.0.1:9780",
 ]) + "\n\nExit status: 0 ended by a signal, or --count deliveries came and none failed to verify; 1 one did; 2 wrong usage.")]
 pub(super) struct ListenArgs {
     /// Where to listen; port 0 picks a free one.

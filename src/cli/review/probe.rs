@@ -37,7 +37,8 @@ const PROGRESS: Duration = Duration::from_secs(2);
     "review probe https://app.example.com/hooks --forward https://app.example.com=http://localhost:3000",
     "review probe http://localhost:3000/hooks --only old-timestamp,duplicate --json",
     "review probe --list",
-]) + "\n\nExit status: 0 no fault was found, 1 one was, 2 wrong usage, or no receiver to probe.")]
+]) + "\n\nThe secret is the one that your receiver verifies with: any that you give both, or that of a subscription, which \
+`wrs-emulator subscriptions show ID --secret` prints.\n\nExit status: 0 no fault was found, 1 one was, 2 wrong usage, or no receiver to probe.")]
 pub(crate) struct ProbeArgs {
     /// The receiver's URL, as it is subscribed.
     #[arg(value_name = "URL", required_unless_present = "list")]

@@ -22,7 +22,7 @@ pub(super) const CHECKS: [Check; 6] = [
                      alike and on one connection, otherwise likely",
         remedy: "after a 429 wait as long as Retry-After says, or else with growing pauses, before the key is used again",
         cwe: None,
-        exercise: "let requests meet a 429: --scenario rate-limit-burst",
+        exercise: "let requests meet a 429: `wrs-emulator scenarios use rate-limit-burst`, or `exec --scenario rate-limit-burst`",
         rule: Rule::All(no_back_off),
     },
     Check {
@@ -34,7 +34,7 @@ pub(super) const CHECKS: [Check; 6] = [
         confidence: "always likely",
         remedy: "wait before the first retry, too",
         cwe: None,
-        exercise: "let requests meet a 429: --scenario rate-limit-burst",
+        exercise: "let requests meet a 429: `wrs-emulator scenarios use rate-limit-burst`, or `exec --scenario rate-limit-burst`",
         rule: Rule::All(quick_retry),
     },
     Check {
@@ -58,7 +58,7 @@ pub(super) const CHECKS: [Check; 6] = [
         confidence: ON_ONE_CONNECTION,
         remedy: "read Retry-After, and wait at least that long",
         cwe: None,
-        exercise: "let requests meet a 429 with Retry-After: --set rate_limit.retry_after=seconds --scenario rate-limit-burst",
+        exercise: "let requests meet a 429 with Retry-After: `wrs-emulator profile set rate_limit.retry_after=seconds` and `wrs-emulator scenarios use rate-limit-burst`",
         rule: Rule::All(before_retry_after),
     },
     Check {
@@ -82,7 +82,7 @@ pub(super) const CHECKS: [Check; 6] = [
         confidence: ON_ONE_CONNECTION,
         remedy: "do not retry a 422; report its message",
         cwe: None,
-        exercise: "let a request meet a 422: --scenario always-422, or send a wrong value",
+        exercise: "let a request meet a 422: send a wrong value, or `wrs-emulator scenarios use always-422`",
         rule: Rule::All(repeated_422),
     },
 ];

@@ -20,7 +20,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Overlay, Scenario, ScenarioOrigin};
 use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::settings::{Draft, Layered, Profile, other_language, syntax_problem};
+use crate::settings::{Draft, Layered, Profile, SyntaxProblem, other_language, syntax_problems};
 use reader::{Problems, Table, shown};
 
 /// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
@@ -47,7 +47,7 @@ pub(super) fn parse_scenario(
     }
     let (document, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        return (None, syntax_problems(text, &errors));
+        return (None, problems_of_syntax(text, &errors));
     }
     let mut parser = Parser {
         problems: Problems::new(text),
@@ -71,9 +71,18 @@ fn problem_of_name(name: &str) -> Option<Diagnostic> {
     Some(Diagnostic::of_file("scenario/bad-name", message, hint))
 }
 
+/// What most likely causes a syntax error, and so whether others follow from it.
+#[derive(Clone, Copy, PartialEq)]
+enum Cause {
+    /// One word; the rest of the text is read as it is meant.
+    Word,
+    Quotes,
+    Unclear,
+}
+
 /// The problems of a text that is not TOML. After the first error in a line, and after a bracket that was left open, the others
 /// follow from it.
-fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
+fn problems_of_syntax(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
     let at =
         |span, message: String, hint: &str| Diagnostic::at(Level::Error, "scenario/syntax", text, span, message, hint);
     if let Some(language) = other_language(text) {
@@ -83,31 +92,33 @@ fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic> {
         return vec![at(start..end, format!("this looks like {language}; scenarios are TOML"), hint)];
     }
     let is_curly = |c: &char| matches!(c, '“' | '”' | '„' | '‘' | '’' | '‚' | '«' | '»');
-    let mut problems: Vec<(bool, Diagnostic)> = errors
-        .iter()
-        .map(|error| {
-            let (span, message) = syntax_problem(text, error);
+    let mut problems: Vec<(Cause, Diagnostic)> = syntax_problems(text, errors)
+        .into_iter()
+        .map(|SyntaxProblem { span, message, hint }| {
             let first = text.get(span.clone()).and_then(|text| text.chars().next());
             if let Some(quote) = first.filter(is_curly) {
                 let hint = "write strings in straight quotes: \"…\" or '…'";
-                return (false, at(span, format!("`{quote}` is not a quote in TOML"), hint));
+                return (Cause::Quotes, at(span, format!("`{quote}` is not a quote in TOML"), hint));
             }
             if let Some((_, quote)) = message.split_once("string, expected ") {
                 let message = format!("the string is not closed; expected {quote}");
-                return (false, at(span, message, "write the quote where the string ends"));
+                return (Cause::Quotes, at(span, message, "write the quote where the string ends"));
             }
-            let hint = "the file must be TOML: strings in quotes, arrays in [ ], tables in { } or under [names]";
-            (true, at(span, message, hint))
+            let usual = "the file must be TOML: strings in quotes, arrays in [ ], tables in { } or under [names]";
+            (
+                if hint.is_some() { Cause::Word } else { Cause::Unclear },
+                at(span, message, hint.as_deref().unwrap_or(usual)),
+            )
         })
         .collect();
-    problems.sort_by_key(|(is_vague, problem)| (problem.line, *is_vague, problem.span.start));
+    problems.sort_by_key(|(cause, problem)| (problem.line, *cause == Cause::Unclear, problem.span.start));
     problems.dedup_by_key(|(_, problem)| problem.line);
     let lines: Vec<&str> = text.lines().collect();
-    let is_open = |problem: &Diagnostic| {
+    let is_open = |(cause, problem): &(Cause, Diagnostic)| {
         let line = lines.get(problem.line - 1).map_or("", |line| line.trim_start());
-        !line.starts_with('[') && line.contains(['{', '['])
+        *cause != Cause::Word && !line.starts_with('[') && line.contains(['{', '['])
     };
-    let kept = problems.iter().position(|(_, problem)| is_open(problem)).map_or(problems.len(), |last| last + 1);
+    let kept = problems.iter().position(is_open).map_or(problems.len(), |last| last + 1);
     problems.into_iter().take(kept.min(MOST_SYNTAX_ERRORS)).map(|(_, problem)| problem).collect()
 }
 

@@ -1,5 +1,6 @@
 //! Typed values out of TOML, read by the tables of keys: every problem is recorded with its place, and reading continues.
 
+use std::iter;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -146,6 +147,9 @@ impl<'t> Problems<'t> {
         let hint = match (expected, found.get_ref()) {
             ("a string", DeValue::Integer(number)) => format!("write it in quotes: {key} = \"{number}\""),
             ("a string", DeValue::Float(number)) => format!("write it in quotes: {key} = \"{number}\""),
+            (_, DeValue::Float(number)) if expected.starts_with("a duration") => {
+                format!("write the unit: `{key} = \"{number}s\"` or `{key} = \"{number}ms\"`")
+            }
             ("a string", DeValue::Boolean(flag)) => format!("write it in quotes: {key} = \"{flag}\""),
             ("an integer" | "a number" | "a boolean", DeValue::String(text)) if is_bare(text) => {
                 format!("write it without quotes: {key} = {text}")
@@ -309,7 +313,7 @@ impl<'t> Problems<'t> {
             },
             DeValue::Integer(number) => (
                 format!("expected a duration such as \"250ms\" or \"30s\" for `{key}`, found the bare number {number}"),
-                format!("say the unit: \"{number}s\" or \"{number}ms\""),
+                format!("write the unit: `{key} = \"{number}s\"` or `{key} = \"{number}ms\"`"),
             ),
             _ => {
                 self.wrong_type(key, "a duration such as \"250ms\" or \"30s\"", value, table.meaning(key));
@@ -453,9 +457,21 @@ impl<'t> Problems<'t> {
 
 /// The table at one of the keys that has this key, or the nearest key.
 fn key_hint(key: &str, keys: &TableKeys) -> String {
-    let inner = keys.keys().filter_map(|own| keys.inner(own.name)).filter(|inner| inner.has(key));
-    let places: Vec<&str> = inner.map(|inner| inner.place).collect();
-    if places.is_empty() { nearest_hint(key, &keys.names()) } else { format!("`{key}` belongs in {}", any_of(&places)) }
+    let inner: Vec<&TableKeys> = keys.keys().filter_map(|own| keys.inner(own.name)).collect();
+    let places: Vec<&str> = inner.iter().filter(|inner| inner.has(key)).map(|inner| inner.place).collect();
+    if !places.is_empty() {
+        return format!("`{key}` belongs in {}", any_of(&places));
+    }
+    // The names of tables that are written out with their path, such as `[[given.subscription]]`, may be mistyped anywhere.
+    let header = |table: &TableKeys, name| {
+        let place = table.inner(name)?.place;
+        place.split('`').find(|part| part.starts_with('['))
+    };
+    let mut names = keys.names();
+    names.extend(inner.iter().flat_map(|table| table.names().into_iter().filter(|name| header(table, name).is_some())));
+    let written = nearest(key, names.into_iter())
+        .and_then(|near| iter::once(&keys).chain(&inner).find_map(|table| header(table, near)));
+    written.map_or_else(|| nearest_hint(key, &keys.names()), |written| format!("did you mean `{written}`?"))
 }
 
 /// "did you mean", or the whole list.

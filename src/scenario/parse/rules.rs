@@ -1,6 +1,6 @@
 //! `[[rule]]`: when a rule applies and what it does, from text to checked rules.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,13 +88,17 @@ impl Parser<'_> {
 
     /// Refuses names given twice: explanations could not distinguish the two.
     pub(super) fn check_names(&mut self, what: &str, tables: &[Table<'_, '_>]) {
-        let mut seen = HashSet::new();
+        let mut lines = HashMap::new();
+        let (mut line, mut counted) = (1, 0);
         for name in tables.iter().filter_map(|table| table.get("name")) {
-            if let Some(text) = name.get_ref().as_str()
-                && !seen.insert(text)
-            {
-                let message = format!("another {what} is named \"{}\" already", shown(text));
+            let Some(text) = name.get_ref().as_str() else { continue };
+            line += self.problems.line_ends(counted..name.span().start);
+            counted = name.span().start;
+            if let Some(first) = lines.get(text) {
+                let message = format!("another {what} is named \"{}\" already, on line {first}", shown(text));
                 self.problems.error("scenario/duplicate-name", name.span(), message, "give each a name of its own");
+            } else {
+                lines.insert(text, line);
             }
         }
     }
