@@ -273,9 +273,9 @@ fn a_run_that_uses_nothing_fails_if_that_is_asked_for() {
     let hello = format!("{CURL} $WRS_BASE_URL/v1/hello");
     let delivered = format!("{}; {}", subscribe("app"), fire("app", "[200]"));
     for (fail_on, script, part) in [
-        ("unused", "true", Some("no request is in the journal")),
+        ("unused", "true", Some("the journal has no requests")),
         ("unused", hello.as_str(), None),
-        ("undelivered,unused", hello.as_str(), Some("there is no delivery")),
+        ("undelivered,unused", hello.as_str(), Some("nothing was delivered")),
         ("undelivered,unused", delivered.as_str(), None),
         ("unfinished,unused", hello.as_str(), Some("no scenario is active")),
         ("undelivered", "true", None),

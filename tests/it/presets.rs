@@ -302,5 +302,5 @@ async fn announced_resources_are_varied_as_well() {
 #[tokio::test]
 async fn an_unknown_preset_ends_the_start() {
     let problem = builder().preset("hostil").start().await.expect_err("there is no such preset").to_string();
-    assert!(problem.contains("no preset `hostil`") && problem.contains("did you mean `hostile`?"), "{problem}");
+    assert!(problem.contains("unknown preset `hostil`") && problem.contains("did you mean `hostile`?"), "{problem}");
 }
