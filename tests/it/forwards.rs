@@ -116,7 +116,8 @@ async fn a_failed_delivery_advises_what_was_not_done_yet_and_keeps_the_port() {
         failed["outcome"]["detail"].as_str().unwrap_or_else(|| panic!("it fails: {failed}")).to_owned()
     };
     let said = detail(&emulator).await;
-    assert!(said.ends_with(&format!("--forward {PUBLIC}=http://localhost:PORT")), "{said}");
+    let command = format!("`wrs-emulator forwards add {PUBLIC}=http://localhost:PORT`");
+    assert!(said.contains(&command), "{said}");
     // The forward is there, and leads to a name without an address, or to nobody.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     for target in ["http://nothing.example:3000".to_owned(), format!("http://{closed}"), format!("https://{closed}")] {
