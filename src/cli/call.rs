@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::arguments::CallArgs;
-use super::client::{Call, Refusal, Route, SHORT};
+use super::client::{Call, CallPath, Refusal, SHORT};
 use super::failure::{Code, Failure, note, warn};
 use super::help::listed;
 use super::output::{cell, compact, end_line, is_printed, lines, optional, print_as_is, print_json};
@@ -21,7 +21,7 @@ use crate::util::duration::parse_duration;
 pub(super) struct Row {
     pub(super) name: &'static str,
     about: &'static str,
-    route: Route,
+    route: CallPath,
     /// An argument is the variable segment of the path if that has its name; else a parameter of the query if the call reads, or a
     /// field of the body. The key is always in the query.
     arguments: fn() -> Vec<Arg>,
@@ -33,7 +33,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) const fn new(name: &'static str, about: &'static str, route: Route) -> Self {
+    pub(super) const fn new(name: &'static str, about: &'static str, route: CallPath) -> Self {
         Self { name, about, route, arguments: Vec::new, fixed: &[], follows: None, examples: &[] }
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::arguments::{duration, scenario, since, time};
 use super::call::{Row, Setting, assignment, field, positional};
-use super::client::Route;
+use super::client::CallPath;
 use crate::contract::keys::SAMPLE_KEY;
 
 /// Only what belongs to one key, by default everything.
@@ -103,9 +103,9 @@ fn deliveries(rest: [Arg; 2]) -> Vec<Arg> {
     filters.into_iter().chain(rest).collect()
 }
 
-const CLOCK: Route = Route("POST", "clock");
-const CHANGE_SUBSCRIPTION: Route = Route("PUT", "subscriptions/{id}");
-const ACTIVATE: Route = Route("POST", "scenarios/active");
+const CLOCK: CallPath = CallPath("POST", "clock");
+const CHANGE_SUBSCRIPTION: CallPath = CallPath("PUT", "subscriptions/{id}");
+const ACTIVATE: CallPath = CallPath("POST", "scenarios/active");
 
 pub(super) fn list_requests() -> Vec<Arg> {
     requests(page())
@@ -122,7 +122,7 @@ pub(super) fn explain() -> Vec<Arg> {
 }
 
 pub(super) static ROWS: &[Row] = &[
-    Row::new("requests list", "List requests, newest first", Route("GET", "requests"))
+    Row::new("requests list", "List requests, newest first", CallPath("GET", "requests"))
         .arguments(list_requests)
         .follows("request")
         .examples(&[
@@ -130,20 +130,20 @@ pub(super) static ROWS: &[Row] = &[
             "requests list --key sk_test_mine --limit 100 --json",
             "requests list --follow",
         ]),
-    Row::new("requests show", "Show one request and its answer in full", Route("GET", "requests/{id}"))
+    Row::new("requests show", "Show one request and its answer in full", CallPath("GET", "requests/{id}"))
         .arguments(|| vec![id()])
         .examples(&["requests show req_01k...", "requests show req_01k... --json"]),
     Row::new(
         "requests wait",
         "Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1",
-        Route("POST", "requests/wait"),
+        CallPath("POST", "requests/wait"),
     )
     .arguments(|| requests(wait()))
     .examples(&[
         "requests wait --operation events.subscribe --timeout 30s",
         "requests wait --status 429 --count 3 --since now",
     ]),
-    Row::new("deliveries list", "List deliveries, newest first", Route("GET", "deliveries"))
+    Row::new("deliveries list", "List deliveries, newest first", CallPath("GET", "deliveries"))
         .arguments(list_deliveries)
         .follows("attempt")
         .examples(&[
@@ -154,27 +154,27 @@ pub(super) static ROWS: &[Row] = &[
     Row::new(
         "deliveries show",
         "Show one delivery with each attempt: what was signed and sent, what came back",
-        Route("GET", "deliveries/{id}"),
+        CallPath("GET", "deliveries/{id}"),
     )
     .arguments(|| vec![id()])
     .examples(&["deliveries show dlv_01k...", "deliveries show dlv_01k... --json"]),
     Row::new(
         "deliveries wait",
         "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1",
-        Route("POST", "deliveries/wait"),
+        CallPath("POST", "deliveries/wait"),
     )
     .arguments(|| deliveries(wait()))
     .examples(&[
         "deliveries wait --status delivered --type workflow.completed --timeout 30s",
         "deliveries wait --count 3 --key sk_test_mine",
     ]),
-    Row::new("subscriptions list", "List subscriptions, oldest first", Route("GET", "subscriptions"))
+    Row::new("subscriptions list", "List subscriptions, oldest first", CallPath("GET", "subscriptions"))
         .arguments(|| vec![any_key()])
         .examples(&["subscriptions list", "subscriptions list --key sk_test_a --json"]),
     Row::new(
         "subscriptions create",
         "Subscribe a URL, as a client of the key would, without a request of its own",
-        Route("POST", "subscriptions"),
+        CallPath("POST", "subscriptions"),
     )
     .arguments(|| {
         vec![
@@ -191,17 +191,17 @@ pub(super) static ROWS: &[Row] = &[
         "subscriptions create https://app.example.com/hooks",
         "subscriptions create https://app.example.com/hooks --events workflow.completed --key sk_test_a",
     ]),
-    Row::new("subscriptions show", "Show one subscription", Route("GET", "subscriptions/{id}"))
+    Row::new("subscriptions show", "Show one subscription", CallPath("GET", "subscriptions/{id}"))
         .arguments(|| vec![id(), field("secret", "Show its signing secret as well").action(ArgAction::SetTrue)])
         .examples(&["subscriptions show sub_01k...", "subscriptions show sub_01k... --secret"]),
     Row::new(
         "subscriptions rotate",
         "Give a subscription a new secret and print it; the old one keeps signing for a while",
-        Route("POST", "subscriptions/{id}/rotate"),
+        CallPath("POST", "subscriptions/{id}/rotate"),
     )
     .arguments(|| vec![id(), secret()])
     .examples(&["subscriptions rotate sub_01k...", "subscriptions rotate sub_01k... --secret whsec_..."]),
-    Row::new("subscriptions delete", "Delete a subscription", Route("DELETE", "subscriptions/{id}"))
+    Row::new("subscriptions delete", "Delete a subscription", CallPath("DELETE", "subscriptions/{id}"))
         .arguments(|| vec![id()])
         .examples(&["subscriptions delete sub_01k..."]),
     Row::new("subscriptions disable", "Stop deliveries to a subscription, as a 410 would", CHANGE_SUBSCRIPTION)
@@ -212,7 +212,7 @@ pub(super) static ROWS: &[Row] = &[
         .arguments(|| vec![id()])
         .fixed(&[("status", "\"active\"")])
         .examples(&["subscriptions enable sub_01k..."]),
-    Row::new("explain", "Explain an answer, an event or a delivery", Route("GET", "explain/{id}"))
+    Row::new("explain", "Explain an answer, an event or a delivery", CallPath("GET", "explain/{id}"))
         .arguments(explain)
         .examples(&[
             "explain  the newest request or delivery",
@@ -220,9 +220,9 @@ pub(super) static ROWS: &[Row] = &[
             "explain evt_01k...  where the event went, and where not",
             "explain dlv_01k...  what the receiver answered, and what to try",
         ]),
-    Row::new("scenarios list", "List all scenarios and which are active", Route("GET", "scenarios"))
+    Row::new("scenarios list", "List all scenarios and which are active", CallPath("GET", "scenarios"))
         .examples(&["scenarios list", "scenarios list --json"]),
-    Row::new("scenarios show", "Show one scenario's text", Route("GET", "scenarios/{name}"))
+    Row::new("scenarios show", "Show one scenario's text", CallPath("GET", "scenarios/{name}"))
         .arguments(|| vec![positional("name", "The scenario's name").required(true).value_parser(scenario)])
         .examples(&["scenarios show rate-limit-burst > scenarios/mine.toml"]),
     Row::new("scenarios use", "Make these scenarios the active ones, in order", ACTIVATE)
@@ -248,9 +248,9 @@ pub(super) static ROWS: &[Row] = &[
         .arguments(|| vec![one_key()])
         .fixed(&[("active", "[]")])
         .examples(&["scenarios off", "scenarios off --key sk_test_mine"]),
-    Row::new("scenarios reload", "Read the scenario folders again now", Route("POST", "scenarios/reload"))
+    Row::new("scenarios reload", "Read the scenario folders again now", CallPath("POST", "scenarios/reload"))
         .examples(&["scenarios reload"]),
-    Row::new("clock show", "Show the time of the emulator, or of one key", Route("GET", "clock"))
+    Row::new("clock show", "Show the time of the emulator, or of one key", CallPath("GET", "clock"))
         .arguments(|| vec![clock_key()])
         .examples(&["clock show", "clock show --key sk_test_a --json"]),
     Row::new("clock freeze", "Stop the clock", CLOCK)
@@ -282,7 +282,7 @@ pub(super) static ROWS: &[Row] = &[
         .arguments(|| clock().into())
         .fixed(&[("mode", "\"follow\"")])
         .examples(&["clock follow --key sk_test_a"]),
-    Row::new("profile show", "Show every setting with its value and where it comes from", Route("GET", "profile"))
+    Row::new("profile show", "Show every setting with its value and where it comes from", CallPath("GET", "profile"))
         .arguments(|| {
             vec![
                 positional("prefix", "Only settings whose names begin with this"),
@@ -294,7 +294,7 @@ pub(super) static ROWS: &[Row] = &[
     Row::new(
         "profile set",
         "Change settings: `rate_limit.requests=5`. A value that is not valid TOML is taken as a string",
-        Route("PATCH", "profile"),
+        CallPath("PATCH", "profile"),
     )
     .arguments(|| vec![settings("PATH=VALUE", "The settings to change").value_parser(assignment), one_key()])
     .examples(&[
@@ -304,14 +304,14 @@ pub(super) static ROWS: &[Row] = &[
     Row::new(
         "profile unset",
         "Undo changes to a setting, or to a group of settings such as `rate_limit`",
-        Route("PATCH", "profile"),
+        CallPath("PATCH", "profile"),
     )
     .arguments(|| {
         let restored = settings("PATH", "The settings, or groups of them, to restore");
         vec![restored.value_parser(|path: &str| Ok::<Setting, String>((path.to_owned(), Value::Null))), one_key()]
     })
     .examples(&["profile unset rate_limit.requests"]),
-    Row::new("reset", "Forget what a key did, or everything", Route("POST", "reset"))
+    Row::new("reset", "Forget what a key did, or everything", CallPath("POST", "reset"))
         .arguments(|| {
             let all = "Every workspace, the journal, the clock, and everything changed over the control API";
             vec![own_key(), field("all", all).action(ArgAction::SetTrue)]

@@ -50,9 +50,9 @@ impl Problem {
 
 /// A method, and a path below `/_emulator/` with at most one variable segment.
 #[derive(Clone, Copy)]
-pub(super) struct Route(pub(super) &'static str, pub(super) &'static str);
+pub(super) struct CallPath(pub(super) &'static str, pub(super) &'static str);
 
-impl Route {
+impl CallPath {
     pub(super) fn reads(self) -> bool {
         self.0 == "GET"
     }
@@ -80,7 +80,7 @@ pub(super) struct Refusal {
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn at(target: &'a Target, route: Route) -> Self {
+    pub(super) fn at(target: &'a Target, route: CallPath) -> Self {
         Self::new(target, route.0.parse().expect("the tables name methods of HTTP"), route.1)
     }
 }

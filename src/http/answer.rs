@@ -20,7 +20,7 @@ use crate::contract::routes::Lookup;
 use crate::contract::variation::{BodyKind, vary};
 use crate::http::connection::ConnectionFault;
 use crate::http::outgoing::{Outgoing, Pace};
-use crate::http::request::Admitted;
+use crate::http::request::Identified;
 use crate::settings::Profile;
 use crate::state::journal::Reason;
 use crate::state::quota::QuotaCheck;
@@ -91,7 +91,7 @@ impl Answer {
 }
 
 /// Why a request is answered without looking at its content.
-pub(super) enum AdmissionError {
+pub(super) enum EarlyRefusal {
     Invalid(ErrorKind, String),
     NotFound(Lookup),
     Unauthorized(KeyRefusal),
@@ -99,7 +99,7 @@ pub(super) enum AdmissionError {
     Panicked(String),
 }
 
-impl Admitted {
+impl Identified {
     /// A 200 with this body, varied as the profile says.
     pub(super) fn answered(&self, body: &impl Serialize, reason: Reason) -> Answer {
         self.answered_json(json_bytes(body), reason)
@@ -138,11 +138,11 @@ impl Admitted {
         Answer { reason: Reason::Invalid(error.problems), ..answer }
     }
 
-    pub(super) fn denied(&self, error: AdmissionError) -> Answer {
+    pub(super) fn denied(&self, error: EarlyRefusal) -> Answer {
         match error {
-            AdmissionError::Invalid(kind, text) => self.refused(kind, &text),
-            AdmissionError::NotFound(lookup) => self.not_found(lookup),
-            AdmissionError::Unauthorized(refusal) => {
+            EarlyRefusal::Invalid(kind, text) => self.refused(kind, &text),
+            EarlyRefusal::NotFound(lookup) => self.not_found(lookup),
+            EarlyRefusal::Unauthorized(refusal) => {
                 let error = Error::new(ErrorKind::Unauthorized, refusal.advice(self.profile().key_rules()));
                 let advice = error.message.clone().into_boxed_str();
                 let mut answer = self.error(&error, Reason::Unauthorized { refusal, advice });
@@ -151,13 +151,13 @@ impl Admitted {
                 }
                 answer
             }
-            AdmissionError::RateLimited(verdict) => {
-                let (limit, seconds) = (verdict.limit, verdict.window.as_secs_f64());
+            EarlyRefusal::RateLimited(quota) => {
+                let (limit, seconds) = (quota.limit, quota.window.as_secs_f64());
                 let message =
                     format!("the quota of {limit} requests in {seconds} s is used up; back off before retrying");
                 self.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited)
             }
-            AdmissionError::Panicked(text) => {
+            EarlyRefusal::Panicked(text) => {
                 let kind = ErrorKind::InternalError;
                 self.error(&Error::new(kind, kind.message()), Reason::Panicked(text))
             }
@@ -211,17 +211,17 @@ pub const GENERATION: HeaderName = HeaderName::from_static("x-emulator-generatio
 const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
 
 pub(super) fn all_headers(
-    admitted: &Admitted,
+    identified: &Identified,
     id: &HeaderValue,
     status: StatusCode,
     content_type: HeaderValue,
     further: Further,
 ) -> HeaderMap {
-    let (request, profile) = (&admitted.request, admitted.profile());
+    let (request, profile) = (&identified.request, identified.profile());
     let mut headers = own_headers(status, content_type, further);
     headers.insert(GENERATION, HeaderValue::from(request.generation));
-    if let Some(verdict) = admitted.identity.quota() {
-        push_quota_headers(&mut headers, verdict, profile, request.now);
+    if let Some(quota) = identified.identity.quota() {
+        push_quota_headers(&mut headers, quota, profile, request.now);
     }
     if request.is_preview {
         headers.insert(PREVIEW, HeaderValue::from_static("true"));
@@ -237,22 +237,22 @@ const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const IETF: HeaderName = HeaderName::from_static("ratelimit");
 const IETF_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-fn push_quota_headers(headers: &mut HeaderMap, verdict: &QuotaCheck, profile: &Profile, now: Now) {
+fn push_quota_headers(headers: &mut HeaderMap, quota: &QuotaCheck, profile: &Profile, now: Now) {
     let rate_limit = &profile.rate_limit;
-    headers.insert(rate_limit.header_names.limit.name().clone(), HeaderValue::from(verdict.limit));
-    headers.insert(rate_limit.header_names.remaining.name().clone(), HeaderValue::from(verdict.remaining));
-    if !verdict.allowed {
-        push_retry_after(headers, verdict.wait, rate_limit.retry_after, now);
+    headers.insert(rate_limit.header_names.limit.name().clone(), HeaderValue::from(quota.limit));
+    headers.insert(rate_limit.header_names.remaining.name().clone(), HeaderValue::from(quota.remaining));
+    if !quota.allowed {
+        push_retry_after(headers, quota.wait, rate_limit.retry_after, now);
     }
     match rate_limit.reset {
         ResetForm::Off => {}
-        ResetForm::Delta => drop(headers.insert(RESET, HeaderValue::from(whole_seconds(verdict.reset)))),
-        ResetForm::Epoch => drop(headers.insert(RESET, HeaderValue::from(epoch(now, verdict.reset)))),
+        ResetForm::Delta => drop(headers.insert(RESET, HeaderValue::from(whole_seconds(quota.reset)))),
+        ResetForm::Epoch => drop(headers.insert(RESET, HeaderValue::from(epoch(now, quota.reset)))),
     }
     if rate_limit.ietf {
-        let (limit, window) = (verdict.limit, whole_seconds(verdict.window));
+        let (limit, window) = (quota.limit, whole_seconds(quota.window));
         headers.insert(IETF_POLICY, header_value(&format!("\"default\";q={limit};w={window}")));
-        let (left, reset) = (verdict.remaining, whole_seconds(verdict.reset));
+        let (left, reset) = (quota.remaining, whole_seconds(quota.reset));
         headers.insert(IETF, header_value(&format!("\"default\";r={left};t={reset}")));
     }
 }
@@ -291,10 +291,10 @@ mod tests {
         let mut profile = Profile::default();
         edit(&mut profile);
         let [wait, reset, window] = [2_000, 3_001, 60_000].map(Duration::from_millis);
-        let verdict = QuotaCheck { allowed, limit: 5, remaining: 4, wait, reset, window };
+        let quota = QuotaCheck { allowed, limit: 5, remaining: 4, wait, reset, window };
         let wall = jiff::Timestamp::from_millisecond(1_769_851_800_500).expect("a time");
         let mut headers = HeaderMap::new();
-        push_quota_headers(&mut headers, &verdict, &profile, Now { wall, instant: Instant::from_nanos(0) });
+        push_quota_headers(&mut headers, &quota, &profile, Now { wall, instant: Instant::from_nanos(0) });
         let mut lines: Vec<String> =
             headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text"))).collect();
         lines.sort();

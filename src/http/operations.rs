@@ -20,7 +20,7 @@ use crate::contract::timestamp::ShownTime;
 use crate::contract::types::SystemStatus;
 use crate::contract::variation::BodyKind;
 use crate::http::answer::{Answer, json_bytes};
-use crate::http::request::Admitted;
+use crate::http::request::Identified;
 use crate::http::service::Api;
 use crate::settings::Profile;
 use crate::state::engine::Engine;
@@ -28,56 +28,56 @@ use crate::state::journal::Reason;
 use crate::state::workspace::{Listed, Registry};
 
 impl Api {
-    pub(super) fn perform(&self, admitted: &Admitted, operation: Operation) -> Answer {
+    pub(super) fn perform(&self, identified: &Identified, operation: Operation) -> Answer {
         match operation {
-            Operation::SystemStatus => system_status(admitted),
-            Operation::EventsSubscribe => events_subscribe(admitted),
-            Operation::Hello => admitted.answered(&admitted.profile().hello.body, Reason::Answered),
-            Operation::WorkflowsList => list_workflows(admitted),
-            Operation::WorkflowsCreate => create_workflow(admitted, &self.engine),
-            Operation::WorkflowsRead => read_workflow(admitted),
-            Operation::WorkflowsUpdate => update_workflow(admitted),
-            Operation::WorkflowsCancel => cancel_workflow(admitted),
-            Operation::UsersList => list_users(admitted),
-            Operation::UsersRead => read_user(admitted),
-            Operation::OauthToken => issue_token(admitted, &self.engine.registry),
+            Operation::SystemStatus => system_status(identified),
+            Operation::EventsSubscribe => events_subscribe(identified),
+            Operation::Hello => identified.answered(&identified.profile().hello.body, Reason::Answered),
+            Operation::WorkflowsList => list_workflows(identified),
+            Operation::WorkflowsCreate => create_workflow(identified, &self.engine),
+            Operation::WorkflowsRead => read_workflow(identified),
+            Operation::WorkflowsUpdate => update_workflow(identified),
+            Operation::WorkflowsCancel => cancel_workflow(identified),
+            Operation::UsersList => list_users(identified),
+            Operation::UsersRead => read_user(identified),
+            Operation::OauthToken => issue_token(identified, &self.engine.registry),
         }
     }
 }
 
-fn system_status(admitted: &Admitted) -> Answer {
-    let profile = admitted.profile();
-    let query = match parse_status_query(admitted.request.query(), &profile.validation) {
+fn system_status(identified: &Identified) -> Answer {
+    let profile = identified.profile();
+    let query = match parse_status_query(identified.request.query(), &profile.validation) {
         Ok(query) => query,
-        Err(error) => return admitted.invalid(error),
+        Err(error) => return identified.invalid(error),
     };
     let status = SystemStatus {
         ok: true,
         environment: profile.environment,
         version: VERSION,
         checked_at: ShownTime {
-            instant: admitted.request.now.wall,
-            precision: profile.time.precision.of(&admitted.identity.id),
+            instant: identified.request.now.wall,
+            precision: profile.time.precision.of(&identified.identity.id),
         },
         checks: query.include_checks.then(|| profile.status.checks.clone()),
     };
-    admitted.answered_json(status.to_json(), Reason::Answered)
+    identified.answered_json(status.to_json(), Reason::Answered)
 }
 
-fn events_subscribe(admitted: &Admitted) -> Answer {
-    let profile = admitted.profile();
-    let checked = check_content_type(&admitted.request.head.headers, &profile.validation)
-        .and_then(|()| parse_subscribe(&admitted.body, &profile.subscribe_rules()));
+fn events_subscribe(identified: &Identified) -> Answer {
+    let profile = identified.profile();
+    let checked = check_content_type(&identified.request.head.headers, &profile.validation)
+        .and_then(|()| parse_subscribe(&identified.body, &profile.subscribe_rules()));
     let secret = checked.as_ref().ok().and_then(|checked| checked.request.secret.as_deref());
     let warnings = secret.map(|secret| warnings(secret, profile)).unwrap_or_default();
     let subscribed =
-        checked.and_then(|checked| admitted.workspace().lock().subscribe(checked, profile, admitted.request.now));
+        checked.and_then(|checked| identified.workspace().lock().subscribe(checked, profile, identified.request.now));
     match subscribed {
         Ok(subscribed) => {
             let reason = Reason::Subscribed { id: subscribed.id, created: subscribed.created, warnings };
-            admitted.answered(&subscribed.body, reason)
+            identified.answered(&subscribed.body, reason)
         }
-        Err(error) => admitted.invalid(error),
+        Err(error) => identified.invalid(error),
     }
 }
 
@@ -93,87 +93,87 @@ fn warnings(secret: &str, profile: &Profile) -> Vec<String> {
     })
 }
 
-fn list_workflows(admitted: &Admitted) -> Answer {
-    let profile = admitted.profile();
-    let listed = parse_workflow_query(admitted.request.query(), &profile.validation, &profile.preview)
-        .and_then(|query| admitted.workspace().lock().list_workflows(&query, profile, admitted.request.now));
-    page(admitted, listed)
+fn list_workflows(identified: &Identified) -> Answer {
+    let profile = identified.profile();
+    let listed = parse_workflow_query(identified.request.query(), &profile.validation, &profile.preview)
+        .and_then(|query| identified.workspace().lock().list_workflows(&query, profile, identified.request.now));
+    page(identified, listed)
 }
 
-fn create_workflow(admitted: &Admitted, engine: &Arc<Engine>) -> Answer {
-    let created = workflow_fields(admitted).and_then(|fields| {
-        admitted.workspace().lock().create_workflow(fields, admitted.profile(), admitted.request.now)
+fn create_workflow(identified: &Identified, engine: &Arc<Engine>) -> Answer {
+    let created = workflow_fields(identified).and_then(|fields| {
+        identified.workspace().lock().create_workflow(fields, identified.profile(), identified.request.now)
     });
     if created.is_ok() {
-        engine.wake_emitter(admitted.workspace());
+        engine.wake_emitter(identified.workspace());
     }
-    result(admitted, created)
+    result(identified, created)
 }
 
-fn read_workflow(admitted: &Admitted) -> Answer {
-    let id = id_in(admitted.request.path());
-    let found = admitted.workspace().lock().read_workflow(&id, admitted.profile(), admitted.request.now);
-    found_or_missing(admitted, "workflow", found.map(Ok))
+fn read_workflow(identified: &Identified) -> Answer {
+    let id = id_in(identified.request.path());
+    let found = identified.workspace().lock().read_workflow(&id, identified.profile(), identified.request.now);
+    found_or_missing(identified, "workflow", found.map(Ok))
 }
 
-fn update_workflow(admitted: &Admitted) -> Answer {
-    let id = id_in(admitted.request.path());
-    match workflow_fields(admitted) {
+fn update_workflow(identified: &Identified) -> Answer {
+    let id = id_in(identified.request.path());
+    match workflow_fields(identified) {
         Ok(fields) => {
-            let (profile, now) = (admitted.profile(), admitted.request.now);
-            let changed = admitted.workspace().lock().update_workflow(&id, fields, profile, now);
-            found_or_missing(admitted, "workflow", changed.map(Ok))
+            let (profile, now) = (identified.profile(), identified.request.now);
+            let changed = identified.workspace().lock().update_workflow(&id, fields, profile, now);
+            found_or_missing(identified, "workflow", changed.map(Ok))
         }
-        Err(error) => admitted.invalid(error),
+        Err(error) => identified.invalid(error),
     }
 }
 
-fn cancel_workflow(admitted: &Admitted) -> Answer {
-    let id = id_in(admitted.request.path());
-    let cancelled = admitted.workspace().lock().cancel_workflow(&id, admitted.profile(), admitted.request.now);
-    found_or_missing(admitted, "workflow", cancelled)
+fn cancel_workflow(identified: &Identified) -> Answer {
+    let id = id_in(identified.request.path());
+    let cancelled = identified.workspace().lock().cancel_workflow(&id, identified.profile(), identified.request.now);
+    found_or_missing(identified, "workflow", cancelled)
 }
 
-fn list_users(admitted: &Admitted) -> Answer {
-    let profile = admitted.profile();
-    let listed = parse_user_query(admitted.request.query(), &profile.validation, &profile.preview)
-        .and_then(|page| admitted.workspace().lock().list_users(&page));
-    page(admitted, listed)
+fn list_users(identified: &Identified) -> Answer {
+    let profile = identified.profile();
+    let listed = parse_user_query(identified.request.query(), &profile.validation, &profile.preview)
+        .and_then(|page| identified.workspace().lock().list_users(&page));
+    page(identified, listed)
 }
 
-fn read_user(admitted: &Admitted) -> Answer {
-    let found = admitted.workspace().lock().read_user(&id_in(admitted.request.path())).cloned();
-    found_or_missing(admitted, "user", found.map(Ok))
+fn read_user(identified: &Identified) -> Answer {
+    let found = identified.workspace().lock().read_user(&id_in(identified.request.path())).cloned();
+    found_or_missing(identified, "user", found.map(Ok))
 }
 
-fn issue_token(admitted: &Admitted, registry: &Registry) -> Answer {
-    let profile = admitted.profile();
-    let headers = &admitted.request.head.headers;
-    let mut answer = match parse_token_request(headers, &admitted.body, &profile.validation, profile.key_rules()) {
+fn issue_token(identified: &Identified, registry: &Registry) -> Answer {
+    let profile = identified.profile();
+    let headers = &identified.request.head.headers;
+    let mut answer = match parse_token_request(headers, &identified.body, &profile.validation, profile.key_rules()) {
         Ok(key) => {
-            let workspace = registry.open(workspace_of(&key, &profile.keys), admitted.request.now);
+            let workspace = registry.open(workspace_of(&key, &profile.keys), identified.request.now);
             let lifetime = profile.oauth.token_lifetime.get();
             let expires = workspace.clock().instant().plus(lifetime);
             let token = registry.tokens().issue(&key, expires, &mut workspace.lock().random);
             let body = json!({ "access_token": &*token, "token_type": "Bearer", "expires_in": lifetime.as_secs() });
-            admitted.answered(&body, Reason::Answered)
+            identified.answered(&body, Reason::Answered)
         }
-        Err(problem) => refuse_token(admitted, &problem),
+        Err(problem) => refuse_token(identified, &problem),
     };
     answer.headers.push((CACHE_CONTROL, HeaderValue::from_static("no-store")));
     answer
 }
 
-fn refuse_token(admitted: &Admitted, problem: &OauthProblem) -> Answer {
+fn refuse_token(identified: &Identified, problem: &OauthProblem) -> Answer {
     let error = problem.error();
     let reason = Reason::Refused(error.kind, problem.text.to_owned());
-    let mut answer = match problem.body(admitted.profile().oauth.error_shape) {
+    let mut answer = match problem.body(identified.profile().oauth.error_shape) {
         Some((status, body)) => {
             let status = StatusCode::from_u16(status).expect("400 and 401 are statuses");
-            let body = admitted.varied(json_bytes(&body), BodyKind::Answer);
+            let body = identified.varied(json_bytes(&body), BodyKind::Answer);
             Answer::json(status, body, reason)
         }
-        None => admitted.error(&error, reason),
+        None => identified.error(&error, reason),
     };
     if error.kind == ErrorKind::Unauthorized {
         answer.headers.push((WWW_AUTHENTICATE, HeaderValue::from_static("Basic")));
@@ -181,28 +181,28 @@ fn refuse_token(admitted: &Admitted, problem: &OauthProblem) -> Answer {
     answer
 }
 
-fn workflow_fields(admitted: &Admitted) -> Result<WorkflowFields, Error> {
-    let profile = admitted.profile();
-    check_content_type(&admitted.request.head.headers, &profile.validation)?;
-    parse_workflow(&admitted.body, &profile.validation, profile.errors.malformed_json_status)
+fn workflow_fields(identified: &Identified) -> Result<WorkflowFields, Error> {
+    let profile = identified.profile();
+    check_content_type(&identified.request.head.headers, &profile.validation)?;
+    parse_workflow(&identified.body, &profile.validation, profile.errors.malformed_json_status)
 }
 
-fn result<T: Serialize>(admitted: &Admitted, done: Result<T, Error>) -> Answer {
+fn result<T: Serialize>(identified: &Identified, done: Result<T, Error>) -> Answer {
     match done {
-        Ok(body) => admitted.answered(&body, Reason::Answered),
-        Err(error) => admitted.invalid(error),
+        Ok(body) => identified.answered(&body, Reason::Answered),
+        Err(error) => identified.invalid(error),
     }
 }
 
-fn found_or_missing<T: Serialize>(admitted: &Admitted, what: &str, found: Option<Result<T, Error>>) -> Answer {
+fn found_or_missing<T: Serialize>(identified: &Identified, what: &str, found: Option<Result<T, Error>>) -> Answer {
     if let Some(found) = found {
-        return result(admitted, found);
+        return result(identified, found);
     }
-    let shown: String = id_in(admitted.request.path()).chars().take(64).flat_map(char::escape_debug).collect();
-    admitted.refused(ErrorKind::NotFound, &format!("there is no {what} `{shown}` in this workspace"))
+    let shown: String = id_in(identified.request.path()).chars().take(64).flat_map(char::escape_debug).collect();
+    identified.refused(ErrorKind::NotFound, &format!("there is no {what} `{shown}` in this workspace"))
 }
 
-fn page<T: Serialize>(admitted: &Admitted, listed: Result<Listed<T>, Error>) -> Answer {
+fn page<T: Serialize>(identified: &Identified, listed: Result<Listed<T>, Error>) -> Answer {
     let body = |Listed { data, next_cursor }| json!({ "data": data, "has_more": next_cursor.is_some(), "next_cursor": next_cursor });
-    result(admitted, listed.map(body))
+    result(identified, listed.map(body))
 }

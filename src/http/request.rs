@@ -1,4 +1,4 @@
-//! One request on its way to its answer: as it arrived ([`Request`]), then with its id and its sender ([`Admitted`]).
+//! One request on its way to its answer: as it arrived ([`Request`]), then with its id and its sender ([`Identified`]).
 //!
 //! `service` admits requests; `answer` has the answers that any operation may give.
 
@@ -114,7 +114,7 @@ pub(super) fn draw(state: &mut State, profile: &Profile, now: Now) -> (String, O
 }
 
 /// A request with its id and its sender: any answer can be given to it.
-pub(super) struct Admitted {
+pub(super) struct Identified {
     pub(super) request: Request,
     pub(super) identity: Identity,
     /// Empty until it is read.
@@ -122,7 +122,7 @@ pub(super) struct Admitted {
     pub(super) rule: Option<AppliedRule>,
 }
 
-impl Admitted {
+impl Identified {
     pub(super) fn new(request: Request, identity: Identity) -> Self {
         Self { request, identity, body: Bytes::new(), rule: None }
     }
@@ -156,7 +156,7 @@ impl Admitted {
     /// Leaves the quota headers out and gives the request back, as on any 401: a refused key is not counted.
     pub(super) fn forget_quota(&mut self) {
         if let Identity { workspace, key: Some(ValidKey { group_key, quota }), .. } = &mut self.identity
-            && quota.take().is_some_and(|verdict| verdict.allowed)
+            && quota.take().is_some_and(|quota| quota.allowed)
         {
             workspace.lock().uncount_request(group_key.as_ref(), &self.request.config.profile);
         }
@@ -166,19 +166,19 @@ impl Admitted {
     pub(super) fn show_quota_used_up(&mut self) {
         // Refunded first if a 429 costs nothing: with a quota that is used up, this request would not have been counted.
         self.refund(StatusCode::TOO_MANY_REQUESTS);
-        if let Some(verdict) = self.identity.key.as_mut().and_then(|key| key.quota.as_mut()) {
-            *verdict = QuotaCheck { allowed: false, remaining: 0, wait: verdict.reset, ..*verdict };
+        if let Some(quota) = self.identity.key.as_mut().and_then(|key| key.quota.as_mut()) {
+            *quota = QuotaCheck { allowed: false, remaining: 0, wait: quota.reset, ..*quota };
         }
     }
 
     /// Gives the request back to the quota where the profile says that an answer with this status costs nothing.
     pub(super) fn refund(&mut self, status: StatusCode) {
         if status != StatusCode::OK
-            && let Identity { workspace, key: Some(ValidKey { group_key, quota: Some(verdict) }), .. } =
+            && let Identity { workspace, key: Some(ValidKey { group_key, quota: Some(quota) }), .. } =
                 &mut self.identity
-            && verdict.allowed
+            && quota.allowed
         {
-            workspace.lock().refund_request(group_key.as_ref(), &self.request.config.profile, verdict);
+            workspace.lock().refund_request(group_key.as_ref(), &self.request.config.profile, quota);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Carries out the scenario rule that applies to a request: a delay, a scripted answer, a patch of the ordinary one, or a fault.
+//! Asks the scenarios for the rule that applies to a request, and carries it out: a delay, a scripted answer, a patch of the ordinary one, or a fault.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::contract::variation::BodyKind;
 use crate::http::answer::{Answer, JSON, SendFault};
 use crate::http::connection::ConnectionFault;
 use crate::http::outgoing::Pace;
-use crate::http::request::{Admitted, AppliedRule, Story};
+use crate::http::request::{AppliedRule, Identified, Story};
 use crate::http::service::Api;
 use crate::scenario::template::TemplateProblem;
 use crate::scenario::{Action, Decision, Fault, Patch, ReplyBody, ScriptedReply, Templated, request_facts};
@@ -26,7 +26,7 @@ use crate::util::tasks::Lane;
 /// Templates longer than this together, with the body that they may copy, hold up other requests on the thread.
 const LARGE: usize = 8 * 1024;
 
-impl Admitted {
+impl Identified {
     pub(super) fn decide(&self) -> Option<Decision> {
         let config = &self.request.config;
         if config.rules.is_empty() {
@@ -42,57 +42,67 @@ impl Admitted {
 }
 
 impl Api {
-    pub(super) fn carry_out_now(&self, admitted: &mut Admitted, operation: Operation, decision: Decision) -> Answer {
-        let action = note_rule(admitted, decision);
-        self.act(admitted, operation, action)
+    pub(super) fn carry_out_now(
+        &self,
+        identified: &mut Identified,
+        operation: Operation,
+        decision: Decision,
+    ) -> Answer {
+        let action = note_rule(identified, decision);
+        self.act(identified, operation, action)
     }
 
-    pub(super) async fn carry_out(&self, admitted: &mut Admitted, operation: Operation, decision: Decision) -> Answer {
+    pub(super) async fn carry_out(
+        &self,
+        identified: &mut Identified,
+        operation: Operation,
+        decision: Decision,
+    ) -> Answer {
         let (delay, has_templates) = (decision.delay, decision.has_templates);
-        let action = note_rule(admitted, decision);
+        let action = note_rule(identified, decision);
         if let Some(delay) = delay {
-            let task = wait(&admitted.identity.workspace, admitted.request.now.instant.plus(delay)).await;
-            if let Some(rule) = &mut admitted.rule {
+            let task = wait(&identified.identity.workspace, identified.request.now.instant.plus(delay)).await;
+            if let Some(rule) = &mut identified.rule {
                 rule.task = Some(task);
             }
         }
         match action {
-            Action::Reply(reply) if has_templates => match self.rendered(admitted, reply).await {
-                Ok(reply) => scripted_reply(admitted, &reply),
-                Err(problem) => unrendered(admitted, &problem),
+            Action::Reply(reply) if has_templates => match self.rendered(identified, reply).await {
+                Ok(reply) => scripted_reply(identified, &reply),
+                Err(problem) => unrendered(identified, &problem),
             },
             Action::Patch(patch) if has_templates => {
-                let answer = self.perform(admitted, operation);
-                match self.rendered(admitted, patch).await {
+                let answer = self.perform(identified, operation);
+                match self.rendered(identified, patch).await {
                     Ok(patch) => patched(answer, &patch),
-                    Err(problem) => unrendered(admitted, &problem),
+                    Err(problem) => unrendered(identified, &problem),
                 }
             }
-            action => self.act(admitted, operation, action),
+            action => self.act(identified, operation, action),
         }
     }
 
     /// Carries out an action without templates, or whose templates are rendered.
-    fn act(&self, admitted: &mut Admitted, operation: Operation, action: Action) -> Answer {
+    fn act(&self, identified: &mut Identified, operation: Operation, action: Action) -> Answer {
         match action {
-            Action::Pass => self.perform(admitted, operation),
-            Action::Reply(reply) => scripted_reply(admitted, &reply),
-            Action::Patch(patch) => patched(self.perform(admitted, operation), &patch),
-            Action::Fault(fault) => self.faulty(admitted, operation, fault),
+            Action::Pass => self.perform(identified, operation),
+            Action::Reply(reply) => scripted_reply(identified, &reply),
+            Action::Patch(patch) => patched(self.perform(identified, operation), &patch),
+            Action::Fault(fault) => self.faulty(identified, operation, fault),
         }
     }
 
     /// The action with its templates rendered and their gaps recorded; if they are long, on a blocking thread.
     async fn rendered<T: Templated + Send + Sync + 'static>(
         &self,
-        admitted: &mut Admitted,
+        identified: &mut Identified,
         action: Arc<T>,
     ) -> Result<T, TemplateProblem> {
         // A source of its own, so that what templates draw does not shift what is drawn after them.
-        let random = admitted.workspace().lock().random.fork();
-        let wall = admitted.request.now.wall;
+        let random = identified.workspace().lock().random.fork();
+        let wall = identified.request.now.wall;
         let (facts, body) = {
-            let view = admitted.view();
+            let view = identified.view();
             (request_facts(&view), view.body.len())
         };
         let rendered = if action.template_bytes() + body > LARGE {
@@ -101,14 +111,14 @@ impl Api {
             action.rendered(&facts, wall, random)
         };
         let (rendered, gaps) = rendered?;
-        if let Some(rule) = &mut admitted.rule {
+        if let Some(rule) = &mut identified.rule {
             rule.warn_of_gaps(&gaps);
         }
         Ok(rendered)
     }
 
-    fn faulty(&self, admitted: &Admitted, operation: Operation, fault: Fault) -> Answer {
-        let mut answer = self.perform(admitted, operation);
+    fn faulty(&self, identified: &Identified, operation: Operation, fault: Fault) -> Answer {
+        let mut answer = self.perform(identified, operation);
         answer.reason = Reason::Scripted;
         let length = answer.body.len();
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -120,7 +130,7 @@ impl Api {
             Fault::Empty => SendFault::Connection(ConnectionFault::Empty),
             Fault::Garbage { bytes } => {
                 let mut garbage = vec![0; size(bytes)];
-                admitted.workspace().lock().random.fill_bytes(&mut garbage);
+                identified.workspace().lock().random.fill_bytes(&mut garbage);
                 SendFault::Connection(ConnectionFault::Garbage(garbage.into()))
             }
         };
@@ -137,13 +147,13 @@ impl Api {
 }
 
 /// Records the rule that decided; returns what it does.
-fn note_rule(admitted: &mut Admitted, decision: Decision) -> Action {
+fn note_rule(identified: &mut Identified, decision: Decision) -> Action {
     let Decision { scenario, rule, turn, delay, action, description, unsettled, .. } = decision;
     let story = unsettled.map(|rule| Story {
-        workspace: Arc::clone(admitted.workspace()),
+        workspace: Arc::clone(identified.workspace()),
         rule,
         action: action.clone(),
-        activation: admitted.request.config.activation,
+        activation: identified.request.config.activation,
         status: 0,
     });
     let description = match delay {
@@ -151,7 +161,7 @@ fn note_rule(admitted: &mut Admitted, decision: Decision) -> Action {
         None => description,
     };
     let scripted = Scripted { scenario, rule, turn, action: description };
-    admitted.rule = Some(AppliedRule { scripted, warnings: Vec::new(), story, task: None });
+    identified.rule = Some(AppliedRule { scripted, warnings: Vec::new(), story, task: None });
     action
 }
 
@@ -163,10 +173,10 @@ async fn wait(workspace: &Workspace, due: Instant) -> Task {
     workspace.agenda().begin()
 }
 
-fn scripted_reply(admitted: &mut Admitted, reply: &ScriptedReply) -> Answer {
+fn scripted_reply(identified: &mut Identified, reply: &ScriptedReply) -> Answer {
     match reply.error {
-        Some(ErrorKind::Unauthorized) => admitted.forget_quota(),
-        Some(ErrorKind::RateLimitExceeded) => admitted.show_quota_used_up(),
+        Some(ErrorKind::Unauthorized) => identified.forget_quota(),
+        Some(ErrorKind::RateLimitExceeded) => identified.show_quota_used_up(),
         _ => {}
     }
     let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -176,7 +186,7 @@ fn scripted_reply(admitted: &mut Admitted, reply: &ScriptedReply) -> Answer {
             let plain = HeaderValue::from_static("text/plain; charset=utf-8");
             Answer::new(status, plain, Bytes::from(text.clone()), Reason::Scripted)
         }
-        None if reply.has_envelope() => enveloped(admitted, reply, status),
+        None if reply.has_envelope() => enveloped(identified, reply, status),
         None => Answer::json(status, Vec::new(), Reason::Scripted),
     };
     answer.headers.extend_from_slice(&reply.headers);
@@ -191,21 +201,21 @@ fn patched(mut answer: Answer, patch: &Patch) -> Answer {
     answer
 }
 
-fn enveloped(admitted: &Admitted, reply: &ScriptedReply, status: StatusCode) -> Answer {
+fn enveloped(identified: &Identified, reply: &ScriptedReply, status: StatusCode) -> Answer {
     let kind = reply.error.unwrap_or(ErrorKind::InternalError);
     let message = reply.message.as_deref().unwrap_or_else(|| kind.message());
     if reply.code.is_none() && reply.error.is_some() {
         let error = Error { status: status.as_u16(), ..Error::new(kind, message) };
-        return admitted.error(&error, Reason::Scripted);
+        return identified.error(&error, Reason::Scripted);
     }
     // A code of the scenario's own, or a message alone: the headers of an error kind do not belong to it.
-    let errors = &admitted.profile().errors;
+    let errors = &identified.profile().errors;
     let (code, message) = match reply.code.as_deref() {
         Some(code) => (code, message),
         None => (errors.code(kind_of(status)), errors.message(kind_of(status), message)),
     };
-    let body = envelope(errors, code, message, &[], &admitted.identity.id);
-    Answer::json(status, admitted.varied(body, BodyKind::Error), Reason::Scripted)
+    let body = envelope(errors, code, message, &[], &identified.identity.id);
+    Answer::json(status, identified.varied(body, BodyKind::Error), Reason::Scripted)
 }
 
 fn kind_of(status: StatusCode) -> ErrorKind {
@@ -213,7 +223,7 @@ fn kind_of(status: StatusCode) -> ErrorKind {
 }
 
 /// The answer where a template of the scenario fails while it is rendered, which no check can foresee.
-fn unrendered(admitted: &Admitted, problem: &TemplateProblem) -> Answer {
+fn unrendered(identified: &Identified, problem: &TemplateProblem) -> Answer {
     let error = Error::new(ErrorKind::InternalError, format!("a scenario's {problem}"));
-    admitted.error(&error, Reason::Scripted)
+    identified.error(&error, Reason::Scripted)
 }

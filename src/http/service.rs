@@ -13,13 +13,13 @@ use hyper::{Response, StatusCode};
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
-use crate::http::answer::{AdmissionError, Answer, REQUEST_ID, SendFault, all_headers, id_value, own_headers};
+use crate::http::answer::{Answer, EarlyRefusal, REQUEST_ID, SendFault, all_headers, id_value, own_headers};
 use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
 use crate::http::handler::{Answering, PLAIN_ON_TLS, Unreadable, caught, caught_now};
 use crate::http::host::check_host;
 use crate::http::outgoing::{Outgoing, paced};
-use crate::http::request::{Admitted, Identity, Request, ValidKey, draw, sender};
+use crate::http::request::{Identified, Identity, Request, ValidKey, draw, sender};
 use crate::scenario::{Decision, Generation};
 use crate::state::engine::Engine;
 use crate::state::journal::{Arrival, Entry, Transcript, Wire};
@@ -32,8 +32,8 @@ pub struct Api {
     pub(crate) uri_bytes: usize,
 }
 
-/// What comes after admission.
-enum Next {
+/// What is left to do once a request is identified.
+enum Remaining {
     Answer(Answer),
     Body(Operation, Incoming),
     /// A scenario rule is to be carried out, which may take a while.
@@ -47,28 +47,28 @@ impl Api {
         let generation = self.engine.library.load();
         let now = progress.arrived().unwrap_or_else(|| self.engine.registry.clock().now());
         let mut request = Request::new(head, now, &generation);
-        let (identity, route) = caught_now(|| self.admit(&mut request, &generation))
-            .unwrap_or_else(|panic| (self.anonymous(&request), Err(AdmissionError::Panicked(panic))));
-        let mut admitted = Admitted::new(request, identity);
+        let (identity, route) = caught_now(|| self.identify(&mut request, &generation))
+            .unwrap_or_else(|panic| (self.anonymous(&request), Err(EarlyRefusal::Panicked(panic))));
+        let mut identified = Identified::new(request, identity);
         let next = caught_now(|| match route {
-            Err(error) => Next::Answer(admitted.denied(error)),
-            Ok(route) if route.has_body() => Next::Body(route.operation, body),
-            Ok(route) => match admitted.decide() {
-                None => Next::Answer(self.perform(&admitted, route.operation)),
+            Err(error) => Remaining::Answer(identified.denied(error)),
+            Ok(route) if route.has_body() => Remaining::Body(route.operation, body),
+            Ok(route) => match identified.decide() {
+                None => Remaining::Answer(self.perform(&identified, route.operation)),
                 Some(decision) if decision.is_immediate() => {
-                    Next::Answer(self.carry_out_now(&mut admitted, route.operation, decision))
+                    Remaining::Answer(self.carry_out_now(&mut identified, route.operation, decision))
                 }
-                Some(decision) => Next::Rule(route.operation, decision),
+                Some(decision) => Remaining::Rule(route.operation, decision),
             },
         });
         match next {
-            Ok(Next::Answer(answer)) => Answering::Ready(self.finish(&mut admitted, Ok(answer), progress)),
-            Err(panic) => Answering::Ready(self.finish(&mut admitted, Err(panic), progress)),
+            Ok(Remaining::Answer(answer)) => Answering::Ready(self.finish(&mut identified, Ok(answer), progress)),
+            Err(panic) => Answering::Ready(self.finish(&mut identified, Err(panic), progress)),
             Ok(next) => {
                 let (api, progress) = (Arc::clone(self), Arc::clone(progress));
                 Answering::Later(Box::pin(async move {
-                    let answered = caught(api.respond(&mut admitted, next)).await;
-                    api.finish(&mut admitted, answered, &progress)
+                    let answered = caught(api.respond(&mut identified, next)).await;
+                    api.finish(&mut identified, answered, &progress)
                 }))
             }
         }
@@ -91,10 +91,10 @@ impl Api {
         let (head, ()) = hyper::Request::new(()).into_parts();
         let request = Request::new(head, self.engine.registry.clock().now(), &self.engine.library.load());
         let identity = self.anonymous(&request);
-        let mut admitted = Admitted::new(request, identity);
-        let Answer { status: own, content_type, headers, body, reason, .. } = admitted.refused(kind, text);
-        let id = &admitted.identity.id;
-        let further = admitted.profile().ids.request_header.get();
+        let mut identified = Identified::new(request, identity);
+        let Answer { status: own, content_type, headers, body, reason, .. } = identified.refused(kind, text);
+        let id = &identified.identity.id;
+        let further = identified.profile().ids.request_header.get();
         let further = further.map_or_else(String::new, |name| format!("{}: {id}\r\n", name.name()));
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",
@@ -105,48 +105,48 @@ impl Api {
         let transcript = Transcript::new(&Wire {
             id: id.as_bytes(),
             request: None,
-            headers: &admitted.request.head.headers,
+            headers: &identified.request.head.headers,
             body: &[],
             answer_headers: &|bytes| push_headers(bytes, &own_headers),
             answer_body: &body,
         });
-        let record = admitted.record(transcript, status.as_u16(), None, reason, Arrival::default());
+        let record = identified.record(transcript, status.as_u16(), None, reason, Arrival::default());
         self.engine.journal.append(Entry::Request(Arc::new(record)));
         bytes
     }
 
     /// Identifies the sender of a request and counts the request; the second value is its route, or why it is answered without
     /// one.
-    fn admit(
+    fn identify(
         &self,
         request: &mut Request,
         generation: &Generation,
-    ) -> (Identity, Result<&'static Route, AdmissionError>) {
+    ) -> (Identity, Result<&'static Route, EarlyRefusal>) {
         let route = self.find_route(request, generation);
         let recognized = match &route {
             Ok(route) if route.credential == Credential::Bearer => self.recognize(request, true),
             // 404 and 405 belong to the key that was sent, if it is valid, and cost it nothing.
-            Err(AdmissionError::NotFound(_)) => self.recognize(request, false),
+            Err(EarlyRefusal::NotFound(_)) => self.recognize(request, false),
             _ => return (self.anonymous(request), route),
         };
         match (recognized, route) {
             (Ok(identity), route) => match identity.quota() {
-                Some(&verdict) if !verdict.allowed => (identity, Err(AdmissionError::RateLimited(verdict))),
+                Some(&quota) if !quota.allowed => (identity, Err(EarlyRefusal::RateLimited(quota))),
                 _ => (identity, route),
             },
-            (Err(refusal), Ok(_)) => (self.anonymous(request), Err(AdmissionError::Unauthorized(refusal))),
+            (Err(refusal), Ok(_)) => (self.anonymous(request), Err(EarlyRefusal::Unauthorized(refusal))),
             (Err(_), route) => (self.anonymous(request), route),
         }
     }
 
-    fn find_route(&self, request: &mut Request, generation: &Generation) -> Result<&'static Route, AdmissionError> {
+    fn find_route(&self, request: &mut Request, generation: &Generation) -> Result<&'static Route, EarlyRefusal> {
         let Parts { method, uri, version, headers, .. } = &request.head;
         if let Err(problem) = check_host(method, uri, *version, headers) {
-            return Err(AdmissionError::Invalid(ErrorKind::BadRequest, problem.to_string()));
+            return Err(EarlyRefusal::Invalid(ErrorKind::BadRequest, problem.to_string()));
         }
         if uri.path_and_query().is_some_and(|target| target.as_str().len() > self.uri_bytes) {
             let text = format!("the request target is longer than {} bytes", self.uri_bytes);
-            return Err(AdmissionError::Invalid(ErrorKind::UriTooLong, text));
+            return Err(EarlyRefusal::Invalid(ErrorKind::UriTooLong, text));
         }
         let found = look_up(method, uri.path());
         let chosen = request.choose_config(generation, self.engine.registry.tokens());
@@ -160,10 +160,10 @@ impl Api {
         match found {
             Lookup::Found(route) => {
                 request.operation = Some(route.operation);
-                chosen.map(|()| route).map_err(|text| AdmissionError::Invalid(ErrorKind::BadRequest, text))
+                chosen.map(|()| route).map_err(|text| EarlyRefusal::Invalid(ErrorKind::BadRequest, text))
             }
             // Whether the request names unknown scenarios does not matter here.
-            other => Err(AdmissionError::NotFound(other)),
+            other => Err(EarlyRefusal::NotFound(other)),
         }
     }
 
@@ -188,31 +188,31 @@ impl Api {
     }
 
     /// Does what has to be waited for: reading a body, carrying out a scenario rule.
-    async fn respond(&self, admitted: &mut Admitted, next: Next) -> Answer {
+    async fn respond(&self, identified: &mut Identified, next: Remaining) -> Answer {
         let (operation, decision) = match next {
-            Next::Answer(answer) => return answer,
-            Next::Body(operation, body) => {
-                match self.bodies.read_content(None, &admitted.request.head.headers, body).await {
-                    Ok(body) => admitted.body = body,
-                    Err(problem) => return admitted.refused(problem.kind(), &problem.to_string()),
+            Remaining::Answer(answer) => return answer,
+            Remaining::Body(operation, body) => {
+                match self.bodies.read_content(None, &identified.request.head.headers, body).await {
+                    Ok(body) => identified.body = body,
+                    Err(problem) => return identified.refused(problem.kind(), &problem.to_string()),
                 }
-                (operation, admitted.decide())
+                (operation, identified.decide())
             }
-            Next::Rule(operation, decision) => (operation, Some(decision)),
+            Remaining::Rule(operation, decision) => (operation, Some(decision)),
         };
         match decision {
-            None => self.perform(admitted, operation),
-            Some(decision) => self.carry_out(admitted, operation, decision).await,
+            None => self.perform(identified, operation),
+            Some(decision) => self.carry_out(identified, operation, decision).await,
         }
     }
 
     fn finish(
         &self,
-        admitted: &mut Admitted,
+        identified: &mut Identified,
         answered: Result<Answer, String>,
         progress: &Progress,
     ) -> Response<Outgoing> {
-        let answered = answered.unwrap_or_else(|panic| admitted.denied(AdmissionError::Panicked(panic)));
+        let answered = answered.unwrap_or_else(|panic| identified.denied(EarlyRefusal::Panicked(panic)));
         let Answer { status: answer_status, content_type, headers, body, reason, fault } = answered;
         let (pace, broken) = match fault {
             None => (None, None),
@@ -225,40 +225,40 @@ impl Api {
         };
         // 0: the connection breaks off in place of an answer.
         let status = if broken.is_some() { 0 } else { answer_status.as_u16() };
-        admitted.refund(answer_status);
-        if let Some(mut story) = admitted.rule.as_mut().and_then(|rule| rule.story.take()) {
+        identified.refund(answer_status);
+        if let Some(mut story) = identified.rule.as_mut().and_then(|rule| rule.story.take()) {
             // Dropped here, and so settled; with status 0 if the client left before.
             story.status = status;
         }
         // Emissions follow from requests that led to an endpoint.
-        let config = &admitted.request.config;
-        if let Some(owner) = admitted.owner()
-            && admitted.request.operation.is_some()
+        let config = &identified.request.config;
+        if let Some(owner) = identified.owner()
+            && identified.request.operation.is_some()
             && !config.emits.is_empty()
         {
             let at = owner.clock().instant();
-            self.engine.answered(owner, config, &admitted.view(), answer_status.as_u16(), at);
+            self.engine.plan_emissions_after(owner, config, &identified.view(), answer_status.as_u16(), at);
         }
-        let id = id_value(take(&mut admitted.identity.id));
-        let headers = all_headers(admitted, &id, answer_status, content_type, headers);
-        let Parts { method, uri, headers: request_headers, .. } = &admitted.request.head;
+        let id = id_value(take(&mut identified.identity.id));
+        let headers = all_headers(identified, &id, answer_status, content_type, headers);
+        let Parts { method, uri, headers: request_headers, .. } = &identified.request.head;
         let transcript = Transcript::new(&Wire {
             id: id.as_bytes(),
             request: Some((method, uri)),
             headers: request_headers,
-            body: &admitted.body,
+            body: &identified.body,
             answer_headers: &|bytes| push_headers(bytes, &headers),
             answer_body: &body,
         });
         let mut response = Response::new(match pace {
             None => Outgoing::from(body),
-            Some(pace) => paced(body, pace, admitted.workspace()),
+            Some(pace) => paced(body, pace, identified.workspace()),
         });
         *response.status_mut() = answer_status;
         *response.headers_mut() = headers;
         // A scenario's delay is over for the clock once the journal has the request.
-        let _task = admitted.rule.as_mut().and_then(|rule| rule.task.take());
-        let record = Arc::new(admitted.record(transcript, status, broken, reason, progress.arrival()));
+        let _task = identified.rule.as_mut().and_then(|rule| rule.task.take());
+        let record = Arc::new(identified.record(transcript, status, broken, reason, progress.arrival()));
         progress.recorded(&record);
         self.engine.journal.append(Entry::Request(record));
         response
@@ -290,11 +290,11 @@ mod tests {
         Api { engine, bodies: Arc::new(BodyReader::new(&limits)), uri_bytes: limits.uri_bytes }
     }
 
-    fn admitted(api: &Api) -> Admitted {
+    fn identified(api: &Api) -> Identified {
         let head = hyper::Request::get("/v1/hello").header("host", "localhost").body(()).expect("a request");
         let request = Request::new(head.into_parts().0, api.engine.registry.clock().now(), &api.engine.library.load());
         let identity = api.anonymous(&request);
-        Admitted::new(request, identity)
+        Identified::new(request, identity)
     }
 
     async fn json(response: Response<Outgoing>) -> Value {
@@ -305,7 +305,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_a_500_and_the_next_request_works() {
         let api = api();
-        let mut first = admitted(&api);
+        let mut first = identified(&api);
         let progress = Progress::default();
         let responded = caught(async {
             let anonymous = api.engine.registry.anonymous();
@@ -332,7 +332,7 @@ mod tests {
         assert!(recorded, "{entries:?}");
 
         // The workspace's lock was held by the one that panicked.
-        let mut next = admitted(&api);
+        let mut next = identified(&api);
         let answer = api.perform(&next, Operation::Hello);
         let response = api.finish(&mut next, Ok(answer), &progress);
         assert_eq!(response.status(), StatusCode::OK);
@@ -342,9 +342,9 @@ mod tests {
     #[tokio::test]
     async fn a_panic_before_a_request_has_its_id_is_answered_with_one() {
         let api = api();
-        let mut admitted = admitted(&api);
-        let answer = admitted.denied(AdmissionError::Panicked(String::new()));
-        let response = api.finish(&mut admitted, Ok(answer), &Progress::default());
+        let mut identified = identified(&api);
+        let answer = identified.denied(EarlyRefusal::Panicked(String::new()));
+        let response = api.finish(&mut identified, Ok(answer), &Progress::default());
         let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
         assert!(id.starts_with("req_"), "{id}");
         assert_eq!(json(response).await["error"]["request_id"], id);

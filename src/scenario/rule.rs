@@ -1,6 +1,6 @@
 //! One rule: when it matches, how often it applies, what it does. Counters are an argument; nothing is kept here.
 //!
-//! A rule counts the requests that reach it, that is, those that no earlier rule decided. Of those that match, it lets
+//! A rule counts the requests that match it, at its step and in its time, and that no earlier rule decided. Of those it lets
 //! `skip` through, then applies to every `every`th, by `chance`, at most `times` times.
 
 use std::borrow::Cow;

@@ -323,7 +323,7 @@ fn run(
     signals: &Receiver<Signal>,
     on_change: &impl Fn(FileTexts),
 ) {
-    let (mut accepted, mut pause) = (known.hash, POLL);
+    let (mut passed_on, mut pause) = (known.hash, POLL);
     loop {
         watch_again(&mut events, folders);
         let is_reported = match signals.recv_timeout(pause) {
@@ -335,7 +335,7 @@ fn run(
             return;
         }
         let began = machine::monotonic();
-        let is_unchanged = known.hash == accepted && known.holds(folders);
+        let is_unchanged = known.hash == passed_on && known.holds(folders);
         pause = POLL.max(machine::monotonic().duration_since(began) * 50);
         if is_unchanged {
             continue;
@@ -343,11 +343,12 @@ fn run(
         let before = known.hash;
         let files;
         (known, files) = FolderState::read(folders);
-        if known.hash == accepted {
+        if known.hash == passed_on {
             continue;
         }
+        // A file that is being written is read again until it stays the same; Linux reports a file once its writer has closed it.
         if known.hash == before || is_reported && cfg!(target_os = "linux") {
-            accepted = known.hash;
+            passed_on = known.hash;
             on_change(files);
         } else {
             pause = CONFIRM;

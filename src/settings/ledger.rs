@@ -13,6 +13,7 @@ use super::table::{SETTINGS, Setting};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct LedgerRow {
+    // The name on the wire, from before settings were called so.
     #[serde(rename = "knob")]
     pub setting: &'static str,
     pub contract: &'static str,

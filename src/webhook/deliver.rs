@@ -17,7 +17,7 @@ use crate::clock::{Instant, machine};
 use crate::settings::Profile;
 use crate::state::engine::deliveries::DeliveryStatus;
 use crate::state::engine::sink::Receipt;
-use crate::state::engine::{Engine, GONE, events_made};
+use crate::state::engine::{Engine, WORKSPACE_GONE, events_made};
 use crate::state::journal::Entry;
 use crate::state::workspace::{
     AttemptOutcome, AttemptRecord, FailureReason, Job, Next, PlannedDelivery, SignedContent, Workspace,
@@ -51,7 +51,7 @@ struct WorkerState {
 }
 
 /// Where an attempt goes, with what had to be looked up for it.
-enum Route {
+enum Way {
     Sink(Arc<str>),
     /// A server. `addresses` is `None` if a kept connection may be used. `took` is how long the look-up took: by the machine's
     /// time, which counts towards the timeout, and by the workspace's clock.
@@ -137,7 +137,7 @@ impl Deliverer {
             queue.has_worker = false;
             queue.give_up_all()
         });
-        self.cancel(given_up, GONE);
+        self.cancel(given_up, WORKSPACE_GONE);
     }
 
     /// Starts a task for each due attempt. Those to the built-in receiver are made here instead, one after the other, so that
@@ -186,13 +186,11 @@ impl Deliverer {
         };
         // Acquired after the look-up, so that one that hangs does not take a slot from other attempts.
         let _slots = match &route {
-            Some(Route::Dial { addresses: Ok(_), .. }) => {
-                Some((state.slots.acquire().await, self.slots.acquire().await))
-            }
+            Some(Way::Dial { addresses: Ok(_), .. }) => Some((state.slots.acquire().await, self.slots.acquire().await)),
             _ => None,
         };
         if state.workspace.has_left() {
-            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, GONE);
+            return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, WORKSPACE_GONE);
         }
         // The settings may have changed while the attempt waited.
         let profile = self.profile_of(&state.workspace);
@@ -201,9 +199,9 @@ impl Deliverer {
     }
 
     /// Looks the name of a server up, limited by the attempt's timeout.
-    async fn route(&self, state: &WorkerState, destination: Destination) -> Route {
+    async fn route(&self, state: &WorkerState, destination: Destination) -> Way {
         let target = match destination {
-            Destination::Sink(name) => return Route::Sink(name),
+            Destination::Sink(name) => return Way::Sink(name),
             Destination::Dial(target) => target,
         };
         let clock = state.workspace.clock();
@@ -214,7 +212,7 @@ impl Deliverer {
             Ok(None) => Default::default(),
             _ => (machine::monotonic().duration_since(began.0), clock.instant().since(began.1)),
         };
-        Route::Dial { target, addresses, took }
+        Way::Dial { target, addresses, took }
     }
 
     /// Where an attempt goes under the settings in force; `None` if no request can be made for its URL.
@@ -230,14 +228,14 @@ impl Deliverer {
     async fn attempt(
         &self,
         job: Job,
-        route: Option<Route>,
+        route: Option<Way>,
         state: &WorkerState,
         profile: &Profile,
     ) -> (AttemptRecord, Instant) {
         let workspace = &state.workspace;
         let now = workspace.clock().now();
         let looked_up = match &route {
-            Some(Route::Dial { took: (_, by_clock), .. }) => *by_clock,
+            Some(Way::Dial { took: (_, by_clock), .. }) => *by_clock,
             _ => Duration::ZERO,
         };
         let secrets = workspace.lock().signing_secrets(&job.delivery.subscription, now);
@@ -259,13 +257,13 @@ impl Deliverer {
                         None => {
                             (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), Arc::from(""))
                         }
-                        Some(Route::Sink(name)) => {
+                        Some(Way::Sink(name)) => {
                             let url = job.delivery.url.as_str();
                             let verified =
                                 verify_delivery(&prepared.headers, url, &prepared.body, &secrets, profile, at);
                             self.receive(&name, &job.delivery, &prepared, verified, now.wall)
                         }
-                        Some(Route::Dial { target, addresses, took: (took, _) }) => {
+                        Some(Way::Dial { target, addresses, took: (took, _) }) => {
                             self.post(state, target, addresses, took, &mut prepared, profile).await
                         }
                     };
@@ -351,7 +349,7 @@ impl Deliverer {
         let workspace = &state.workspace;
         let (delivery, event) = (Arc::clone(&record.delivery), Arc::clone(&record.event));
         if workspace.has_left() {
-            return self.engine.deliveries.note_cancelled(&event, &delivery, GONE);
+            return self.engine.deliveries.note_cancelled(&event, &delivery, WORKSPACE_GONE);
         }
         let now = workspace.clock().now();
         // Jitter depends on the delivery alone, so the order in which receivers answer does not matter.

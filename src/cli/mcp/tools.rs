@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::call::{field, field_name, takes_list};
 use crate::cli::calls::{explain, list_deliveries, list_requests};
-use crate::cli::client::{Call, Refusal, Route, SHORT};
+use crate::cli::client::{Call, CallPath, Refusal, SHORT};
 use crate::cli::failure::Failure;
 use crate::cli::target::Target;
 use crate::clock::{Random, Seed};
@@ -40,7 +40,7 @@ impl Session {
     }
 
     /// The text that a call answers. The arguments are its query if it reads, else its body; `wait` is always in the query.
-    fn text(&self, route: Route, id: &str, mut arguments: Map<String, Value>) -> Result<String, Failure> {
+    fn text(&self, route: CallPath, id: &str, mut arguments: Map<String, Value>) -> Result<String, Failure> {
         let call = Call::at(&self.target, route).id(id).limit(LONGEST_WAIT + SHORT).text();
         let call = if route.reads() {
             call.query(&arguments)
@@ -89,7 +89,7 @@ pub(super) struct Tool {
     /// In plain English, for a model.
     description: &'static str,
     effect: Effect,
-    route: Route,
+    route: CallPath,
     arguments: fn() -> Vec<Arg>,
     key: Key,
     run: fn(&Session, &Tool, Arguments) -> Result<String, Failure>,
@@ -157,7 +157,7 @@ const TOOL: Tool = Tool {
     title: "",
     description: "",
     effect: Effect::Reads,
-    route: Route("GET", "health"),
+    route: CallPath("GET", "health"),
     arguments: Vec::new,
     key: Key::Any,
     run: called,
@@ -178,7 +178,7 @@ pub(super) const TOOLS: &[Tool] = &[
         name: "find_requests",
         title: "Which requests did the client make?",
         description: "Lists requests to the emulated API, newest first, each with status and reason of its answer. `explain` shows more.",
-        route: Route("GET", "requests"),
+        route: CallPath("GET", "requests"),
         arguments: list_requests,
         ..TOOL
     },
@@ -186,7 +186,7 @@ pub(super) const TOOLS: &[Tool] = &[
         name: "find_deliveries",
         title: "Which webhooks were delivered, and which were not?",
         description: "Lists deliveries of webhooks, newest first, each with its status. `explain` with the id of one shows each attempt.",
-        route: Route("GET", "deliveries"),
+        route: CallPath("GET", "deliveries"),
         arguments: list_deliveries,
         ..TOOL
     },
@@ -221,7 +221,7 @@ pub(super) const TOOLS: &[Tool] = &[
             vec![active.value_delimiter(','), toml]
         },
         key: Key::One,
-        route: Route("POST", "scenarios/active"),
+        route: CallPath("POST", "scenarios/active"),
         run: played,
     },
     Tool {
@@ -232,7 +232,7 @@ pub(super) const TOOLS: &[Tool] = &[
         effect: Effect::Adds,
         arguments: event,
         key: Key::One,
-        route: Route("POST", "events"),
+        route: CallPath("POST", "events"),
         run: fired,
     },
     Tool {
@@ -243,7 +243,7 @@ pub(super) const TOOLS: &[Tool] = &[
         effect: Effect::Destroys,
         arguments: step,
         key: Key::One,
-        route: Route("POST", "clock"),
+        route: CallPath("POST", "clock"),
         ..TOOL
     },
     Tool {
@@ -255,7 +255,7 @@ pub(super) const TOOLS: &[Tool] = &[
             let wait = field("wait", "First wait for what is due within this time: 0s if left out, at most 50s");
             vec![wait.default_value("0s")]
         },
-        route: Route("GET", "verdict"),
+        route: CallPath("GET", "verdict"),
         ..TOOL
     },
     Tool {
@@ -263,7 +263,7 @@ pub(super) const TOOLS: &[Tool] = &[
         title: "What is wrong with this integration?",
         description: "Reviews the traffic so far for mistakes of the client and its receivers, such as ignored Retry-After or \
                       signatures that are not verified, each with evidence, reason and remedy.",
-        route: Route("GET", "findings"),
+        route: CallPath("GET", "findings"),
         ..TOOL
     },
     Tool {
@@ -274,7 +274,7 @@ pub(super) const TOOLS: &[Tool] = &[
         arguments: || {
             vec![field("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry")]
         },
-        route: Route("GET", "assumptions"),
+        route: CallPath("GET", "assumptions"),
         run: assumed,
         ..TOOL
     },
@@ -285,7 +285,7 @@ pub(super) const TOOLS: &[Tool] = &[
                       scenarios, journal. Keys that the session did not make are refused.",
         effect: Effect::Destroys,
         key: Key::One,
-        route: Route("POST", "reset"),
+        route: CallPath("POST", "reset"),
         run: reset,
         ..TOOL
     },
@@ -412,7 +412,7 @@ fn called(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String
 }
 
 fn status(session: &Session, _: &Tool, _: Arguments) -> Result<String, Failure> {
-    let show = |path| session.text(Route("GET", path), "", Map::new());
+    let show = |path| session.text(CallPath("GET", path), "", Map::new());
     let (health, clock, scenarios) = (show("health")?, show("clock")?, show("scenarios")?);
     let url = Redactor::default().text(&session.target.url).into_owned();
     Ok(format!("wrs-emulator at {url}: {health}its clock: {clock}your key: {}\n{scenarios}", session.key))
@@ -420,14 +420,14 @@ fn status(session: &Session, _: &Tool, _: Arguments) -> Result<String, Failure> 
 
 fn explained(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
     let id = take(&mut arguments, "id").unwrap_or_else(|| "latest".to_owned());
-    let explanation = session.text(Route("GET", "explain/{id}"), &id, arguments.clone())?;
+    let explanation = session.text(CallPath("GET", "explain/{id}"), &id, arguments.clone())?;
     let id = explanation.split(':').next().unwrap_or_default();
     let path = match id.split_once('_') {
         Some(("req", _)) => "requests/{id}",
         Some(("dlv", _)) => "deliveries/{id}",
         _ => return Ok(explanation),
     };
-    let whole = session.text(Route("GET", path), id, arguments)?;
+    let whole = session.text(CallPath("GET", path), id, arguments)?;
     Ok(format!("{explanation}\n{whole}"))
 }
 

@@ -1,11 +1,13 @@
 //! Layer 3, the engine: the parts of the emulator, and everything that needs more than one of them.
 //!
 //! The control API and Rust tests drive an emulator through the methods of [`Engine`]. Must not know HTTP. Reading order: this
-//! file, `keys` (from a key to its workspace, and resets), `fire`, `deliveries` (the state of each delivery),
+//! file, `keys` (from a key to its workspace, and resets), `fire`, `emissions` (what fires by itself), `deliveries` (the state of each
+//! delivery),
 //! `sink` (the built-in receiver), `advance` (time), `snapshot`, `reload`.
 
 mod advance;
 pub mod deliveries;
+mod emissions;
 mod fire;
 mod keys;
 mod reload;
@@ -21,7 +23,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 pub use advance::{Mover, events_made, settle, settle_ahead};
-pub use fire::{GONE, emitted};
+pub use emissions::emitted;
+pub use fire::WORKSPACE_GONE;
 pub use keys::KeyProblem;
 pub use snapshot::settle_for_a_moment;
 
