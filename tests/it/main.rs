@@ -2,6 +2,7 @@
 
 mod attacks;
 mod authentication;
+mod calibrate;
 mod circles;
 mod client;
 mod clock;
