@@ -5,7 +5,9 @@
 //! control API or the terminal.
 
 pub mod cassette;
+pub mod delivery;
 pub mod infer;
+pub mod openapi;
 pub mod plan;
 pub mod report;
 pub mod run;

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::cassette::{Answer, Cassette, Exchange};
 use super::infer::{Seen, Unknown, infer};
 use crate::contract::ids::IdKind;
-use crate::settings::{Layered, LedgerRow, ledger};
+use crate::settings::{Draft, Layered, LedgerRow, ledger};
 use crate::util::duration::parse_duration;
 use crate::util::wording::counted;
 
@@ -37,6 +37,8 @@ pub struct Row {
     pub observed: Option<Value>,
     /// The value that it is compared with.
     pub expected: Value,
+    /// Whether another value was observed.
+    pub differs: bool,
     /// Where it was observed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub source: String,
@@ -130,7 +132,7 @@ impl Report {
             self.url,
             counted(self.calls as u64, "call")
         );
-        for row in self.data.iter().filter(|row| matches!(row.result, Outcome::Differs | Outcome::Contradicts)) {
+        for row in self.data.iter().filter(|row| row.differs) {
             let Some(observed) = &row.observed else { continue };
             let by = if row.source.is_empty() { String::new() } else { format!(" in {}", row.source) };
             let note =
@@ -147,9 +149,15 @@ impl Report {
             for (path, value) in lines(row.setting, observed, &row.expected) {
                 writeln!(text, "{path} = {value}").expect("a String takes everything");
             }
-            if (row.setting, observed.as_str()) == ("keys.mode", Some("list")) {
-                text.push_str("# which keys are valid was not observed: add those that your tests use\nkeys.list = [\"sk_test_local\"]\n");
-            }
+            // What goes with it, as the profile would take no key otherwise.
+            text.push_str(match (row.setting, observed.as_str()) {
+                ("keys.mode", Some("list")) => {
+                    "# which keys are valid was not observed: add those that your tests use\nkeys.list = [\"sk_test_local\"]\n"
+                }
+                ("keys.live_prefix", Some("sk_test_")) => "keys.test_prefix = \"not_observed_\"\n",
+                ("keys.test_prefix", Some("sk_live_")) => "keys.live_prefix = \"not_observed_\"\n",
+                _ => "",
+            });
         }
         text
     }
@@ -163,8 +171,9 @@ fn lines(setting: &str, observed: &Value, expected: &Value) -> Vec<(String, Stri
     let text = |value: &Value| toml::Value::try_from(value).map_or_else(|_| String::new(), |value| value.to_string());
     match observed {
         Value::Object(entries) if BY_ENTRY.contains(&setting) => {
-            let differs =
-                |(name, value): &(&String, &Value)| !value.is_null() && expected.get(name.as_str()) != Some(value);
+            let differs = |(name, value): &(&String, &Value)| {
+                !value.is_null() && !agrees(setting, &Value::from_iter([((*name).clone(), (*value).clone())]), expected)
+            };
             entries.iter().filter(differs).map(|(name, value)| (format!("{setting}.{name}"), text(value))).collect()
         }
         _ => vec![(setting.to_owned(), text(observed))],
@@ -206,6 +215,7 @@ impl Row {
             result,
             observed: None,
             expected: row.value.clone(),
+            differs: false,
             source: source.to_owned(),
             detail,
             clause,
@@ -216,10 +226,11 @@ impl Row {
             Err(Unknown::NotReached(reason)) => return without(Outcome::NotReached, reason, None),
             Err(Unknown::Contradicts(clause, found)) => return without(Outcome::Contradicts, found, Some(clause)),
         };
+        let differs = !agrees(row.setting, &seen.value, &row.value);
         let result = match seen.contradicts {
             Some(_) => Outcome::Contradicts,
-            None if agrees(row.setting, &seen.value, &row.value) => Outcome::AsAssumed,
-            None => Outcome::Differs,
+            None if differs => Outcome::Differs,
+            None => Outcome::AsAssumed,
         };
         let calls: Vec<String> = seen.calls.iter().map(usize::to_string).collect();
         let calls = match calls.as_slice() {
@@ -230,6 +241,7 @@ impl Row {
         };
         Self {
             observed: Some(seen.value),
+            differs,
             source: calls,
             detail: seen.note,
             clause: seen.contradicts,
@@ -246,10 +258,9 @@ fn settable(setting: &str, seen: Seen) -> Result<Seen, Unknown> {
     {
         entries.retain(|_, value| !value.is_null());
     }
-    // `list` needs keys, which are written beside it.
-    let checked = Layered::default().with(|draft| {
-        draft.value(setting, &value, "calibrate");
-    });
+    let mut draft = Draft::of(&Layered::default());
+    draft.value(setting, &value, "calibrate");
+    let checked = draft.finish_alone();
     match checked {
         Ok(_) => Ok(seen),
         Err(problems) => Err(Unknown::NotObservable(format!("{value} cannot be set: {}", problems[0].message))),

@@ -3,6 +3,7 @@
 //! Data goes to stdout, messages go to stderr. Commands other than `serve` are clients of the control API.
 
 mod arguments;
+mod calibrate;
 mod call;
 mod calls;
 mod client;
@@ -129,6 +130,8 @@ enum Command {
     /// Review an integration: its traffic, and how a receiver verifies.
     #[command(subcommand)]
     Review(ReviewCommand),
+    /// Find out what the real service does where the contract is silent.
+    Calibrate(Box<calibrate::CalibrateArgs>),
     /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]
     Scenarios(ScenariosCommand),
@@ -187,6 +190,7 @@ pub fn main() -> ExitCode {
         Some(Command::Review(ReviewCommand::Findings(args))) => findings::run(&args),
         Some(Command::Review(ReviewCommand::Probe(args))) => probe::run(*args),
         Some(Command::Review(ReviewCommand::Differential(args))) => differential::run(&args),
+        Some(Command::Calibrate(args)) => calibrate::run(*args),
         Some(Command::Scenarios(ScenariosCommand::New(args))) => scenarios::new(&args),
         Some(Command::Scenarios(ScenariosCommand::Schema)) => Ok(print_document(&crate::scenario::schema())),
         Some(Command::Check(args)) => scenarios::check(&args),

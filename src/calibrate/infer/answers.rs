@@ -214,11 +214,16 @@ struct Variety {
     calls: Vec<usize>,
 }
 
-/// Looks at objects of one kind: whether they have fields beyond `known`, and the order of those among them that `known` has.
-fn variety(bodies: &[(usize, Map<String, Value>)], known: &[&str], least: usize) -> Result<Variety, Unknown> {
+/// Looks at objects of one kind: whether they have fields beyond the published ones and `more`, and the order of the published ones.
+fn variety(
+    bodies: &[(usize, Map<String, Value>)],
+    published: &[&str],
+    more: &Map<String, Value>,
+    least: usize,
+) -> Result<Variety, Unknown> {
     let extra = |body: &Map<String, Value>| -> BTreeSet<String> {
         body.iter()
-            .filter(|(name, _)| !known.contains(&name.as_str()))
+            .filter(|(name, _)| !published.contains(&name.as_str()) && !more.contains_key(*name))
             .map(|(name, value)| format!("{name}={value}"))
             .collect()
     };
@@ -229,7 +234,7 @@ fn variety(bodies: &[(usize, Map<String, Value>)], known: &[&str], least: usize)
         _ => true,
     };
     let order = |body: &Map<String, Value>| -> Vec<usize> {
-        body.keys().filter_map(|name| known.iter().position(|known| known == name)).collect()
+        body.keys().filter_map(|name| published.iter().position(|known| known == name)).collect()
     };
     let orders: BTreeSet<Vec<usize>> = bodies.iter().map(|(_, body)| order(body)).collect();
     let order = if orders.iter().all(|order| order.is_sorted()) {
@@ -254,10 +259,9 @@ fn varieties(evidence: &Evidence<'_>) -> Result<[Variety; 2], Unknown> {
         (unknown, _) => unknown,
     };
     let extra = super::errors::extra_fields(evidence);
-    let known: Vec<&str> = ERROR.into_iter().chain(extra.keys().map(String::as_str)).collect();
     let errors: Vec<_> = evidence.errors().into_iter().map(|error| (error.number, error.fields)).collect();
-    let answers = variety(&evidence.statuses(), &STATUS, IN_ORDER[0]).map_err(reached)?;
-    Ok([answers, variety(&errors, &known, IN_ORDER[1]).map_err(reached)?])
+    let answers = variety(&evidence.statuses(), &STATUS, &Map::new(), IN_ORDER[0]).map_err(reached)?;
+    Ok([answers, variety(&errors, &ERROR, &extra, IN_ORDER[1]).map_err(reached)?])
 }
 
 const EVENTS: &str = "neither answers nor errors vary; whether events do takes a delivery";

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use super::super::cassette::{Answer, Cassette};
+use super::super::cassette::{Answer, Cassette, Exchange};
 use super::{Evidence, Found, Seen, Unknown, hidden};
 
 const PUBLISHED: [&str; 2] = ["x-ratelimit-limit", "x-ratelimit-remaining"];
@@ -21,10 +21,12 @@ struct Reading {
     status: u16,
     limit: i64,
     rest: i64,
-    /// Seconds since 1970, by the service's clock where it tells.
+    /// Seconds since 1970, by the service's clock as far as it tells.
     at: f64,
-    /// Seconds until the quota is whole again.
+    /// Seconds until the quota is whole again, at most one second too many.
     reset: Option<f64>,
+    /// Whether that was a time, and not a number of seconds.
+    is_epoch: bool,
     /// Whether the call before it, of this key, has a reading, too.
     follows: bool,
 }
@@ -84,22 +86,41 @@ fn parameter(text: &str, name: &str) -> Option<i64> {
 fn readings(evidence: &Evidence<'_>) -> Result<(Names, Vec<Reading>), Unknown> {
     let names = names(evidence)?;
     let rated: BTreeSet<usize> = rated(evidence).map(|(number, _)| number).collect();
-    let (mut readings, mut follows) = (Vec::new(), false);
+    let (mut readings, mut follows, (skew, _)) = (Vec::new(), false, skew(evidence));
     for (exchange, answer) in evidence.of_key() {
         let is_rated = rated.contains(&exchange.number);
         if let (true, Some(limit), Some(rest)) = (is_rated, number(answer, &names.limit), number(answer, &names.rest)) {
-            let date = answer.header("date").and_then(|date| DateTimeParser::new().parse_timestamp(date).ok());
-            let at = date.unwrap_or(exchange.at).duration_since(Timestamp::UNIX_EPOCH).as_secs_f64();
+            let at = exchange.at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64() + skew;
             let until = answer.header("ratelimit").and_then(|text| parameter(text, "t"));
             #[allow(clippy::cast_precision_loss, reason = "seconds of this century")]
             let reset = until.or_else(|| number(answer, RESET)).map(|reset| reset as f64);
-            let reset = reset.map(|reset| if reset > 1e9 { reset - at } else { reset });
+            let is_epoch = reset.is_some_and(|reset| reset > 1e9);
+            let reset = reset.map(|reset| if is_epoch { reset - at } else { reset });
             let (number, status) = (exchange.number, answer.status);
-            readings.push(Reading { number, status, limit, rest, at, reset, follows });
+            readings.push(Reading { number, status, limit, rest, at, reset, is_epoch, follows });
         }
         follows = is_rated;
     }
     Ok((names, readings))
+}
+
+/// How far the service's clock is ahead of this one, and whether that is known to less than a second: from `checked_at`.
+fn skew(evidence: &Evidence<'_>) -> (f64, bool) {
+    let clock = |(exchange, answer): (&Exchange, &Answer)| {
+        let checked = answer.object().and_then(|status| Some(status.get("checked_at")?.as_str()?.to_owned()));
+        let exact = checked.as_ref().is_some_and(|text| text.contains('.'));
+        let checked = checked.and_then(|text| text.parse::<Timestamp>().ok());
+        let date = || DateTimeParser::new().parse_timestamp(answer.header("date")?).ok();
+        Some((checked.or_else(date)?.duration_since(exchange.at).as_secs_f64(), exact))
+    };
+    let clocks: Vec<_> = evidence.of_key().filter_map(clock).collect();
+    clocks.iter().find(|(_, exact)| *exact).or(clocks.first()).copied().unwrap_or_default()
+}
+
+/// Whole seconds: times are rounded up.
+#[allow(clippy::cast_possible_truncation, reason = "seconds of a window")]
+fn whole(seconds: f64) -> i64 {
+    (seconds + 0.001).floor() as i64
 }
 
 fn calls(readings: &[Reading]) -> impl Iterator<Item = usize> {
@@ -238,8 +259,8 @@ pub(super) fn algorithm(evidence: &Evidence<'_>) -> Found {
         if passed >= 1.0 {
             used += 1;
             ends.push(pair[0].at + before - pair[1].at - after);
-            constant.insert(before.round() as i64);
-            constant.insert(after.round() as i64);
+            constant.insert(whole(before));
+            constant.insert(whole(after));
         }
     }
     let calls = calls(&readings);
@@ -252,7 +273,9 @@ pub(super) fn algorithm(evidence: &Evidence<'_>) -> Found {
             Some(stop) => Err(Unknown::NotReached(stop)),
             None => hidden("the calls were too fast, or the window too short; try --pause 2s"),
         },
-        _ if constant.len() == 1 => Ok(Seen::new("sliding", calls)),
+        _ if constant.last().zip(constant.first()).is_some_and(|(last, first)| last - first <= 1) => {
+            Ok(Seen::new("sliding", calls))
+        }
         _ if same_end => Ok(Seen::new("fixed", calls)),
         _ => hidden("the time until the quota is whole again changes as under no known kind"),
     }
@@ -262,16 +285,18 @@ pub(super) fn window(evidence: &Evidence<'_>) -> Found {
     let (_, readings) = readings(evidence)?;
     let policies: BTreeSet<i64> =
         evidence.of_key().filter_map(|(_, answer)| parameter(answer.header("ratelimit-policy")?, "w")).collect();
-    let text =
-        |seconds: i64| crate::util::duration::duration_text(std::time::Duration::from_secs(seconds.unsigned_abs()));
-    let seen =
-        |seconds: i64, calls: Vec<usize>| Ok(Seen::new(text(seconds), calls).noted("in whole seconds, rounded up"));
+    let seen = |seconds: i64, calls: Vec<usize>| {
+        Ok(Seen::new(format!("{seconds}s"), calls).noted("in whole seconds, rounded up"))
+    };
     if let (1, Some(seconds @ 1..)) = (policies.len(), policies.first()) {
         return seen(*seconds, calls(&readings).collect());
     }
     let kind = algorithm(evidence)?;
-    let first = readings.first().and_then(|reading| Some((reading, reading.reset?.round() as i64)));
+    let first = readings.first().and_then(|reading| Some((reading, whole(reading.reset?))));
     match (kind.value.as_str(), first) {
+        (_, Some((reading, _))) if reading.is_epoch && !skew(evidence).1 => {
+            hidden("the service's clock is known to a second only")
+        }
         (Some("sliding"), Some((_, seconds @ 1..))) => seen(seconds, kind.calls),
         (Some("fixed"), Some((reading, seconds @ 1..))) if reading.rest == reading.limit - 1 => {
             // The end of a window that follows the clock says nothing about its length.
