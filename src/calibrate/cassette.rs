@@ -43,20 +43,20 @@ pub struct Exchange {
     pub name: String,
     pub method: String,
     pub target: String,
-    pub key: Key,
+    pub key: CallKey,
     pub content_type: Option<String>,
     pub content_encoding: Option<String>,
     pub body: String,
     pub at: Timestamp,
     pub took_ms: u64,
-    pub answer: Option<Answer>,
+    pub answer: Option<RecordedAnswer>,
     /// Why there is no answer.
     pub failed: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
+pub struct RecordedAnswer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
@@ -67,7 +67,7 @@ pub struct Answer {
 /// What a call carries in `Authorization`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Key {
+pub enum CallKey {
     None,
     /// Another scheme than Bearer.
     OtherScheme,
@@ -85,12 +85,12 @@ pub struct Secrets {
 
 impl Secrets {
     /// The value of `Authorization`.
-    pub fn authorization(&self, key: Key) -> Option<String> {
+    pub fn authorization(&self, key: CallKey) -> Option<String> {
         match key {
-            Key::None => None,
-            Key::OtherScheme => Some("Basic d3JzOmNhbGlicmF0ZQ==".to_owned()),
-            Key::Given => Some(format!("Bearer {}", self.key)),
-            Key::Altered(length) => {
+            CallKey::None => None,
+            CallKey::OtherScheme => Some("Basic d3JzOmNhbGlicmF0ZQ==".to_owned()),
+            CallKey::Given => Some(format!("Bearer {}", self.key)),
+            CallKey::Altered(length) => {
                 // The first character after what is kept must differ from that of the key.
                 let (kept, rest) = self.key.split_at(length);
                 let first = if rest.starts_with('w') { "x" } else { "w" };
@@ -100,19 +100,19 @@ impl Secrets {
     }
 
     /// A text without the keys that the call may have sent, the supplied secret, and any other credential.
-    fn hide(&self, text: &str, key: Key) -> String {
+    fn hide(&self, text: &str, key: CallKey) -> String {
         Redactor::default().text(&self.hide_own(text, key)).into_owned()
     }
 
-    fn hide_own(&self, text: &str, key: Key) -> String {
+    fn hide_own(&self, text: &str, key: CallKey) -> String {
         let known = text.replace(&self.supplied, SUPPLIED).replace(&self.key, "<key>");
         match (key, self.authorization(key)) {
-            (Key::Altered(1..), Some(sent)) => known.replace(sent.trim_start_matches("Bearer "), "<altered key>"),
+            (CallKey::Altered(1..), Some(sent)) => known.replace(sent.trim_start_matches("Bearer "), "<altered key>"),
             _ => known,
         }
     }
 
-    fn hide_in_body(&self, body: &str, is_subscription: bool, key: Key) -> String {
+    fn hide_in_body(&self, body: &str, is_subscription: bool, key: CallKey) -> String {
         let known = self.hide_own(body, key);
         let Ok(mut value) = serde_json::from_str::<Value>(&known) else { return self.hide(&known, key) };
         let before = value.clone();
@@ -180,8 +180,8 @@ impl Cassette {
         let (mut invalid, mut valid) = (0, self.key_length);
         for (exchange, answer) in self.answers("altered") {
             match exchange.key {
-                Key::Altered(length) if answer.status == 200 => valid = valid.min(length),
-                Key::Altered(length) => invalid = invalid.max(length),
+                CallKey::Altered(length) if answer.status == 200 => valid = valid.min(length),
+                CallKey::Altered(length) => invalid = invalid.max(length),
                 _ => {}
             }
         }
@@ -193,11 +193,11 @@ impl Cassette {
     }
 
     /// The calls of this name that were answered, with their answers.
-    pub fn answers<'c>(&'c self, name: &'c str) -> impl Iterator<Item = (&'c Exchange, &'c Answer)> {
+    pub fn answers<'c>(&'c self, name: &'c str) -> impl Iterator<Item = (&'c Exchange, &'c RecordedAnswer)> {
         self.answered().filter(move |(exchange, _)| exchange.name == name)
     }
 
-    pub fn answered(&self) -> impl Iterator<Item = (&Exchange, &Answer)> {
+    pub fn answered(&self) -> impl Iterator<Item = (&Exchange, &RecordedAnswer)> {
         self.calls.iter().filter_map(|exchange| exchange.answer.as_ref().map(|answer| (exchange, answer)))
     }
 
@@ -234,7 +234,7 @@ impl Cassette {
     }
 }
 
-impl Answer {
+impl RecordedAnswer {
     pub fn object(&self) -> Option<Map<String, Value>> {
         serde_json::from_str(&self.body).ok()
     }

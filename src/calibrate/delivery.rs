@@ -3,15 +3,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::infer::{Seen, Unknown};
-use super::report::Shown;
+use super::infer::{Seen, Unclear};
+use super::report::OtherSource;
 use crate::contract::signature::{
     CustomScheme, Encoding, Hash, KeyReading, Message, Scheme, SchemeName, SigningKey, sign, verify,
 };
 
 /// A request as an inspection service or a log shows it: request line, headers, an empty line, the body.
 #[derive(Debug)]
-pub struct Delivery {
+pub struct CapturedDelivery {
     url: String,
     headers: Vec<(String, String)>,
     /// The body, and as it would be without the line break that an editor adds.
@@ -40,7 +40,7 @@ const CONTENTS: [&str; 12] = [
     "{timestamp}{url}{body}",
 ];
 
-impl Delivery {
+impl CapturedDelivery {
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let ends = [&b"\r\n\r\n"[..], b"\n\n"].into_iter();
         let end =
@@ -69,8 +69,8 @@ impl Delivery {
     }
 
     /// What it shows with the secret of its subscription.
-    pub fn shows(&self, secret: &str) -> Shown {
-        let mut shown = Shown { source: "the delivery", ..Shown::default() };
+    pub fn shows(&self, secret: &str) -> OtherSource {
+        let mut shown = OtherSource { source: "the delivery", ..OtherSource::default() };
         let envelope: Option<Map<String, Value>> =
             self.bodies.iter().find_map(|body| serde_json::from_slice(body).ok());
         if let Some(envelope) = &envelope {
@@ -87,7 +87,7 @@ impl Delivery {
                 if has_all {
                     hidden(fields)
                 } else {
-                    Err(Unknown::Contradicts(
+                    Err(Unclear::Contradicts(
                         "Event envelope: id, type, created_at and data",
                         format!("it has {}", names(envelope)),
                     ))
@@ -131,7 +131,7 @@ impl Delivery {
     }
 
     /// Looks for a scheme of the service's own: which header ends with the signature of which content.
-    fn try_custom(&self, secret: &str, shown: &mut Shown) {
+    fn try_custom(&self, secret: &str, shown: &mut OtherSource) {
         let is_time = |value: &str| value.len() == 10 && value.parse::<i64>().is_ok();
         let ids: Vec<String> = self
             .bodies
@@ -185,8 +185,8 @@ impl Delivery {
     }
 }
 
-fn hidden(reason: impl Into<String>) -> Result<Seen, Unknown> {
-    Err(Unknown::NotObservable(reason.into()))
+fn hidden(reason: impl Into<String>) -> Result<Seen, Unclear> {
+    Err(Unclear::NotObservable(reason.into()))
 }
 
 fn names(fields: &Map<String, Value>) -> String {

@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::cassette::SUBSCRIPTION;
-use super::infer::{Seen, Unknown};
-use super::report::Shown;
+use super::infer::{Seen, Unclear};
+use super::report::OtherSource;
 use crate::contract::types::EVENT_TYPES;
 
 const SUBSCRIBE: &str = "/v1/events/subscribe";
 
 /// Reads a document; it must be JSON.
-pub fn shows(text: &str) -> Result<Shown, String> {
+pub fn shows(text: &str) -> Result<OtherSource, String> {
     let document: Value = serde_json::from_str(text).map_err(|error| {
         let is_yaml = text.trim_start().starts_with("openapi:") || text.contains("\nopenapi:");
         if is_yaml {
@@ -22,9 +22,9 @@ pub fn shows(text: &str) -> Result<Shown, String> {
     if !document["openapi"].is_string() || !document["paths"].is_object() {
         return Err("it is not an OpenAPI document: expected `openapi` and `paths`".to_owned());
     }
-    let mut shown = Shown { source: "the OpenAPI document", ..Shown::default() };
+    let mut shown = OtherSource { source: "the OpenAPI document", ..OtherSource::default() };
     let mut say = |setting, found: Result<Value, String>| {
-        let found = found.map(|value| Seen::new(value, [])).map_err(Unknown::NotObservable);
+        let found = found.map(|value| Seen::new(value, [])).map_err(Unclear::NotObservable);
         shown.settings.insert(setting, found);
     };
     let at = |place: &Value, path: &[&str]| {

@@ -1,8 +1,8 @@
 //! Which call comes next: a table of steps in their order, each with how often it is made in view of the answers so far. What is
 //! refused comes first, then one subscription, the quota last. Pure: a cassette in, a call out.
 
-use super::cassette::{Cassette, Key};
-use super::infer::{answers_vary, quota, timestamps};
+use super::cassette::{CallKey, Cassette};
+use super::infer::{TIMESTAMPS, answers_vary, quota, timestamps};
 
 /// A call to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Call {
     pub name: &'static str,
     pub method: &'static str,
     pub target: String,
-    pub key: Key,
+    pub key: CallKey,
     pub content_type: Option<&'static str>,
     pub content_encoding: Option<&'static str>,
     pub body: String,
@@ -29,7 +29,7 @@ struct Step {
     name: &'static str,
     method: &'static str,
     target: &'static str,
-    key: Key,
+    key: CallKey,
     /// How often it is made, as far as the answers so far show.
     times: fn(&Cassette) -> usize,
     content_type: Option<&'static str>,
@@ -38,23 +38,21 @@ struct Step {
 }
 
 const JSON: Option<&str> = Some("application/json");
-/// How many different timestamps show that their precision is fixed.
-pub(super) const TIMESTAMPS: usize = 10;
 /// How often the same is asked where answers have fields that vary.
 const REPEATS: usize = 4;
 /// Bytes of the target that is too long.
 const LONG: usize = 8_300;
 
-const fn get(name: &'static str, target: &'static str, key: Key, times: fn(&Cassette) -> usize) -> Step {
+const fn get(name: &'static str, target: &'static str, key: CallKey, times: fn(&Cassette) -> usize) -> Step {
     Step { name, method: "GET", target, key, times, content_type: None, body: "" }
 }
 
-const fn post(name: &'static str, target: &'static str, key: Key, body: &'static str) -> Step {
+const fn post(name: &'static str, target: &'static str, key: CallKey, body: &'static str) -> Step {
     Step { name, method: "POST", target, key, times: once, content_type: JSON, body }
 }
 
 const fn refused(name: &'static str, body: &'static str) -> Step {
-    post(name, SUBSCRIBE, Key::Given, body)
+    post(name, SUBSCRIBE, CallKey::Given, body)
 }
 
 const fn subscribed(name: &'static str, times: fn(&Cassette) -> usize, body: &'static str) -> Step {
@@ -66,34 +64,34 @@ const STATUS: &str = "/v1/system/status";
 const SUBSCRIBE: &str = "/v1/events/subscribe";
 
 const STEPS: &[Step] = &[
-    get("hello", HELLO, Key::None, |cassette| if answers_vary(cassette) { REPEATS } else { 2 }),
-    get("no-key", STATUS, Key::None, once),
-    get("other-scheme", STATUS, Key::OtherScheme, once),
-    get("unknown-path", "/v1/wrs-calibrate", Key::None, once),
-    post("wrong-method", HELLO, Key::None, ""),
-    get("long-target", "/v1/system/status?wrs_calibrate=$long", Key::None, once),
+    get("hello", HELLO, CallKey::None, |cassette| if answers_vary(cassette) { REPEATS } else { 2 }),
+    get("no-key", STATUS, CallKey::None, once),
+    get("other-scheme", STATUS, CallKey::OtherScheme, once),
+    get("unknown-path", "/v1/wrs-calibrate", CallKey::None, once),
+    post("wrong-method", HELLO, CallKey::None, ""),
+    get("long-target", "/v1/system/status?wrs_calibrate=$long", CallKey::None, once),
     // From here on the key is sent.
-    get("altered", STATUS, Key::Altered(0), altered),
-    get("unknown-path-2", "/v1/wrs-calibrate-2", Key::Given, once),
-    get("wrong-method-2", SUBSCRIBE, Key::Given, once),
-    get("status", STATUS, Key::Given, once),
-    get("bad-boolean", "/v1/system/status?include_checks=wrs", Key::Given, once),
-    get("number-boolean", "/v1/system/status?include_checks=1", Key::Given, once),
-    get("unknown-parameter", "/v1/system/status?wrs_calibrate=1", Key::Given, once),
+    get("altered", STATUS, CallKey::Altered(0), altered),
+    get("unknown-path-2", "/v1/wrs-calibrate-2", CallKey::Given, once),
+    get("wrong-method-2", SUBSCRIBE, CallKey::Given, once),
+    get("status", STATUS, CallKey::Given, once),
+    get("bad-boolean", "/v1/system/status?include_checks=wrs", CallKey::Given, once),
+    get("number-boolean", "/v1/system/status?include_checks=1", CallKey::Given, once),
+    get("unknown-parameter", "/v1/system/status?wrs_calibrate=1", CallKey::Given, once),
     refused("malformed", "{\"url\":"),
     refused("no-events", "{\"url\":\"$url\",\"events\":[]}"),
     refused("http-url", "{\"url\":\"http://wrs-calibrate.invalid/\",\"events\":[]}"),
     refused("ftp-url", "{\"url\":\"ftp://wrs-calibrate.invalid/\",\"events\":[]}"),
     refused("unknown-event", "{\"url\":\"$url\",\"events\":[\"wrs.calibrate\"]}"),
     refused("coded", "{\"url\":\"\",\"events\":[]}"),
-    get("checks", "/v1/system/status?include_checks=true", Key::Given, |cassette| {
+    get("checks", "/v1/system/status?include_checks=true", CallKey::Given, |cassette| {
         if answers_vary(cassette) { REPEATS } else { 1 }
     }),
-    get("workflows", "/v1/workflows", Key::Given, once),
+    get("workflows", "/v1/workflows", CallKey::Given, once),
     Step {
         times: |cassette| usize::from(cassette.status_of("workflows") == Some(200)),
         content_type: None,
-        ..post("token", "/v1/oauth/token", Key::None, "")
+        ..post("token", "/v1/oauth/token", CallKey::None, "")
     },
     // The one side effect. A service that ignores the content type has subscribed after the first of them.
     Step {
@@ -112,11 +110,11 @@ const STEPS: &[Step] = &[
         },
         "{\"url\":\"$url\",\"events\":[\"workflow.completed\"],\"secret\":\"$secret\"}",
     ),
-    get("status", STATUS, Key::Given, |cassette| {
+    get("status", STATUS, CallKey::Given, |cassette| {
         let more = timestamps(cassette).len() < TIMESTAMPS && cassette.status_of("status") == Some(200);
         if more { cassette.count("status") + 1 } else { 0 }
     }),
-    get("exhaust", STATUS, Key::Given, |cassette| {
+    get("exhaust", STATUS, CallKey::Given, |cassette| {
         let calls_left = cassette.max_calls - cassette.calls.len().min(cassette.max_calls);
         let rest = quota::rest(cassette).unwrap_or_default();
         if cassette.exhausts && rest < calls_left { cassette.count("exhaust") + 1 } else { 0 }
@@ -145,11 +143,11 @@ pub fn next(cassette: &Cassette, subscriber: &Subscriber) -> Option<Call> {
     }
     let step = STEPS.iter().find(|step| cassette.count(step.name) < (step.times)(cassette))?;
     let key = match (step.key, cassette.count(step.name)) {
-        (Key::Altered(_), 0) => Key::Altered(0),
-        (Key::Altered(_), 1) => Key::Altered(cassette.key_length - 1),
-        (Key::Altered(_), _) => {
+        (CallKey::Altered(_), 0) => CallKey::Altered(0),
+        (CallKey::Altered(_), 1) => CallKey::Altered(cassette.key_length - 1),
+        (CallKey::Altered(_), _) => {
             let (invalid, valid) = cassette.prefix_bounds();
-            Key::Altered(usize::midpoint(invalid, valid))
+            CallKey::Altered(usize::midpoint(invalid, valid))
         }
         (key, _) => key,
     };

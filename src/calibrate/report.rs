@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::cassette::{Answer, Cassette, Exchange};
-use super::infer::{Seen, Unknown, infer};
+use super::cassette::{Cassette, Exchange, RecordedAnswer};
+use super::infer::{Seen, Unclear, infer};
 use crate::contract::ids::IdKind;
 use crate::settings::{Draft, Layered, LedgerRow, ledger};
 use crate::util::duration::parse_duration;
@@ -31,7 +31,7 @@ pub struct Report {
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub setting: &'static str,
-    pub result: Outcome,
+    pub result: RowResult,
     /// The value that was observed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<Value>,
@@ -52,7 +52,7 @@ pub struct Row {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum RowResult {
     AsAssumed,
     Differs,
     Contradicts,
@@ -60,7 +60,7 @@ pub enum Outcome {
     NotReached,
 }
 
-impl Outcome {
+impl RowResult {
     pub const fn words(self) -> &'static str {
         match self {
             Self::AsAssumed => "observed: as assumed",
@@ -81,14 +81,14 @@ pub struct Broken {
 
 /// What another source than calls shows about settings, and its name.
 #[derive(Debug, Default)]
-pub struct Shown {
+pub struct OtherSource {
     pub source: &'static str,
-    pub settings: BTreeMap<&'static str, Result<Seen, Unknown>>,
+    pub settings: BTreeMap<&'static str, Result<Seen, Unclear>>,
 }
 
 impl Report {
     /// Compares what a cassette and other sources show with the settings of a profile. What calls show comes first.
-    pub fn new(cassette: &Cassette, others: &[Shown], profile: &Layered) -> Self {
+    pub fn new(cassette: &Cassette, others: &[OtherSource], profile: &Layered) -> Self {
         let row = |row: LedgerRow| {
             let by_calls = infer(cassette, row.setting).map(|found| ("", found));
             let by_others =
@@ -98,7 +98,7 @@ impl Report {
             let at = found.iter().position(|(_, found)| found.is_ok()).unwrap_or(found.len().saturating_sub(1));
             let reason = row.observed_by.trim_start_matches("not by calls: ").to_owned();
             let (source, mut chosen) = match found.is_empty() {
-                true => ("", Err(Unknown::NotObservable(reason))),
+                true => ("", Err(Unclear::NotObservable(reason))),
                 false => found.swap_remove(at),
             };
             if let (Ok(seen), Some((other, Ok(second)))) = (&mut chosen, found.iter().find(|(_, found)| found.is_ok()))
@@ -119,7 +119,7 @@ impl Report {
         }
     }
 
-    pub fn count(&self, result: Outcome) -> usize {
+    pub fn count(&self, result: RowResult) -> usize {
         self.data.iter().filter(|row| row.result == result).count()
     }
 
@@ -139,11 +139,7 @@ impl Report {
                 [row.clause.map(|clause| format!("contradicts the contract ({clause})")), Some(row.detail.clone())];
             let note: String =
                 note.into_iter().flatten().filter(|note| !note.is_empty()).map(|note| format!("; {note}")).collect();
-            let assumed = if row.expected.to_string().len() > 60 {
-                String::new()
-            } else {
-                format!("; assumed: {}", row.expected)
-            };
+            let assumed = format!("; assumed: {}", row.shown().1);
             writeln!(text, "\n# observed{by} on {date}{assumed}{}", note.escape_debug())
                 .expect("a String takes everything");
             for (path, value) in lines(row.setting, observed, &row.expected) {
@@ -209,7 +205,22 @@ fn same_fields(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
 }
 
 impl Row {
-    fn new(row: &LedgerRow, source: &str, found: Result<Seen, Unknown>) -> Self {
+    /// What was observed and what it is compared with, as texts; of a map only the entries that were observed.
+    pub fn shown(&self) -> (Option<String>, String) {
+        match (&self.observed, &self.expected) {
+            (Some(Value::Object(observed)), Value::Object(expected)) if BY_ENTRY.contains(&self.setting) => {
+                let is_fixed = |name: &str| !observed.get(name).is_none_or(Value::is_null);
+                let entries = |of: &Map<String, Value>| {
+                    let entries = of.iter().filter(|(name, _)| is_fixed(name));
+                    Value::from_iter(entries.map(|(name, value)| (name.clone(), value.clone()))).to_string()
+                };
+                (Some(entries(observed)), entries(expected))
+            }
+            (observed, expected) => (observed.as_ref().map(Value::to_string), expected.to_string()),
+        }
+    }
+
+    fn new(row: &LedgerRow, source: &str, found: Result<Seen, Unclear>) -> Self {
         let without = |result, detail, clause| Self {
             setting: row.setting,
             result,
@@ -222,15 +233,15 @@ impl Row {
         };
         let seen = match found.and_then(|seen| settable(row.setting, seen)) {
             Ok(seen) => seen,
-            Err(Unknown::NotObservable(reason)) => return without(Outcome::NotObservable, reason, None),
-            Err(Unknown::NotReached(reason)) => return without(Outcome::NotReached, reason, None),
-            Err(Unknown::Contradicts(clause, found)) => return without(Outcome::Contradicts, found, Some(clause)),
+            Err(Unclear::NotObservable(reason)) => return without(RowResult::NotObservable, reason, None),
+            Err(Unclear::NotReached(reason)) => return without(RowResult::NotReached, reason, None),
+            Err(Unclear::Contradicts(clause, found)) => return without(RowResult::Contradicts, found, Some(clause)),
         };
         let differs = !agrees(row.setting, &seen.value, &row.value);
         let result = match seen.contradicts {
-            Some(_) => Outcome::Contradicts,
-            None if differs => Outcome::Differs,
-            None => Outcome::AsAssumed,
+            Some(_) => RowResult::Contradicts,
+            None if differs => RowResult::Differs,
+            None => RowResult::AsAssumed,
         };
         let calls: Vec<String> = seen.calls.iter().map(usize::to_string).collect();
         let calls = match calls.as_slice() {
@@ -251,7 +262,7 @@ impl Row {
 }
 
 /// Only a value that a profile may have can be written into one.
-fn settable(setting: &str, seen: Seen) -> Result<Seen, Unknown> {
+fn settable(setting: &str, seen: Seen) -> Result<Seen, Unclear> {
     let mut value = seen.value.clone();
     if let Value::Object(entries) = &mut value
         && BY_ENTRY.contains(&setting)
@@ -263,18 +274,18 @@ fn settable(setting: &str, seen: Seen) -> Result<Seen, Unknown> {
     let checked = draft.finish_alone();
     match checked {
         Ok(_) => Ok(seen),
-        Err(problems) => Err(Unknown::NotObservable(format!("{value} cannot be set: {}", problems[0].message))),
+        Err(problems) => Err(Unclear::NotObservable(format!("{value} cannot be set: {}", problems[0].message))),
     }
 }
 
-type Promise = (&'static str, &'static [&'static str], fn(&Exchange, &Answer) -> Option<String>);
+type Promise = (&'static str, &'static [&'static str], fn(&Exchange, &RecordedAnswer) -> Option<String>);
 
-fn unlike(expected: &[u16], answer: &Answer) -> Option<String> {
+fn unlike(expected: &[u16], answer: &RecordedAnswer) -> Option<String> {
     let is_other = !expected.contains(&answer.status) && answer.status != 429;
     is_other.then(|| format!("it was answered {}", answer.status))
 }
 
-fn lacks(answer: &Answer, fields: &[&str]) -> Option<String> {
+fn lacks(answer: &RecordedAnswer, fields: &[&str]) -> Option<String> {
     let object = answer.object().unwrap_or_default();
     let missing: Vec<&str> = fields.iter().copied().filter(|name| !object.contains_key(*name)).collect();
     (answer.status == 200 && !missing.is_empty()).then(|| format!("the answer has no {}", missing.join(", ")))

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use url::Url;
 
-use super::cassette::{Answer, Cassette, Exchange, Secrets};
+use super::cassette::{Cassette, Exchange, RecordedAnswer, Secrets};
 use super::plan::{Call, Subscriber, next};
 use crate::clock::machine;
 use crate::http::outgoing::Outgoing;
@@ -86,7 +86,7 @@ impl Calibration {
         Target::new(Url::parse(&format!("{base}{target}")).ok()?, None)
     }
 
-    async fn send(&self, call: &Call, addresses: &[SocketAddr]) -> Result<Answer, DialProblem> {
+    async fn send(&self, call: &Call, addresses: &[SocketAddr]) -> Result<RecordedAnswer, DialProblem> {
         let target = self.target(&call.target).ok_or_else(|| no_host(&self.url))?;
         let method = Method::from_bytes(call.method.as_bytes()).expect("the plan has plain methods");
         let mut request = Request::builder().method(method).uri(target.uri.clone()).header(HOST, target.host.clone());
@@ -110,7 +110,7 @@ impl Calibration {
                 let text = |value: &hyper::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
                 let headers = answered.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
                 let body = String::from_utf8_lossy(&body).into_owned();
-                Ok(Answer { status, headers, body, whole: answered.is_whole })
+                Ok(RecordedAnswer { status, headers, body, whole: answered.is_whole })
             }
             AttemptOutcome::Failed { reason, detail } => Err(DialProblem { reason, detail }),
         }

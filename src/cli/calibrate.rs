@@ -17,10 +17,10 @@ use super::output::{as_value, cell, print, print_json};
 use super::profile::load_profile;
 use super::signals::Signals;
 use crate::calibrate::cassette::{Cassette, Exchange, Secrets};
-use crate::calibrate::delivery::Delivery;
+use crate::calibrate::delivery::CapturedDelivery;
 use crate::calibrate::openapi;
 use crate::calibrate::plan::Subscriber;
-use crate::calibrate::report::{Outcome, Report, Row, Shown};
+use crate::calibrate::report::{OtherSource, Report, Row, RowResult};
 use crate::calibrate::run::{Calibration, first_clause};
 use crate::clock::machine;
 use crate::util::duration::parse_duration;
@@ -62,10 +62,10 @@ pub(super) struct CalibrateArgs {
     /// Wait this long between two calls. Below 1s, the kind of the quota's window cannot be told.
     #[arg(long, env, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pause: Duration,
-    /// A captured delivery: the raw HTTP request. Its secret is read from `WRS_WEBHOOK_SECRET`.
+    /// A captured delivery: the raw HTTP request. Its secret is read from WRS_WEBHOOK_SECRET.
     #[arg(long, env, value_name = "FILE")]
     delivery: Option<PathBuf>,
-    /// A published `OpenAPI` document, as JSON.
+    /// A published OpenAPI document, as JSON.
     #[arg(long, env, value_name = "FILE")]
     openapi: Option<PathBuf>,
     /// Compare with this profile, and fail if anything has drifted.
@@ -148,8 +148,8 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
 fn finish(args: &CalibrateArgs, cassette: &Cassette, report: &Report) -> Result<ExitCode, Failure> {
     if args.check.is_some() {
         let drift = |row: &Row| {
-            let observed = row.observed.as_ref().filter(|_| row.differs)?;
-            Some(format!("{}: was {}, is {observed}", row.setting, row.expected))
+            let (observed, expected) = row.shown();
+            row.differs.then(|| format!("{}: was {expected}, is {}", row.setting, observed.unwrap_or_default()))
         };
         let drifted: Vec<String> = report.data.iter().filter_map(drift).collect();
         if !drifted.is_empty() {
@@ -174,13 +174,13 @@ fn invalid(flag: &str, path: &Path, problem: &str) -> Failure {
     Failure::invalid_file(format!("{flag}: `{}`: {problem}", path.display()))
 }
 
-fn delivery(path: &Path) -> Result<Shown, Failure> {
+fn delivery(path: &Path) -> Result<OtherSource, Failure> {
     let secret = std::env::var("WRS_WEBHOOK_SECRET").ok().filter(|secret| !secret.is_empty());
     let secret = secret.ok_or_else(|| {
         Failure::usage("--delivery: WRS_WEBHOOK_SECRET is not set")
             .with_hint("set it to the secret of the subscription")
     })?;
-    let delivery = Delivery::read(&read("--delivery", path)?);
+    let delivery = CapturedDelivery::read(&read("--delivery", path)?);
     Ok(delivery.map_err(|problem| invalid("--delivery", path, &problem))?.shows(&secret))
 }
 
@@ -257,14 +257,19 @@ fn progress(call: &Exchange) {
 /// The results, what differs first.
 fn text(report: &Report) -> String {
     let mut text = String::new();
-    let results =
-        [Outcome::Contradicts, Outcome::Differs, Outcome::AsAssumed, Outcome::NotReached, Outcome::NotObservable];
+    let results = [
+        RowResult::Contradicts,
+        RowResult::Differs,
+        RowResult::AsAssumed,
+        RowResult::NotReached,
+        RowResult::NotObservable,
+    ];
     for result in results.into_iter().filter(|result| report.count(*result) > 0) {
         text.push_str(&format!("{} ({})\n", result.words(), report.count(result)));
         for row in report.data.iter().filter(|row| row.result == result) {
-            let value =
-                row.observed.as_ref().map_or_else(String::new, |value| format!(" = {}", cell(&value.to_string())));
-            let was = if row.differs { format!("; here: {}", cell(&row.expected.to_string())) } else { String::new() };
+            let (value, expected) = row.shown();
+            let value = value.map_or_else(String::new, |value| format!(" = {}", cell(&value)));
+            let was = if row.differs { format!("; assumed: {}", cell(&expected)) } else { String::new() };
             let parts = [row.source.as_str(), row.clause.unwrap_or_default(), &cell(&row.detail)].map(str::to_owned);
             let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
             text.push_str(&format!("  {}{value}{was}   ({})\n", row.setting, parts.join("; ")));

@@ -66,8 +66,7 @@ use sk_test_local; all others use all keys.
 
 Exit status: 0 done, 1 a check found problems or what is named does not exist,
 2 wrong usage or an invalid file, 3 no emulator answers. With --json, lists are
-one record per line; errors are JSON. Every flag has a variable: --listen is
-WRS_EMULATOR_LISTEN, --json of `clock advance` WRS_EMULATOR_CLOCK_ADVANCE_JSON.";
+one record a line; errors are JSON. Flags are variables: WRS_EMULATOR_LISTEN.";
 
 /// Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
 ///

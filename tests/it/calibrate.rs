@@ -9,9 +9,9 @@ use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
-use wrs_emulator::calibrate::cassette::{Answer, Cassette, Exchange, Secrets};
+use wrs_emulator::calibrate::cassette::{Cassette, Exchange, RecordedAnswer, Secrets};
 use wrs_emulator::calibrate::plan::{Subscriber, next};
-use wrs_emulator::calibrate::report::{Outcome, Report, Row};
+use wrs_emulator::calibrate::report::{Report, Row, RowResult};
 use wrs_emulator::settings::Layered;
 
 use crate::support::{Client, KEY, builder, started};
@@ -52,7 +52,7 @@ async fn calibrated(settings: &[String], plan: &Plan<'_>, seed: u64) -> Cassette
         let found = client.send(call.method, &call.target, &headers, call.body).await;
         // The date is the machine's.
         let headers = found.headers.iter().filter(|(name, _)| *name != "date");
-        exchange.answer = Some(Answer {
+        exchange.answer = Some(RecordedAnswer {
             status: found.status,
             headers: headers
                 .map(|(name, value)| (name.to_string(), value.to_str().expect("text").to_owned()))
@@ -117,7 +117,7 @@ fn check(cassette: &Cassette, key: &str, settings: &[String], rows: &[&str]) {
     let profile = profile.unwrap_or_else(|problems| panic!("{text}\n{problems:?}"));
     let again = Report::new(cassette, &[], &profile);
     let drifted: Vec<_> =
-        again.data.iter().filter(|row| row.result == Outcome::Differs).map(|row| row.setting).collect();
+        again.data.iter().filter(|row| row.result == RowResult::Differs).map(|row| row.setting).collect();
     assert_eq!(drifted, [""; 0], "{text}");
     // What is saved shows the same, and no credential.
     let saved = serde_json::to_vec(cassette).expect("JSON");
@@ -161,7 +161,7 @@ async fn the_default_profile_is_observed_as_assumed() {
     let cassette = calibrated(&[], &WHOLE, 1).await;
     check(&cassette, KEY, &[], &[ALWAYS, &["keys.test_prefix", "webhooks.allow_http", "events.extra"]].concat());
     let report = report(&cassette);
-    assert!(report.data.iter().all(|row| !matches!(row.result, Outcome::Differs | Outcome::Contradicts)));
+    assert!(report.data.iter().all(|row| !matches!(row.result, RowResult::Differs | RowResult::Contradicts)));
     assert!(report.broken.is_empty(), "{:?}", report.broken);
 }
 
@@ -377,7 +377,7 @@ async fn effects_that_hide_each_other_end_in_a_reason() {
     for setting in ["status.checks", "validation.unknown", "subscriptions.upsert", "errors.messages"] {
         let row = row(&found, setting);
         let is_reached = setting == "errors.messages";
-        assert_eq!(row.result == Outcome::NotReached, !is_reached, "{row:?}");
+        assert_eq!(row.result == RowResult::NotReached, !is_reached, "{row:?}");
         assert!(is_reached || row.detail.contains("429"), "{row:?}");
     }
     let kinds = ["unauthorized", "validation_error", "not_found", "method_not_allowed", "rate_limit_exceeded"];
@@ -388,7 +388,7 @@ async fn effects_that_hide_each_other_end_in_a_reason() {
     let cassette = calibrated(&equal, &WHOLE, 1).await;
     check(&cassette, KEY, &equal, ALWAYS);
     for setting in ["events.extra", "webhooks.allow_http"] {
-        assert_eq!(row(&report(&cassette), setting).result, Outcome::NotObservable, "{setting}");
+        assert_eq!(row(&report(&cassette), setting).result, RowResult::NotObservable, "{setting}");
     }
     let plan = Plan { subscribes: false, ..WHOLE };
     let found = report(&calibrated(&[], &plan, 1).await);

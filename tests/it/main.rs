@@ -3,6 +3,7 @@
 mod attacks;
 mod authentication;
 mod calibrate;
+mod calibrate_command;
 mod circles;
 mod client;
 mod clock;

@@ -7,12 +7,12 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::super::cassette::{Cassette, SUBSCRIPTION};
-use super::super::plan::TIMESTAMPS;
-use super::{Evidence, Found, Seen, Unknown, common_to_all, hidden, numbers};
+use super::evidence::{
+    ERROR, Evidence, Found, Seen, TIMESTAMPS, Unclear, common_to_all, extra_fields, hidden, numbers,
+};
 use crate::contract::ids::IdKind;
 
 const STATUS: [&str; 5] = ["ok", "environment", "version", "checked_at", "checks"];
-pub(super) const ERROR: [&str; 4] = ["code", "message", "request_id", "details"];
 /// How many answers, and how many errors, in the same order show that it is not a random one.
 const IN_ORDER: [usize; 2] = [4, 8];
 
@@ -41,7 +41,7 @@ pub(super) fn environment(evidence: &Evidence<'_>) -> Found {
     let statuses = evidence.objects("status")?;
     match statuses[0].1.get("environment").and_then(Value::as_str) {
         Some(name @ ("sandbox" | "production")) => Ok(Seen::new(name, [statuses[0].0])),
-        other => Err(Unknown::Contradicts(
+        other => Err(Unclear::Contradicts(
             "System status: environment, for example the value sandbox; two environments exist",
             format!("`environment` is {other:?}"),
         )),
@@ -85,7 +85,7 @@ pub(super) fn lenient_booleans(evidence: &Evidence<'_>) -> Found {
     match answer.status {
         422 => Ok(Seen::new(false, [exchange.number])),
         200 if has_checks() => Ok(Seen::new(true, [exchange.number])),
-        status => Err(Unknown::Contradicts(
+        status => Err(Unclear::Contradicts(
             "GET /v1/system/status: 422 when query parameters fail validation",
             format!("include_checks=1 was answered {status} without `checks`"),
         )),
@@ -125,7 +125,7 @@ pub(super) fn id_style(evidence: &Evidence<'_>) -> Found {
             Some(part) => parts.push(part),
             None => {
                 let text = format!("an id is `{}`, which does not begin with {}", id.escape_debug(), kind.prefix());
-                return Err(Unknown::Contradicts("Resources: ids have the form sub_<id>, req_<id>", text));
+                return Err(Unclear::Contradicts("Resources: ids have the form sub_<id>, req_<id>", text));
             }
         }
     }
@@ -145,7 +145,7 @@ pub(super) fn request_header(evidence: &Evidence<'_>) -> Found {
     for (exchange, answer) in evidence.cassette.answered() {
         let Some(error) = answer.error() else { continue };
         let Some(id) = error.get("request_id").and_then(Value::as_str) else {
-            return Err(Unknown::Contradicts(CLAUSE, format!("call {} has no `request_id`", exchange.number)));
+            return Err(Unclear::Contradicts(CLAUSE, format!("call {} has no `request_id`", exchange.number)));
         };
         let with_id = answer.headers.iter().filter(|(name, value)| value == id && !name.starts_with("x-emulator-"));
         let found: BTreeSet<String> = with_id.map(|(name, _)| name.clone()).collect();
@@ -178,7 +178,7 @@ pub(super) fn precision(evidence: &Evidence<'_>) -> Found {
     for time in times.keys() {
         let zone = time.trim_end_matches("+00:00").trim_end_matches('Z');
         if zone.len() == time.len() || time.parse::<jiff::Timestamp>().is_err() {
-            return Err(Unknown::Contradicts(CLAUSE, format!("a timestamp is `{}`", time.escape_debug())));
+            return Err(Unclear::Contradicts(CLAUSE, format!("a timestamp is `{}`", time.escape_debug())));
         }
         digits.insert(zone.split_once('.').map_or(0, |(_, fraction)| fraction.len()));
     }
@@ -191,7 +191,7 @@ pub(super) fn precision(evidence: &Evidence<'_>) -> Found {
         (found, named) if found != named.len() => hidden(format!("fractions have {digits:?} digits")),
         (1, [_]) if times.len() < TIMESTAMPS => match evidence.cassette.stop() {
             // Another one may have another precision.
-            Some(stop) => Err(Unknown::NotReached(stop)),
+            Some(stop) => Err(Unclear::NotReached(stop)),
             None => hidden(format!("only {} different timestamps came", times.len())),
         },
         (1, [name]) => seen(name),
@@ -220,7 +220,7 @@ fn variety(
     published: &[&str],
     more: &Map<String, Value>,
     least: usize,
-) -> Result<Variety, Unknown> {
+) -> Result<Variety, Unclear> {
     let extra = |body: &Map<String, Value>| -> BTreeSet<String> {
         body.iter()
             .filter(|(name, _)| !published.contains(&name.as_str()) && !more.contains_key(*name))
@@ -247,18 +247,18 @@ fn variety(
         return hidden("keys are in an order of the service's own");
     };
     if bodies.len() < least {
-        return Err(Unknown::NotReached(format!("only {} bodies came, which may be alike by chance", bodies.len())));
+        return Err(Unclear::NotReached(format!("only {} bodies came, which may be alike by chance", bodies.len())));
     }
     Ok(Variety { grows, order, calls: numbers(bodies) })
 }
 
 /// What varies in answers, and in errors.
-fn varieties(evidence: &Evidence<'_>) -> Result<[Variety; 2], Unknown> {
+fn varieties(evidence: &Evidence<'_>) -> Result<[Variety; 2], Unclear> {
     let reached = |unknown| match (unknown, evidence.cassette.stop()) {
-        (Unknown::NotReached(_), Some(stop)) => Unknown::NotReached(stop),
+        (Unclear::NotReached(_), Some(stop)) => Unclear::NotReached(stop),
         (unknown, _) => unknown,
     };
-    let extra = super::errors::extra_fields(evidence);
+    let extra = extra_fields(evidence);
     let errors: Vec<_> = evidence.errors().into_iter().map(|error| (error.number, error.fields)).collect();
     let answers = variety(&evidence.statuses(), &STATUS, &Map::new(), IN_ORDER[0]).map_err(reached)?;
     Ok([answers, variety(&errors, &ERROR, &extra, IN_ORDER[1]).map_err(reached)?])

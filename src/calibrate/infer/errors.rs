@@ -6,8 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::answers::ERROR;
-use super::{ApiError, Evidence, Found, Seen, Unknown, common_to_all, hidden};
+use super::evidence::{ApiError, Evidence, Found, Seen, Unclear, extra_fields, hidden};
 use crate::contract::error::ErrorKind;
 use crate::contract::types::EVENT_TYPES;
 
@@ -51,8 +50,8 @@ pub(super) fn codes(evidence: &Evidence<'_>) -> Found {
         }
     }
     if codes.is_empty() {
-        return evidence.not_reached("no-key").or_else(|_: Unknown| match evidence.one("no-key") {
-            Ok((_, answer)) => Err(Unknown::Contradicts(
+        return evidence.not_reached("no-key").or_else(|_: Unclear| match evidence.one("no-key") {
+            Ok((_, answer)) => Err(Unclear::Contradicts(
                 "Errors: one top-level key, error, with code, message and request_id",
                 format!("errors such as the {} of call 3 have another form", answer.status),
             )),
@@ -88,20 +87,12 @@ pub(super) fn messages(evidence: &Evidence<'_>) -> Found {
     Ok(Seen::new(messages, calls).noted(about(&[("depends on the request", depends), ("not met twice", unseen)])))
 }
 
-/// Fields that every error has, always with the same value.
-pub(super) fn extra_fields(evidence: &Evidence<'_>) -> Map<String, Value> {
-    let errors: Vec<_> = evidence.errors().into_iter().map(|error| (error.number, error.fields)).collect();
-    let mut fields = if errors.is_empty() { Map::new() } else { common_to_all(&errors) };
-    fields.retain(|name, _| !ERROR.contains(&name.as_str()));
-    fields
-}
-
 pub(super) fn extra(evidence: &Evidence<'_>) -> Found {
     let errors = evidence.errors();
     let numbers: Vec<usize> = errors.iter().map(|error| error.number).collect();
     // With fewer, fields that come and go may be in all of them by chance.
     if numbers.len() < 5 {
-        return Err(Unknown::NotReached(evidence.cassette.stop().unwrap_or_else(|| "too few errors came".to_owned())));
+        return Err(Unclear::NotReached(evidence.cassette.stop().unwrap_or_else(|| "too few errors came".to_owned())));
     }
     Ok(Seen::new(extra_fields(evidence), numbers))
 }
@@ -135,7 +126,7 @@ pub(super) fn malformed_status(evidence: &Evidence<'_>) -> Found {
     let (exchange, answer) = evidence.one("malformed")?;
     match answer.status {
         status @ (400 | 422) => Ok(Seen::new(status, [exchange.number])),
-        status => Err(Unknown::Contradicts(
+        status => Err(Unclear::Contradicts(
             "POST /v1/events/subscribe: 200, 401 and 422",
             format!("a body that is not JSON was answered {status}"),
         )),

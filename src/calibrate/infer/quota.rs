@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use super::super::cassette::{Answer, Cassette, Exchange};
-use super::{Evidence, Found, Seen, Unknown, hidden};
+use super::super::cassette::{Cassette, Exchange, RecordedAnswer};
+use super::evidence::{Evidence, Found, Seen, Unclear, hidden};
 
 const PUBLISHED: [&str; 2] = ["x-ratelimit-limit", "x-ratelimit-remaining"];
 const RESET: &str = "x-ratelimit-reset";
@@ -37,19 +37,19 @@ struct Names {
 }
 
 /// Answers to calls that cost quota.
-fn rated<'c>(evidence: &Evidence<'c>) -> impl Iterator<Item = (usize, &'c Answer)> {
+fn rated<'c>(evidence: &Evidence<'c>) -> impl Iterator<Item = (usize, &'c RecordedAnswer)> {
     let answers = evidence.of_key().filter(|(exchange, _)| !exchange.name.ends_with("-2"));
     answers
         .filter(|(_, answer)| matches!(answer.status, 200 | 422 | 429))
         .map(|(exchange, answer)| (exchange.number, answer))
 }
 
-fn number(answer: &Answer, name: &str) -> Option<i64> {
+fn number(answer: &RecordedAnswer, name: &str) -> Option<i64> {
     answer.header(name)?.trim().parse().ok().filter(|number| *number >= 0)
 }
 
-fn names(evidence: &Evidence<'_>) -> Result<Names, Unknown> {
-    let answers: Vec<&Answer> = rated(evidence).map(|(_, answer)| answer).collect();
+fn names(evidence: &Evidence<'_>) -> Result<Names, Unclear> {
+    let answers: Vec<&RecordedAnswer> = rated(evidence).map(|(_, answer)| answer).collect();
     let Some((first, rest)) = answers.split_first() else { return evidence.not_reached("status") };
     let in_all = |name: &str| answers.iter().all(|answer| number(answer, name).is_some());
     let values = |name: &str| -> Vec<i64> { answers.iter().filter_map(|answer| number(answer, name)).collect() };
@@ -83,7 +83,7 @@ fn parameter(text: &str, name: &str) -> Option<i64> {
     text.split([';', ',']).find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('=')?.trim().parse().ok())
 }
 
-fn readings(evidence: &Evidence<'_>) -> Result<(Names, Vec<Reading>), Unknown> {
+fn readings(evidence: &Evidence<'_>) -> Result<(Names, Vec<Reading>), Unclear> {
     let names = names(evidence)?;
     let rated: BTreeSet<usize> = rated(evidence).map(|(number, _)| number).collect();
     let (mut readings, mut follows, (skew, _)) = (Vec::new(), false, skew(evidence));
@@ -106,7 +106,7 @@ fn readings(evidence: &Evidence<'_>) -> Result<(Names, Vec<Reading>), Unknown> {
 
 /// How far the service's clock is ahead of this one, and whether that is known to less than a second: from `checked_at`.
 fn skew(evidence: &Evidence<'_>) -> (f64, bool) {
-    let clock = |(exchange, answer): (&Exchange, &Answer)| {
+    let clock = |(exchange, answer): (&Exchange, &RecordedAnswer)| {
         let checked = answer.object().and_then(|status| Some(status.get("checked_at")?.as_str()?.to_owned()));
         let exact = checked.as_ref().is_some_and(|text| text.contains('.'));
         let checked = checked.and_then(|text| text.parse::<Timestamp>().ok());
@@ -182,7 +182,7 @@ pub(super) fn count(evidence: &Evidence<'_>) -> Found {
     }
     if free.len() < 2 || paid.iter().filter(|(_, costs)| *costs == 1).count() < 2 {
         return match evidence.cassette.stop() {
-            Some(stop) => Err(Unknown::NotReached(stop)),
+            Some(stop) => Err(Unclear::NotReached(stop)),
             None => hidden("the headers do not show what a request costs"),
         };
     }
@@ -192,8 +192,9 @@ pub(super) fn count(evidence: &Evidence<'_>) -> Found {
     Ok(Seen::new("successful", paid.iter().chain(&free).map(|(number, _)| *number)))
 }
 
-fn has_quota_headers(evidence: &Evidence<'_>) -> Result<Vec<(usize, Answer)>, Unknown> {
-    let answers: Vec<(usize, Answer)> = rated(evidence).map(|(number, answer)| (number, answer.clone())).collect();
+fn has_quota_headers(evidence: &Evidence<'_>) -> Result<Vec<(usize, RecordedAnswer)>, Unclear> {
+    let answers: Vec<(usize, RecordedAnswer)> =
+        rated(evidence).map(|(number, answer)| (number, answer.clone())).collect();
     if answers.is_empty() { evidence.not_reached("status") } else { Ok(answers) }
 }
 
@@ -214,11 +215,12 @@ pub(super) fn reset(evidence: &Evidence<'_>) -> Found {
 pub(super) fn ietf(evidence: &Evidence<'_>) -> Found {
     let answers = has_quota_headers(evidence)?;
     let numbers = answers.iter().map(|(number, _)| *number);
-    let has = |answer: &Answer, name: &str, field: &str| {
+    let has = |answer: &RecordedAnswer, name: &str, field: &str| {
         answer.header(name).is_some_and(|text| parameter(text, field).is_some())
     };
-    let whole = |answer: &Answer| has(answer, "ratelimit", "r") && has(answer, "ratelimit-policy", "q");
-    let none = |answer: &Answer| answer.header("ratelimit").is_none() && answer.header("ratelimit-policy").is_none();
+    let whole = |answer: &RecordedAnswer| has(answer, "ratelimit", "r") && has(answer, "ratelimit-policy", "q");
+    let none =
+        |answer: &RecordedAnswer| answer.header("ratelimit").is_none() && answer.header("ratelimit-policy").is_none();
     if answers.iter().all(|(_, answer)| whole(answer)) {
         Ok(Seen::new(true, numbers))
     } else if answers.iter().all(|(_, answer)| none(answer)) {
@@ -231,7 +233,7 @@ pub(super) fn ietf(evidence: &Evidence<'_>) -> Found {
 pub(super) fn retry_after(evidence: &Evidence<'_>) -> Found {
     let Some((number, answer)) = rated(evidence).find(|(_, answer)| answer.status == 429) else {
         let stop = evidence.cassette.stop().unwrap_or_else(|| "no call was answered 429".to_owned());
-        return Err(Unknown::NotReached(stop));
+        return Err(Unclear::NotReached(stop));
     };
     let form = match answer.header("retry-after") {
         None => "off",
@@ -270,7 +272,7 @@ pub(super) fn algorithm(evidence: &Evidence<'_>) -> Found {
     let same_end = ends.iter().all(|moved| moved.abs() <= 1.0) && (ends.iter().sum::<f64>()).abs() <= 2.0;
     match used {
         0..3 => match evidence.cassette.stop() {
-            Some(stop) => Err(Unknown::NotReached(stop)),
+            Some(stop) => Err(Unclear::NotReached(stop)),
             None => hidden("the calls were too fast, or the window too short; try --pause 2s"),
         },
         _ if constant.last().zip(constant.first()).is_some_and(|(last, first)| last - first <= 1) => {
