@@ -97,10 +97,8 @@ impl Report {
             // What was observed anywhere, else the last reason: another source was asked because calls do not tell.
             let at = found.iter().position(|(_, found)| found.is_ok()).unwrap_or(found.len().saturating_sub(1));
             let reason = row.observed_by.trim_start_matches("not by calls: ").to_owned();
-            let (source, mut chosen) = match found.is_empty() {
-                true => ("", Err(Unclear::NotObservable(reason))),
-                false => found.swap_remove(at),
-            };
+            let (source, mut chosen) =
+                if found.is_empty() { ("", Err(Unclear::NotObservable(reason))) } else { found.swap_remove(at) };
             if let (Ok(seen), Some((other, Ok(second)))) = (&mut chosen, found.iter().find(|(_, found)| found.is_ok()))
                 && !agrees(row.setting, &seen.value, &second.value)
             {
@@ -212,7 +210,7 @@ impl Row {
                 let is_fixed = |name: &str| !observed.get(name).is_none_or(Value::is_null);
                 let entries = |of: &Map<String, Value>| {
                     let entries = of.iter().filter(|(name, _)| is_fixed(name));
-                    Value::from_iter(entries.map(|(name, value)| (name.clone(), value.clone()))).to_string()
+                    entries.map(|(name, value)| (name.clone(), value.clone())).collect::<Value>().to_string()
                 };
                 (Some(entries(observed)), entries(expected))
             }

@@ -41,7 +41,7 @@ const LARGEST: u64 = 16 * 1024 * 1024;
     "calibrate https://sandbox.example.com --delivery delivery.http --openapi openapi.json",
     "calibrate https://sandbox.example.com --check sandbox.toml",
     "calibrate --from sandbox.cassette.json",
-]) + "\n\nThe key is read from WRS_API_KEY. It is sent to the host of URL alone, and kept in no file.\n\
+]) + "\n\nThe key is read from WRS_API_KEY, a secret of --delivery from WRS_WEBHOOK_SECRET. The key is sent to the host of URL alone, and kept in no file.\n\
       Exit status: 0 done, 1 a setting has drifted (--check) or the service cannot be calibrated, 2 wrong usage, or nothing answers.")]
 pub(super) struct CalibrateArgs {
     /// The base URL of the service.
@@ -62,7 +62,7 @@ pub(super) struct CalibrateArgs {
     /// Wait this long between two calls. Below 1s, the kind of the quota's window cannot be told.
     #[arg(long, env, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pause: Duration,
-    /// A captured delivery: the raw HTTP request. Its secret is read from WRS_WEBHOOK_SECRET.
+    /// A captured delivery: the raw HTTP request. Its secret is read from the environment.
     #[arg(long, env, value_name = "FILE")]
     delivery: Option<PathBuf>,
     /// A published OpenAPI document, as JSON.

@@ -132,6 +132,8 @@ fn write(stream: &mut TcpStream, status: &str, headers: &str, body: &str) {
 
 const ENVELOPE: &str = r#"{"error":{"code":"unauthorized","message":"no","request_id":"req_1"}}"#;
 
+type Stranger = Box<dyn Fn(&str, &mut TcpStream) + Send + Sync>;
+
 /// What the calibration of a server printed, and whether that server saw the key.
 fn of_stranger(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> (Output, bool) {
     let (address, heads) = server(answer);
@@ -144,7 +146,6 @@ fn of_stranger(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) ->
 #[test]
 fn servers_that_are_not_this_api_get_a_clear_error_and_no_key() {
     let (elsewhere, requests) = server(|_, stream| write(stream, "200 OK", "", "{}"));
-    type Stranger = Box<dyn Fn(&str, &mut TcpStream) + Send + Sync>;
     let html = "content-type: text/html\r\n";
     let strangers: Vec<(&str, i32, &str, Stranger)> = vec![
         (

@@ -121,13 +121,11 @@ pub(super) fn id_style(evidence: &Evidence<'_>) -> Found {
     let calls = ids.iter().map(|(.., number)| *number);
     let mut parts = Vec::new();
     for (kind, id, _) in &ids {
-        match id.strip_prefix(kind.prefix()) {
-            Some(part) => parts.push(part),
-            None => {
-                let text = format!("an id is `{}`, which does not begin with {}", id.escape_debug(), kind.prefix());
-                return Err(Unclear::Contradicts("Resources: ids have the form sub_<id>, req_<id>", text));
-            }
-        }
+        let Some(part) = id.strip_prefix(kind.prefix()) else {
+            let text = format!("an id is `{}`, which does not begin with {}", id.escape_debug(), kind.prefix());
+            return Err(Unclear::Contradicts("Resources: ids have the form sub_<id>, req_<id>", text));
+        };
+        parts.push(part);
     }
     if parts.len() < 2 {
         return evidence.not_reached("status");
@@ -314,7 +312,7 @@ pub(super) fn preview(evidence: &Evidence<'_>) -> Found {
 }
 
 pub(super) fn oauth_errors(evidence: &Evidence<'_>) -> Found {
-    if preview(evidence)?.value == Value::from(false) {
+    if preview(evidence)?.value == false {
         return hidden("no announced endpoint is served");
     }
     let (exchange, answer) = evidence.one("token")?;

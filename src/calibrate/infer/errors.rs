@@ -50,13 +50,11 @@ pub(super) fn codes(evidence: &Evidence<'_>) -> Found {
         }
     }
     if codes.is_empty() {
-        return evidence.not_reached("no-key").or_else(|_: Unclear| match evidence.one("no-key") {
-            Ok((_, answer)) => Err(Unclear::Contradicts(
-                "Errors: one top-level key, error, with code, message and request_id",
-                format!("errors such as the {} of call 3 have another form", answer.status),
-            )),
-            Err(unknown) => Err(unknown),
-        });
+        let (_, answer) = evidence.one("no-key")?;
+        return Err(Unclear::Contradicts(
+            "Errors: one top-level key, error, with code, message and request_id",
+            format!("errors such as the {} without a key have another form", answer.status),
+        ));
     }
     let wrong = codes.get("unauthorized").is_some_and(|code| code != "unauthorized");
     let note = about(&[("not met", unseen), ("more than one code", several)]);
@@ -68,9 +66,9 @@ pub(super) fn messages(evidence: &Evidence<'_>) -> Found {
     let (mut messages, mut calls, mut unseen, mut depends) = (Map::new(), Vec::new(), Vec::new(), Vec::new());
     for kind in ErrorKind::ALL {
         let pair = KINDS.iter().find(|(known, _)| *known == kind).and_then(|(_, pair)| *pair);
-        let has = |name: &&str| errors.iter().any(|error| *error.name == **name && error.status == kind.status());
+        let has = |name: &&str| errors.iter().any(|error| error.name == *name && error.status == kind.status());
         let (found, numbers) = of_kind(&errors, kind, "message");
-        if !pair.is_some_and(|pair| pair.iter().all(|name| has(&name))) {
+        if !pair.is_some_and(|pair| pair.iter().all(has)) {
             unseen.push(kind.name());
             continue;
         }

@@ -34,6 +34,9 @@ pub enum Unclear {
     Contradicts(&'static str, String),
 }
 
+/// An object, and the number of the call that was answered with it.
+pub(super) type Numbered = (usize, Map<String, Value>);
+
 pub(super) type Found = Result<Seen, Unclear>;
 
 impl Seen {
@@ -96,7 +99,7 @@ impl<'c> Evidence<'c> {
     }
 
     /// The objects that calls of this name were answered with 200.
-    pub(super) fn objects(&self, name: &'c str) -> Result<Vec<(usize, Map<String, Value>)>, Unclear> {
+    pub(super) fn objects(&self, name: &'c str) -> Result<Vec<Numbered>, Unclear> {
         let (_, first) = self.one(name)?;
         let answers = self.cassette.answers(name).filter(|(_, answer)| answer.status == 200);
         let objects: Vec<_> =

@@ -302,7 +302,7 @@ pub(super) fn window(evidence: &Evidence<'_>) -> Found {
         (Some("sliding"), Some((_, seconds @ 1..))) => seen(seconds, kind.calls),
         (Some("fixed"), Some((reading, seconds @ 1..))) if reading.rest == reading.limit - 1 => {
             // The end of a window that follows the clock says nothing about its length.
-            if (reading.at + reading.reset.unwrap_or_default()).round() as i64 % 60 == 0 {
+            if ((reading.at + reading.reset.unwrap_or_default()).round() % 60.0).abs() < 0.5 {
                 return hidden("it ends on a full minute, so it may follow the clock");
             }
             seen(seconds, vec![reading.number])

@@ -26,7 +26,7 @@ pub(super) fn key_mode(evidence: &Evidence<'_>) -> Found {
 
 /// The prefix of the environment's keys.
 pub(super) fn key_prefix(evidence: &Evidence<'_>, of: &str) -> Found {
-    if environment(evidence)?.value != Value::from(of) {
+    if environment(evidence)?.value != of {
         return hidden(format!("the key is not for {of}"));
     }
     match (key_mode(evidence)?.value.as_str(), &evidence.cassette.key_prefix) {
