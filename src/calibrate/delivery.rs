@@ -71,29 +71,6 @@ impl CapturedDelivery {
     /// What it shows with the secret of its subscription.
     pub fn shows(&self, secret: &str) -> OtherSource {
         let mut shown = OtherSource { source: "the delivery", ..OtherSource::default() };
-        let envelope: Option<Map<String, Value>> =
-            self.bodies.iter().find_map(|body| serde_json::from_slice(body).ok());
-        if let Some(envelope) = &envelope {
-            let known = ["id", "type", "created_at", "data"];
-            let grows = envelope.keys().any(|name| !known.contains(&name.as_str()));
-            let has_all = known.iter().all(|name| envelope.contains_key(*name));
-            let fields = if grows {
-                "it has fields beyond the published ones; one delivery does not show whether they vary"
-            } else {
-                "it has the published fields alone, and calls do not tell about answers"
-            };
-            shown.settings.insert(
-                "variation.unknown_fields",
-                if has_all {
-                    hidden(fields)
-                } else {
-                    Err(Unclear::Contradicts(
-                        "Event envelope: id, type, created_at and data",
-                        format!("it has {}", names(envelope)),
-                    ))
-                },
-            );
-        }
         let mut verified: Vec<(SchemeName, Vec<&str>)> = Vec::new();
         for name in SchemeName::ALL.into_iter().filter(|name| *name != SchemeName::Custom) {
             // Svix's libraries take the headers of Standard Webhooks, too.
@@ -105,21 +82,18 @@ impl CapturedDelivery {
                 verified.push((name, readings));
             }
         }
+        let Some((_, mut readings)) = verified.first().cloned() else {
+            self.try_custom(secret, &mut shown);
+            return shown;
+        };
+        // One reading is in force for all schemes.
+        readings.retain(|reading| verified.iter().all(|(_, readings)| readings.contains(reading)));
         let schemes: Vec<Value> = verified.iter().map(|(name, _)| name.name().into()).collect();
-        match verified.first() {
-            Some((_, readings)) => {
-                shown.settings.insert(
-                    "webhooks.scheme",
-                    Ok(Seen::new(if let [one] = &schemes[..] { one.clone() } else { schemes.into() }, [])),
-                );
-                let alike = format!("this secret is read alike as {}", readings.join(", "));
-                shown.settings.insert(
-                    "webhooks.secret_key",
-                    if let [one] = &readings[..] { Ok(Seen::new(*one, [])) } else { hidden(alike) },
-                );
-            }
-            None => self.try_custom(secret, &mut shown),
-        }
+        let scheme = if let [one] = &schemes[..] { one.clone() } else { schemes.into() };
+        shown.settings.insert("webhooks.scheme", Ok(Seen::new(scheme, [])));
+        let alike = || hidden(format!("this secret is read alike as {}", readings.join(", ")));
+        let reading = if let [one] = readings[..] { Ok(Seen::new(one, [])) } else { alike() };
+        shown.settings.insert("webhooks.secret_key", reading);
         shown
     }
 
@@ -173,7 +147,11 @@ impl CapturedDelivery {
                 if custom.check().is_err() {
                     continue;
                 }
-                let value = json!({ "id_header": id_header, "timestamp_header": timestamp_header, "signature_header": name, "content": content, "hash": custom.hash, "encoding": custom.encoding, "prefix": prefix, "key": reading });
+                let mut value = json!({ "id_header": id_header, "timestamp_header": timestamp_header, "signature_header": name, "content": content, "hash": custom.hash, "encoding": custom.encoding, "prefix": prefix, "key": reading });
+                // The reading that comes first is one of several that may have signed.
+                if let (KeyReading::Auto, Some(entries)) = (key, value.as_object_mut()) {
+                    entries.remove("key");
+                }
                 shown.settings.insert("webhooks.scheme", Ok(Seen::new("custom", [])));
                 shown.settings.insert("webhooks.custom", Ok(Seen::new(value, [])));
                 return;
@@ -187,10 +165,6 @@ impl CapturedDelivery {
 
 fn hidden(reason: impl Into<String>) -> Result<Seen, Unclear> {
     Err(Unclear::NotObservable(reason.into()))
-}
-
-fn names(fields: &Map<String, Value>) -> String {
-    fields.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn combinations() -> impl Iterator<Item = (&'static str, Hash, Encoding, (KeyReading, &'static str))> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::cassette::{Cassette, Exchange, RecordedAnswer};
 use super::infer::{Seen, Unclear, infer};
@@ -158,17 +158,21 @@ impl Report {
 }
 
 /// The settings whose entries are observed one by one.
-const BY_ENTRY: [&str; 3] = ["errors.codes", "errors.messages", "rate_limit.header_names"];
+const BY_ENTRY: [&str; 4] = ["errors.codes", "errors.messages", "rate_limit.header_names", "webhooks.custom"];
+
+/// The entries of a map that differ.
+fn differing<'v>(setting: &str, observed: &'v Map<String, Value>, expected: &Value) -> Vec<(&'v String, &'v Value)> {
+    let agrees = |name: &String, value: &Value| agrees(setting, &json!({ name.as_str(): value }), expected);
+    observed.iter().filter(|(name, value)| !agrees(name, value)).collect()
+}
 
 /// The assignments of a value: of some settings only the entries that differ.
 fn lines(setting: &str, observed: &Value, expected: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| toml::Value::try_from(value).map_or_else(|_| String::new(), |value| value.to_string());
     match observed {
         Value::Object(entries) if BY_ENTRY.contains(&setting) => {
-            let differs = |(name, value): &(&String, &Value)| {
-                !value.is_null() && !agrees(setting, &Value::from_iter([((*name).clone(), (*value).clone())]), expected)
-            };
-            entries.iter().filter(differs).map(|(name, value)| (format!("{setting}.{name}"), text(value))).collect()
+            let entries = differing(setting, entries, expected).into_iter().filter(|(_, value)| !value.is_null());
+            entries.map(|(name, value)| (format!("{setting}.{name}"), text(value))).collect()
         }
         _ => vec![(setting.to_owned(), text(observed))],
     }
@@ -203,16 +207,14 @@ fn same_fields(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
 }
 
 impl Row {
-    /// What was observed and what it is compared with, as texts; of a map only the entries that were observed.
+    /// What was observed and what it is compared with, as texts; of some maps only the entries that differ.
     pub fn shown(&self) -> (Option<String>, String) {
         match (&self.observed, &self.expected) {
-            (Some(Value::Object(observed)), Value::Object(expected)) if BY_ENTRY.contains(&self.setting) => {
-                let is_fixed = |name: &str| !observed.get(name).is_none_or(Value::is_null);
-                let entries = |of: &Map<String, Value>| {
-                    let entries = of.iter().filter(|(name, _)| is_fixed(name));
-                    entries.map(|(name, value)| (name.clone(), value.clone())).collect::<Value>().to_string()
-                };
-                (Some(entries(observed)), entries(expected))
+            (Some(Value::Object(observed)), expected) if self.differs && BY_ENTRY.contains(&self.setting) => {
+                let entries = differing(self.setting, observed, expected);
+                let was = entries.iter().map(|(name, _)| ((*name).clone(), expected[name.as_str()].clone()));
+                let is = entries.iter().map(|(name, value)| ((*name).clone(), (*value).clone()));
+                (Some(is.collect::<Value>().to_string()), was.collect::<Value>().to_string())
             }
             (observed, expected) => (observed.as_ref().map(Value::to_string), expected.to_string()),
         }

@@ -41,6 +41,8 @@ pub(crate) struct Assumption {
     /// The built-in value.
     pub(crate) default: Value,
     /// Which call of a calibration shows the value, or why none does.
+    // Absent in run documents of older versions.
+    #[serde(default)]
     pub(crate) observed_by: String,
     /// The value in force.
     pub(crate) value: Value,

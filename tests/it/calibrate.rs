@@ -10,9 +10,10 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 use wrs_emulator::calibrate::cassette::{Cassette, Exchange, RecordedAnswer, Secrets};
+use wrs_emulator::calibrate::infer::infer;
 use wrs_emulator::calibrate::plan::{Subscriber, next};
 use wrs_emulator::calibrate::report::{Report, Row, RowResult};
-use wrs_emulator::settings::Layered;
+use wrs_emulator::settings::{Layered, SETTINGS};
 
 use crate::support::{Client, KEY, builder, started};
 
@@ -163,6 +164,22 @@ async fn the_default_profile_is_observed_as_assumed() {
     let report = report(&cassette);
     assert!(report.data.iter().all(|row| !matches!(row.result, RowResult::Differs | RowResult::Contradicts)));
     assert!(report.broken.is_empty(), "{:?}", report.broken);
+}
+
+/// No row of the ledger is without what observes it, or the reason why nothing does.
+#[test]
+fn each_setting_says_what_observes_it() {
+    let cassette = Cassette::new("http://localhost", KEY, 40, true, false);
+    for setting in SETTINGS {
+        let by_calls = infer(&cassette, setting.path).is_some();
+        let says = setting.observed_by;
+        let by_delivery = says.starts_with("a delivery");
+        assert!(
+            !says.is_empty() && by_calls != (says.starts_with("not by calls: ") || by_delivery),
+            "{}",
+            setting.path
+        );
+    }
 }
 
 /// A random profile, its key, and the rows that must be observed under it.

@@ -45,7 +45,7 @@ function settingPart(page, knob, setting, row) {
   };
   return h('details', { key: knob, name: 'setting', open: isOpen, ontoggle: toggle },
     h('summary', null, h('code', null, foreign(knob)), ' = ', foreign(oneLine(settingText(setting.value), 120), 'code'), ' ', isDefault ? null : mark(`from ${oneLine(setting.source, 80)}`, 'info')),
-    row ? pairs([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by)], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ['From', foreign(setting.source)]]) : pairs([['From', foreign(setting.source)]]),
+    row ? pairs([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by ?? '')], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ['From', foreign(setting.source)]]) : pairs([['From', foreign(setting.source)]]),
     page.isDocument || !isOpen ? null : changeForm(page, knob, setting.value, !isDefault));
 }
 
