@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::cassette::{Cassette, Exchange, RecordedAnswer};
+use super::cassette::{Cassette, RecordedAnswer, SUBSCRIPTION};
 use super::infer::{Seen, Unclear, infer};
 use crate::contract::ids::IdKind;
 use crate::settings::{Draft, Layered, LedgerRow, ledger};
@@ -278,74 +278,61 @@ fn settable(setting: &str, seen: Seen) -> Result<Seen, Unclear> {
     }
 }
 
-type Promise = (&'static str, &'static [&'static str], fn(&Exchange, &RecordedAnswer) -> Option<String>);
+/// A clause, the calls that show whether it is kept, and what an answer that does not keep it is like.
+type Promise = (&'static str, &'static [&'static str], fn(&RecordedAnswer) -> Option<String>);
 
-fn unlike(expected: &[u16], answer: &RecordedAnswer) -> Option<String> {
-    let is_other = !expected.contains(&answer.status) && answer.status != 429;
+fn unlike(expected: u16, answer: &RecordedAnswer) -> Option<String> {
+    let is_other = answer.status != expected && answer.status != 429;
     is_other.then(|| format!("it was answered {}", answer.status))
 }
 
-fn lacks(answer: &RecordedAnswer, fields: &[&str]) -> Option<String> {
-    let object = answer.object().unwrap_or_default();
+fn lacks(object: &Map<String, Value>, fields: &[&str]) -> Option<String> {
     let missing: Vec<&str> = fields.iter().copied().filter(|name| !object.contains_key(*name)).collect();
-    (answer.status == 200 && !missing.is_empty()).then(|| format!("the answer has no {}", missing.join(", ")))
+    (!missing.is_empty()).then(|| format!("the answer has no {}", missing.join(", ")))
 }
 
-/// Promises that no setting is about, and the calls that show whether they are kept.
+fn lacks_if_ok(answer: &RecordedAnswer, fields: &[&str]) -> Option<String> {
+    lacks(&answer.object().unwrap_or_default(), fields).filter(|_| answer.status == 200)
+}
+
+fn other_error(answer: &RecordedAnswer) -> Option<String> {
+    let has_one_key = answer.object().is_some_and(|object| object.len() == 1);
+    let Some(error) = answer.error().filter(|_| has_one_key) else {
+        return (answer.status >= 400).then(|| format!("the {} has another form", answer.status));
+    };
+    lacks(&error, &["code", "message", "request_id"])
+}
+
+fn other_id(answer: &RecordedAnswer) -> Option<String> {
+    let error = answer.error()?;
+    let id = error.get("request_id")?.as_str()?;
+    (!id.starts_with(IdKind::Request.prefix())).then(|| format!("it is `{}`", id.escape_debug()))
+}
+
+fn other_type(answer: &RecordedAnswer) -> Option<String> {
+    let content_type = answer.header("content-type").unwrap_or("absent");
+    (!content_type.starts_with("application/json")).then(|| format!("Content-Type is {content_type}"))
+}
+
+/// Promises that no setting is about.
+#[rustfmt::skip]
 const PROMISES: &[Promise] = &[
-    ("GET /v1/hello: no Bearer token is needed", &["hello"], |_, answer| unlike(&[200], answer)),
-    (
-        "GET /v1/system/status: 401 when the Bearer token is missing or invalid",
-        &["no-key", "other-scheme"],
-        |_, answer| unlike(&[401], answer),
-    ),
-    ("GET /v1/system/status: 200 when the key is valid", &["status", "checks"], |_, answer| unlike(&[200], answer)),
-    ("GET /v1/system/status: 422 when query parameters fail validation", &["bad-boolean"], |_, answer| {
-        unlike(&[422], answer)
-    }),
-    (
-        "POST /v1/events/subscribe: 422 for an invalid URL, an empty events list, or an unsupported event type",
-        &["no-events", "http-url", "ftp-url", "unknown-event"],
-        |_, answer| unlike(&[422], answer),
-    ),
-    (
-        "POST /v1/events/subscribe: 200 when a subscription is created or updated",
-        &["subscribe", "subscribe-again"],
-        |_, answer| unlike(&[200], answer),
-    ),
-    ("Resources: system status has ok, environment, version and checked_at", &["status"], |_, answer| {
-        lacks(answer, &["ok", "environment", "version", "checked_at"])
-    }),
-    (
-        "Resources: a subscription has id, url, events, status and created_at",
-        &["subscribe", "subscribe-again"],
-        |_, answer| lacks(answer, &super::cassette::SUBSCRIPTION),
-    ),
-    (
-        "Errors: one top-level key, error, with code, message and request_id",
-        &["no-key", "other-scheme", "bad-boolean", "malformed", "no-events", "unknown-event", "exhaust"],
-        |_, answer| {
-            let is_whole = |error: Map<String, Value>| {
-                ["code", "message", "request_id"].iter().all(|name| error.contains_key(*name))
-            };
-            let keys = answer.object().map_or(0, |object| object.len());
-            let kept = answer.status < 400 || answer.error().is_some_and(is_whole) && keys == 1;
-            (!kept).then(|| format!("the {} has another form", answer.status))
-        },
-    ),
-    ("Errors: request_id has the form req_<id>", &["no-key", "bad-boolean"], |_, answer| {
-        let error = answer.error()?;
-        let id = error.get("request_id")?.as_str()?;
-        (!id.starts_with(IdKind::Request.prefix())).then(|| format!("it is `{}`", id.escape_debug()))
-    }),
-    (
-        "All request and response bodies are JSON",
-        &["hello", "no-key", "status", "bad-boolean", "subscribe"],
-        |_, answer| {
-            let content_type = answer.header("content-type").unwrap_or("absent");
-            (!content_type.starts_with("application/json")).then(|| format!("Content-Type is {content_type}"))
-        },
-    ),
+    ("GET /v1/hello: no Bearer token is needed", &["hello"], |answer| unlike(200, answer)),
+    ("GET /v1/system/status: 401 when the Bearer token is missing or invalid", &["no-key", "other-scheme"], |answer| unlike(401, answer)),
+    ("GET /v1/system/status: 200 when the key is valid", &["status", "checks"], |answer| unlike(200, answer)),
+    ("GET /v1/system/status: 422 when query parameters fail validation", &["bad-boolean"], |answer| unlike(422, answer)),
+    ("POST /v1/events/subscribe: 422 for an invalid URL, an empty events list, or an unsupported event type",
+        &["no-events", "http-url", "ftp-url", "unknown-event"], |answer| unlike(422, answer)),
+    ("POST /v1/events/subscribe: 200 when a subscription is created or updated", &["subscribe", "subscribe-again"],
+        |answer| unlike(200, answer)),
+    ("Resources: system status has ok, environment, version and checked_at", &["status"],
+        |answer| lacks_if_ok(answer, &["ok", "environment", "version", "checked_at"])),
+    ("Resources: a subscription has id, url, events, status and created_at", &["subscribe", "subscribe-again"],
+        |answer| lacks_if_ok(answer, &SUBSCRIPTION)),
+    ("Errors: one top-level key, error, with code, message and request_id",
+        &["no-key", "other-scheme", "bad-boolean", "malformed", "no-events", "unknown-event", "exhaust"], other_error),
+    ("Errors: request_id has the form req_<id>", &["no-key", "bad-boolean"], other_id),
+    ("All request and response bodies are JSON", &["hello", "no-key", "status", "bad-boolean", "subscribe"], other_type),
 ];
 
 fn broken(cassette: &Cassette) -> Vec<Broken> {
@@ -353,7 +340,7 @@ fn broken(cassette: &Cassette) -> Vec<Broken> {
     let of = |(clause, names, check): &Promise| {
         let mut made = answers.iter().filter(|(exchange, _)| names.contains(&exchange.name.as_str()));
         made.find_map(|(exchange, answer)| {
-            let observed = check(exchange, answer)?;
+            let observed = check(answer)?;
             Some(Broken {
                 clause,
                 observed: format!("{} {}: {observed}", exchange.method, short(&exchange.target)),

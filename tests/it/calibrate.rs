@@ -416,6 +416,20 @@ async fn effects_that_hide_each_other_end_in_a_reason() {
     }
 }
 
+/// With consent, a quota that is small enough is used up at the end, which shows the 429; without, it is not.
+#[tokio::test]
+async fn a_small_quota_is_used_up_if_that_is_allowed() {
+    let small = ["rate_limit.requests=20", "rate_limit.retry_after=date", "errors.codes.rate_limit_exceeded=slow_down"];
+    let small = small.map(str::to_owned);
+    let cassette = calibrated(&small, &Plan { exhausts: true, ..WHOLE }, 1).await;
+    check(&cassette, KEY, &small, &[ALWAYS, &["rate_limit.retry_after"]].concat());
+    let found = report(&cassette);
+    let codes = row(&found, "errors.codes").observed.as_ref().expect("codes");
+    assert_eq!(codes["rate_limit_exceeded"], "slow_down", "{codes}");
+    let found = report(&calibrated(&small, &WHOLE, 1).await);
+    assert_eq!(row(&found, "rate_limit.retry_after").result, RowResult::NotReached);
+}
+
 /// Each setting that calls show, with each of its values, over profiles that show different things.
 #[tokio::test]
 async fn each_value_of_a_setting_is_told_from_the_others() {

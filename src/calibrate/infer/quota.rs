@@ -232,7 +232,9 @@ pub(super) fn ietf(evidence: &Evidence<'_>) -> Found {
 
 pub(super) fn retry_after(evidence: &Evidence<'_>) -> Found {
     let Some((number, answer)) = rated(evidence).find(|(_, answer)| answer.status == 429) else {
-        let stop = evidence.cassette.stop().unwrap_or_else(|| "no call was answered 429".to_owned());
+        let stop = evidence.cassette.stop().unwrap_or_else(|| {
+            "no call was answered 429; --yes allows to use the quota up, if it is small enough".to_owned()
+        });
         return Err(Unclear::NotReached(stop));
     };
     let form = match answer.header("retry-after") {
