@@ -16,6 +16,7 @@
 //! - [`webhook`], layer 4: the attempts to deliver one event to its receivers;
 //! - [`ui`], layer 5: the files of the page, and the report made of them;
 //! - [`review`], layer 5: what traffic shows about an integration, and what a receiver does with deliveries that are sent to try it;
+//! - [`calibrate`], layer 5: what the answers of the real service show about the settings;
 //! - [`control`], layer 6: the API under `/_emulator/`;
 //! - [`app`] and [`cli`], layer 7: the parts put together, and the command line;
 //! - [`util`]: durations, wording, files, processes and tasks, for all of them.
@@ -25,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+pub mod calibrate;
 pub mod cli;
 pub mod clock;
 pub mod contract;

@@ -3,6 +3,7 @@
 //! Data goes to stdout, messages go to stderr. Commands other than `serve` are clients of the control API.
 
 mod arguments;
+mod calibrate;
 mod call;
 mod calls;
 mod client;
@@ -66,8 +67,7 @@ use sk_test_local; all others use all keys.
 
 Exit status: 0 done, 1 a check found problems or what is named does not exist,
 2 wrong usage or an invalid file, 3 no emulator answers. With --json, lists are
-one record per line; errors are JSON. Every flag has a variable: --listen is
-WRS_EMULATOR_LISTEN, --json of `clock advance` WRS_EMULATOR_CLOCK_ADVANCE_JSON.";
+one record a line; errors are JSON. Flags are variables: WRS_EMULATOR_LISTEN.";
 
 /// Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
 ///
@@ -130,6 +130,8 @@ enum Command {
     /// Review an integration: its traffic, and how a receiver verifies.
     #[command(subcommand)]
     Review(ReviewCommand),
+    /// Find out what the real service does where the contract is silent.
+    Calibrate(Box<calibrate::CalibrateArgs>),
     /// List, show, choose, reload and write scenarios.
     #[command(subcommand)]
     Scenarios(ScenariosCommand),
@@ -188,6 +190,7 @@ pub fn main() -> ExitCode {
         Some(Command::Review(ReviewCommand::Findings(args))) => findings::run(&args),
         Some(Command::Review(ReviewCommand::Probe(args))) => probe::run(*args),
         Some(Command::Review(ReviewCommand::Differential(args))) => differential::run(&args),
+        Some(Command::Calibrate(args)) => calibrate::run(*args),
         Some(Command::Scenarios(ScenariosCommand::New(args))) => scenarios::new(&args),
         Some(Command::Scenarios(ScenariosCommand::Schema)) => Ok(print_document(&crate::scenario::schema())),
         Some(Command::Check(args)) => scenarios::check(&args),

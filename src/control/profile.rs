@@ -40,6 +40,10 @@ pub(crate) struct Assumption {
     pub(crate) values: String,
     /// The built-in value.
     pub(crate) default: Value,
+    /// Which call of a calibration shows the value, or why none does.
+    // Absent in run documents of older versions.
+    #[serde(default)]
+    pub(crate) observed_by: String,
     /// The value in force.
     pub(crate) value: Value,
     /// Where that comes from: `default`, a preset, a file's name, `--set`, or a scenario.
@@ -98,9 +102,9 @@ pub(crate) struct Patched {
 
 impl From<LedgerRow> for Assumption {
     fn from(row: LedgerRow) -> Self {
-        let LedgerRow { setting, contract, assumed, values, default, value, source } = row;
-        let (knob, contract, assumed) = (setting.to_owned(), contract.to_owned(), assumed.to_owned());
-        Self { knob, contract, assumed, values, default, value, source }
+        let LedgerRow { setting, contract, assumed, values, observed_by, default, value, source } = row;
+        let [knob, contract, assumed, observed_by] = [setting, contract, assumed, observed_by].map(str::to_owned);
+        Self { knob, contract, assumed, values, default, observed_by, value, source }
     }
 }
 
@@ -109,8 +113,8 @@ impl Row for Assumption {
         let paragraph = |row: &Self| {
             let from = if row.source == "default" { String::new() } else { format!("   (from {})", cell(&row.source)) };
             format!(
-                "{} = {}{from}\n    contract: {}\n    assumed:  {}\n    may be:   {}\n",
-                row.knob, row.value, row.contract, row.assumed, row.values
+                "{} = {}{from}\n    contract: {}\n    assumed:  {}\n    may be:   {}\n    observed: {}\n",
+                row.knob, row.value, row.contract, row.assumed, row.values, row.observed_by
             )
         };
         rows.iter().map(paragraph).collect()

@@ -22,6 +22,8 @@ pub struct LedgerRow {
     pub values: String,
     pub default: Value,
     pub value: Value,
+    /// Which call of a calibration shows the value, or why none does.
+    pub observed_by: &'static str,
     /// Where the value in force comes from: `default`, a preset, a file's name, `--set`, or a scenario.
     pub source: String,
 }
@@ -36,6 +38,7 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
             contract: setting.contract,
             assumed: setting.assumed,
             values: setting.values(),
+            observed_by: setting.observed_by,
             default: paths::json_at(default.table(), setting.path),
             value: paths::json_at(layered.table(), setting.path),
             source: layered.source(setting.path).to_owned(),
@@ -49,10 +52,16 @@ pub fn ledger_markdown() -> String {
         "# What the emulator assumes\n\n\
          The published contract leaves these points open. Each row is a setting of the profile: change it with\n\
          `--set path=value`, in a file for `--profile`, or in a scenario's `[profile]`.\n\n\
-         | setting | the contract says | assumed | default | may be set to |\n| --- | --- | --- | --- | --- |\n",
+         | setting | the contract says | assumed | default | may be set to | observed by |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     for row in ledger(&Layered::default()) {
-        let cells = [row.contract.to_owned(), row.assumed.to_owned(), format!("`{}`", row.default), row.values.clone()];
+        let cells = [
+            row.contract.to_owned(),
+            row.assumed.to_owned(),
+            format!("`{}`", row.default),
+            row.values.clone(),
+            row.observed_by.to_owned(),
+        ];
         let cells = cells.map(|cell| cell.replace('|', "\\|"));
         // A write to a String cannot fail.
         let _ = writeln!(page, "| `{}` | {} |", row.setting, cells.join(" | "));

@@ -193,28 +193,38 @@ impl Client {
     }
 }
 
-/// Sends a request on a connection of its own and reads the answer, with the location of a redirect. The error: there was no
-/// connection. The caller limits how long this may take.
+/// Sends a request on a connection of its own and reads the answer. The error: there was no connection. The caller limits how long
+/// this may take.
 pub async fn send_once(
     target: &Target,
     addresses: &[SocketAddr],
     reach: &DialContext,
     connect_timeout: Duration,
     request: Request<Outgoing>,
-) -> Result<(AttemptOutcome, Option<String>), DialProblem> {
+) -> Result<Answered, DialProblem> {
     let mut link = Box::new(dial(target, addresses, reach, connect_timeout).await?);
-    Ok(match link.run(async |sender| exchange(sender, request).await).await {
-        Ok(answered) => (answered.outcome, answered.location),
-        Err(unanswered) => (unanswered.problem.into(), None),
-    })
+    Ok(link.run(async |sender| exchange(sender, request).await).await.unwrap_or_else(|unanswered| Answered {
+        outcome: unanswered.problem.into(),
+        is_whole: false,
+        headers: HeaderMap::new(),
+    }))
 }
 
-struct Answered {
-    outcome: AttemptOutcome,
+/// How an exchange ended.
+#[derive(Debug)]
+pub struct Answered {
+    pub outcome: AttemptOutcome,
     /// Unless its body was too long or broke off.
-    is_whole: bool,
-    /// That of a redirect.
-    location: Option<String>,
+    pub is_whole: bool,
+    pub headers: HeaderMap,
+}
+
+impl Answered {
+    /// Where a redirect leads.
+    pub fn location(&self) -> Option<String> {
+        let AttemptOutcome::Answered { status: 300..400, .. } = self.outcome else { return None };
+        self.headers.get(LOCATION).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    }
 }
 
 struct Unanswered {
@@ -234,9 +244,7 @@ async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Result<Ans
     })?;
     let status = response.status().as_u16();
     let retry_after = retry_after(response.headers());
-    let location = response.headers().get(LOCATION).filter(|_| (300..400).contains(&status));
-    let location = location.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    let mut body = response.into_body();
+    let (head, mut body) = response.into_parts();
     let (mut read, mut is_whole) = (Vec::new(), true);
     while let Some(frame) = body.frame().await {
         // Only the status counts; an incomplete body does not change the outcome.
@@ -253,7 +261,7 @@ async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Result<Ans
         }
     }
     let outcome = AttemptOutcome::Answered { status, retry_after, body: Bytes::from(read) };
-    Ok(Answered { outcome, is_whole, location })
+    Ok(Answered { outcome, is_whole, headers: head.headers })
 }
 
 fn request(post: Post) -> Request<Outgoing> {

@@ -23,6 +23,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("state/engine", 3),
     ("http", 4),
     ("webhook", 4),
+    ("calibrate", 5),
     ("review", 5),
     ("ui", 5),
     ("control", 6),

@@ -2,6 +2,8 @@
 
 mod attacks;
 mod authentication;
+mod calibrate;
+mod calibrate_command;
 mod circles;
 mod clashes;
 mod client;

@@ -232,10 +232,15 @@ impl Run<'_> {
         let Probe { target, reach, .. } = self.probe;
         let sent = send_once(target, &self.addresses, reach, limit / 2, outgoing(target, request));
         let reply = match timeout(limit, sent).await {
-            Ok(Ok((AttemptOutcome::Answered { status, body, .. }, location))) => {
-                Reply::Answered { status, location, text: beginning(&body) }
+            Ok(Ok(answered)) => {
+                let location = answered.location();
+                match answered.outcome {
+                    AttemptOutcome::Answered { status, body, .. } => {
+                        Reply::Answered { status, location, text: beginning(&body) }
+                    }
+                    AttemptOutcome::Failed { reason, detail } => Reply::Failed { reason, detail },
+                }
             }
-            Ok(Ok((AttemptOutcome::Failed { reason, detail }, _))) => Reply::Failed { reason, detail },
             Ok(Err(problem)) => return Err(problem),
             Err(_) if limit < self.probe.timeout && limit < ENOUGH => over("no answer before"),
             Err(_) => Reply::Failed {

@@ -45,7 +45,7 @@ function settingPart(page, knob, setting, row) {
   };
   return h('details', { key: knob, name: 'setting', open: isOpen, ontoggle: toggle },
     h('summary', null, h('code', null, foreign(knob)), ' = ', foreign(oneLine(settingText(setting.value), 120), 'code'), ' ', isDefault ? null : mark(`from ${oneLine(setting.source, 80)}`, 'info')),
-    row ? pairs([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ['From', foreign(setting.source)]]) : pairs([['From', foreign(setting.source)]]),
+    row ? pairs([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by ?? '')], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ['From', foreign(setting.source)]]) : pairs([['From', foreign(setting.source)]]),
     page.isDocument || !isOpen ? null : changeForm(page, knob, setting.value, !isDefault));
 }
 
@@ -68,7 +68,7 @@ export function settingsView(page) {
   const words = page.route.filter.toLowerCase().split(/\s+/).filter(Boolean);
   const isFound = (/** @type {SettingRow} */ one) => {
     const row = rows.get(one.knob);
-    const text = `${one.knob} ${settingText(one.value)} from:${one.source} ${row?.contract} ${row?.assumed}`.toLowerCase();
+    const text = `${one.knob} ${settingText(one.value)} from:${one.source} ${row?.contract} ${row?.assumed} ${row?.observed_by}`.toLowerCase();
     return words.every((word) => (word === 'changed' ? one.source !== 'default' : text.includes(word)));
   };
   const found = all.filter(isFound);

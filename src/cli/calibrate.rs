@@ -1,0 +1,289 @@
+//! `calibrate`: the flags, progress, files, and the results for people. `crate::calibrate` makes the calls and infers.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use url::Url;
+
+use super::client::run_task;
+use super::failure::{Code, Failure, note, warn};
+use super::help::examples;
+use super::output::{as_value, cell, print, print_json};
+use super::profile::load_profile;
+use super::signals::Signals;
+use crate::calibrate::cassette::{Cassette, Exchange, Secrets};
+use crate::calibrate::delivery::CapturedDelivery;
+use crate::calibrate::openapi;
+use crate::calibrate::plan::Subscriber;
+use crate::calibrate::report::{OtherSource, Report, Row, RowResult};
+use crate::calibrate::run::{Calibration, first_clause};
+use crate::clock::machine;
+use crate::util::duration::parse_duration;
+use crate::util::file;
+use crate::util::wording::counted;
+use crate::webhook::dial::{DialContext, DialProblem};
+use crate::webhook::egress::Egress;
+use crate::webhook::resolve::{LookUp, Resolver};
+use crate::webhook::tls::Trust;
+
+const MOST_CALLS: usize = 40;
+const SHORTEST_KEY: usize = 8;
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+#[derive(Debug, Args)]
+#[command(after_help = examples([
+    "calibrate https://sandbox.example.com",
+    "calibrate https://sandbox.example.com --delivery delivery.http --openapi openapi.json",
+    "calibrate https://sandbox.example.com --check sandbox.toml",
+    "calibrate --from sandbox.cassette.json",
+]) + "\n\nThe key is read from WRS_API_KEY, a secret of --delivery from WRS_WEBHOOK_SECRET. The key is sent to the host of URL alone, and kept in no file.\n\
+      Exit status: 0 done, 1 a setting has drifted (--check) or the service cannot be calibrated, 2 wrong usage, or nothing answers.")]
+pub(super) struct CalibrateArgs {
+    /// The base URL of the service.
+    #[arg(value_name = "URL", required_unless_present = "from")]
+    url: Option<String>,
+    /// Make no subscription; it says what stays unknown then.
+    #[arg(long, env)]
+    no_subscribe: bool,
+    /// The URL that is subscribed, once.
+    #[arg(long, env, value_name = "URL")]
+    subscribe_url: Option<String>,
+    /// Use the quota up at the end, if it is small enough. The key is refused for a window then.
+    #[arg(long, env)]
+    yes: bool,
+    /// Make at most this many calls.
+    #[arg(long, env, value_name = "N", default_value_t = MOST_CALLS, value_parser = calls)]
+    max_calls: usize,
+    /// Wait this long between two calls. Below 1s, the kind of the quota's window cannot be told.
+    #[arg(long, env, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
+    pause: Duration,
+    /// A captured delivery: the raw HTTP request. Its secret is read from the environment.
+    #[arg(long, env, value_name = "FILE")]
+    delivery: Option<PathBuf>,
+    /// A published OpenAPI document, as JSON.
+    #[arg(long, env, value_name = "FILE")]
+    openapi: Option<PathBuf>,
+    /// Compare with this profile, and fail if anything has drifted.
+    #[arg(long, env, value_name = "PROFILE")]
+    check: Option<PathBuf>,
+    /// Make no calls, and infer from this cassette.
+    #[arg(long, env, value_name = "CASSETTE", conflicts_with = "url")]
+    from: Option<PathBuf>,
+    /// Write the profile to this file; sandbox.toml unless --check or --from is given. An existing file is an error.
+    #[arg(long, env, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write the calls and answers to this file, credentials masked; sandbox.cassette.json unless --check or --from is given.
+    #[arg(long, env, value_name = "FILE")]
+    cassette: Option<PathBuf>,
+    /// Trust the authorities in this PEM file. Repeatable.
+    #[arg(long, env, value_name = "FILE", value_delimiter = ';')]
+    ca: Vec<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn calls(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=MOST_CALLS) => Ok(count),
+        _ => Err(format!("expected a number from 1 to {MOST_CALLS}")),
+    }
+}
+
+pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
+    let profile = load_profile(args.check.as_deref(), &[])?;
+    let mut others = Vec::new();
+    if let Some(path) = &args.delivery {
+        others.push(delivery(path)?);
+    }
+    if let Some(path) = &args.openapi {
+        let text = String::from_utf8_lossy(&read("--openapi", path)?).into_owned();
+        others.push(openapi::shows(&text).map_err(|problem| invalid("--openapi", path, &problem))?);
+    }
+    let writes = args.from.is_none() && args.check.is_none();
+    let default = |path: &Option<PathBuf>, name: &str| path.clone().or_else(|| writes.then(|| PathBuf::from(name)));
+    let files = [
+        ("--out", default(&args.out, "sandbox.toml")),
+        ("--cassette", default(&args.cassette, "sandbox.cassette.json")),
+    ];
+    for (flag, path) in files.iter().filter_map(|(flag, path)| Some((*flag, path.as_deref()?))) {
+        writable(flag, path)?;
+    }
+    let cassette = match (&args.from, &args.url) {
+        (Some(path), _) => {
+            Cassette::read(&read("--from", path)?).map_err(|problem| invalid("--from", path, &problem))?
+        }
+        (None, url) => called(&args, url.as_deref().unwrap_or_default())?,
+    };
+    let report = Report::new(&cassette, &others, &profile);
+    if !cassette.is_api() {
+        let stopped = report.stopped.clone().unwrap_or_else(|| "too few calls were made".to_owned());
+        let seen =
+            cassette.answered().map(|(call, answer)| format!("{} {}: {}", call.method, call.target, answer.status));
+        return Err(Failure::check_failed(format!("cannot calibrate `{}`: {stopped}", cassette.url)).with_hint(
+            format!("expected {{base_url}} of the API; it answered {}", seen.take(3).collect::<Vec<_>>().join(", ")),
+        ));
+    }
+    let [(_, out), (_, kept)] = &files;
+    for (path, text) in [(out, report.profile(&cassette)), (kept, format!("{:#}\n", as_value(&cassette)))] {
+        let Some(path) = path else { continue };
+        let written = file::write_shared(path, text);
+        written.map_err(|error| Failure::io(format!("cannot write `{}`: {error}", path.display())))?;
+        note(&format!("wrote {}", path.display()));
+    }
+    if args.json {
+        print_json(&report);
+    } else {
+        print(&text(&report));
+    }
+    finish(&args, &cassette, &report)
+}
+
+/// The exit status: whether something has drifted, or the calls ended before they showed anything.
+fn finish(args: &CalibrateArgs, cassette: &Cassette, report: &Report) -> Result<ExitCode, Failure> {
+    if args.check.is_some() {
+        let drift = |row: &Row| {
+            let (observed, expected) = row.shown();
+            row.differs.then(|| format!("{}: was {expected}, is {}", row.setting, observed.unwrap_or_default()))
+        };
+        let drifted: Vec<String> = report.data.iter().filter_map(drift).collect();
+        if !drifted.is_empty() {
+            let count = counted(drifted.len() as u64, "setting");
+            return Err(Failure::check_failed(format!("{count} drifted\n{}", drifted.join("\n"))));
+        }
+    }
+    match &report.stopped {
+        Some(stopped) if cassette.interrupted || matches!(cassette.status_of("status"), Some(401 | 403)) => {
+            Err(Failure::check_failed(format!("not all calls were made: {stopped}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn read(flag: &str, path: &Path) -> Result<Vec<u8>, Failure> {
+    let read = file::read_input(path, LARGEST);
+    read.map_err(|problem| Failure::io(format!("{flag}: cannot read `{}`: {problem}", path.display())))
+}
+
+fn invalid(flag: &str, path: &Path, problem: &str) -> Failure {
+    Failure::invalid_file(format!("{flag}: `{}`: {problem}", path.display()))
+}
+
+fn delivery(path: &Path) -> Result<OtherSource, Failure> {
+    let secret = std::env::var("WRS_WEBHOOK_SECRET").ok().filter(|secret| !secret.is_empty());
+    let secret = secret.ok_or_else(|| {
+        Failure::usage("--delivery: WRS_WEBHOOK_SECRET is not set")
+            .with_hint("set it to the secret of the subscription")
+    })?;
+    let delivery = CapturedDelivery::read(&read("--delivery", path)?);
+    Ok(delivery.map_err(|problem| invalid("--delivery", path, &problem))?.shows(&secret))
+}
+
+/// Nothing is overwritten, and what cannot be written is noticed before the first call.
+fn writable(flag: &str, path: &Path) -> Result<(), Failure> {
+    if path.exists() {
+        let text = format!("{flag}: `{}` exists", path.display());
+        return Err(Failure::io(text).with_hint(format!("remove it, or name another file with {flag} FILE")));
+    }
+    file::check_whole(path)
+        .map_err(|problem| Failure::io(format!("{flag}: cannot write `{}`: {problem}", path.display())))
+}
+
+fn called(args: &CalibrateArgs, text: &str) -> Result<Cassette, Failure> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let url = url.filter(|url| url.query().is_none() && url.fragment().is_none() && url.username().is_empty());
+    let url = url.ok_or_else(|| {
+        Failure::usage(format!("expected the base URL of the service, found `{}`", text.escape_debug()))
+            .with_hint("for example https://sandbox.example.com")
+    })?;
+    let key = std::env::var("WRS_API_KEY").unwrap_or_default();
+    if key.len() < SHORTEST_KEY || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Failure::usage("WRS_API_KEY is not set, or is not a key")
+            .with_hint("set it to the key; there is no flag for it"));
+    }
+    let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    if url.scheme() == "http" && !is_local {
+        warn("the key is sent without encryption, as the URL begins with http://");
+    }
+    let trust = Trust::new(&args.ca, false).map_err(|problem| Failure::invalid_file(format!("--ca: {problem}")))?;
+    let supplied = format!("whsec_{}", STANDARD.encode(machine::entropy::<32>()));
+    // A name that leads nowhere, so that nobody receives the events.
+    let nonce = u64::from_be_bytes(machine::entropy());
+    let subscribed =
+        args.subscribe_url.clone().unwrap_or_else(|| format!("https://wrs-calibrate.invalid/{nonce:016x}"));
+    let calibration = Calibration {
+        url: url.clone(),
+        reach: DialContext {
+            egress: Arc::new(Egress::new(&["any".to_owned()])),
+            trust: Arc::new(trust),
+            resolver: Arc::new(Resolver::new(LookUp::default())),
+        },
+        subscriber: Subscriber { url: subscribed, secret: supplied.clone() },
+        secrets: Secrets { key: key.clone(), supplied },
+        pause: args.pause,
+    };
+    let mut cassette = Cassette::new(url.as_str(), &key, args.max_calls, !args.no_subscribe, args.yes);
+    run_task(until_stopped(&calibration, &mut cassette))??.map_err(|problem| {
+        Failure::new(2, Code::Unreachable, format!("`{url}` does not answer: {}", first_clause(&problem)))
+    })?;
+    Ok(cassette)
+}
+
+/// Makes the calls; a signal ends them, and what was answered until then counts.
+async fn until_stopped(calibration: &Calibration, cassette: &mut Cassette) -> Result<Result<(), DialProblem>, Failure> {
+    let mut signals = Signals::install()?;
+    let result = tokio::select! {
+        result = calibration.run(cassette, progress) => return Ok(result),
+        _ = signals.wait() => Ok(Ok(())),
+    };
+    cassette.interrupted = true;
+    result
+}
+
+fn progress(call: &Exchange) {
+    let target = call.target.get(..50).unwrap_or(&call.target);
+    let ended = match (&call.answer, &call.failed) {
+        (Some(answer), _) => answer.status.to_string(),
+        (None, why) => why.clone().unwrap_or_default(),
+    };
+    note(&format!("call {}: {} {target}: {ended} after {} ms", call.number, call.method, call.took_ms));
+}
+
+/// The results, what differs first.
+fn text(report: &Report) -> String {
+    let mut text = String::new();
+    let results = [
+        RowResult::Contradicts,
+        RowResult::Differs,
+        RowResult::AsAssumed,
+        RowResult::NotReached,
+        RowResult::NotObservable,
+    ];
+    for result in results.into_iter().filter(|result| report.count(*result) > 0) {
+        text.push_str(&format!("{} ({})\n", result.words(), report.count(result)));
+        for row in report.data.iter().filter(|row| row.result == result) {
+            let (value, expected) = row.shown();
+            let value = value.map_or_else(String::new, |value| format!(" = {}", cell(&value)));
+            let was = if row.differs { format!("; assumed: {}", cell(&expected)) } else { String::new() };
+            let parts = [row.source.as_str(), row.clause.unwrap_or_default(), &cell(&row.detail)].map(str::to_owned);
+            let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            text.push_str(&format!("  {}{value}{was}   ({})\n", row.setting, parts.join("; ")));
+        }
+        text.push('\n');
+    }
+    if !report.broken.is_empty() {
+        text.push_str("promises of the contract that are not kept\n");
+    }
+    for broken in &report.broken {
+        text.push_str(&format!("  {}\n    call {}: {}\n", broken.clause, broken.call, cell(&broken.observed)));
+    }
+    text.push_str(if report.broken.is_empty() { "beside the settings\n" } else { "\nbeside the settings\n" });
+    text.extend(report.notes.iter().map(|note| format!("  {}\n", cell(note))));
+    let ended = report.stopped.as_ref().map_or_else(String::new, |stopped| format!(", then {}", cell(stopped)));
+    text + &format!("\n{}{ended}\n", counted(report.calls as u64, "call"))
+}
