@@ -13,7 +13,7 @@ use super::reply::plain;
 use super::scenarios::refused;
 use super::{Control, ControlError, Reply};
 use crate::redact::Redactor;
-use crate::scenario::{PATCH_SOURCE, SettingPatch, generation_text};
+use crate::scenario::{EffectiveConfig, PATCH_SOURCE, SettingPatch, generation_text};
 use crate::settings::{LedgerRow, ledger, openapi};
 
 endpoint! {
@@ -165,16 +165,24 @@ pub(super) fn show(control: &Control, input: &Input<ShowProfile>) -> Result<Prof
 
 /// The settings of a key, or of every key without its own.
 pub(super) fn settings(control: &Control, name: Option<&str>) -> Profile {
-    let settings = ledger(&control.config_for(name).layered);
-    let setting =
-        |setting: LedgerRow| Setting { knob: setting.setting.to_owned(), value: setting.value, source: setting.source };
     let patches = control.library.load().patches().clone();
     let own = name.and_then(|name| patches.keys.get(name).cloned()).unwrap_or_default();
     Profile {
-        data: settings.into_iter().map(setting).collect(),
+        data: in_force(&control.config_for(name)),
         patch: patches.global.entries().clone(),
         key_patch: own.entries().clone(),
     }
+}
+
+fn in_force(config: &EffectiveConfig) -> Vec<Setting> {
+    let setting = |row: LedgerRow| Setting { knob: row.setting.to_owned(), value: row.value, source: row.source };
+    ledger(&config.layered).into_iter().map(setting).collect()
+}
+
+/// The settings of a configuration that are other than in another one.
+pub(super) fn differing(config: &EffectiveConfig, other: &EffectiveConfig) -> Vec<Setting> {
+    let pairs = in_force(config).into_iter().zip(in_force(other));
+    pairs.filter(|(own, other)| own.value != other.value).map(|(own, _)| own).collect()
 }
 
 /// Changes settings for all keys, or for one: nested like a scenario's `[profile]`, by dotted names, or both; `null` undoes a

@@ -15,7 +15,7 @@ use super::clock::Clock;
 use super::due::{Due, due};
 use super::endpoint::{Form, List, Nothing, endpoint};
 use super::explain::Explanation;
-use super::profile::{Assumption, Profile};
+use super::profile::{Assumption, Profile, Setting};
 use super::render::Text;
 use super::reply::{ShownDiagnostic, masked};
 use super::scenarios::ScenarioWhole;
@@ -99,6 +99,9 @@ pub(crate) struct Run {
     pub(crate) notices: Vec<LogLine>,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) scenarios: Vec<RunScenario>,
+    /// The scenarios active for every key without a list of its own, in order; absent in a document about one key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) active: Option<Vec<String>>,
     /// Active scenarios that decide the same requests or set the same setting.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) clashes: Vec<ScenarioClash>,
@@ -186,6 +189,9 @@ pub(crate) struct KeyState {
     pub(crate) scenarios: Vec<String>,
     /// Its own clock; null if it follows the emulator's.
     pub(crate) clock: Option<Clock>,
+    /// The settings that are other than in `profile`.
+    #[serde(default)]
+    pub(crate) settings: Vec<Setting>,
 }
 
 /// A request with its explanation, in which the request itself is absent.
@@ -396,6 +402,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         subscriptions,
         scenarios: names.into_iter().map(scenario).collect(),
         clashes: clashes.iter().map(ScenarioClash::from).collect(),
+        active: name.is_none().then(|| generation.active().names.iter().map(ToString::to_string).collect()),
         profile: profile::settings(control, name.as_deref()),
         assumptions: profile::assumed(control, name.as_deref()),
         omitted,
@@ -452,6 +459,7 @@ fn keys(
         let mover = control.mover(Some(Arc::clone(workspace)));
         (!workspace.clock().follows()).then(|| clock::shown(&mover, mover.clock().now(), redactor))
     };
+    let base = generation.config_for(scope.key().as_deref());
     let key = |workspace: &Arc<Workspace>| {
         let config = generation.config_for(Some(workspace.name()));
         let (quota, subscriptions) = {
@@ -466,6 +474,7 @@ fn keys(
             subscriptions,
             scenarios: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
             clock: own_clock(workspace),
+            settings: if Arc::ptr_eq(config, base) { Vec::new() } else { profile::differing(config, base) },
         }
     };
     let mut workspaces = scope.workspaces(control);

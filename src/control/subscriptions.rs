@@ -164,7 +164,7 @@ impl Text for Subscription {
         let Self { id, url, events, description, status, created_at, signing_secrets, workspace, key } = self;
         format!(
             "id: {id}\nkey: {}\nworkspace: {workspace}\nstatus: {}\nurl: {}\ndescription: {}\ncreated_at: {created_at}\n\
-             signing_secrets: {signing_secrets}\nevents: {}\n",
+             signing_secrets: {signing_secrets}; `subscriptions show {id} --secret` shows the newest\nevents: {}\n",
             cell(key),
             name_of(status),
             cell(url),

@@ -117,6 +117,20 @@ async fn keys_show_what_is_left_and_scenarios_how_far_they_are() {
     assert_eq!((&keys[1]["requests"], &keys[0]["scenarios"]), (&json!(3), &json!(["story"])));
     // Looking counts nothing.
     assert_eq!(run(&emulator, "").await["keys"], document["keys"]);
+    assert_eq!((&document["active"], &keys[1]["settings"]), (&json!([]), &json!([])));
+    // The order in force, and what one key has of its own.
+    put_scenario(&emulator, "another", "title = 'x'\n").await;
+    activate(&emulator, &["story", "another"], None).await;
+    ask(&emulator, "PATCH", "profile?key=sk_test_b", &json!({ "rate_limit": { "requests": 3 } })).await;
+    let changed = run(&emulator, "").await;
+    assert_eq!(changed["active"], json!(["story", "another"]));
+    let own = &changed["keys"][1]["settings"];
+    assert_eq!(
+        (&own[0]["knob"], &own[0]["value"], &own[1]),
+        (&json!("rate_limit.requests"), &json!(3), &Value::Null),
+        "{own}"
+    );
+    activate(&emulator, &[], None).await;
 
     let story = list(&document, "scenarios").iter().find(|scenario| scenario["name"] == "story").expect("the story");
     let progress = &story["progress"][0];

@@ -66,6 +66,11 @@ test("attempts get the key of their event's workspace", () => {
   assert.equal(store.entries.at(-1).key, "sk_test_a");
 });
 
+test("records of one instant keep their order", () => {
+  const records = [1, 1, 1].map((n, i) => request(n, { id: `req_${3 - i}` }));
+  assert.deepEqual(entriesOf(run({ requests: records })).map((one) => one.id), ["req_1", "req_2", "req_3"], "newest first becomes oldest first");
+});
+
 test("details are bounded; a document has them itself", () => {
   const store = new Store();
   store.takeRun(run({ requests: [request(1, { explanation: { id: "req_1", steps: [], summary: "because" } })] }), 0);

@@ -13,7 +13,7 @@ const SHORTCUTS = [
 export function activeScenarios(page) {
   const run = page.store.run;
   const own = run?.keys?.find((one) => one.key === page.route.key)?.scenarios;
-  return own ?? run?.scenarios?.filter((one) => one.active).map((one) => one.name) ?? [];
+  return own ?? run?.active ?? run?.scenarios?.filter((one) => one.active).map((one) => one.name) ?? [];
 }
 
 /** @param {Page} page @returns {string} */

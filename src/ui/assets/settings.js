@@ -64,7 +64,8 @@ function groupsOf(all) {
 export function settingsView(page) {
   const { run } = page.store;
   const rows = new Map((run?.assumptions?.data ?? []).map((row) => [row.knob, row]));
-  const all = run?.profile?.data ?? [];
+  const own = new Map((run?.keys?.find((one) => one.key === page.route.key)?.settings ?? []).map((one) => [one.knob, one]));
+  const all = (run?.profile?.data ?? []).map((one) => own.get(one.knob) ?? one);
   const words = page.route.filter.toLowerCase().split(/\s+/).filter(Boolean);
   const isFound = (/** @type {SettingRow} */ one) => {
     const row = rows.get(one.knob);

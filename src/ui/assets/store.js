@@ -76,17 +76,17 @@ function madeOf(what, record, make) {
   }
 }
 
-/** The rows of a run document, oldest first. @param {RunDocument} run @returns {Entry[]} */
+/** The rows of a run document, whose records are newest first, as rows that are oldest first. @param {RunDocument} run @returns {Entry[]} */
 export function entriesOf(run) {
-  const entries = (run.requests ?? []).map((row) => madeOf('request', row, requestEntry));
-  for (const event of run.events ?? []) entries.push(madeOf('event', event, eventEntry));
-  for (const delivery of run.deliveries ?? []) {
+  const entries = [...run.requests ?? []].reverse().map((row) => madeOf('request', row, requestEntry));
+  for (const event of [...run.events ?? []].reverse()) entries.push(madeOf('event', event, eventEntry));
+  for (const delivery of [...run.deliveries ?? []].reverse()) {
     for (const attempt of delivery.attempts ?? []) {
       const { id, event, type, subscription, workspace } = delivery;
       entries.push(madeOf('attempt', attempt, () => attemptEntry({ ...attempt, delivery: id, event, type, subscription, workspace })));
     }
   }
-  (run.notices ?? []).forEach((notice, i) => entries.push(madeOf('notice', notice, (one) => noticeEntry(one, `notice-${i}`))));
+  [...run.notices ?? []].reverse().forEach((notice, i) => entries.push(madeOf('notice', notice, (one) => noticeEntry(one, `notice-${i}`))));
   const rank = { request: 0, event: 1, delivery: 2, notice: 3 };
   return entries.sort((a, b) => a.at - b.at || rank[a.kind] - rank[b.kind]);
 }

@@ -28,7 +28,7 @@ function subscriptionCard(page, one) {
       ['Events', foreign(one.events.join(', '))],
       ['Key', filterable(page, 'key', one.key)],
       ['Since', dateTime(one.created_at)],
-      ['Secrets', one.signing_secrets > 1 ? 'two: the old one still signs' : 'one, shown when it was made'],
+      ['Secrets', one.signing_secrets > 1 ? 'two: the old one still signs' : ['one, shown when it was made; ', h('code', null, `wrs-emulator subscriptions show ${one.id} --secret`), ' shows it again']],
     ]),
     lastDeliveries(page, one),
     h('div.actions', null, one.status === 'active' ? actionButton(page, testEvent(one)) : null, actionButton(page, enable(one.id, one.status !== 'active')), actionButton(page, rotate(one.id)), actionButton(page, unsubscribe(one.id))));

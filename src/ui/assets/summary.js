@@ -61,14 +61,14 @@ function commandOutcome({ exec }) {
   return `the command ended with ${exec.signal ? `signal ${exec.signal}` : `exit status ${exec.exit_status}`}`;
 }
 
-/** The numbers of the headline, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run @param {Group[]} groups @param {Findings | null} findings */
-function counters(page, run, groups, findings) {
+/** The numbers of the headline, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run @param {Group[]} groups @param {Findings | null} findings @param {boolean} passed */
+function counters(page, run, groups, findings, passed) {
   const { counts: found } = run.verification;
   const refused = groups.reduce((sum, group) => sum + [...group.refusals.values()].reduce((all, one) => all + one.count, 0), 0);
   const only = (/** @type {string} */ text, /** @type {Partial<import('./route.js').Route>} */ to, kind = '') => h(kind && !counts(run, kind) ? 'li.quiet' : 'li', null, h('a', { href: page.address({ id: '', ...to }) }, text));
   const failed = groups.filter((group) => weightOf(run, group)).length;
   const all = [
-    failed ? only(`${count(failed, 'key')} failed`, { view: 'activity', filter: 'is:failed' }) : null,
+    failed ? only(`${count(failed, 'key')} ${passed ? 'noticed' : 'failed'}`, { view: 'activity', filter: 'is:failed' }) : null,
     refused ? only(`${refused} refused`, { view: 'activity', filter: 'kind:request is:failed' }) : null,
     found.undelivered ? only(`${found.undelivered} undelivered`, { view: 'deliveries', filter: 'is:failed' }, 'undelivered') : null,
     found.forged ? only(`${found.forged} forged and accepted`, { view: 'deliveries', filter: 'is:tampered is:failed' }, 'forged') : null,
@@ -118,9 +118,10 @@ function unfinishedPart(page, run) {
 
 /** @param {Page} page @param {RunDocument} run */
 function changed(page, run) {
-  const all = (run.profile?.data ?? []).filter((one) => one.source !== 'default');
+  const all = (run.profile?.data ?? []).filter((one) => one.source !== 'default').map((one) => ({ one, key: '' }));
+  for (const { key, settings } of run.keys ?? []) for (const one of settings ?? []) all.push({ one, key });
   return section('Settings that differ from the default', all.length
-    ? h('ul', null, all.map((one) => h('li', null, link(page, { view: 'settings', id: one.knob, filter: '' }, one.knob), ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
+    ? h('ul', null, all.slice(0, 200).map(({ one, key }) => h('li', null, key ? [foreign(key), ': '] : null, link(page, { view: 'settings', id: one.knob, key: key || page.route.key, filter: '' }, one.knob), ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
     : h('p.quiet', null, 'None.'));
 }
 
@@ -161,7 +162,7 @@ export function summaryView(page) {
   return [
     h('h2', { tabindex: -1 }, page.isDocument ? 'Report' : 'Summary'),
     h('p.verdict', null, colour === 'quiet' ? text : mark(text, colour)),
-    counters(page, run, groups, findings),
+    counters(page, run, groups, findings, passed),
     omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
     forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} of the journal had been evicted and could not be examined.`) : null,
     groupsPart(page, passed ? 'Noticed, by key' : 'What failed, by key', passed ? groups : failed),
