@@ -381,6 +381,15 @@ async fn what_is_hidden_is_not_claimed() {
 }
 
 #[tokio::test]
+async fn a_message_with_a_masked_credential_is_not_written_as_fixed() {
+    let settings = [format!("errors.messages.not_found=nothing here for {KEY}")];
+    let found = report(&calibrated(&settings, &WHOLE, 1).await);
+    let row = row(&found, "errors.messages");
+    assert!(row.detail.contains("has a masked credential in it: not_found"), "{row:?}");
+    assert!(!format!("{row:?}").contains("nothing here"), "{row:?}");
+}
+
+#[tokio::test]
 async fn effects_that_hide_each_other_end_in_a_reason() {
     let one = ["rate_limit.requests=1".to_owned()];
     let cassette = calibrated(&one, &WHOLE, 1).await;

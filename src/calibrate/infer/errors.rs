@@ -7,6 +7,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::evidence::{ApiError, Evidence, Found, Seen, Unclear, extra_fields, hidden};
+use super::has_credential;
 use crate::contract::error::ErrorKind;
 use crate::contract::types::EVENT_TYPES;
 
@@ -64,6 +65,7 @@ pub(super) fn codes(evidence: &Evidence<'_>) -> Found {
 pub(super) fn messages(evidence: &Evidence<'_>) -> Found {
     let errors = evidence.errors();
     let (mut messages, mut calls, mut unseen, mut depends) = (Map::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut masked = Vec::new();
     for kind in ErrorKind::ALL {
         let pair = KINDS.iter().find(|(known, _)| *known == kind).and_then(|(_, pair)| *pair);
         let has = |name: &&str| errors.iter().any(|error| error.name == *name && error.status == kind.status());
@@ -74,6 +76,10 @@ pub(super) fn messages(evidence: &Evidence<'_>) -> Found {
         }
         calls.extend(numbers);
         let fixed = found.first().filter(|_| found.len() == 1);
+        if fixed.is_some_and(|text| has_credential(text)) {
+            masked.push(kind.name());
+            continue;
+        }
         if fixed.is_none() {
             depends.push(kind.name());
         }
@@ -82,7 +88,9 @@ pub(super) fn messages(evidence: &Evidence<'_>) -> Found {
     if messages.is_empty() {
         return evidence.not_reached("unknown-path-2");
     }
-    Ok(Seen::new(messages, calls).noted(about(&[("depends on the request", depends), ("not met twice", unseen)])))
+    let notes =
+        [("depends on the request", depends), ("not met twice", unseen), ("has a masked credential in it", masked)];
+    Ok(Seen::new(messages, calls).noted(about(&notes)))
 }
 
 pub(super) fn extra(evidence: &Evidence<'_>) -> Found {

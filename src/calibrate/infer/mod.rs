@@ -67,9 +67,14 @@ pub fn infer(cassette: &Cassette, setting: &str) -> Option<Found> {
         text if text.contains("null") && has_null(&seen.value) => {
             hidden("it has null in it, which a profile cannot hold")
         }
-        text if text.contains('…') || text.contains("<key>") => hidden("it has a credential in it, which was masked"),
+        text if has_credential(&text) => hidden("it has a credential in it, which was masked"),
         _ => Ok(seen),
     }))
+}
+
+/// Whether a text was masked when it was recorded.
+fn has_credential(text: &str) -> bool {
+    text.contains('…') || text.contains("<key>")
 }
 
 fn has_null(value: &Value) -> bool {
