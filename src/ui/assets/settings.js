@@ -76,7 +76,7 @@ export function settingsView(page) {
   const search = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
   return [
     h('h2', { tabindex: -1 }, 'Settings and assumptions'),
-    h('label.filter', null, h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder: 'search, or `changed` for those that differ from the default', oninput: search })),
+    h('label.filter', null, h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder: 'search; “changed” finds those that differ from the default', oninput: search })),
     h('p.quiet', null, `${found.length} of ${count(all.length, 'setting')}. Each is something that the contract leaves open.`),
     groupsOf(found).map(([title, group]) => h('section', { key: title }, h('h3', null, title), group.map((one) => guarded(() => settingPart(page, one.knob, one, rows.get(one.knob)), one)))),
   ].flat();
