@@ -68,7 +68,7 @@ test("filters and addresses choose, and numbers stay", () => {
 test("a key is a test: refusals in words, failed deliveries and findings by key", () => {
   const summary = "422 Unprocessable Entity because `x` is wrong";
   const request = (id, key, change) => requestEntry({ id, at: "2026-01-31T09:30:00Z", workspace: key && `ws_${key}`, key, method: "GET", path: "/", query: null, operation: null, status: 422, broken: null, reason: "invalid", latency_ms: 1, scenario: null, ...change });
-  const entries = [request("req_1", "a"), request("req_2", "a"), request("req_3", "b", { status: 429, scenario: "burst" }), request("req_4", null, { status: 404 }), request("req_5", "c", { status: 200 })];
+  const entries = [request("req_1", "a"), request("req_2", "a"), request("req_3", "b", { status: 429, scenario: "burst", reason: "scripted" }), request("req_4", null, { status: 404 }), request("req_5", "c", { status: 200 })];
   const run = { verification: { counts: {}, judged_requests: 5, judged_deliveries: 0 }, requests: [{ id: "req_1", explanation: { summary } }, { id: "req_2", explanation: { summary } }] };
   const groups = failedKeys(run, entries, findings([finding({ evidence: [{ request: "req_5", delivery: null, detail: "x" }] })]));
   assert.deepEqual(groups.map((group) => [group.key, [...group.refusals.values()].map((one) => `${one.count} ${one.words}`), group.findings]), [
@@ -79,6 +79,8 @@ test("a key is a test: refusals in words, failed deliveries and findings by key"
   assert.equal(headline({ ...run, exec: { command: ["x"], exit_status: 0 } }).colour, "ok", "the report judges what the verdict was asked for");
   const judged = { ...run, exec: { command: ["x"], exit_status: 0, fail_on: ["forged", "unmatched"], failed_by: ["unmatched"] } };
   assert.deepEqual(headline(judged), { colour: "bad", text: "Failed: the verdict was asked for forged and unmatched, and found unmatched" });
+  // A rule that only delays does not excuse what the client sent.
+  assert.equal(request("req_6", "d", { scenario: "slow-responses" }).failed, true);
   // A test that never called is named if the command failed.
   const silent = (exit_status) => failedKeys({ ...run, keys: [{ key: "a", requests: 2 }, { key: "q", requests: 0 }], exec: { exit_status } }, entries, null).map(({ key, isSilent }) => [key, Boolean(isSilent)]);
   assert.deepEqual(silent(1), [["a", false], ["without a key", false], ["q", true]]);

@@ -26,13 +26,14 @@ function entry(kind, id, at, rest) {
   return Object.assign(blank, rest);
 }
 
-/** A request's row. @param {RequestRow} row @returns {Entry} */
+/** A request's row. A rule that only delays an answer leaves its refusal to the client. @param {RequestRow} row @returns {Entry} */
 export function requestEntry(row) {
   if (typeof row.path !== 'string') throw new Error('no path');
+  const isScripted = row.scenario !== null && ['scripted', 'answered', 'subscribed'].includes(row.reason);
   const path = oneLine(row.path + (row.query ? `?${row.query}` : ''), MOST_TEXT);
   return entry('request', row.id, row.at, {
     text: `${oneLine(row.method, 20)} ${path}`, workspace: row.workspace, key: row.key, status: row.status, operation: row.operation, method: row.method,
-    path, scenario: row.scenario, failed: !row.scenario && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
+    path, scenario: row.scenario, failed: !isScripted && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
   });
 }
 
