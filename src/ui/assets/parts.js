@@ -75,7 +75,7 @@ export function statusOf(entry) {
       return [`${entry.failed ? '✗' : '→'} ${entry.status || 'failed'}`, entry.failed ? 'bad' : 'ok'];
     default:
       if (!entry.status) return ['✂ broken', entry.scenario ? 'info' : 'bad'];
-      if (entry.scenario && entry.status >= 400) return [String(entry.status), 'info'];
+      if (entry.scenario && !entry.failed && entry.status >= 400) return [String(entry.status), 'info'];
       return [String(entry.status), entry.status >= 500 ? 'bad' : entry.status >= 400 ? 'warn' : 'ok'];
   }
 }
