@@ -6,8 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::evidence::{ApiError, Evidence, Found, Seen, Unclear, extra_fields, hidden};
-use super::has_credential;
+use super::evidence::{ApiError, Evidence, Found, Seen, Unclear, extra_fields, has_credential, hidden};
 use crate::contract::error::ErrorKind;
 use crate::contract::types::EVENT_TYPES;
 

@@ -54,6 +54,11 @@ impl Seen {
     }
 }
 
+/// Whether a text was masked when it was recorded.
+pub(super) fn has_credential(text: &str) -> bool {
+    text.contains('…') || text.contains("<key>")
+}
+
 pub(super) fn hidden<T>(reason: impl Into<String>) -> Result<T, Unclear> {
     Err(Unclear::NotObservable(reason.into()))
 }

@@ -10,7 +10,7 @@ mod subscribing;
 use serde_json::Value;
 
 use super::cassette::Cassette;
-use evidence::{Evidence, Found, hidden};
+use evidence::{Evidence, Found, has_credential, hidden};
 
 pub(super) use answers::{answers_vary, timestamps};
 pub(super) use evidence::TIMESTAMPS;
@@ -70,11 +70,6 @@ pub fn infer(cassette: &Cassette, setting: &str) -> Option<Found> {
         text if has_credential(&text) => hidden("it has a credential in it, which was masked"),
         _ => Ok(seen),
     }))
-}
-
-/// Whether a text was masked when it was recorded.
-fn has_credential(text: &str) -> bool {
-    text.contains('…') || text.contains("<key>")
 }
 
 fn has_null(value: &Value) -> bool {
