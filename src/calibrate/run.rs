@@ -47,6 +47,7 @@ impl Exchange {
             content_type: call.content_type.map(str::to_owned),
             content_encoding: call.content_encoding.map(str::to_owned),
             body: call.body.clone(),
+            body_bytes: call.body.len(),
             at,
             took_ms: 0,
             answer: None,

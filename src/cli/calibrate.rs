@@ -1,5 +1,6 @@
 //! `calibrate`: the flags, progress, files, and the results for people. `crate::calibrate` makes the calls and infers.
 
+use std::io::{IsTerminal as _, stderr, stdin};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -53,7 +54,7 @@ pub(super) struct CalibrateArgs {
     /// The URL that is subscribed, once.
     #[arg(long, env, value_name = "URL")]
     subscribe_url: Option<String>,
-    /// Use the quota up at the end, if it is small enough. The key is refused for a window then.
+    /// Use the quota up at the end, if the calls left suffice, without asking. The key is refused for a window then.
     #[arg(long, env)]
     yes: bool,
     /// Make at most this many calls.
@@ -147,10 +148,7 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
 /// The exit status: whether something has drifted, or the calls ended before they showed anything.
 fn finish(args: &CalibrateArgs, cassette: &Cassette, report: &Report) -> Result<ExitCode, Failure> {
     if args.check.is_some() {
-        let drift = |row: &Row| {
-            let (observed, expected) = row.shown();
-            row.differs.then(|| format!("{}: was {expected}, is {}", row.setting, observed.unwrap_or_default()))
-        };
+        let drift = |row: &Row| row.change().map(|(is, was)| format!("{}: was {was}, is {is}", row.setting));
         let drifted: Vec<String> = report.data.iter().filter_map(drift).collect();
         if !drifted.is_empty() {
             let count = counted(drifted.len() as u64, "setting");
@@ -227,11 +225,24 @@ fn called(args: &CalibrateArgs, text: &str) -> Result<Cassette, Failure> {
         secrets: Secrets { key: key.clone(), supplied },
         pause: args.pause,
     };
-    let mut cassette = Cassette::new(url.as_str(), &key, args.max_calls, !args.no_subscribe, args.yes);
+    let exhausts = args.yes || agrees();
+    let mut cassette = Cassette::new(url.as_str(), &key, args.max_calls, !args.no_subscribe, exhausts);
     run_task(until_stopped(&calibration, &mut cassette))??.map_err(|problem| {
         Failure::new(2, Code::Unreachable, format!("`{url}` does not answer: {}", first_clause(&problem)))
     })?;
     Ok(cassette)
+}
+
+/// Whether the quota may be used up: asked at a terminal alone.
+fn agrees() -> bool {
+    if !stdin().is_terminal() || !stderr().is_terminal() {
+        return false;
+    }
+    note(
+        "use up the key's quota at the end, if the calls left suffice, to see a 429? The key is refused for a window then. [y/N]",
+    );
+    let mut answer = String::new();
+    stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
 /// Makes the calls; a signal ends them, and what was answered until then counts.
@@ -254,36 +265,35 @@ fn progress(call: &Exchange) {
     note(&format!("call {}: {} {target}: {ended} after {} ms", call.number, call.method, call.took_ms));
 }
 
-/// The results, what differs first.
+/// The results, what matters most first.
 fn text(report: &Report) -> String {
     let mut text = String::new();
-    let results = [
-        RowResult::Contradicts,
-        RowResult::Differs,
-        RowResult::AsAssumed,
-        RowResult::NotReached,
-        RowResult::NotObservable,
-    ];
-    for result in results.into_iter().filter(|result| report.count(*result) > 0) {
-        text.push_str(&format!("{} ({})\n", result.words(), report.count(result)));
-        for row in report.data.iter().filter(|row| row.result == result) {
-            let (value, expected) = row.shown();
-            let value = value.map_or_else(String::new, |value| format!(" = {}", cell(&value)));
-            let was = if row.differs { format!("; assumed: {}", cell(&expected)) } else { String::new() };
-            let parts = [row.source.as_str(), row.clause.unwrap_or_default(), &cell(&row.detail)].map(str::to_owned);
-            let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-            text.push_str(&format!("  {}{value}{was}   ({})\n", row.setting, parts.join("; ")));
+    for (result, words) in RowResult::ALL {
+        let rows: Vec<&Row> = report.data.iter().filter(|row| row.result == result).collect();
+        if !rows.is_empty() {
+            text.push_str(&format!("{words} ({})\n{}\n", rows.len(), rows.into_iter().map(line).collect::<String>()));
         }
-        text.push('\n');
     }
     if !report.broken.is_empty() {
         text.push_str("promises of the contract that are not kept\n");
+        for broken in &report.broken {
+            text.push_str(&format!("  {}\n    call {}: {}\n", broken.clause, broken.call, cell(&broken.observed)));
+        }
+        text.push('\n');
     }
-    for broken in &report.broken {
-        text.push_str(&format!("  {}\n    call {}: {}\n", broken.clause, broken.call, cell(&broken.observed)));
-    }
-    text.push_str(if report.broken.is_empty() { "beside the settings\n" } else { "\nbeside the settings\n" });
+    text.push_str("beside the settings\n");
     text.extend(report.notes.iter().map(|note| format!("  {}\n", cell(note))));
     let ended = report.stopped.as_ref().map_or_else(String::new, |stopped| format!(", then {}", cell(stopped)));
     text + &format!("\n{}{ended}\n", counted(report.calls as u64, "call"))
+}
+
+fn line(row: &Row) -> String {
+    let value = match (row.change(), &row.observed) {
+        (Some((is, was)), _) => format!(" = {}; assumed: {}", cell(is.to_string()), cell(was.to_string())),
+        (None, Some(value)) => format!(" = {}", cell(value.to_string())),
+        (None, None) => String::new(),
+    };
+    let (detail, clause) = (cell(&row.detail), row.clause.unwrap_or_default());
+    let parts = [row.source.as_str(), clause, &detail].into_iter().filter(|part| !part.is_empty());
+    format!("  {}{value}   ({})\n", row.setting, parts.collect::<Vec<_>>().join("; "))
 }

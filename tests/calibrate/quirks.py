@@ -2,6 +2,7 @@
 Usage: quirks.py BINARY"""
 import json
 import os
+import pty
 import subprocess
 import sys
 import tempfile
@@ -30,7 +31,6 @@ PYTHON = {
     "ids.style": "not_observable",
     "ids.request_header": "",
     "time.precision": "microseconds",
-    "variation.key_order": "not_observable",
     "subscriptions.upsert": "never",
     "subscriptions.secret_field": "contradicts",
     "subscriptions.echo_secret": False,
@@ -52,7 +52,7 @@ NODE = {
         "unsupported_media_type": "unsupported",
     },
     "errors.messages": {"unauthorized": "who are you?", "validation_error": None, "not_found": None, "method_not_allowed": None},
-    "validation.unknown": "reject",
+    "validation.unknown": "not_observable",
     "validation.lenient_booleans": False,
     "validation.content_type": "require",
     "status.checks": {"queue": {"depth": 0}},
@@ -63,8 +63,6 @@ NODE = {
     "ids.style": "uuid",
     "ids.request_header": "x-trace-id",
     "time.precision": "seconds",
-    "variation.key_order": "reversed",
-    "variation.bodies": "all",
     "subscriptions.upsert": "url",
     "subscriptions.secret_field": "signing_key",
     "subscriptions.echo_secret": True,
@@ -109,3 +107,30 @@ python = compare("Python", calibrated([sys.executable, HERE / "service.py"], "0s
 assert any("404" in note and "401" in note for note in python["notes"]), python["notes"]
 # The window's kind takes a second between calls.
 compare("Node", calibrated(["node", HERE / "service.mjs"], "1s"), NODE)
+
+
+def asked(answer):
+    """Whether the quota may be used up, after this answer at a terminal."""
+    service = subprocess.Popen([sys.executable, HERE / "service.py"], stdout=subprocess.PIPE, text=True)
+    ours, theirs = pty.openpty()
+    try:
+        url = f"http://127.0.0.1:{service.stdout.readline().strip()}"
+        with tempfile.TemporaryDirectory() as folder:
+            command = [BINARY, "calibrate", url, "--pause", "0s", "--max-calls", "1"]
+            client = subprocess.Popen(
+                command, cwd=folder, env={**os.environ, "WRS_API_KEY": KEY}, stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs,
+            )
+            question = b""
+            while b"[y/N]" not in question:
+                question += os.read(ours, 1000)
+            os.write(ours, answer)
+            # One call shows nothing; what was agreed is in the file.
+            client.wait(timeout=60)
+            return json.loads(Path(folder, "sandbox.cassette.json").read_text())["exhausts"]
+    finally:
+        service.terminate()
+
+
+assert asked(b"y\n") is True
+assert asked(b"\n") is False
+print("asked at a terminal, before the quota is used up")

@@ -162,7 +162,9 @@ async fn the_default_profile_is_observed_as_assumed() {
     let cassette = calibrated(&[], &WHOLE, 1).await;
     check(&cassette, KEY, &[], &[ALWAYS, &["keys.test_prefix", "webhooks.allow_http", "events.extra"]].concat());
     let report = report(&cassette);
-    assert!(report.data.iter().all(|row| !matches!(row.result, RowResult::Differs | RowResult::Contradicts)));
+    let others: Vec<&Row> =
+        report.data.iter().filter(|row| matches!(row.result, RowResult::Differs | RowResult::Contradicts)).collect();
+    assert!(others.is_empty(), "{others:?}");
     assert!(report.broken.is_empty(), "{:?}", report.broken);
 }
 
@@ -326,10 +328,9 @@ impl Random {
         set("variation.unknown_fields", grows.into());
         set("variation.key_order", order.into());
         set("variation.bodies", bodies.into());
-        if bodies != "events" {
-            rows.extend(grows.then_some("variation.unknown_fields"));
-            rows.extend((order != "fixed").then_some("variation.key_order"));
-            rows.extend((grows || order != "fixed").then_some("variation.bodies"));
+        // Fields that come and go hide what always comes.
+        for (varied, hidden) in [("answers", "hello.body"), ("answers", "status.checks"), ("errors", "errors.extra")] {
+            rows.retain(|row| !(grows && [varied, "all"].contains(&bodies) && *row == hidden));
         }
         set("subscriptions.upsert", one_of(random, &["url", "never"]).into());
         set("subscriptions.secret_field", one_of(random, &["secret", "signing_secret", "key"]).into());
@@ -468,9 +469,6 @@ async fn each_value_of_a_setting_is_told_from_the_others() {
         ("ids.style", &["ulid", "uuid", "counter", "longest"]),
         ("ids.request_header", &["", "X-Request-Id"]),
         ("time.precision", &["seconds", "milliseconds", "microseconds", "nanoseconds", "mixed"]),
-        ("variation.unknown_fields", &["true", "false"]),
-        ("variation.key_order", &["fixed", "shuffled", "reversed"]),
-        ("variation.bodies", &["all", "answers", "errors", "events"]),
         ("subscriptions.upsert", &["url", "never"]),
         ("subscriptions.secret_field", &["secret", "labels"]),
         ("subscriptions.echo_secret", &["true", "false"]),

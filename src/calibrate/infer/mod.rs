@@ -7,29 +7,27 @@ mod evidence;
 pub(super) mod quota;
 mod subscribing;
 
-use serde_json::Value;
-
 use super::cassette::Cassette;
-use evidence::{Evidence, Found, has_credential, hidden};
+use evidence::{Found, has_credential, hidden};
 
-pub(super) use answers::{answers_vary, timestamps};
-pub(super) use evidence::TIMESTAMPS;
+pub(super) use answers::{TIMESTAMPS, timestamps};
+pub(super) use errors::reason;
 pub use evidence::{Seen, Unclear};
 
-type Inference = fn(&Evidence<'_>) -> Found;
+type Inference = fn(&Cassette) -> Found;
 
 /// The settings that calls can show.
 const INFERENCES: &[(&str, Inference)] = &[
     ("environment", answers::environment),
     ("keys.mode", subscribing::key_mode),
-    ("keys.test_prefix", |evidence| subscribing::key_prefix(evidence, "sandbox")),
-    ("keys.live_prefix", |evidence| subscribing::key_prefix(evidence, "production")),
+    ("keys.test_prefix", |cassette| subscribing::key_prefix(cassette, "sandbox")),
+    ("keys.live_prefix", |cassette| subscribing::key_prefix(cassette, "production")),
     ("errors.details", errors::details),
-    ("errors.malformed_json_status", errors::malformed_status),
+    ("errors.malformed_json_status", |cassette| cassette.by_status("malformed", [(400, 400), (422, 422)])),
     ("errors.codes", errors::codes),
     ("errors.messages", errors::messages),
     ("errors.extra", errors::extra),
-    ("validation.unknown", answers::unknown_parameters),
+    ("validation.unknown", answers::unknown_input),
     ("validation.lenient_booleans", answers::lenient_booleans),
     ("validation.content_type", subscribing::content_type),
     ("status.checks", answers::checks),
@@ -45,9 +43,6 @@ const INFERENCES: &[(&str, Inference)] = &[
     ("ids.style", answers::id_style),
     ("ids.request_header", answers::request_header),
     ("time.precision", answers::precision),
-    ("variation.unknown_fields", answers::unknown_fields),
-    ("variation.key_order", answers::key_order),
-    ("variation.bodies", answers::bodies),
     ("subscriptions.upsert", subscribing::upsert),
     ("subscriptions.secret_field", subscribing::secret_field),
     ("subscriptions.echo_secret", subscribing::echo_secret),
@@ -61,22 +56,7 @@ const INFERENCES: &[(&str, Inference)] = &[
 /// What the cassette shows about a setting; `None` if calls cannot show it.
 pub fn infer(cassette: &Cassette, setting: &str) -> Option<Found> {
     let (_, inference) = INFERENCES.iter().find(|(path, _)| *path == setting)?;
-    let found = inference(&Evidence { cassette });
-    Some(found.and_then(|seen| match seen.value.to_string() {
-        _ if setting == "errors.messages" => Ok(seen),
-        text if text.contains("null") && has_null(&seen.value) => {
-            hidden("it has null in it, which a profile cannot hold")
-        }
-        text if has_credential(&text) => hidden("it has a credential in it, which was masked"),
-        _ => Ok(seen),
-    }))
-}
-
-fn has_null(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(values) => values.iter().any(has_null),
-        Value::Object(fields) => fields.values().any(has_null),
-        _ => false,
-    }
+    let found = inference(cassette);
+    let is_masked = found.as_ref().is_ok_and(|seen| has_credential(&seen.value.to_string()));
+    Some(if is_masked { hidden("it has a credential in it, which was masked") } else { found })
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
+use serde_json::json;
 
-use super::super::cassette::{Cassette, Exchange, RecordedAnswer};
-use super::evidence::{Evidence, Found, Seen, Unclear, hidden};
+use super::super::cassette::{Cassette, RecordedAnswer};
+use super::evidence::{Found, Seen, Unclear, hidden};
 
 const PUBLISHED: [&str; 2] = ["x-ratelimit-limit", "x-ratelimit-remaining"];
 const RESET: &str = "x-ratelimit-reset";
@@ -21,106 +22,77 @@ struct Reading {
     status: u16,
     limit: i64,
     rest: i64,
-    /// Seconds since 1970, by the service's clock as far as it tells.
+    /// Seconds since 1970, by the clock here.
     at: f64,
-    /// Seconds until the quota is whole again, at most one second too many.
-    reset: Option<f64>,
-    /// Whether that was a time, and not a number of seconds.
+    /// When the quota is whole again, up to a second late: by the service's clock if it sends a time, else by the clock here.
+    end: Option<f64>,
     is_epoch: bool,
     /// Whether the call before it, of this key, has a reading, too.
     follows: bool,
 }
 
-struct Names {
-    limit: String,
-    rest: String,
-}
-
 /// Answers to calls that cost quota.
-fn rated<'c>(evidence: &Evidence<'c>) -> impl Iterator<Item = (usize, &'c RecordedAnswer)> {
-    let answers = evidence.of_key().filter(|(exchange, _)| !exchange.name.ends_with("-2"));
-    answers
-        .filter(|(_, answer)| matches!(answer.status, 200 | 422 | 429))
-        .map(|(exchange, answer)| (exchange.number, answer))
+fn rated(cassette: &Cassette) -> Vec<(usize, &RecordedAnswer)> {
+    let answers = cassette.of_key().filter(|(exchange, _)| !exchange.name.ends_with("-2"));
+    let rated = answers.filter(|(_, answer)| matches!(answer.status, 200 | 422 | 429));
+    rated.map(|(exchange, answer)| (exchange.number, answer)).collect()
 }
 
 fn number(answer: &RecordedAnswer, name: &str) -> Option<i64> {
     answer.header(name)?.trim().parse().ok().filter(|number| *number >= 0)
 }
 
-fn names(evidence: &Evidence<'_>) -> Result<Names, Unclear> {
-    let answers: Vec<&RecordedAnswer> = rated(evidence).map(|(_, answer)| answer).collect();
-    let Some((first, rest)) = answers.split_first() else { return evidence.not_reached("status") };
-    let in_all = |name: &str| answers.iter().all(|answer| number(answer, name).is_some());
-    let values = |name: &str| -> Vec<i64> { answers.iter().filter_map(|answer| number(answer, name)).collect() };
-    let fits = |limit: &str, left: &str| values(limit).iter().zip(values(left)).all(|(limit, left)| *limit >= left);
-    let named = |limit: &str, rest: &str| Names { limit: limit.to_owned(), rest: rest.to_owned() };
-    let [limit, left] = PUBLISHED;
-    if in_all(limit) && in_all(left) && fits(limit, left) {
-        return Ok(named(limit, left));
+/// The headers of the limit and of the rest.
+fn names(cassette: &Cassette) -> Result<[&str; 2], Unclear> {
+    let answers: Vec<&RecordedAnswer> = rated(cassette).into_iter().map(|(_, answer)| answer).collect();
+    let Some((first, rest)) = answers.split_first() else { return cassette.not_reached("status") };
+    let values = |name: &str| answers.iter().map(|answer| number(answer, name)).collect::<Option<Vec<i64>>>();
+    // One that is never more than the other.
+    let fits = |limit: &str, rest: &str| match (values(limit), values(rest)) {
+        (Some(limits), Some(rests)) => limits.iter().zip(&rests).all(|(limit, rest)| limit >= rest),
+        _ => false,
+    };
+    if fits(PUBLISHED[0], PUBLISHED[1]) {
+        return Ok(PUBLISHED);
     }
-    // Under other names: two numbers, the same headers not sent without a key, and one never more than the other.
-    let without: BTreeSet<&str> = evidence
-        .cassette
-        .answers("hello")
-        .flat_map(|(_, answer)| &answer.headers)
-        .map(|(name, _)| name.as_str())
-        .collect();
-    let candidate = |name: &&str| !OTHERS.contains(name) && !without.contains(name) && in_all(name);
-    let found: BTreeSet<&str> = first.headers.iter().map(|(name, _)| name.as_str()).filter(candidate).collect();
+    // Under other names: two numbers, the same headers not sent without a key.
+    let keyless = |name: &str| cassette.answers("hello").any(|(_, answer)| answer.header(name).is_some());
+    let is_candidate = |name: &&str| !OTHERS.contains(name) && !keyless(name) && values(name).is_some();
+    let found: BTreeSet<&str> = first.headers.iter().map(|(name, _)| name.as_str()).filter(is_candidate).collect();
     match found.into_iter().collect::<Vec<_>>().as_slice() {
         [one, other] if values(one) == values(other) => hidden("the two headers of numbers always agree"),
-        [one, other] if fits(one, other) => Ok(named(one, other)),
-        [one, other] if fits(other, one) => Ok(named(other, one)),
-        found if rest.is_empty() && !found.is_empty() => evidence.not_reached("status"),
+        [one, other] if fits(one, other) => Ok([one, other]),
+        [one, other] if fits(other, one) => Ok([other, one]),
+        found if rest.is_empty() && !found.is_empty() => cassette.not_reached("status"),
         [] => hidden("no header shows the quota"),
         found => hidden(format!("it is not clear which headers show the quota: {}", found.join(", "))),
     }
 }
 
 /// The value of a parameter in a header such as `"default";q=100;w=60`.
-fn parameter(text: &str, name: &str) -> Option<i64> {
-    text.split([';', ',']).find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('=')?.trim().parse().ok())
+fn parameter(answer: &RecordedAnswer, header: &str, name: &str) -> Option<i64> {
+    let mut parts = answer.header(header)?.split([';', ',']);
+    parts.find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('=')?.trim().parse().ok())
 }
 
-fn readings(evidence: &Evidence<'_>) -> Result<(Names, Vec<Reading>), Unclear> {
-    let names = names(evidence)?;
-    let rated: BTreeSet<usize> = rated(evidence).map(|(number, _)| number).collect();
-    let (mut readings, mut follows, (skew, _)) = (Vec::new(), false, skew(evidence));
-    for (exchange, answer) in evidence.of_key() {
+#[allow(clippy::cast_precision_loss, reason = "seconds of this century")]
+fn readings(cassette: &Cassette) -> Result<Vec<Reading>, Unclear> {
+    let names = names(cassette)?;
+    let rated: BTreeSet<usize> = rated(cassette).into_iter().map(|(number, _)| number).collect();
+    let (mut readings, mut follows) = (Vec::new(), false);
+    for (exchange, answer) in cassette.of_key() {
         let is_rated = rated.contains(&exchange.number);
-        if let (true, Some(limit), Some(rest)) = (is_rated, number(answer, &names.limit), number(answer, &names.rest)) {
-            let at = exchange.at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64() + skew;
-            let until = answer.header("ratelimit").and_then(|text| parameter(text, "t"));
-            #[allow(clippy::cast_precision_loss, reason = "seconds of this century")]
-            let reset = until.or_else(|| number(answer, RESET)).map(|reset| reset as f64);
-            let is_epoch = reset.is_some_and(|reset| reset > 1e9);
-            let reset = reset.map(|reset| if is_epoch { reset - at } else { reset });
+        if let (true, Some(limit), Some(rest)) = (is_rated, number(answer, names[0]), number(answer, names[1])) {
+            let at = exchange.at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64();
+            let reset = parameter(answer, "ratelimit", "t").or_else(|| number(answer, RESET));
+            let is_epoch = reset.is_some_and(|reset| reset >= EPOCH);
+            let end = reset.map(|reset| if is_epoch { reset as f64 } else { at + reset as f64 });
             let (number, status) = (exchange.number, answer.status);
-            readings.push(Reading { number, status, limit, rest, at, reset, is_epoch, follows });
+            readings.push(Reading { number, status, limit, rest, at, end, is_epoch, follows });
         }
         follows = is_rated;
     }
-    Ok((names, readings))
-}
-
-/// How far the service's clock is ahead of this one, and whether that is known to less than a second: from `checked_at`.
-fn skew(evidence: &Evidence<'_>) -> (f64, bool) {
-    let clock = |(exchange, answer): (&Exchange, &RecordedAnswer)| {
-        let checked = answer.object().and_then(|status| Some(status.get("checked_at")?.as_str()?.to_owned()));
-        let exact = checked.as_ref().is_some_and(|text| text.contains('.'));
-        let checked = checked.and_then(|text| text.parse::<Timestamp>().ok());
-        let date = || DateTimeParser::new().parse_timestamp(answer.header("date")?).ok();
-        Some((checked.or_else(date)?.duration_since(exchange.at).as_secs_f64(), exact))
-    };
-    let clocks: Vec<_> = evidence.of_key().filter_map(clock).collect();
-    clocks.iter().find(|(_, exact)| *exact).or(clocks.first()).copied().unwrap_or_default()
-}
-
-/// Whole seconds: times are rounded up.
-#[allow(clippy::cast_possible_truncation, reason = "seconds of a window")]
-fn whole(seconds: f64) -> i64 {
-    (seconds + 0.001).floor() as i64
+    Ok(readings)
 }
 
 fn calls(readings: &[Reading]) -> impl Iterator<Item = usize> {
@@ -129,34 +101,31 @@ fn calls(readings: &[Reading]) -> impl Iterator<Item = usize> {
 
 /// How many requests are left; `None` if no header shows it.
 pub(in crate::calibrate) fn rest(cassette: &Cassette) -> Option<usize> {
-    let (_, readings) = readings(&Evidence { cassette }).ok()?;
-    usize::try_from(readings.last()?.rest).ok()
+    usize::try_from(readings(cassette).ok()?.last()?.rest).ok()
 }
 
-pub(super) fn header_names(evidence: &Evidence<'_>) -> Found {
+pub(super) fn header_names(cassette: &Cassette) -> Found {
     const CLAUSE: &str = "Limits: responses carry X-RateLimit-Limit and X-RateLimit-Remaining";
-    let (names, readings) = readings(evidence)?;
-    let others = [names.limit.as_str(), names.rest.as_str()] != PUBLISHED;
-    let value = serde_json::json!({ "limit": names.limit, "remaining": names.rest });
-    Ok(Seen::new(value, calls(&readings)).against(CLAUSE, others))
+    let (names, readings) = (names(cassette)?, readings(cassette)?);
+    let value = json!({ "limit": names[0], "remaining": names[1] });
+    Ok(Seen::new(value, calls(&readings)).against(CLAUSE, names != PUBLISHED))
 }
 
-pub(super) fn enabled(evidence: &Evidence<'_>) -> Found {
-    if let Some((number, _)) = rated(evidence).find(|(_, answer)| answer.status == 429) {
+pub(super) fn enabled(cassette: &Cassette) -> Found {
+    if let Some((number, _)) = rated(cassette).into_iter().find(|(_, answer)| answer.status == 429) {
         return Ok(Seen::new(true, [number]));
     }
-    let (_, mut readings) = readings(evidence)?;
+    let mut readings = readings(cassette)?;
     readings.retain(|reading| reading.status == 200);
     let costs = readings.iter().any(|reading| reading.rest < reading.limit);
-    if costs || readings.len() >= 3 {
-        let wrong = "Limits: sandbox traffic is throttled per key";
-        return Ok(Seen::new(costs, calls(&readings)).against(wrong, !costs));
+    if !costs && readings.len() < 3 {
+        return cassette.not_reached("unknown-parameter");
     }
-    evidence.not_reached("unknown-parameter")
+    Ok(Seen::new(costs, calls(&readings)).against("Limits: sandbox traffic is throttled per key", !costs))
 }
 
-pub(super) fn requests(evidence: &Evidence<'_>) -> Found {
-    let (_, readings) = readings(evidence)?;
+pub(super) fn requests(cassette: &Cassette) -> Found {
+    let readings = readings(cassette)?;
     let limits: BTreeSet<i64> = readings.iter().map(|reading| reading.limit).collect();
     match limits.into_iter().collect::<Vec<_>>().as_slice() {
         [limit @ 0..=4_294_967_295] => Ok(Seen::new(*limit, calls(&readings))),
@@ -164,152 +133,134 @@ pub(super) fn requests(evidence: &Evidence<'_>) -> Found {
     }
 }
 
-pub(super) fn count(evidence: &Evidence<'_>) -> Found {
-    let (_, readings) = readings(evidence)?;
-    let (mut paid, mut free) = (Vec::new(), Vec::new());
-    for pair in readings.windows(2).filter(|pair| pair[1].follows) {
-        let costs = pair[0].rest - pair[1].rest;
-        match pair[1].status {
-            // More is left than before: a window has ended.
-            _ if costs < 0 => {}
-            200 => paid.push((pair[1].number, costs)),
-            422 => free.push((pair[1].number, costs)),
-            _ => {}
-        }
-    }
-    if free.iter().any(|(_, costs)| *costs > 0) {
+pub(super) fn count(cassette: &Cassette) -> Found {
+    let readings = readings(cassette)?;
+    // Where more is left than before, a window has ended.
+    let pairs = readings.windows(2).filter(|pair| pair[1].follows && pair[1].rest <= pair[0].rest);
+    let costs: Vec<(u16, i64, usize)> =
+        pairs.map(|pair| (pair[1].status, pair[0].rest - pair[1].rest, pair[1].number)).collect();
+    let of = |wanted: u16| costs.iter().filter(move |(status, ..)| *status == wanted);
+    if of(422).any(|(_, costs, _)| *costs > 0) {
         return hidden("a 422 costs quota; whether a 429 does is not seen, as the first one ends the calls");
     }
-    if free.len() < 2 || paid.iter().filter(|(_, costs)| *costs == 1).count() < 2 {
-        return match evidence.cassette.stop() {
-            Some(stop) => Err(Unclear::NotReached(stop)),
-            None => hidden("the headers do not show what a request costs"),
-        };
+    if of(422).count() < 2 || of(200).filter(|(_, costs, _)| *costs == 1).count() < 2 {
+        return cassette.ended("the headers do not show what a request costs");
     }
-    if paid.iter().any(|(_, costs)| *costs != 1) {
+    if of(200).any(|(_, costs, _)| *costs != 1) {
         return hidden("the rest changes by itself");
     }
-    Ok(Seen::new("successful", paid.iter().chain(&free).map(|(number, _)| *number)))
+    Ok(Seen::new("successful", of(200).chain(of(422)).map(|(.., number)| *number)))
 }
 
-fn has_quota_headers(evidence: &Evidence<'_>) -> Result<Vec<(usize, RecordedAnswer)>, Unclear> {
-    let answers: Vec<(usize, RecordedAnswer)> =
-        rated(evidence).map(|(number, answer)| (number, answer.clone())).collect();
-    if answers.is_empty() { evidence.not_reached("status") } else { Ok(answers) }
-}
-
-pub(super) fn reset(evidence: &Evidence<'_>) -> Found {
-    let answers = has_quota_headers(evidence)?;
-    let numbers = answers.iter().map(|(number, _)| *number);
-    if answers.iter().all(|(_, answer)| answer.header(RESET).is_none()) {
-        return Ok(Seen::new("off", numbers));
-    }
-    let resets: Option<Vec<i64>> = answers.iter().map(|(_, answer)| number(answer, RESET)).collect();
-    match resets.as_deref() {
-        Some(resets) if resets.iter().all(|reset| *reset >= EPOCH) => Ok(Seen::new("epoch", numbers)),
-        Some(resets) if resets.iter().all(|reset| *reset < EPOCH) => Ok(Seen::new("delta", numbers)),
-        _ => hidden("X-RateLimit-Reset is neither seconds nor a time in all answers"),
-    }
-}
-
-pub(super) fn ietf(evidence: &Evidence<'_>) -> Found {
-    let answers = has_quota_headers(evidence)?;
-    let numbers = answers.iter().map(|(number, _)| *number);
-    let has = |answer: &RecordedAnswer, name: &str, field: &str| {
-        answer.header(name).is_some_and(|text| parameter(text, field).is_some())
+pub(super) fn reset(cassette: &Cassette) -> Found {
+    let answers = rated(cassette);
+    let resets: Vec<Option<i64>> = answers.iter().map(|(_, answer)| number(answer, RESET)).collect();
+    let form = match resets.as_slice() {
+        [] => return cassette.not_reached("status"),
+        _ if answers.iter().all(|(_, answer)| answer.header(RESET).is_none()) => "off",
+        resets if resets.iter().all(|reset| reset.is_some_and(|reset| reset >= EPOCH)) => "epoch",
+        resets if resets.iter().all(|reset| reset.is_some_and(|reset| reset < EPOCH)) => "delta",
+        _ => return hidden("X-RateLimit-Reset is neither seconds nor a time in all answers"),
     };
-    let whole = |answer: &RecordedAnswer| has(answer, "ratelimit", "r") && has(answer, "ratelimit-policy", "q");
-    let none =
-        |answer: &RecordedAnswer| answer.header("ratelimit").is_none() && answer.header("ratelimit-policy").is_none();
-    if answers.iter().all(|(_, answer)| whole(answer)) {
-        Ok(Seen::new(true, numbers))
-    } else if answers.iter().all(|(_, answer)| none(answer)) {
-        Ok(Seen::new(false, numbers))
-    } else {
-        hidden("RateLimit and RateLimit-Policy are not both there, or in another form")
+    Ok(Seen::new(form, answers.iter().map(|(number, _)| *number)))
+}
+
+pub(super) fn ietf(cassette: &Cassette) -> Found {
+    let answers = rated(cassette);
+    let is_sent = |answer: &RecordedAnswer| {
+        let is_whole =
+            parameter(answer, "ratelimit", "r").is_some() && parameter(answer, "ratelimit-policy", "q").is_some();
+        let is_none = answer.header("ratelimit").is_none() && answer.header("ratelimit-policy").is_none();
+        (is_whole || is_none).then_some(is_whole)
+    };
+    let sent: BTreeSet<Option<bool>> = answers.iter().map(|(_, answer)| is_sent(answer)).collect();
+    match sent.into_iter().collect::<Vec<_>>().as_slice() {
+        [] => cassette.not_reached("status"),
+        [Some(is_sent)] => Ok(Seen::new(*is_sent, answers.iter().map(|(number, _)| *number))),
+        _ => hidden("RateLimit and RateLimit-Policy are not both there, or in another form"),
     }
 }
 
-pub(super) fn retry_after(evidence: &Evidence<'_>) -> Found {
-    let Some((number, answer)) = rated(evidence).find(|(_, answer)| answer.status == 429) else {
-        let stop = evidence.cassette.stop().unwrap_or_else(|| {
-            "no call was answered 429; --yes allows to use the quota up, if it is small enough".to_owned()
-        });
-        return Err(Unclear::NotReached(stop));
+pub(super) fn retry_after(cassette: &Cassette) -> Found {
+    let Some((number, answer)) = rated(cassette).into_iter().find(|(_, answer)| answer.status == 429) else {
+        let stop = cassette.stop();
+        let why = "no call was answered 429; --yes allows to use the quota up, if it is small enough";
+        return Err(Unclear::NotReached(stop.unwrap_or_else(|| why.to_owned())));
     };
-    let form = match answer.header("retry-after") {
-        None => "off",
-        Some(text) if text.parse::<u64>().is_ok() => "seconds",
-        Some(text) if DateTimeParser::new().parse_timestamp(text).is_ok() => "date",
-        Some(text) => return hidden(format!("Retry-After is `{}`", text.escape_debug())),
-    };
-    Ok(Seen::new(form, [number]))
+    match answer.header("retry-after") {
+        None => Ok(Seen::new("off", [number])),
+        Some(text) if text.parse::<u64>().is_ok() => Ok(Seen::new("seconds", [number])),
+        Some(text) if DateTimeParser::new().parse_timestamp(text).is_ok() => Ok(Seen::new("date", [number])),
+        Some(text) => hidden(format!("Retry-After is `{}`", text.escape_debug())),
+    }
 }
 
-/// The kind of window, told by how the time until it is over changes while requests are made.
-pub(super) fn algorithm(evidence: &Evidence<'_>) -> Found {
-    let (_, readings) = readings(evidence)?;
-    let (mut ends, mut constant, mut rises, mut used) = (Vec::new(), BTreeSet::new(), false, 0);
+/// The kind of window, told by how its end moves while requests are made.
+pub(super) fn algorithm(cassette: &Cassette) -> Found {
+    let readings = readings(cassette)?;
+    // How far the end moved while how much time passed.
+    let mut moves = Vec::new();
     for pair in readings.windows(2) {
-        let (Some(before), Some(after)) = (pair[0].reset, pair[1].reset) else {
+        let (Some(before), Some(after)) = (pair[0].end, pair[1].end) else {
             return hidden("no header shows when the quota is whole again");
         };
-        // Requests within a second may look alike under any kind, and a window that ended says nothing.
-        let (costs, passed) = (pair[0].rest - pair[1].rest, pair[1].at - pair[0].at);
-        if costs != 1 || pair[0].rest >= pair[0].limit {
-            continue;
-        }
-        rises |= after - before >= 2.0;
-        if passed >= 1.0 {
-            used += 1;
-            ends.push(pair[0].at + before - pair[1].at - after);
-            constant.insert(whole(before));
-            constant.insert(whole(after));
+        // A window that ended says nothing.
+        if pair[0].rest - pair[1].rest == 1 && pair[0].rest < pair[0].limit {
+            moves.push((after - before, pair[1].at - pair[0].at));
         }
     }
-    let calls = calls(&readings);
-    if rises {
-        return Ok(Seen::new("token_bucket", calls));
+    if moves.iter().any(|(moved, passed)| moved - passed >= 2.0) {
+        return Ok(Seen::new("token_bucket", calls(&readings)));
     }
-    let same_end = ends.iter().all(|moved| moved.abs() <= 1.0) && (ends.iter().sum::<f64>()).abs() <= 2.0;
-    match used {
-        0..3 => match evidence.cassette.stop() {
-            Some(stop) => Err(Unclear::NotReached(stop)),
-            None => hidden("the calls were too fast, or the window too short; try --pause 2s"),
-        },
-        _ if constant.last().zip(constant.first()).is_some_and(|(last, first)| last - first <= 1) => {
-            Ok(Seen::new("sliding", calls))
-        }
-        _ if same_end => Ok(Seen::new("fixed", calls)),
+    // Requests within a second may look alike under any kind.
+    moves.retain(|(_, passed)| *passed >= 1.0);
+    let is_steady = |drifts: &[f64]| drifts.iter().all(|by| by.abs() <= 1.0) && drifts.iter().sum::<f64>().abs() <= 2.0;
+    let ends: Vec<f64> = moves.iter().map(|(moved, _)| *moved).collect();
+    let lengths: Vec<f64> = moves.iter().map(|(moved, passed)| moved - passed).collect();
+    match (is_steady(&ends), is_steady(&lengths)) {
+        _ if moves.len() < 3 => cassette.ended("the calls were too fast, or the window too short; try --pause 2s"),
+        (true, false) => Ok(Seen::new("fixed", calls(&readings))),
+        (false, true) => Ok(Seen::new("sliding", calls(&readings))),
         _ => hidden("the time until the quota is whole again changes as under no known kind"),
     }
 }
 
-pub(super) fn window(evidence: &Evidence<'_>) -> Found {
-    let (_, readings) = readings(evidence)?;
-    let policies: BTreeSet<i64> =
-        evidence.of_key().filter_map(|(_, answer)| parameter(answer.header("ratelimit-policy")?, "w")).collect();
+/// How far the service's clock is ahead of this one, from `checked_at` if it has fractions of a second.
+fn skew(cassette: &Cassette) -> Option<f64> {
+    cassette.of_key().find_map(|(exchange, answer)| {
+        let checked = answer.object()?.get("checked_at")?.as_str()?.to_owned();
+        let checked: Timestamp = checked.parse().ok().filter(|_| checked.contains('.'))?;
+        Some(checked.duration_since(exchange.at).as_secs_f64())
+    })
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "seconds of a window")]
+pub(super) fn window(cassette: &Cassette) -> Found {
     let seen = |seconds: i64, calls: Vec<usize>| {
         Ok(Seen::new(format!("{seconds}s"), calls).noted("in whole seconds, rounded up"))
     };
+    let policies: BTreeSet<i64> =
+        cassette.of_key().filter_map(|(_, answer)| parameter(answer, "ratelimit-policy", "w")).collect();
+    let readings = readings(cassette)?;
     if let (1, Some(seconds @ 1..)) = (policies.len(), policies.first()) {
         return seen(*seconds, calls(&readings).collect());
     }
-    let kind = algorithm(evidence)?;
-    let first = readings.first().and_then(|reading| Some((reading, whole(reading.reset?))));
-    match (kind.value.as_str(), first) {
-        (_, Some((reading, _))) if reading.is_epoch && !skew(evidence).1 => {
-            hidden("the service's clock is known to a second only")
+    let kind = algorithm(cassette)?;
+    let first = readings.first().and_then(|first| Some((first, first.end?)));
+    let Some((first, end)) = first else { return hidden("no header shows when the quota is whole again") };
+    let Some(ahead) = (if first.is_epoch { skew(cassette) } else { Some(0.0) }) else {
+        return hidden("the service's clock is known to a second only");
+    };
+    // Times are rounded up.
+    let seconds = (end - first.at - ahead + 0.001).floor() as i64;
+    match kind.value.as_str() {
+        Some("sliding") if seconds >= 1 => seen(seconds, kind.calls),
+        Some("fixed") if first.rest != first.limit - 1 => hidden("the window had begun before the first call"),
+        // The end of a window that follows the clock says nothing about its length.
+        Some("fixed") if (end.round() % 60.0).abs() < 0.5 => {
+            hidden("it ends on a full minute, so it may follow the clock")
         }
-        (Some("sliding"), Some((_, seconds @ 1..))) => seen(seconds, kind.calls),
-        (Some("fixed"), Some((reading, seconds @ 1..))) if reading.rest == reading.limit - 1 => {
-            // The end of a window that follows the clock says nothing about its length.
-            if ((reading.at + reading.reset.unwrap_or_default()).round() % 60.0).abs() < 0.5 {
-                return hidden("it ends on a full minute, so it may follow the clock");
-            }
-            seen(seconds, vec![reading.number])
-        }
-        (Some("fixed"), _) => hidden("the window had begun before the first call"),
+        Some("fixed") if seconds >= 1 => seen(seconds, vec![first.number]),
         _ => hidden("a bucket shows how fast it fills, not its window"),
     }
 }

@@ -1,89 +1,86 @@
 //! What keys and the one subscription show.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
 
-use super::super::cassette::{GENERATED, SUPPLIED};
-use super::answers::{environment, further};
-use super::evidence::{Evidence, Found, Seen, Unclear, hidden};
+use super::super::cassette::{Cassette, GENERATED, SUBSCRIPTION, SUPPLIED};
+use super::answers::environment;
+use super::evidence::{Found, Numbered, Seen, Unclear, hidden};
 
-pub(super) fn key_mode(evidence: &Evidence<'_>) -> Found {
-    let tried: Vec<(usize, u16)> =
-        evidence.cassette.answers("altered").map(|(exchange, answer)| (exchange.number, answer.status)).collect();
-    let calls = tried.iter().map(|(number, _)| *number).take(2);
-    match tried.iter().map(|(_, status)| *status).collect::<Vec<_>>().as_slice() {
+pub(super) fn key_mode(cassette: &Cassette) -> Found {
+    let tried: (Vec<usize>, Vec<u16>) =
+        cassette.answers("altered").map(|(exchange, answer)| (exchange.number, answer.status)).unzip();
+    let calls = tried.0.into_iter().take(2);
+    match tried.1.as_slice() {
         [200, ..] => Ok(Seen::new("any", calls)),
         [401, 200, ..] => Ok(Seen::new("prefix", calls)),
         // A key that is refused itself shows nothing.
-        [401, 401, ..] if evidence.cassette.status_of("status") == Some(200) => {
+        [401, 401, ..] if cassette.status_of("status") == Some(200) => {
             Ok(Seen::new("list", calls).noted("the keys that are valid are not observable"))
         }
-        [] | [401] | [401, 401, ..] => evidence.not_reached("altered"),
+        [] | [401] | [401, 401, ..] => cassette.not_reached("altered"),
         _ => hidden("keys that nobody was given are not refused with 401"),
     }
 }
 
 /// The prefix of the environment's keys.
-pub(super) fn key_prefix(evidence: &Evidence<'_>, of: &str) -> Found {
-    if environment(evidence)?.value != of {
+pub(super) fn key_prefix(cassette: &Cassette, of: &str) -> Found {
+    if environment(cassette)?.value != of {
         return hidden(format!("the key is not for {of}"));
     }
-    match (key_mode(evidence)?.value.as_str(), &evidence.cassette.key_prefix) {
-        (Some("prefix"), Some(prefix)) => {
-            let calls = evidence.cassette.answers("altered").map(|(exchange, _)| exchange.number);
-            Ok(Seen::new(prefix.as_str(), calls))
+    match &cassette.key_prefix {
+        _ if key_mode(cassette)?.value != "prefix" => hidden("no prefix decides whether a key is valid"),
+        Some(prefix) => {
+            Ok(Seen::new(prefix.as_str(), cassette.answers("altered").map(|(exchange, _)| exchange.number)))
         }
-        (Some("prefix"), None) => match evidence.cassette.stop() {
-            Some(stop) => Err(Unclear::NotReached(stop)),
-            None => hidden("too much of the key is needed for it to be valid"),
-        },
-        _ => hidden("no prefix decides whether a key is valid"),
+        None => cassette.ended("too much of the key is needed for it to be valid"),
     }
 }
 
-pub(super) fn content_type(evidence: &Evidence<'_>) -> Found {
-    let (exchange, answer) = evidence.one("subscribe-text")?;
+pub(super) fn content_type(cassette: &Cassette) -> Found {
+    let (number, answer) = cassette.one("subscribe-text")?;
     match answer.status {
-        200 => Ok(Seen::new("ignore", [exchange.number])),
+        200 => Ok(Seen::new("ignore", [number])),
         // The same body is taken as JSON, so the type was the reason.
         status @ (400 | 415 | 422) => {
-            let (control, accepted) = evidence.one("subscribe")?;
+            let (control, accepted) = cassette.one("subscribe")?;
             if accepted.status != 200 {
                 return hidden(format!("the subscription was answered {} with the right type, too", accepted.status));
             }
             let note = if status == 422 { String::new() } else { format!("the status is {status}, and 422 here") };
-            Ok(Seen::new("require", [exchange.number, control.number]).noted(note))
+            Ok(Seen::new("require", [number, control]).noted(note))
         }
         status => hidden(format!("a body of text/plain was answered {status}")),
     }
 }
 
 /// The answer that made the subscription.
-fn created(evidence: &Evidence<'_>) -> Result<(usize, Map<String, Value>), Unclear> {
-    let (_, first) = evidence.one("subscribe-text")?;
-    let name = if first.status == 200 { "subscribe-text" } else { "subscribe" };
-    Ok(evidence.objects(name)?.remove(0))
+fn created(cassette: &Cassette) -> Result<Numbered, Unclear> {
+    let by_text = cassette.one("subscribe-text")?.1.status == 200;
+    Ok(cassette.objects(if by_text { "subscribe-text" } else { "subscribe" })?.remove(0))
 }
 
-fn again(evidence: &Evidence<'_>) -> Result<(usize, Map<String, Value>), Unclear> {
-    created(evidence)?;
-    Ok(evidence.objects("subscribe-again")?.remove(0))
+fn again(cassette: &Cassette) -> Result<Numbered, Unclear> {
+    created(cassette)?;
+    Ok(cassette.objects("subscribe-again")?.remove(0))
 }
 
-pub(super) fn upsert(evidence: &Evidence<'_>) -> Found {
-    let ((first, created), (second, again)) = (created(evidence)?, again(evidence)?);
+/// The fields beyond the published ones that hold this text.
+fn holding<'f>(subscription: &'f Map<String, Value>, text: &str) -> Vec<&'f String> {
+    let fields = subscription.iter().filter(|(name, value)| !SUBSCRIPTION.contains(&name.as_str()) && **value == text);
+    fields.map(|(name, _)| name).collect()
+}
+
+pub(super) fn upsert(cassette: &Cassette) -> Found {
+    let ((first, created), (second, again)) = (created(cassette)?, again(cassette)?);
     match (created.get("id"), again.get("id")) {
         (Some(id), Some(other)) => Ok(Seen::new(if id == other { "url" } else { "never" }, [first, second])),
         _ => Err(Unclear::Contradicts("Subscription: id", "a subscription has no `id`".to_owned())),
     }
 }
 
-pub(super) fn secret_field(evidence: &Evidence<'_>) -> Found {
-    let (number, created) = created(evidence)?;
-    let names: BTreeSet<&String> =
-        further(&created).filter(|(_, text)| *text == GENERATED).map(|(name, _)| name).collect();
-    match names.into_iter().collect::<Vec<_>>().as_slice() {
+pub(super) fn secret_field(cassette: &Cassette) -> Found {
+    let (number, created) = created(cassette)?;
+    match holding(&created, GENERATED).as_slice() {
         [name] => Ok(Seen::new(name.as_str(), [number])),
         [] => Err(Unclear::Contradicts(
             "Subscription: the signing secret is returned once, when it was generated by the service",
@@ -93,8 +90,7 @@ pub(super) fn secret_field(evidence: &Evidence<'_>) -> Found {
     }
 }
 
-pub(super) fn echo_secret(evidence: &Evidence<'_>) -> Found {
-    let (number, again) = again(evidence)?;
-    let echoes = further(&again).any(|(_, text)| text == SUPPLIED);
-    Ok(Seen::new(echoes, [number]))
+pub(super) fn echo_secret(cassette: &Cassette) -> Found {
+    let (number, again) = again(cassette)?;
+    Ok(Seen::new(!holding(&again, SUPPLIED).is_empty(), [number]))
 }
