@@ -32,7 +32,7 @@ use crate::webhook::egress::Egress;
 use crate::webhook::resolve::{LookUp, Resolver};
 use crate::webhook::tls::Trust;
 
-const MOST_CALLS: usize = 40;
+const MOST_CALLS: u8 = 40;
 const SHORTEST_KEY: usize = 8;
 const LARGEST: u64 = 16 * 1024 * 1024;
 
@@ -58,8 +58,8 @@ pub(super) struct CalibrateArgs {
     #[arg(long, env)]
     yes: bool,
     /// Make at most this many calls.
-    #[arg(long, env, value_name = "N", default_value_t = MOST_CALLS, value_parser = calls)]
-    max_calls: usize,
+    #[arg(long, env, value_name = "N", default_value_t = MOST_CALLS, value_parser = clap::value_parser!(u8).range(1..=40))]
+    max_calls: u8,
     /// Wait this long between two calls. Below 1s, the kind of the quota's window cannot be told.
     #[arg(long, env, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pause: Duration,
@@ -87,13 +87,6 @@ pub(super) struct CalibrateArgs {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-}
-
-fn calls(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count @ 1..=MOST_CALLS) => Ok(count),
-        _ => Err(format!("expected a number from 1 to {MOST_CALLS}")),
-    }
 }
 
 pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
@@ -226,7 +219,7 @@ fn called(args: &CalibrateArgs, text: &str) -> Result<Cassette, Failure> {
         pause: args.pause,
     };
     let exhausts = args.yes || agrees();
-    let mut cassette = Cassette::new(url.as_str(), &key, args.max_calls, !args.no_subscribe, exhausts);
+    let mut cassette = Cassette::new(url.as_str(), &key, args.max_calls.into(), !args.no_subscribe, exhausts);
     run_task(until_stopped(&calibration, &mut cassette))??.map_err(|problem| {
         Failure::new(2, Code::Unreachable, format!("`{url}` does not answer: {}", first_clause(&problem)))
     })?;

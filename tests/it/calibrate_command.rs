@@ -232,6 +232,7 @@ fn servers_that_turn_out_otherwise_leave_a_partial_result() {
     });
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("the key was refused with 401"), "{}", text(&output.stderr));
+    assert!(!text(&output.stdout).contains("not kept"), "the key may be the wrong one: {}", text(&output.stdout));
 
     let (output, _) = of_stranger(move |head, stream| {
         greets(head, stream);
