@@ -264,13 +264,22 @@ impl Rule {
 
     /// Whether the rule applies to every request that its `when` and `step` match, for good.
     pub(crate) fn always_applies(&self) -> bool {
-        self.from.is_none()
-            && self.to.is_none()
-            && self.skip == 0
-            && self.every == 1
+        self.never_pauses() && self.skip == 0 && self.from.is_none() && self.to.is_none()
+    }
+
+    /// Whether the rule applies to every request that it matches in its time, once it has let `skip` through.
+    pub(crate) fn never_pauses(&self) -> bool {
+        self.every == 1
             && self.chance.is_none_or(|chance| chance >= 1.0)
             && self.times.is_none()
             && self.sequence.then != Then::End
+    }
+
+    /// Whether the rule begins as early as another and ends as late: the requests that it skips are too few for the other then.
+    pub(crate) fn spans(&self, other: &Self) -> bool {
+        self.skip <= other.skip
+            && self.from.unwrap_or_default() <= other.from.unwrap_or_default()
+            && self.to.unwrap_or(Duration::MAX) >= other.to.unwrap_or(Duration::MAX)
     }
 }
 
