@@ -81,7 +81,7 @@ impl RuleSet {
 
     /// The first rule that applies decides; `None` leaves the request to the ordinary answer. Counts in `counters`, and draws
     /// from `random` only for rules with a chance or a spread delay.
-    pub fn decide(
+    pub fn first_decision(
         &self,
         view: &RequestView<'_>,
         counters: &mut RuleCounters,
@@ -89,7 +89,7 @@ impl RuleSet {
         random: &mut Random,
     ) -> Option<Decision> {
         let reading = Reading::new(view);
-        self.indexes.iter().find_map(|index| index.decide(&reading, counters, since_activation, random))
+        self.indexes.iter().find_map(|index| index.first_of_scenario(&reading, counters, since_activation, random))
     }
 
     /// What each rule did with a request that was decided before, up to the rule that decided it, which is given with what it did.
@@ -128,7 +128,7 @@ impl RuleIndex {
         Self { rules: rules.to_vec(), buckets }
     }
 
-    fn decide(
+    fn first_of_scenario(
         &self,
         reading: &Reading<'_>,
         counters: &mut RuleCounters,

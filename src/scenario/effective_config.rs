@@ -79,7 +79,7 @@ impl EffectiveConfig {
     }
 
     /// The decision of the scenarios on a request, at this time after activation; `None` for the ordinary answer.
-    pub fn decide(
+    pub fn decide_by_rules(
         &self,
         view: &RequestView<'_>,
         counters: &mut RuleCounters,
@@ -87,6 +87,6 @@ impl EffectiveConfig {
         random: &mut Random,
     ) -> Option<Decision> {
         counters.begin(self.activation);
-        self.rules.decide(view, counters, since_activation, random)
+        self.rules.first_decision(view, counters, since_activation, random)
     }
 }
