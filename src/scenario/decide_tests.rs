@@ -107,7 +107,8 @@ fn chances_follow_the_seed() {
         let (counters, random) = (&mut RuleCounters::default(), &mut Seed::from_number(seed).source("test"));
         (0..1_000)
             .map(|_| {
-                Request::status("").with_view(|view| rules.first_decision(view, counters, Duration::ZERO, random).is_some())
+                Request::status("")
+                    .with_view(|view| rules.first_decision(view, counters, Duration::ZERO, random).is_some())
             })
             .collect::<Vec<_>>()
     };
@@ -134,7 +135,8 @@ fn a_trace_shows_the_recorded_decision_and_why_earlier_rules_left_it() {
     let request = Request { key: Some("sk_test_somebody".to_owned()), ..Request::status("a=1") };
     let trace = |decided: Option<(&str, &str)>| -> Vec<String> {
         let decided = decided.map(|(rule, action)| DecidedBy { scenario: "test", rule, action });
-        let traces = request.with_view(|view| rules.trace(view, decided, Duration::from_secs(2)));
+        let traces =
+            request.with_view(|view| rules.trace(view, decided, Duration::from_secs(2), LimitTrace::default()));
         traces.into_iter().map(|trace| format!("{} {} {}", trace.rule, trace.applied, trace.outcome)).collect()
     };
     let left = [
@@ -170,7 +172,8 @@ fn ten_thousand_rules_are_looked_up_not_tried() {
     let (_, bucket) = &rules.indexes[0].buckets[0];
     assert!(bucket.plain.is_empty() && bucket.exact.len() == 1 && bucket.exact[0].1.len() == 10_000);
     let (counters, random) = (&mut RuleCounters::default(), &mut Seed::from_number(1).source("test"));
-    let decided = Request::status("a=9999").with_view(|view| rules.first_decision(view, counters, Duration::ZERO, random));
+    let decided =
+        Request::status("a=9999").with_view(|view| rules.first_decision(view, counters, Duration::ZERO, random));
     assert_eq!(decided.map(|decision| decision.rule.to_string()).as_deref(), Some("rule 10000"));
 }
 
@@ -306,7 +309,7 @@ proptest! {
                     rule: &found.rule,
                     action: &found.description,
                 });
-                let traces = rules.trace(view, decided, since);
+                let traces = rules.trace(view, decided, since, LimitTrace::default());
                 (found, traces)
             });
             let (last, left) = match &found {

@@ -13,7 +13,7 @@ use super::rule::Decision;
 use super::setting_patch::{SettingPatch, diagnostic};
 use crate::clock::{Instant, Random};
 use crate::diagnostic::Diagnostic;
-use crate::scenario::rule_counters::RuleCounters;
+use crate::scenario::rule_counters::{LimitTrace, RuleCounters};
 use crate::settings::{Draft, Layered, Profile, ProfileProblem};
 
 /// Everything in force for one key, or for one request that names its scenarios.
@@ -87,6 +87,7 @@ impl EffectiveConfig {
         random: &mut Random,
     ) -> Option<Decision> {
         counters.begin(self.activation);
+        counters.limits = LimitTrace::default();
         self.rules.first_decision(view, counters, since_activation, random)
     }
 }

@@ -166,7 +166,9 @@ fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     }
     print(&format!("wrs-emulator listening on {url}\n"));
     if let Some(Registration { subscription, secret, key, .. }) = registration {
-        print(&format!("{subscription} of {key} is delivered here; its signing secret is {secret} (--secret keeps it for the next start)\n"));
+        print(&format!(
+            "{subscription} of {key} is delivered here; its signing secret is {secret} (--secret keeps it for the next start)\n"
+        ));
     }
 }
 

@@ -115,14 +115,9 @@ impl Parser<'_> {
         let mut lasting: HashMap<&str, Vec<(&Rule, &BTreeSet<String>)>> = HashMap::new();
         for ((table, rule), demands) in rules.iter().zip(&demands) {
             let keys = demands.iter().map(String::as_str).chain([""]);
-            let covering = keys
-                .filter_map(|key| lasting.get(key))
-                .flatten()
-                .find(|(earlier, needed)| {
-                    earlier.spans(rule)
-                        && needed.is_subset(demands)
-                        && earlier.when.has_every_operation_of(&rule.when)
-                });
+            let covering = keys.filter_map(|key| lasting.get(key)).flatten().find(|(earlier, needed)| {
+                earlier.spans(rule) && needed.is_subset(demands) && earlier.when.has_every_operation_of(&rule.when)
+            });
             if let Some((earlier, _)) = covering {
                 let label = shown(&earlier.label);
                 let message = format!("this rule never applies: \"{label}\" leaves it nothing to decide");
