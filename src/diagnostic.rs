@@ -253,7 +253,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("scenario/unknown-key", "a key is not known in this table"),
     ("scenario/unknown-operation", "the contract has no operation of this name"),
     ("scenario/unknown-scenario", "there is no scenario of this name"),
-    ("scenario/unreachable-rule", "an earlier rule decides every request that this rule matches"),
+    ("scenario/unreachable-rule", "an earlier rule leaves this rule nothing to decide"),
     ("scenario/unreachable-step", "no rule leads to this step of the story"),
     ("scenario/wrong-type", "a value does not have the type that the key accepts"),
 ];

@@ -139,7 +139,7 @@ class Emulator {
     const deliveries = (await this.get("deliveries", { limit: 10 })).data.reverse();
     const failed = deliveries.filter((row) => !["delivered", "refused"].includes(row.forgery ?? row.status));
     const lines = [
-      ...requests.map((row) => [`${row.method} ${row.path}`, row.id]),
+      ...requests.map((row) => [`${row.method} ${row.path}${row.query ? `?${row.query}` : ""}`, row.id]),
       ...failed.map((row) => [`${row.type} to ${row.url}`, row.id]),
     ].map(async ([what, id]) => `${what}  ${id}: ${await this.explain(id)}`);
     return lines.length ? Promise.all(lines) : [`no request carried the key ${this.key}`];

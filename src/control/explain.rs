@@ -17,9 +17,10 @@ use super::{Control, ControlError, deliveries, events, requests};
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
 pub(crate) use crate::scenario::RuleTrace;
+use crate::scenario::rule_counters::LimitTrace;
 use crate::scenario::{DecidedBy, EffectiveConfig, RequestView};
 use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
-use crate::state::journal::{Entry, Reason, RequestRecord};
+use crate::state::journal::{Entry, KEPT_BODY, Reason, RequestRecord};
 use crate::state::quota::QuotaCheck;
 use crate::state::workspace::{EventRecord, Origin, SkipReason};
 use crate::util::duration::duration_text;
@@ -302,7 +303,7 @@ fn quota_text(quota: &QuotaCheck) -> String {
 
 /// The note beside a trace.
 const RULES_NOTE: &str = "the rules as they were when the request was answered, up to the one that decided; conditions are compared \
-     with the first 64 KiB of its body, and how often a rule had applied before is not recorded";
+     with the first 64 KiB of its body";
 /// The note in place of a trace.
 const RULES_GONE: &str = "the rules that did not apply are not shown: the scenarios and settings that answered this request have \
      been replaced too often since to be kept";
@@ -340,7 +341,9 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace
     let started_at = workspace.lock().started_at(config.activation).unwrap_or(config.activated_at);
     let decided = request.scripted.as_ref();
     let decided = decided.map(|by| DecidedBy { scenario: &by.scenario, rule: &by.rule, action: &by.action });
-    let traces = config.rules.trace(&view, decided, request.instant.since(started_at));
+    // Of a body that was cut, other rules may match.
+    let limits = if view.body.len() < KEPT_BODY { request.limits } else { LimitTrace::default() };
+    let traces = config.rules.trace(&view, decided, request.instant.since(started_at), limits);
     let present = control.library.load().number;
     let since = if present == request.generation {
         String::new()

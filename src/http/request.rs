@@ -19,6 +19,7 @@ use crate::contract::header_name::values_of;
 use crate::contract::ids::IdKind;
 use crate::contract::keys::{KeyRefusal, bearer_token, judge, workspace_of};
 use crate::contract::routes::Operation;
+use crate::scenario::rule_counters::LimitTrace;
 use crate::scenario::template::Gap;
 use crate::scenario::{Action, EffectiveConfig, Generation, RequestView, Rule};
 use crate::settings::Profile;
@@ -120,11 +121,13 @@ pub(super) struct Identified {
     /// Empty until it is read.
     pub(super) body: Bytes,
     pub(super) rule: Option<AppliedRule>,
+    /// What held the rules back that matched and did not apply.
+    pub(super) limits: LimitTrace,
 }
 
 impl Identified {
     pub(super) fn new(request: Request, identity: Identity) -> Self {
-        Self { request, identity, body: Bytes::new(), rule: None }
+        Self { request, identity, body: Bytes::new(), rule: None, limits: LimitTrace::default() }
     }
 
     pub(super) fn profile(&self) -> &Profile {
@@ -209,6 +212,7 @@ impl Identified {
             reason,
             quota,
             scripted,
+            limits: self.limits,
             warnings,
             generation: request.generation,
             config: Arc::<EffectiveConfig>::downgrade(&request.config) as Weak<dyn Any + Send + Sync>,

@@ -27,7 +27,7 @@ use crate::util::tasks::Lane;
 const LARGE: usize = 8 * 1024;
 
 impl Identified {
-    pub(super) fn decide(&self) -> Option<Decision> {
+    pub(super) fn decide_by_scenarios(&mut self) -> Option<Decision> {
         let config = &self.request.config;
         if config.rules.is_empty() {
             return None;
@@ -37,7 +37,11 @@ impl Identified {
         let began = state.started_at(config.activation).unwrap_or(config.activated_at);
         let since = self.request.now.instant.since(began);
         let State { counters, random, .. } = &mut *state;
-        config.decide(&view, counters, since, random)
+        let decision = config.decide_by_rules(&view, counters, since, random);
+        let limits = counters.limits;
+        drop(state);
+        self.limits = limits;
+        decision
     }
 }
 

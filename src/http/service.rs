@@ -53,7 +53,7 @@ impl Api {
         let next = caught_now(|| match route {
             Err(error) => Remaining::Answer(identified.denied(error)),
             Ok(route) if route.has_body() => Remaining::Body(route.operation, body),
-            Ok(route) => match identified.decide() {
+            Ok(route) => match identified.decide_by_scenarios() {
                 None => Remaining::Answer(self.perform(&identified, route.operation)),
                 Some(decision) if decision.is_immediate() => {
                     Remaining::Answer(self.carry_out_now(&mut identified, route.operation, decision))
@@ -196,7 +196,7 @@ impl Api {
                     Ok(body) => identified.body = body,
                     Err(problem) => return identified.refused(problem.kind(), &problem.to_string()),
                 }
-                (operation, identified.decide())
+                (operation, identified.decide_by_scenarios())
             }
             Remaining::Rule(operation, decision) => (operation, Some(decision)),
         };

@@ -13,7 +13,7 @@ use super::matcher::{Found, Reading, RequestView, Subject};
 use super::rule::{Decision, Rule};
 use crate::clock::Random;
 use crate::contract::routes::{Operation, ROUTES};
-use crate::scenario::rule_counters::RuleCounters;
+use crate::scenario::rule_counters::{LimitTrace, RuleCounters};
 
 /// Rules with one exact condition on the same subject are looked up instead of tried, from this many on.
 const WORTH_LOOKING_UP: usize = 8;
@@ -81,7 +81,7 @@ impl RuleSet {
 
     /// The first rule that applies decides; `None` leaves the request to the ordinary answer. Counts in `counters`, and draws
     /// from `random` only for rules with a chance or a spread delay.
-    pub fn decide(
+    pub fn first_decision(
         &self,
         view: &RequestView<'_>,
         counters: &mut RuleCounters,
@@ -89,16 +89,18 @@ impl RuleSet {
         random: &mut Random,
     ) -> Option<Decision> {
         let reading = Reading::new(view);
-        self.indexes.iter().find_map(|index| index.decide(&reading, counters, since_activation, random))
+        self.indexes.iter().find_map(|index| index.first_of_scenario(&reading, counters, since_activation, random))
     }
 
     /// What each rule did with a request that was decided before, up to the rule that decided it, which is given with what it did.
-    /// Everything else is worked out from the request and the time, and never from counters, which have changed since.
+    /// Everything else is worked out from the request, the time and the recorded limits, and never from counters, which have changed
+    /// since.
     pub(crate) fn trace(
         &self,
         view: &RequestView<'_>,
         decided: Option<DecidedBy<'_>>,
         since_activation: Duration,
+        mut limits: LimitTrace,
     ) -> Vec<RuleTrace> {
         let reading = Reading::new(view);
         let is_decider =
@@ -108,7 +110,7 @@ impl RuleSet {
             let decider = is_decider(rule);
             let outcome = match decider {
                 Some(decided) => decided.action.to_owned(),
-                None => rule.why_not(&reading, since_activation),
+                None => rule.why_not(&reading, since_activation, &mut limits),
             };
             let (scenario, label) = (rule.scenario.to_string(), rule.label.to_string());
             let applied = decider.is_some();
@@ -128,7 +130,7 @@ impl RuleIndex {
         Self { rules: rules.to_vec(), buckets }
     }
 
-    fn decide(
+    fn first_of_scenario(
         &self,
         reading: &Reading<'_>,
         counters: &mut RuleCounters,

@@ -72,7 +72,7 @@ fn check(text: &str, queries: &[&str], expected: &[&str]) {
         .zip(queries)
         .map(|(second, query)| {
             Request::status(query)
-                .with_view(|view| word(rules.decide(view, counters, Duration::from_secs(second), random)))
+                .with_view(|view| word(rules.first_decision(view, counters, Duration::from_secs(second), random)))
         })
         .collect();
     assert_eq!(found, expected, "{text}");
@@ -107,7 +107,8 @@ fn chances_follow_the_seed() {
         let (counters, random) = (&mut RuleCounters::default(), &mut Seed::from_number(seed).source("test"));
         (0..1_000)
             .map(|_| {
-                Request::status("").with_view(|view| rules.decide(view, counters, Duration::ZERO, random).is_some())
+                Request::status("")
+                    .with_view(|view| rules.first_decision(view, counters, Duration::ZERO, random).is_some())
             })
             .collect::<Vec<_>>()
     };
@@ -134,7 +135,8 @@ fn a_trace_shows_the_recorded_decision_and_why_earlier_rules_left_it() {
     let request = Request { key: Some("sk_test_somebody".to_owned()), ..Request::status("a=1") };
     let trace = |decided: Option<(&str, &str)>| -> Vec<String> {
         let decided = decided.map(|(rule, action)| DecidedBy { scenario: "test", rule, action });
-        let traces = request.with_view(|view| rules.trace(view, decided, Duration::from_secs(2)));
+        let traces =
+            request.with_view(|view| rules.trace(view, decided, Duration::from_secs(2), LimitTrace::default()));
         traces.into_iter().map(|trace| format!("{} {} {}", trace.rule, trace.applied, trace.outcome)).collect()
     };
     let left = [
@@ -170,7 +172,8 @@ fn ten_thousand_rules_are_looked_up_not_tried() {
     let (_, bucket) = &rules.indexes[0].buckets[0];
     assert!(bucket.plain.is_empty() && bucket.exact.len() == 1 && bucket.exact[0].1.len() == 10_000);
     let (counters, random) = (&mut RuleCounters::default(), &mut Seed::from_number(1).source("test"));
-    let decided = Request::status("a=9999").with_view(|view| rules.decide(view, counters, Duration::ZERO, random));
+    let decided =
+        Request::status("a=9999").with_view(|view| rules.first_decision(view, counters, Duration::ZERO, random));
     assert_eq!(decided.map(|decision| decision.rule.to_string()).as_deref(), Some("rule 10000"));
 }
 
@@ -217,7 +220,7 @@ struct Model {
 }
 
 impl Model {
-    fn decide(&mut self, request: &Request, second: u64) -> Option<usize> {
+    fn first_applying(&mut self, request: &Request, second: u64) -> Option<usize> {
         let operation = request.operation.map(Operation::name);
         for (at, (rule, seen, applied)) in self.rules.iter_mut().enumerate() {
             let matches = rule.operation.is_none_or(|wanted| operation == Some(wanted))
@@ -297,16 +300,16 @@ proptest! {
         let mut counters = RuleCounters::default();
         let random = &mut Seed::from_number(1).source("test");
         for (second, request) in (0..).zip(&requests) {
-            let expected = model.decide(request, second).map_or("-".to_owned(), |at| (200 + at).to_string());
+            let expected = model.first_applying(request, second).map_or("-".to_owned(), |at| (200 + at).to_string());
             let since = Duration::from_secs(second);
             let (found, traces) = request.with_view(|view| {
-                let found = rules.decide(view, &mut counters, since, random);
+                let found = rules.first_decision(view, &mut counters, since, random);
                 let decided = found.as_ref().map(|found| DecidedBy {
                     scenario: &found.scenario,
                     rule: &found.rule,
                     action: &found.description,
                 });
-                let traces = rules.trace(view, decided, since);
+                let traces = rules.trace(view, decided, since, LimitTrace::default());
                 (found, traces)
             });
             let (last, left) = match &found {

@@ -13,7 +13,7 @@ use super::rule::Decision;
 use super::setting_patch::{SettingPatch, diagnostic};
 use crate::clock::{Instant, Random};
 use crate::diagnostic::Diagnostic;
-use crate::scenario::rule_counters::RuleCounters;
+use crate::scenario::rule_counters::{LimitTrace, RuleCounters};
 use crate::settings::{Draft, Layered, Profile, ProfileProblem};
 
 /// Everything in force for one key, or for one request that names its scenarios.
@@ -79,7 +79,7 @@ impl EffectiveConfig {
     }
 
     /// The decision of the scenarios on a request, at this time after activation; `None` for the ordinary answer.
-    pub fn decide(
+    pub fn decide_by_rules(
         &self,
         view: &RequestView<'_>,
         counters: &mut RuleCounters,
@@ -87,6 +87,7 @@ impl EffectiveConfig {
         random: &mut Random,
     ) -> Option<Decision> {
         counters.begin(self.activation);
-        self.rules.decide(view, counters, since_activation, random)
+        counters.limits = LimitTrace::default();
+        self.rules.first_decision(view, counters, since_activation, random)
     }
 }

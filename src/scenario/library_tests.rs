@@ -40,7 +40,7 @@ fn status(config: &EffectiveConfig, counters: &mut RuleCounters) -> Option<(u16,
         key: Some("sk_test_a"),
         keys: &crate::settings::Profile::default().keys,
     };
-    config.decide(&view, counters, LATER.since(config.activated_at), &mut random()).map(|decision| {
+    config.decide_by_rules(&view, counters, LATER.since(config.activated_at), &mut random()).map(|decision| {
         match decision.action {
             crate::scenario::Action::Reply(reply) => (reply.status, decision.turn),
             other => panic!("{other}"),

@@ -13,7 +13,7 @@ use super::action::{Action, Delay};
 use super::matcher::{Found, Reading, Subject, When};
 use crate::clock::Random;
 use crate::contract::routes::{Credential, Operation, ROUTES};
-use crate::scenario::rule_counters::{RuleCounter, RuleCounters};
+use crate::scenario::rule_counters::{Limit, LimitTrace, RuleCounter, RuleCounters};
 use crate::util::wording::{any_of, counted};
 
 /// The step at which every story begins.
@@ -145,22 +145,12 @@ impl Rule {
     ) -> Option<Decision> {
         let is_due =
             self.from.is_none_or(|from| since_activation >= from) && self.to.is_none_or(|to| since_activation < to);
-        if !is_due || !self.when.holds(reading) || !self.is_at_its_step(counters) {
+        if !is_due || !self.when.holds(reading) {
             return None;
         }
+        let step = self.step_to_play(counters, random).map_err(|limit| counters.limits.push(limit)).ok()?;
         let turn = counters.of(self.fingerprint);
-        turn.matched = turn.matched.saturating_add(1);
-        let RuleCounter { matched, applied, .. } = *turn;
-        if matched <= self.skip || self.times.is_some_and(|times| applied >= times) {
-            return None;
-        }
-        let step = self.sequence.step(applied)?;
-        if !(matched - self.skip).is_multiple_of(self.every)
-            || self.chance.is_some_and(|chance| random.random::<f64>() >= chance)
-        {
-            return None;
-        }
-        turn.applied = applied.saturating_add(1);
+        turn.applied = turn.applied.saturating_add(1);
         let unsettled = self.next.as_ref().is_some_and(|next| next.status.is_some()).then(|| Arc::clone(self));
         turn.pending += u64::from(unsettled.is_some());
         let turn = turn.applied;
@@ -177,6 +167,30 @@ impl Rule {
             has_templates: step.has_templates,
             unsettled,
         })
+    }
+
+    /// Counts a request that matches, and returns the step to play, or what holds the rule back.
+    fn step_to_play(&self, counters: &mut RuleCounters, random: &mut Random) -> Result<&Step, Limit> {
+        if !self.is_at_its_step(counters) {
+            return Err(Limit::Step);
+        }
+        let turn = counters.of(self.fingerprint);
+        turn.matched = turn.matched.saturating_add(1);
+        let RuleCounter { matched, applied, .. } = *turn;
+        if matched <= self.skip {
+            return Err(Limit::Skip);
+        }
+        if self.times.is_some_and(|times| applied >= times) {
+            return Err(Limit::Times);
+        }
+        let step = self.sequence.step(applied).ok_or(Limit::Sequence)?;
+        if !(matched - self.skip).is_multiple_of(self.every) {
+            return Err(Limit::Every);
+        }
+        if self.chance.is_some_and(|chance| random.random::<f64>() >= chance) {
+            return Err(Limit::Chance);
+        }
+        Ok(step)
     }
 
     /// Takes the status of the answer to a request that the rule decided with this action; 0 for none. An ordinary answer
@@ -235,8 +249,8 @@ impl Rule {
     }
 
     /// Why the rule left a request to the rules that follow, as far as the request and the time show it. The counters of that time
-    /// are not known, so what depends on them is named and not recomputed.
-    pub(crate) fn why_not(&self, reading: &Reading<'_>, since: Duration) -> String {
+    /// are not known, so what depends on them is the next of the recorded limits; without one, all that the rule has are named.
+    pub(crate) fn why_not(&self, reading: &Reading<'_>, since: Duration, recorded: &mut LimitTrace) -> String {
         if let Some(failure) = self.when.failure(reading) {
             return failure;
         }
@@ -248,6 +262,7 @@ impl Rule {
         }
         let requests = |count: u64| counted(count, "matching request");
         let ends = self.sequence.spelled_out && self.sequence.then == Then::End;
+        let recorded = recorded.take_first();
         let limits = [
             self.step.as_ref().map(|step| format!("the story was not at step \"{}\"", step.escape_debug())),
             (self.skip > 0).then(|| format!("it lets {} through first", requests(self.skip))),
@@ -256,7 +271,10 @@ impl Rule {
             (self.every > 1).then(|| format!("it applies to one in {} matching requests", self.every)),
             self.chance.map(|chance| format!("it applies with a chance of {chance}")),
         ];
-        match any_of(&limits.into_iter().flatten().collect::<Vec<_>>()).as_str() {
+        // In the order of the enum.
+        let decisive = recorded.and_then(|limit| limits[limit as usize].clone());
+        let possible = decisive.map_or_else(|| limits.into_iter().flatten().collect(), |limit| vec![limit]);
+        match any_of(&possible).as_str() {
             "" => "did not apply, although what was recorded of the request matches".to_owned(),
             limits => format!("matched, but did not apply: {limits}"),
         }
@@ -264,13 +282,22 @@ impl Rule {
 
     /// Whether the rule applies to every request that its `when` and `step` match, for good.
     pub(crate) fn always_applies(&self) -> bool {
-        self.from.is_none()
-            && self.to.is_none()
-            && self.skip == 0
-            && self.every == 1
+        self.never_pauses() && self.skip == 0 && self.from.is_none() && self.to.is_none()
+    }
+
+    /// Whether the rule applies to every request that it matches in its time, once it has let `skip` through.
+    pub(crate) fn never_pauses(&self) -> bool {
+        self.every == 1
             && self.chance.is_none_or(|chance| chance >= 1.0)
             && self.times.is_none()
             && self.sequence.then != Then::End
+    }
+
+    /// Whether the rule begins as early as another and ends as late: the requests that it skips are too few for the other then.
+    pub(crate) fn spans(&self, other: &Self) -> bool {
+        self.skip <= other.skip
+            && self.from.unwrap_or_default() <= other.from.unwrap_or_default()
+            && self.to.unwrap_or(Duration::MAX) >= other.to.unwrap_or(Duration::MAX)
     }
 }
 

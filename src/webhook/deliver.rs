@@ -354,14 +354,11 @@ impl Deliverer {
         let now = workspace.clock().now();
         // Jitter depends on the delivery alone, so the order in which receivers answer does not matter.
         let random = || self.engine.registry.source(&format!("{}/{}/{}", workspace.name(), delivery.id, record.number));
-        let gone = matches!(record.outcome, AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, .. });
         let subscription = &delivery.subscription;
         let next = workspace
             .with_queue(|queue| queue.finish(subscription, &record.outcome, &profile.webhooks, now.instant, random));
         record.latency = now.instant.since(began);
         let status = match &next {
-            // Cancelled below; readers must not see another final status before that.
-            _ if gone => DeliveryStatus::Cancelled,
             Next::Delivered => DeliveryStatus::Delivered,
             Next::Exhausted => DeliveryStatus::Exhausted,
             Next::Gone(_) => DeliveryStatus::Cancelled,
@@ -370,18 +367,19 @@ impl Deliverer {
                 DeliveryStatus::Pending
             }
         };
+        let is_answered = matches!(record.outcome, AttemptOutcome::Answered { .. });
         let record = Arc::new(record);
         self.engine.deliveries.note_attempt(Arc::clone(&record), status);
         self.engine.journal.append_of(Some(workspace), Entry::Attempt(record));
-        if let Next::Gone(waiting) = next {
+        let Next::Gone(waiting) = next else { return };
+        if is_answered {
             workspace.lock().disable_subscription(subscription);
             self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");
             let message = format!(
                 "subscription {subscription} is disabled: its receiver answered 410 Gone; subscribe again to make it active"
             );
             self.engine.journal.note(now.wall, Some(Arc::clone(workspace.name())), message, true);
-        } else if gone {
-            let waiting = workspace.with_queue(|queue| queue.cancel(subscription));
+        } else {
             self.cancel(waiting, "the subscription was deleted or disabled");
             self.engine.deliveries.note_cancelled(&event, &delivery, "the subscription was deleted or disabled");
         }

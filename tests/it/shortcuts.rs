@@ -105,22 +105,55 @@ async fn listen_subscribes_verifies_prints_and_hands_on() {
     assert_eq!(text(&served.call(&["forwards", "--key", "sk_test_a"]).stdout), "no forwards\n");
 }
 
+#[test]
+fn listen_subscribes_with_a_secret_that_lasts() {
+    let served = Served::start(&["--quiet"]);
+    let port = closed_port().to_string();
+    let start = |secret: Option<&str>| {
+        let arguments = ["listen", "--listen", &format!("127.0.0.1:{port}"), "--json", "--forward-to", "1"];
+        let mut command = wrs_emulator(&arguments);
+        command.env("WRS_EMULATOR_URL", &served.url).envs(secret.map(|secret| ("WRS_WEBHOOK_SECRET", secret)));
+        let listening = Served::spawn(&mut command);
+        let ready: Value = serde_json::from_str(&listening.ready).expect("JSON");
+        (listening, ready["secret"].as_str().map(str::to_owned))
+    };
+    // Killed, it leaves its subscription, whose secret is used again.
+    let (mut killed, first) = start(None);
+    killed.child.kill().and_then(|()| killed.child.wait()).expect("it can be killed");
+    let (again, second) = start(None);
+    assert!(first.is_some() && first == second, "{first:?} {second:?}");
+    assert_eq!(again.stop().0, Some(0));
+    let given = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let (mut listening, secret) = start(Some(given));
+    assert_eq!(secret.as_deref(), Some(given));
+    served.call(&["trigger", "workflow.completed"]);
+    let delivery: Value = serde_json::from_str(&listening.line()).expect("JSON");
+    assert_eq!(delivery["verified"], true, "{delivery}");
+    assert_eq!(listening.stop().0, Some(0));
+    // A subscription of the program's own is not doubled.
+    let forward = format!("https://app.example.com=http://127.0.0.1:{port}");
+    assert!(served.call(&["forwards", "add", &forward]).status.success());
+    let (listening, secret) = start(Some(given));
+    assert_eq!((secret, listening.stop().0), (None, Some(0)));
+    assert_eq!(served.json(&["subscriptions", "--json"])["data"], json!([]));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn listen_answers_502_where_the_application_is_not() {
     let target = format!("127.0.0.1:{}", closed_port());
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     let problem = "nothing listens on ";
     let arguments = ["listen", "--listen", "127.0.0.1:0", "--json", "--count", "1", "--forward-to", &target];
-    let mut listening = Served::spawn(wrs_emulator(&arguments).env("WRS_WEBHOOK_SECRET", secret));
+    let nowhere = ("WRS_EMULATOR_URL", "http://127.0.0.1:1");
+    let mut listening = Served::spawn(wrs_emulator(&arguments).envs([("WRS_WEBHOOK_SECRET", secret), nowhere]));
     let ready: Value = serde_json::from_str(&listening.ready).expect("JSON");
-    assert!(ready["secret"].is_null(), "with a secret given nothing is subscribed: {ready}");
     let url = ready["url"].as_str().expect("a URL").to_owned();
     let answer = tokio::task::spawn_blocking(move || request(&url, "POST /x HTTP/1.1", "{}"));
     let answer = answer.await.expect("no panic");
     assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("the application gave no answer"), "{answer}");
     let mut said = String::new();
     BufReader::new(listening.child.stderr.take().expect("a pipe")).read_line(&mut said).expect("text");
-    assert!(said.starts_with("{\"note\":{\"message\":\"as a secret is set, nothing is subscribed here"), "{said}");
+    assert!(said.starts_with("{\"warning\":{\"message\":\"nothing is subscribed: cannot reach the emulator"), "{said}");
     let delivery: Value = serde_json::from_str(&listening.line()).expect("JSON");
     let found = delivery["forwarded"]["problem"].as_str().expect("a problem");
     assert!(found.contains(problem) && delivery["status"] == 502 && delivery["verified"] == false, "{delivery}");

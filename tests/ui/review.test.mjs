@@ -40,7 +40,8 @@ test("the first sentence says whether it is ready and why", () => {
     [findings([finding(), finding()]), "✗ Not ready: 2 findings are certain and at least medium. The worst: A request matches no endpoint."],
     [findings([], { judged_requests: 0, judged_deliveries: 0 }), "! Not proven: no request was made and nothing was delivered."],
     [findings([]), "✓ Ready, as far as the traffic shows: no finding in 2 requests and 1 delivery; 2 checks had nothing to judge."],
-    [findings([finding({ severity: "low" })], all), "✓ Ready, as far as the traffic shows: 1 finding, none of them certain and at least medium in 2 requests and 1 delivery."],
+    [findings([finding({ severity: "low" })], all), "✓ Ready, with 1 finding to look at, none certain and at least medium, in 2 requests and 1 delivery."],
+    [findings([finding({ confidence: "likely" })], all), "! Ready, with 1 finding to look at, none certain and at least medium, in 2 requests and 1 delivery."],
   ]) assert.equal(readiness(of).textContent, sentence);
 });
 

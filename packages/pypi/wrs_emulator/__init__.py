@@ -115,7 +115,10 @@ class Emulator:
 
     def story(self):
         """The last requests of this key, each with the reason for its answer, and the deliveries that went wrong."""
-        requests = ((f"{row['method']} {row['path']}", row["id"]) for row in reversed(self.get("requests", limit=10)["data"]))
+        requests = (
+            (f"{row['method']} {row['path']}" + (f"?{row['query']}" if row["query"] else ""), row["id"])
+            for row in reversed(self.get("requests", limit=10)["data"])
+        )
         deliveries = (
             (f"{row['type']} to {row['url']}", row["id"])
             for row in reversed(self.get("deliveries", limit=10)["data"])

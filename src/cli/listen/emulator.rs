@@ -12,10 +12,8 @@ use crate::cli::client::{Call, in_background};
 use crate::cli::failure::{Failure, warn};
 use crate::cli::forwards::{in_force, settings};
 use crate::cli::target::{DEFAULT_URL, Target, is_webhook_url};
-use crate::clock::Seed;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
-use crate::state::workspace::Secret;
 
 /// The emulator that delivers here, and the key.
 #[derive(Clone, Debug, Args)]
@@ -36,36 +34,49 @@ pub(super) struct Registration {
     pub(super) key: String,
 }
 
-/// Subscribes, and makes the emulator deliver to `here`. If no emulator answers, prints a warning and returns `None`.
-pub(super) async fn registered(args: &RegistrationArgs, here: &str) -> Result<Option<Registration>, Failure> {
-    let (target, given, here) = (&args.target, args.clone(), here.to_owned());
-    match in_background(move || register(given, &here)).await {
-        Ok(registration) => Ok(Some(registration)),
-        Err(failure) => {
-            let message = failure.message.clone();
-            no_emulator(target, failure)?;
-            warn(&format!("nothing is subscribed: {message}"));
-            Ok(None)
-        }
-    }
+/// Subscribes with this secret, if one is given, and makes the emulator deliver to `here`, bound to `local`. Returns `None` with a warning
+/// if no emulator answers, and if a secret is given with which deliveries to another URL come here already.
+pub(super) async fn registered(
+    args: &RegistrationArgs,
+    secret: Option<&String>,
+    here: &str,
+    local: SocketAddr,
+) -> Result<Option<Registration>, Failure> {
+    let (target, given, secret, here) = (&args.target, args.clone(), secret.cloned(), here.to_owned());
+    in_background(move || register(given, secret, &here, local)).await.or_else(|failure| {
+        let message = failure.message.clone();
+        no_emulator(target, failure)?;
+        warn(&format!("nothing is subscribed: {message}"));
+        Ok(None)
+    })
 }
 
-fn register(args: RegistrationArgs, here: &str) -> Result<Registration, Failure> {
+fn register(
+    args: RegistrationArgs,
+    secret: Option<String>,
+    here: &str,
+    local: SocketAddr,
+) -> Result<Option<Registration>, Failure> {
     let RegistrationArgs { target, key } = args;
     let port = here.rsplit(':').next().unwrap_or_default();
     let url = format!("https://listen.localhost:{port}");
-    let secret = Secret::generate(&mut Seed::from_entropy().source("listen")).reveal().to_owned();
+    let is_other = |from: &str, to: &str| from != url && Url::parse(to).is_ok_and(|to| leads_to(&to, local));
+    if secret.is_some() && in_force(&target, Some(&key), LIMIT)?.iter().any(|(from, to)| is_other(from, to)) {
+        return Ok(None);
+    }
     let body = api::NewSubscription {
         url: url.clone(),
-        secret: Some(secret.clone()),
+        secret,
         description: Some("wrs-emulator listen".to_owned()),
         ..Default::default()
     };
-    let created = Call::<api::CreateSubscription>::to(&target).key(&*key).body(&body).send()?;
-    let subscription = created.subscription.id.0;
-    let registration = Registration { target, url, subscription, secret, key };
+    let id = Call::<api::CreateSubscription>::to(&target).key(&*key).body(&body).send()?.subscription.id.0;
+    // Asked for, as the answer has it only if it was generated now.
+    let shown = Call::<api::ShowSubscription>::to(&target).id(&id).parameter("secret", "true").send()?;
+    let secret = shown.secret.unwrap_or_default();
+    let registration = Registration { target, url, subscription: id, secret, key };
     registration.forward(here.into())?;
-    Ok(registration)
+    Ok(Some(registration))
 }
 
 /// Accepts that no emulator answers, unless `--url` is clearly the URL of a webhook; any other failure is returned.

@@ -55,8 +55,8 @@ pub(super) struct ListenArgs {
     /// refuses every delivery.
     #[arg(long, default_value = "200", value_name = "STATUSES", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(200..=599))]
     respond: Vec<u16>,
-    /// Forward each delivery to this application, such as `localhost:3000/hooks`, and return its answer. Without a secret, subscribe
-    /// at the running emulator, and unsubscribe at the end.
+    /// Forward each delivery to this application, such as `localhost:3000/hooks`, and return its answer. Subscribe at the running
+    /// emulator, with --secret if it is given and else with a new one, and unsubscribe at the end.
     #[arg(long, value_name = "ADDRESS", conflicts_with = "respond")]
     forward_to: Option<String>,
     /// Allow --forward-to this public host, or `any`. Repeatable.
@@ -105,19 +105,18 @@ async fn listen(
         application.check().await?;
     }
     signing.warn();
-    let subscribes = application.is_some() && signing.secrets.is_empty();
-    let registration = if subscribes { registered(&args.registration, &url).await? } else { None };
-    let note = if application.is_none() { emulator::note(&args.registration, &url, local).await? } else { None };
-    match &registration {
-        Some(registration) => signing.secrets.push(registration.secret.clone()),
-        None if application.is_some() && !subscribes => failure::note(&format!(
-            "as a secret is set, nothing is subscribed here; forward a subscription with that secret to {url}, or unset \
-             WRS_WEBHOOK_SECRET to have it done"
-        )),
-        None if signing.secrets.is_empty() => failure::warn(
+    let given = signing.secrets.first();
+    let (registration, note) = match &application {
+        Some(_) => (registered(&args.registration, given, &url, local).await?, None),
+        None => (None, emulator::note(&args.registration, &url, local).await?),
+    };
+    if signing.secrets.is_empty() {
+        signing.secrets.extend(registration.iter().map(|registration| registration.secret.clone()));
+    }
+    if signing.secrets.is_empty() {
+        failure::warn(
             "no secret is set, so no delivery is verified; pass the subscription's with --secret or in WRS_WEBHOOK_SECRET",
-        ),
-        None => {}
+        );
     }
     announce(&url, registration.as_ref(), args.json);
     if let Some(note) = note {
@@ -167,7 +166,9 @@ fn announce(url: &str, registration: Option<&Registration>, json: bool) {
     }
     print(&format!("wrs-emulator listening on {url}\n"));
     if let Some(Registration { subscription, secret, key, .. }) = registration {
-        print(&format!("{subscription} of {key} is delivered here; its signing secret is {secret}\n"));
+        print(&format!(
+            "{subscription} of {key} is delivered here; its signing secret is {secret} (--secret keeps it for the next start)\n"
+        ));
     }
 }
 

@@ -112,21 +112,20 @@ impl Parser<'_> {
         for demand in demands.iter().flatten() {
             *uses.entry(demand).or_default() += 1;
         }
-        let mut always_applying: HashMap<&str, Vec<(&Rule, &BTreeSet<String>)>> = HashMap::new();
+        let mut lasting: HashMap<&str, Vec<(&Rule, &BTreeSet<String>)>> = HashMap::new();
         for ((table, rule), demands) in rules.iter().zip(&demands) {
             let keys = demands.iter().map(String::as_str).chain([""]);
-            let covering = keys
-                .filter_map(|key| always_applying.get(key))
-                .flatten()
-                .find(|(earlier, needed)| needed.is_subset(demands) && earlier.when.has_every_operation_of(&rule.when));
+            let covering = keys.filter_map(|key| lasting.get(key)).flatten().find(|(earlier, needed)| {
+                earlier.spans(rule) && needed.is_subset(demands) && earlier.when.has_every_operation_of(&rule.when)
+            });
             if let Some((earlier, _)) = covering {
                 let label = shown(&earlier.label);
-                let message = format!("this rule never applies: \"{label}\" decides all that it matches");
+                let message = format!("this rule never applies: \"{label}\" leaves it nothing to decide");
                 let hint = "move it up, or give the earlier rule `times`";
                 self.problems.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
-            } else if rule.always_applies() {
+            } else if rule.never_pauses() {
                 let rarest = demands.iter().min_by_key(|demand| uses[demand.as_str()]);
-                always_applying.entry(rarest.map_or("", String::as_str)).or_default().push((rule, demands));
+                lasting.entry(rarest.map_or("", String::as_str)).or_default().push((rule, demands));
             }
         }
     }

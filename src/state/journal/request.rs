@@ -15,6 +15,7 @@ use crate::clock::Instant;
 use crate::contract::error::{ErrorKind, FieldProblem};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
+use crate::scenario::rule_counters::LimitTrace;
 use crate::state::quota::QuotaCheck;
 use crate::state::workspace::Workspace;
 use crate::util::header_lines::{fields, push_headers};
@@ -40,6 +41,8 @@ pub struct RequestRecord {
     pub reason: Reason,
     pub quota: Option<QuotaCheck>,
     pub scripted: Option<Scripted>,
+    /// What held the rules back that matched and did not apply.
+    pub limits: LimitTrace,
     /// Parts of the answer that could not be produced, such as a template that failed; a few short texts.
     pub warnings: Vec<String>,
     pub generation: u64,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rand::RngExt as _;
 
-use super::{AttemptOutcome, EventRecord, PlannedDelivery};
+use super::{AttemptOutcome, EventRecord, FailureReason, PlannedDelivery};
 use crate::clock::{Instant, Random};
 use crate::settings::{DeliveryOrder, Retry, RetryPreset, Webhooks};
 
@@ -28,7 +28,8 @@ pub enum Next {
     Delivered,
     Retry(Instant),
     Exhausted,
-    /// The receiver answered 410 Gone: the subscription is to be disabled, and these waiting deliveries are cancelled.
+    /// The receiver answered 410 Gone, so the subscription is to be disabled, or it was deleted or disabled before the attempt: these
+    /// waiting deliveries are cancelled.
     Gone(Vec<Job>),
 }
 
@@ -143,9 +144,13 @@ impl Queue {
         let Some(lane) = self.lanes.get_mut(&id) else { return Next::Exhausted };
         let Some((serial, job)) = lane.under_way.take() else { return Next::Exhausted };
         self.under_way -= 1;
+        let is_gone = match outcome {
+            AttemptOutcome::Answered { status, .. } => *status == 410 && webhooks.disable_on_gone,
+            AttemptOutcome::Failed { reason, .. } => *reason == FailureReason::SubscriptionGone,
+        };
         let next = if outcome.is_success() {
             Next::Delivered
-        } else if matches!(outcome, AttemptOutcome::Answered { status: 410, .. }) && webhooks.disable_on_gone {
+        } else if is_gone {
             Next::Gone(self.give_up(id))
         } else if job.event.tamper.is_some() && outcome.is_refusal() {
             // A refused forgery has had the answer that it was sent for.
@@ -168,15 +173,6 @@ impl Queue {
         };
         self.list(id);
         next
-    }
-
-    /// Removes and returns every waiting delivery of a subscription that was deleted or disabled; a running attempt is left to
-    /// end.
-    pub fn cancel(&mut self, subscription: &str) -> Vec<Job> {
-        let Some(id) = self.lane_of.get(subscription).copied() else { return Vec::new() };
-        let jobs = self.give_up(id);
-        self.list(id);
-        jobs
     }
 
     /// Gives up every waiting delivery; attempts under way end by themselves.

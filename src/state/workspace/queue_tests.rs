@@ -9,7 +9,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::clock::Seed;
 use crate::settings::Layered;
-use crate::state::workspace::FailureReason;
 
 fn event(number: u64, due: Instant, subscriptions: &[usize]) -> Arc<EventRecord> {
     let deliveries = subscriptions.iter().map(|subscription| {
@@ -92,14 +91,17 @@ fn strict_order_holds_later_events_back() {
 
 #[test]
 fn gone_gives_up_what_waits() {
-    let (mut queue, webhooks) = (Queue::default(), webhooks(&[]));
-    for number in 1..=3 {
-        queue.push(&event(number, at(0), &[1]));
+    let deleted = AttemptOutcome::Failed { reason: FailureReason::SubscriptionGone, detail: String::new() };
+    for outcome in [answered(410), deleted] {
+        let (mut queue, webhooks) = (Queue::default(), webhooks(&[]));
+        for number in 1..=3 {
+            queue.push(&event(number, at(0), &[1]));
+        }
+        queue.take_due(at(0)).expect("the first is due");
+        let next = queue.finish("sub_1", &outcome, &webhooks, at(0), || Seed::from_number(1).source("test"));
+        assert!(matches!(next, Next::Gone(jobs) if jobs.len() == 2), "{outcome:?}");
+        assert_eq!((queue.pending(), queue.next_due()), (0, None));
     }
-    queue.take_due(at(0)).expect("the first is due");
-    let next = queue.finish("sub_1", &answered(410), &webhooks, at(0), || Seed::from_number(1).source("test"));
-    assert!(matches!(next, Next::Gone(jobs) if jobs.len() == 2));
-    assert_eq!((queue.pending(), queue.next_due()), (0, None));
 }
 
 /// One step of a random run.

@@ -21,9 +21,10 @@ export function readiness(findings, isAsked = true) {
   const wrong = failing(findings);
   if (wrong.length) return mark(`Not ready: ${count(wrong.length, 'finding')} ${wrong.length === 1 ? 'is' : 'are'} certain and at least medium. The worst: ${wrong[0].title}.`, isAsked ? 'bad' : 'warn');
   if (!requests && !deliveries) return mark('Not proven: no request was made and nothing was delivered.', 'warn');
-  const found = data.length ? `${count(data.length, 'finding')}, none of them certain and at least medium` : 'no finding';
+  const found = data.length ? `with ${count(data.length, 'finding')} to look at, none certain and at least medium,` : 'as far as the traffic shows: no finding';
   const judged = `${found} in ${count(requests, 'request')} and ${count(deliveries, 'delivery', 'deliveries')}`;
-  return mark(`Ready, as far as the traffic shows: ${judged}${idle.length ? `; ${count(idle.length, 'check')} had nothing to judge` : ''}.`, 'ok');
+  const isGrave = data.some((one) => isAtLeast(one.severity, 'medium'));
+  return mark(`Ready, ${judged}${idle.length ? `; ${count(idle.length, 'check')} had nothing to judge` : ''}.`, isGrave ? 'warn' : 'ok');
 }
 
 /** One finding with its number in the whole list. @param {Page} page @param {FindingRow} one @param {number} number @returns {Node} */

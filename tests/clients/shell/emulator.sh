@@ -34,7 +34,7 @@ is() { [ "$1" = "$2" ] || { printf 'expected %s, found %s%s\n' "$1" "$2" "${3:+:
 
 # story: the last requests of the test's key, each with the reason for its answer.
 story() {
-  control GET "requests?key=$key&limit=10" | jq -r '.data | reverse[] | "\(.id) \(.method) \(.path)"' |
+  control GET "requests?key=$key&limit=10" | jq -r '.data | reverse[] | "\(.id) \(.method) \(.path)\(if .query then "?" + .query else "" end)"' |
     while read -r id what; do printf '%s  %s\n' "$what" "$(control GET "explain/$id" | jq -r .summary)"; done
 }
 
