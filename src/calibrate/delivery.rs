@@ -1,176 +1,414 @@
-//! What one captured delivery shows: the scheme, and the reading of the secret, that verify it; a scheme of the service's own, from
-//! the headers that it has. Pure: the text of a request and a secret in.
+//! What one captured delivery shows: the schemes that verify it, one of the service's own among them, how they read the secret, and the
+//! event's envelope. Pure: the text of a request, a secret and a cassette in.
 
+use std::sync::LazyLock;
+
+use hyper::header::HeaderName;
+use regex::Regex;
 use serde_json::{Map, Value, json};
+use url::Url;
 
-use super::infer::{Seen, Unclear};
+use super::cassette::Cassette;
+use super::infer::{EVENTS, Seen, Unclear, infer, style_of};
 use super::report::OtherSource;
+use crate::contract::ids::IdKind;
 use crate::contract::signature::{
-    CustomScheme, Encoding, Hash, KeyReading, Message, Scheme, SchemeName, SigningKey, sign, verify,
+    CustomScheme, Encoding, Hash, KeyReading, Message, Scheme, SchemeName, SigningKey, sign, sign_as, verify,
 };
+use crate::contract::types::{EVENT_TYPES, WORKFLOW_COMPLETED};
 
-/// A request as an inspection service or a log shows it: request line, headers, an empty line, the body.
+/// A request as an inspection service or a log shows it: request line or pseudo headers, headers, an empty line, the body.
 #[derive(Debug)]
 pub struct CapturedDelivery {
-    url: String,
+    /// What may have been subscribed.
+    urls: Vec<String>,
+    /// Names in lower case.
     headers: Vec<(String, String)>,
-    /// The body, and as it would be without the line break that an editor adds.
+    /// The body, and as it would be without what an editor adds.
     bodies: Vec<Vec<u8>>,
 }
 
-const READINGS: [(KeyReading, &str); 4] = [
-    (KeyReading::Auto, "auto"),
-    (KeyReading::Base64, "base64"),
-    (KeyReading::Utf8, "utf8"),
-    (KeyReading::Utf8WithPrefix, "utf8_with_prefix"),
-];
-/// What services sign, with the parts that a custom scheme knows.
-const CONTENTS: [&str; 12] = [
+/// A scheme that verifies the delivery.
+struct Verifying {
+    name: &'static str,
+    /// The headers that it sends, the signature's last.
+    headers: Vec<String>,
+    /// The readings of the secret that verify it.
+    readings: Vec<KeyReading>,
+    /// The text of its time; empty without one.
+    time: String,
+    /// `webhooks.custom`; null for a scheme with a name.
+    custom: Value,
+}
+
+type Found = Result<Seen, Unclear>;
+
+const LARGEST: usize = 256 * 1024;
+const MOST_CANDIDATES: usize = 4;
+/// What services sign, with or without something between the parts.
+const CONTENTS: [&str; 9] = [
     "{body}",
-    "{timestamp}.{body}",
-    "{id}.{timestamp}.{body}",
-    "{timestamp}.{id}.{body}",
-    "{id}.{body}",
-    "{timestamp}{body}",
-    "{timestamp}:{body}",
-    "{id}{timestamp}{body}",
-    "{id}:{timestamp}:{body}",
-    "v0:{timestamp}:{body}",
-    "{url}{body}",
-    "{timestamp}{url}{body}",
+    "{timestamp} {body}",
+    "{id} {timestamp} {body}",
+    "{timestamp} {id} {body}",
+    "{id} {body}",
+    "v0 {timestamp} {body}",
+    "{url} {body}",
+    "{timestamp} {url} {body}",
+    "{body} {timestamp}",
 ];
+const BETWEEN: [&str; 5] = [".", ":", "", "|", "\n"];
+const FORMS: [(Hash, Encoding); 6] = {
+    use Encoding::{Base64, Hex};
+    use Hash::{Sha1, Sha256, Sha512};
+    [(Sha256, Hex), (Sha256, Base64), (Sha512, Hex), (Sha512, Base64), (Sha1, Hex), (Sha1, Base64)]
+};
+/// Headers with what looks like a signature or a time and is none.
+const OTHERS: &str = " authorization content-digest content-length cookie digest repr-digest ";
+const SECONDS: &str = "Unix seconds";
+const FIELDS: [&str; 4] = ["id", "type", "created_at", "data"];
+const ENVELOPE: &str = "Event envelope: id (form evt_<id>), type, created_at (ISO 8601 UTC) and data (object)";
+const COMPLETED: &str = "Events: workflow.completed has workflow_id (form wf_<id>) and status (value completed)";
+
+static SIGNATURE: LazyLock<Regex> = LazyLock::new(|| {
+    let hex = "[0-9a-fA-F]{40}|[0-9a-fA-F]{64}|[0-9a-fA-F]{128}";
+    let base64 = "[A-Za-z0-9+/_-]{27}=|[A-Za-z0-9+/_-]{43}=|[A-Za-z0-9+/_-]{86}==";
+    Regex::new(&format!("(?:^|[^0-9A-Za-z])(?:{hex}|{base64})$")).expect("a valid expression")
+});
 
 impl CapturedDelivery {
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        let ends = [&b"\r\n\r\n"[..], b"\n\n"].into_iter();
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
+        let ends = [&b"\n\r\n"[..], b"\n\n"].into_iter();
         let end =
             ends.filter_map(|end| Some((bytes.windows(end.len()).position(|part| part == end)?, end.len()))).min();
         let (at, length) = end.ok_or("expected the request line, headers, an empty line and the body")?;
+        if bytes.len() > LARGEST {
+            return Err("it is larger than 256 KiB".to_owned());
+        }
         let head = std::str::from_utf8(&bytes[..at]).map_err(|_| "the headers are not text")?;
-        let mut lines = head.lines();
-        let line = lines.next().unwrap_or_default();
-        let target = line.strip_prefix("POST ").and_then(|rest| rest.split(' ').next());
+        let line = head.lines().next().unwrap_or_default();
+        let mut words = line.split_whitespace();
+        let pseudo = |name: &str| head.lines().find_map(|line| Some(line.trim().strip_prefix(name)?.trim()));
+        let method = pseudo(":method:").or_else(|| words.next());
+        let target = pseudo(":path:").or_else(|| words.next()).filter(|_| method == Some("POST"));
         let target =
             target.ok_or_else(|| format!("expected `POST /path HTTP/1.1`, found `{}`", line.escape_debug()))?;
+        // Neither the request line nor a pseudo header has a valid name.
         let header = |line: &str| {
             let (name, value) = line.split_once(':')?;
-            Some((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
+            Some((HeaderName::from_bytes(name.trim().as_bytes()).ok()?.to_string(), value.trim().to_owned()))
         };
-        let headers: Vec<_> = lines.filter_map(header).collect();
-        let host = headers.iter().find(|(name, _)| name == "host").map_or("", |(_, host)| host.as_str());
-        let url = if target.starts_with('/') { format!("https://{host}{target}") } else { target.to_owned() };
+        let mut read =
+            Self { headers: head.lines().filter_map(header).collect(), urls: Vec::new(), bodies: Vec::new() };
+        let hosts =
+            [pseudo(":authority:").map(str::to_owned), read.header("x-forwarded-host", 0), read.header("host", 0)];
+        let whole = |host| ["https", "http"].map(|scheme| format!("{scheme}://{host}{target}"));
+        let urls: Vec<String> = hosts.into_iter().flatten().flat_map(whole).collect();
+        let urls = if target.starts_with('/') { urls } else { vec![target.to_owned()] };
+        read.urls = urls.into_iter().map(|url| Url::parse(&url).map_or(url, String::from)).collect();
         let body = &bytes[at + length..];
-        let trimmed = body.strip_suffix(b"\n").map(|body| body.strip_suffix(b"\r").unwrap_or(body));
-        Ok(Self { url, headers, bodies: [Some(body), trimmed].into_iter().flatten().map(<[u8]>::to_vec).collect() })
+        let sent = read.header("content-length", 0).and_then(|length| body.get(..length.parse().ok()?));
+        read.bodies = vec![body.to_vec(), sent.unwrap_or(body).to_vec(), body.trim_ascii_end().to_vec()];
+        read.bodies.dedup();
+        Ok(read)
     }
 
-    fn header(&self, name: &str) -> Option<String> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
-    }
-
-    /// What it shows with the secret of its subscription.
-    pub fn shows(&self, secret: &str) -> OtherSource {
+    /// What it shows with the secret of its subscription, beside what the calls show.
+    pub fn shows(&self, secret: &str, cassette: &Cassette) -> OtherSource {
         let mut shown = OtherSource { source: "the delivery", ..OtherSource::default() };
-        let mut verified: Vec<(SchemeName, Vec<&str>)> = Vec::new();
-        for name in SchemeName::ALL.into_iter().filter(|name| *name != SchemeName::Custom) {
-            // Svix's libraries take the headers of Standard Webhooks, too.
-            let is_sent = name != SchemeName::Svix || self.header("svix-signature").is_some();
-            let scheme = Scheme::new(name, &CustomScheme::default());
-            let readings = READINGS.iter().filter(|(reading, _)| is_sent && self.verifies(&scheme, secret, *reading));
-            let readings: Vec<&str> = readings.map(|(_, name)| *name).collect();
-            if !readings.is_empty() {
-                verified.push((name, readings));
+        let by_calls = |setting: &str| infer(cassette, setting);
+        let mut say = |setting, found: Found| {
+            // A reason must not hide that the calls that would tell were not made.
+            let is_late = matches!(by_calls(setting), Some(Err(Unclear::NotReached(_))));
+            if !is_late || !matches!(found, Err(Unclear::NotObservable(_))) {
+                shown.settings.insert(setting, found);
             }
-        }
-        let Some((_, mut readings)) = verified.first().cloned() else {
-            self.try_custom(secret, &mut shown);
-            return shown;
         };
-        // One reading is in force for all schemes.
-        readings.retain(|reading| verified.iter().all(|(_, readings)| readings.contains(reading)));
-        let schemes: Vec<Value> = verified.iter().map(|(name, _)| name.name().into()).collect();
-        let scheme = if let [one] = &schemes[..] { one.clone() } else { schemes.into() };
-        shown.settings.insert("webhooks.scheme", Ok(Seen::new(scheme, [])));
-        let alike = || hidden(format!("this secret is read alike as {}", readings.join(", ")));
-        let reading = if let [one] = readings[..] { Ok(Seen::new(one, [])) } else { alike() };
-        shown.settings.insert("webhooks.secret_key", reading);
+        self.signature(secret, &mut say);
+        let fixed = Some(Err(Unclear::NotObservable(EVENTS.to_owned())));
+        self.envelope(|setting| by_calls(setting) == fixed, &mut say);
         shown
     }
 
-    fn verifies(&self, scheme: &Scheme, secret: &str, reading: KeyReading) -> bool {
-        let Ok(key) = SigningKey::read(secret, scheme, reading) else { return false };
-        let header = |name: &str| self.header(name);
-        let keys = [key];
-        self.bodies.iter().any(|body| verify(scheme, &keys, &header, &self.url, body, 0, i64::MAX).is_ok())
+    fn signature(&self, secret: &str, say: &mut impl FnMut(&'static str, Found)) {
+        let named = SchemeName::ALL.into_iter().filter(|name| *name != SchemeName::Custom);
+        let mut schemes: Vec<Verifying> = named.filter_map(|name| self.named(name, secret)).collect();
+        let is_shared = |reading: &KeyReading| schemes.iter().all(|scheme| scheme.readings.contains(reading));
+        let mut readings: Vec<KeyReading> = KeyReading::ALL.into_iter().filter(is_shared).collect();
+        let mut reading = None;
+        let own = self.custom(secret, &headers_of(&schemes));
+        let custom = match own {
+            Ok(Some(mut scheme)) => {
+                // Its own reading is claimed where that of the other schemes, or `auto`, would not do.
+                let shared = if schemes.is_empty() { &[KeyReading::Auto][..] } else { &readings };
+                let follows = shared.iter().any(|reading| scheme.readings.contains(reading));
+                if let (false, [own]) = (follows, &scheme.readings[..]) {
+                    scheme.custom["key"] = own.name().into();
+                }
+                if schemes.is_empty() {
+                    readings.clone_from(&scheme.readings);
+                    reading = (!follows).then_some("`webhooks.custom.key` goes before it");
+                }
+                let mut custom = std::mem::take(&mut scheme.custom);
+                custom.as_object_mut().expect("it is one").retain(|_, value| !value.is_null());
+                schemes.push(scheme);
+                Ok(Seen::new(custom, []))
+            }
+            Ok(None) if schemes.is_empty() => hidden(self.unverified()),
+            Ok(None) => hidden("no scheme of the service's own verifies it"),
+            Err(reason) => hidden(reason),
+        };
+        schemes.sort_by_key(|scheme| self.headers.iter().rposition(|(name, _)| Some(name) == scheme.headers.last()));
+        let (names, known) = (schemes.iter().map(|scheme| scheme.name).collect::<Vec<_>>(), headers_of(&schemes));
+        let all = names.join(", ");
+        let mut others =
+            self.headers.iter().filter(|(name, _)| !known.contains(name) && !OTHERS.contains(&format!(" {name} ")));
+        let further = others.find(|(_, value)| SIGNATURE.is_match(value));
+        let form = schemes.iter().map(|scheme| form(&scheme.time)).find(|form| !form.is_empty());
+        let scheme = match (&names[..], further, &custom) {
+            (.., Err(Unclear::NotObservable(reason))) if names.is_empty() => hidden(reason),
+            (_, Some((name, _)), _) => hidden(format!("{all} verifies it, and `{name}` looks like one more signature")),
+            ([one], ..) => Ok(Seen::new(*one, [])),
+            _ if self.headers.is_sorted() => {
+                hidden(format!("{all} verify it; their order is hidden by sorted headers"))
+            }
+            _ => Ok(Seen::new(json!(names), [])),
+        };
+        let odd = form.filter(|form| *form != SECONDS);
+        let note = odd.map_or_else(String::new, |form| format!("its time is in {form}, which is in {SECONDS} here"));
+        say("webhooks.scheme", scheme.map(|seen| Seen { note, ..seen }));
+        say("webhooks.custom", custom);
+        let alike = readings.iter().map(|reading| reading.name()).collect::<Vec<_>>();
+        let secret_key = match (reading, &alike[..]) {
+            _ if schemes.is_empty() => hidden("no scheme verifies the delivery with this secret"),
+            (Some(reason), _) => hidden(reason),
+            (_, []) => hidden("the schemes read the secret differently"),
+            (_, [one]) => Ok(Seen::new(*one, [])),
+            _ => hidden(format!("this secret is read alike as {}", alike.join(", "))),
+        };
+        say("webhooks.secret_key", secret_key);
+        let form = form.map_or_else(|| "no header has its time".to_owned(), |form| format!("its time is in {form}"));
+        say("webhooks.timestamp", hidden(format!("{form}; the service has one clock")));
+        let is_rotated = |scheme: &Verifying| {
+            let value = scheme.headers.last().and_then(|name| self.header(name, 0)).unwrap_or_default();
+            value.matches("v1,").count().max(value.matches(",v1=").count()) > 1
+        };
+        if schemes.iter().any(is_rotated) {
+            say("webhooks.rotation_grace", hidden("two secrets sign; for how long takes more deliveries"));
+        }
     }
 
-    /// Looks for a scheme of the service's own: which header ends with the signature of which content.
-    fn try_custom(&self, secret: &str, shown: &mut OtherSource) {
-        let is_time = |value: &str| value.len() == 10 && value.parse::<i64>().is_ok();
-        let ids: Vec<String> = self
-            .bodies
-            .iter()
-            .filter_map(|body| {
-                serde_json::from_slice::<Map<String, Value>>(body).ok()?.get("id")?.as_str().map(str::to_owned)
+    /// A header's value; of several that are not alike the one at this place, or the last.
+    fn header(&self, name: &str, place: usize) -> Option<String> {
+        let values: Vec<&String> =
+            self.headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value).collect();
+        values.get(place).or(values.last()).map(|value| (*value).clone())
+    }
+
+    fn named(&self, name: SchemeName, secret: &str) -> Option<Verifying> {
+        let scheme = Scheme::new(name, &CustomScheme::default());
+        let any_key = SigningKey::from_bytes(vec![0]).expect("a byte is a key");
+        let sent = sign(&scheme, &[any_key], &Message { id: "", timestamp: 0, url: "", body: b"" }).headers;
+        // Libraries accept less than is sent.
+        let headers: Vec<String> = sent.into_iter().map(|(name, _)| name.into_owned()).collect();
+        if headers.iter().any(|name| self.header(name, 0).is_none()) {
+            return None;
+        }
+        let verified = |reading| {
+            let keys = [SigningKey::read(secret, &scheme, reading).ok()?];
+            let mut tries = (0..MOST_CANDIDATES).flat_map(|place| self.bodies.iter().map(move |body| (place, body)));
+            tries.find_map(|(place, body)| {
+                verify(&scheme, &keys, &|name: &str| self.header(name, place), "", body, 0, i64::MAX).ok()
             })
-            .collect();
-        let named = |is_it: &dyn Fn(&str) -> bool| {
-            self.headers.iter().find(|(_, value)| is_it(value)).map(|(name, _)| name.clone()).unwrap_or_default()
         };
-        let (id_header, timestamp_header) = (named(&|value| ids.iter().any(|id| id == value)), named(&is_time));
-        let timestamp = self.header(&timestamp_header).and_then(|text| text.parse().ok()).unwrap_or_default();
-        let id = self.header(&id_header).unwrap_or_default();
-        for body in &self.bodies {
-            for (content, hash, encoding, (key, reading)) in combinations() {
-                let needs = |part: &str, header: &str| content.contains(part) && header.is_empty();
-                if needs("{id}", &id_header) || needs("{timestamp}", &timestamp_header) {
-                    continue;
+        let found: Vec<_> =
+            KeyReading::ALL.into_iter().filter_map(|reading| Some((reading, verified(reading)?))).collect();
+        let time = found.first()?.1.timestamp.map_or_else(String::new, |time| time.to_string());
+        let readings = found.into_iter().map(|(reading, _)| reading).collect();
+        Some(Verifying { name: name.name(), headers, readings, time, custom: Value::Null })
+    }
+
+    /// A scheme of the service's own, with the fields of `webhooks.custom` that are shown.
+    fn custom(&self, secret: &str, known: &[String]) -> Result<Option<Verifying>, String> {
+        let event = self.event();
+        let event_id = event.get("id").and_then(Value::as_str);
+        let headers = || self.headers.iter().filter(|(name, _)| !OTHERS.contains(&format!(" {name} ")));
+        let ids = headers().filter(|(name, _)| name.ends_with("id")).map(|(_, value)| value.as_str());
+        let parts = headers().flat_map(|(_, value)| value.split([',', ';', ' ', '=']));
+        let times: Vec<&str> = parts.filter(|part| !form(part).is_empty()).collect();
+        let ids: Vec<&str> = event_id.into_iter().chain(ids).collect();
+        let Some((scheme, readings, id, time)) = self.search(secret, known, &ids, &times) else { return Ok(None) };
+        let is_beside = !time.is_empty() && headers().all(|(_, value)| value != time);
+        if is_beside || times.iter().any(|time| scheme.prefix.contains(time)) {
+            let (name, content, hash) = (scheme.signature_header, json!(scheme.content), json!(scheme.hash));
+            return Err(format!("`{name}` has {hash} of {content} beside the time, which no setting sends"));
+        }
+        // The header that must be meant; one that a named scheme sends may be meant if it is signed.
+        let only = |is_signed: bool, is_it: &dyn Fn(&str) -> bool| {
+            let found = headers().filter(|(_, value)| is_it(value)).map(|(name, _)| name.as_str());
+            let (shared, own): (Vec<&str>, Vec<&str>) = found.partition(|name| known.iter().any(|known| known == name));
+            match (&own[..], &shared[..]) {
+                ([], []) => Some(""),
+                ([name], _) => Some(*name),
+                ([], [name]) if is_signed => Some(*name),
+                _ => None,
+            }
+        };
+        let [has_id, has_time] = ["{id}", "{timestamp}"].map(|part| scheme.content.contains(part));
+        let id_header = only(has_id, &|value| if has_id { value == id } else { Some(value) == event_id });
+        let time_header = only(has_time, &|value| if has_time { value == time } else { form(value) == SECONDS });
+        let sent = [id_header, time_header, Some(&scheme.signature_header)].into_iter().flatten();
+        let headers = sent.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let mut custom = json!(scheme);
+        (custom["id_header"], custom["timestamp_header"], custom["key"]) =
+            (json!(id_header), json!(time_header), Value::Null);
+        Ok(Some(Verifying { name: "custom", headers, readings, time: time.to_owned(), custom }))
+    }
+
+    /// The first content, hash and encoding whose signature is the end of a header, with the readings of the secret, the id and the time.
+    fn search<'d>(
+        &'d self,
+        secret: &str,
+        known: &[String],
+        ids: &[&'d str],
+        times: &[&'d str],
+    ) -> Option<(CustomScheme, Vec<KeyReading>, &'d str, &'d str)> {
+        let urls: Vec<&str> = self.urls.iter().map(String::as_str).collect();
+        for content in CONTENTS.iter().flat_map(|parts| BETWEEN.map(|between| parts.replace(' ', between))) {
+            let [ids, times, urls] = [("{id}", ids), ("{timestamp}", times), ("{url}", &urls)].map(|(part, values)| {
+                if content.contains(part) { &values[..values.len().min(MOST_CANDIDATES)] } else { &[""] }
+            });
+            let messages = ids
+                .iter()
+                .flat_map(|id| times.iter().flat_map(move |time| urls.iter().map(move |url| (*id, *time, *url))));
+            for ((id, time, url), body) in
+                messages.flat_map(|message| self.bodies.iter().map(move |body| (message, body)))
+            {
+                let message = Message { id, timestamp: 0, url, body };
+                for (hash, encoding) in FORMS {
+                    let (content, prefix) = (content.clone(), String::new());
+                    let mut custom = CustomScheme { content, hash, encoding, prefix, ..CustomScheme::default() };
+                    let signed = |key| {
+                        let scheme = Scheme::new(SchemeName::Custom, &CustomScheme { key, ..custom.clone() });
+                        let keys = [SigningKey::read(secret, &scheme, key).ok()?];
+                        Some((key, sign_as(&scheme, &keys, &message, time.to_owned()).signatures.concat()))
+                    };
+                    let signed: Vec<_> = KeyReading::ALL.into_iter().filter_map(signed).collect();
+                    let mut own = self.headers.iter().filter(|(name, _)| !known.contains(name));
+                    let found = own.find_map(|(name, value)| {
+                        signed.iter().find_map(|(_, signature)| Some((name, value.strip_suffix(signature)?, signature)))
+                    });
+                    if let Some((name, prefix, signature)) = found {
+                        (custom.signature_header, custom.prefix) = (name.clone(), prefix.to_owned());
+                        let alike = signed.iter().filter(|(_, other)| other == signature).map(|(key, _)| *key);
+                        return Some((custom, alike.collect(), id, time));
+                    }
                 }
-                let mut custom = CustomScheme {
-                    id_header: id_header.clone(),
-                    timestamp_header: timestamp_header.clone(),
-                    signature_header: "x".to_owned(),
-                    content: content.to_owned(),
-                    hash,
-                    encoding,
-                    prefix: String::new(),
-                    key,
-                };
-                let scheme = Scheme::new(SchemeName::Custom, &custom);
-                let Ok(signing) = SigningKey::read(secret, &scheme, key) else { continue };
-                let signature = sign(&scheme, &[signing], &Message { id: &id, timestamp, url: &self.url, body })
-                    .signatures
-                    .concat();
-                let found = self.headers.iter().find_map(|(name, value)| Some((name, value.strip_suffix(&signature)?)));
-                let Some((name, prefix)) = found else { continue };
-                (custom.signature_header, custom.prefix) = (name.clone(), prefix.to_owned());
-                if custom.check().is_err() {
-                    continue;
-                }
-                let mut value = json!({ "id_header": id_header, "timestamp_header": timestamp_header, "signature_header": name, "content": content, "hash": custom.hash, "encoding": custom.encoding, "prefix": prefix, "key": reading });
-                // The reading that comes first is one of several that may have signed.
-                if let (KeyReading::Auto, Some(entries)) = (key, value.as_object_mut()) {
-                    entries.remove("key");
-                }
-                shown.settings.insert("webhooks.scheme", Ok(Seen::new("custom", [])));
-                shown.settings.insert("webhooks.custom", Ok(Seen::new(value, [])));
-                return;
             }
         }
-        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        let reason = format!("no scheme verifies the delivery with this secret; its headers: {}", headers.join(", "));
-        shown.settings.insert("webhooks.scheme", hidden(reason));
+        None
+    }
+
+    /// The event; empty if the body is none.
+    fn event(&self) -> Map<String, Value> {
+        self.bodies.iter().find_map(|body| serde_json::from_slice(body).ok()).unwrap_or_default()
+    }
+
+    fn unverified(&self) -> String {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        let sent: Option<usize> = self.header("content-length", 0).and_then(|length| length.parse().ok());
+        let cut = match (sent, self.bodies[0].len()) {
+            (Some(sent), found) if sent > found => {
+                format!("; Content-Length is {sent}, and the body has {found} bytes")
+            }
+            _ => String::new(),
+        };
+        format!("no scheme verifies the delivery with this secret; its headers: {}{cut}", names.join(", "))
+    }
+
+    /// What the body shows. `by_events` is whether a setting is left to events, as what calls show varies in nothing.
+    fn envelope(&self, by_events: impl Fn(&str) -> bool, say: &mut impl FnMut(&'static str, Found)) {
+        let event = self.event();
+        let text = |name| event.get(name).and_then(Value::as_str).unwrap_or_default();
+        let shown = |name: &str| {
+            let value = event.get(name).map_or_else(|| "absent".to_owned(), Value::to_string);
+            format!("`{name}` is {}", value.chars().take(60).collect::<String>())
+        };
+        let against = |clause, name| Err(Unclear::Contradicts(clause, shown(name)));
+        let id = text("id").strip_prefix(IdKind::Event.prefix());
+        say(
+            "ids.style",
+            match id.map(|id| style_of(&[id])) {
+                None => against(ENVELOPE, "id"),
+                Some(None) => hidden(format!("{}, which has none of the known forms", shown("id"))),
+                Some(Some(style)) => Ok(Seen::new(style, [])),
+            },
+        );
+        let time = text("created_at");
+        let is_utc = (time.ends_with('Z') || time.ends_with("+00:00")) && form(time) == ISO;
+        let time = hidden(format!("{}; whether others have as many digits takes more deliveries", shown("created_at")));
+        say("time.precision", if is_utc { time } else { against(ENVELOPE, "created_at") });
+        let event_type = text("type");
+        match event_type {
+            "" => say("events.extra", against(ENVELOPE, "type")),
+            known if EVENT_TYPES.contains(&known) => {}
+            _ => say("events.extra", hidden(format!("{}; one delivery does not show all types", shown("type")))),
+        }
+        let data = event.get("data").and_then(Value::as_object);
+        let is_completed = |data: &Map<String, Value>| {
+            let id = data.get("workflow_id").and_then(Value::as_str).unwrap_or_default();
+            id.starts_with(IdKind::Workflow.prefix()) && data.get("status") == Some(&json!("completed"))
+        };
+        say(
+            "events.data",
+            match data {
+                None => against(ENVELOPE, "data"),
+                Some(data) if event_type == WORKFLOW_COMPLETED && !is_completed(data) => against(COMPLETED, "data"),
+                Some(_) => hidden(format!("{}; one value does not show how it is made", shown("data"))),
+            },
+        );
+        let further: Vec<&str> = event.keys().map(String::as_str).filter(|name| !FIELDS.contains(name)).collect();
+        let order = event.keys().filter_map(|name| FIELDS.iter().position(|known| known == name));
+        let order = if order.is_sorted() {
+            "the contract's order, as shuffled ones are once in 24 times"
+        } else {
+            "another order"
+        };
+        let order =
+            hidden(format!("calls vary in nothing, and the event's keys are in {order}; more takes more deliveries"));
+        let more = format!(
+            "the event has more fields: {}; whether they come and go takes more deliveries",
+            further.join(", ")
+        );
+        let grows = if further.is_empty() && !event.is_empty() { Ok(Seen::new(false, [])) } else { hidden(more) };
+        for (setting, found) in
+            [("variation.unknown_fields", grows), ("variation.key_order", order.clone()), ("variation.bodies", order)]
+        {
+            if by_events(setting) {
+                say(setting, found);
+            }
+        }
     }
 }
 
-fn hidden(reason: impl Into<String>) -> Result<Seen, Unclear> {
-    Err(Unclear::NotObservable(reason.into()))
+const ISO: &str = "ISO 8601";
+
+/// The form of a time; empty if it is none.
+fn form(text: &str) -> &'static str {
+    match text.len() {
+        9..=11 if text.bytes().all(|byte| byte.is_ascii_digit()) => SECONDS,
+        12..=14 if text.bytes().all(|byte| byte.is_ascii_digit()) => "milliseconds",
+        15..=19 if text.bytes().all(|byte| byte.is_ascii_digit()) => "a fraction of milliseconds",
+        _ if text.parse::<jiff::Timestamp>().is_ok() => ISO,
+        _ => "",
+    }
 }
 
-fn combinations() -> impl Iterator<Item = (&'static str, Hash, Encoding, (KeyReading, &'static str))> {
-    let forms = [Hash::Sha256, Hash::Sha512, Hash::Sha1]
-        .into_iter()
-        .flat_map(|hash| [Encoding::Hex, Encoding::Base64].map(|encoding| (hash, encoding)));
-    let all = forms.flat_map(|form| CONTENTS.map(|content| (form, content)));
-    all.flat_map(|((hash, encoding), content)| READINGS.map(|reading| (content, hash, encoding, reading)))
+fn headers_of(schemes: &[Verifying]) -> Vec<String> {
+    schemes.iter().flat_map(|scheme| scheme.headers.clone()).collect()
+}
+
+fn hidden(reason: impl Into<String>) -> Found {
+    Err(Unclear::NotObservable(reason.into()))
 }

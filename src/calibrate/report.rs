@@ -99,10 +99,17 @@ impl Report {
             let reason = row.observed_by.trim_start_matches("not by calls: ").to_owned();
             let (source, mut chosen) =
                 if found.is_empty() { ("", Err(Unclear::NotObservable(reason))) } else { found.swap_remove(at) };
-            if let (Ok(seen), Some((other, Ok(second)))) = (&mut chosen, found.iter().find(|(_, found)| found.is_ok()))
-                && !agrees(row.setting, &seen.value, &second.value)
+            let differs = |(other, found): &(_, Result<Seen, Unclear>), seen: &Seen| match found {
+                Ok(second) if !agrees(row.setting, &seen.value, &second.value) => {
+                    Some(format!("{other} says {}", second.value))
+                }
+                Err(Unclear::Contradicts(_, found)) => Some(format!("in {other} {found}")),
+                _ => None,
+            };
+            if let Ok(seen) = &mut chosen
+                && let Some(text) = found.iter().find_map(|other| differs(other, seen))
             {
-                write!(seen.note, "{}{other} says {}", if seen.note.is_empty() { "" } else { "; " }, second.value)
+                write!(seen.note, "{}{text}", if seen.note.is_empty() { "" } else { "; " })
                     .expect("a String takes everything");
             }
             Row::new(&row, source, chosen)

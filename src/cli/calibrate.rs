@@ -20,7 +20,7 @@ use crate::calibrate::cassette::{Cassette, Exchange, Secrets};
 use crate::calibrate::delivery::CapturedDelivery;
 use crate::calibrate::openapi;
 use crate::calibrate::plan::Subscriber;
-use crate::calibrate::report::{OtherSource, Report, Row, RowResult};
+use crate::calibrate::report::{Report, Row, RowResult};
 use crate::calibrate::run::{Calibration, first_clause};
 use crate::clock::machine;
 use crate::util::duration::parse_duration;
@@ -97,10 +97,8 @@ fn calls(text: &str) -> Result<usize, String> {
 
 pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     let profile = load_profile(args.check.as_deref(), &[])?;
+    let delivery = args.delivery.as_deref().map(delivery).transpose()?;
     let mut others = Vec::new();
-    if let Some(path) = &args.delivery {
-        others.push(delivery(path)?);
-    }
     if let Some(path) = &args.openapi {
         let text = String::from_utf8_lossy(&read("--openapi", path)?).into_owned();
         others.push(openapi::shows(&text).map_err(|problem| invalid("--openapi", path, &problem))?);
@@ -120,6 +118,7 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
         }
         (None, url) => called(&args, url.as_deref().unwrap_or_default())?,
     };
+    others.extend(delivery.map(|(delivery, secret)| delivery.shows(&secret, &cassette)));
     let report = Report::new(&cassette, &others, &profile);
     if !cassette.is_api() {
         let stopped = report.stopped.clone().unwrap_or_else(|| "too few calls were made".to_owned());
@@ -174,14 +173,14 @@ fn invalid(flag: &str, path: &Path, problem: &str) -> Failure {
     Failure::invalid_file(format!("{flag}: `{}`: {problem}", path.display()))
 }
 
-fn delivery(path: &Path) -> Result<OtherSource, Failure> {
+fn delivery(path: &Path) -> Result<(CapturedDelivery, String), Failure> {
     let secret = std::env::var("WRS_WEBHOOK_SECRET").ok().filter(|secret| !secret.is_empty());
     let secret = secret.ok_or_else(|| {
         Failure::usage("--delivery: WRS_WEBHOOK_SECRET is not set")
             .with_hint("set it to the secret of the subscription")
     })?;
     let delivery = CapturedDelivery::read(&read("--delivery", path)?);
-    Ok(delivery.map_err(|problem| invalid("--delivery", path, &problem))?.shows(&secret))
+    Ok((delivery.map_err(|problem| invalid("--delivery", path, &problem))?, secret))
 }
 
 /// Nothing is overwritten, and what cannot be written is noticed before the first call.

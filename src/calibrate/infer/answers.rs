@@ -106,6 +106,11 @@ fn ids(evidence: &Evidence<'_>) -> Vec<(IdKind, String, usize)> {
     requests.chain(subscriptions).collect()
 }
 
+/// The style of ids whose parts after the prefix are these.
+pub(in crate::calibrate) fn style_of(parts: &[&str]) -> Option<&'static str> {
+    STYLES.iter().find(|(_, form)| parts.iter().all(|part| form.is_match(part))).map(|(style, _)| *style)
+}
+
 static STYLES: LazyLock<[(&str, Regex); 4]> = LazyLock::new(|| {
     let style = |name, form: &str| (name, Regex::new(form).expect("a valid expression"));
     [
@@ -130,8 +135,8 @@ pub(super) fn id_style(evidence: &Evidence<'_>) -> Found {
     if parts.len() < 2 {
         return evidence.not_reached("status");
     }
-    match STYLES.iter().find(|(_, form)| parts.iter().all(|part| form.is_match(part))) {
-        Some((style, _)) => Ok(Seen::new(*style, calls)),
+    match style_of(&parts) {
+        Some(style) => Ok(Seen::new(style, calls)),
         None => hidden(format!("ids such as `{}` have none of the known forms", ids[0].1.escape_debug())),
     }
 }
@@ -262,7 +267,7 @@ fn varieties(evidence: &Evidence<'_>) -> Result<[Variety; 2], Unclear> {
     Ok([answers, variety(&errors, &ERROR, &extra, IN_ORDER[1]).map_err(reached)?])
 }
 
-const EVENTS: &str = "neither answers nor errors vary; whether events do takes a delivery";
+pub(in crate::calibrate) const EVENTS: &str = "neither answers nor errors vary; whether events do takes a delivery";
 
 pub(super) fn unknown_fields(evidence: &Evidence<'_>) -> Found {
     let [answers, errors] = varieties(evidence)?;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::cassette::Cassette;
 use evidence::{Evidence, Found, has_credential, hidden};
 
-pub(super) use answers::{answers_vary, timestamps};
+pub(super) use answers::{EVENTS, answers_vary, style_of, timestamps};
 pub(super) use evidence::TIMESTAMPS;
 pub use evidence::{Seen, Unclear};
 
