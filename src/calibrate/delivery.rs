@@ -37,35 +37,22 @@ struct Verifying {
     readings: Vec<KeyReading>,
     /// The text of its time; empty without one.
     time: String,
-    /// `webhooks.custom`; null for a scheme with a name.
-    custom: Value,
 }
 
 type Found = Result<Seen, Unclear>;
+/// A scheme of the service's own with the readings of the secret, the id and the time that sign.
+type Signing<'d> = (CustomScheme, Vec<KeyReading>, &'d str, &'d str);
 
 const LARGEST: usize = 256 * 1024;
 const MOST_CANDIDATES: usize = 4;
 /// What services sign, with or without something between the parts.
-const CONTENTS: [&str; 9] = [
-    "{body}",
-    "{timestamp} {body}",
-    "{id} {timestamp} {body}",
-    "{timestamp} {id} {body}",
-    "{id} {body}",
-    "v0 {timestamp} {body}",
-    "{url} {body}",
-    "{timestamp} {url} {body}",
-    "{body} {timestamp}",
-];
+const CONTENTS: &str = "{body},{timestamp} {body},{id} {timestamp} {body},{timestamp} {id} {body},{id} {body},v0 {timestamp} {body},\
+                        {url} {body},{timestamp} {url} {body},{body} {timestamp}";
 const BETWEEN: [&str; 5] = [".", ":", "", "|", "\n"];
-const FORMS: [(Hash, Encoding); 6] = {
-    use Encoding::{Base64, Hex};
-    use Hash::{Sha1, Sha256, Sha512};
-    [(Sha256, Hex), (Sha256, Base64), (Sha512, Hex), (Sha512, Base64), (Sha1, Hex), (Sha1, Base64)]
-};
 /// Headers with what looks like a signature or a time and is none.
 const OTHERS: &str = " authorization content-digest content-length cookie digest repr-digest ";
 const SECONDS: &str = "Unix seconds";
+const ISO: &str = "ISO 8601";
 const FIELDS: [&str; 4] = ["id", "type", "created_at", "data"];
 const ENVELOPE: &str = "Event envelope: id (form evt_<id>), type, created_at (ISO 8601 UTC) and data (object)";
 const COMPLETED: &str = "Events: workflow.completed has workflow_id (form wf_<id>) and status (value completed)";
@@ -136,24 +123,22 @@ impl CapturedDelivery {
         let mut schemes: Vec<Verifying> = named.filter_map(|name| self.named(name, secret)).collect();
         let is_shared = |reading: &KeyReading| schemes.iter().all(|scheme| scheme.readings.contains(reading));
         let mut readings: Vec<KeyReading> = KeyReading::ALL.into_iter().filter(is_shared).collect();
-        let mut reading = None;
-        let own = self.custom(secret, &headers_of(&schemes));
-        let custom = match own {
-            Ok(Some(mut scheme)) => {
-                // Its own reading is claimed where that of the other schemes, or `auto`, would not do.
-                let shared = if schemes.is_empty() { &[KeyReading::Auto][..] } else { &readings };
-                let follows = shared.iter().any(|reading| scheme.readings.contains(reading));
-                if let (false, [own]) = (follows, &scheme.readings[..]) {
-                    scheme.custom["key"] = own.name().into();
+        let custom = match self.custom(secret, &headers_of(&schemes)) {
+            Ok(Some((scheme, mut fields))) => {
+                let is_alone = schemes.is_empty();
+                let follows = readings.iter().any(|reading| scheme.readings.contains(reading));
+                // Only where the reading of the other schemes would not do, it must have one of its own.
+                if let (false, [own]) = (is_alone || follows, &scheme.readings[..]) {
+                    fields.insert("key".to_owned(), own.name().into());
                 }
-                if schemes.is_empty() {
-                    readings.clone_from(&scheme.readings);
-                    reading = (!follows).then_some("`webhooks.custom.key` goes before it");
+                let alike = names_of(&scheme.readings);
+                let note = format!("the secret is read as {alike}, by `key` or webhooks.secret_key");
+                if is_alone {
+                    readings.clear();
+                    say("webhooks.secret_key", hidden(&*note));
                 }
-                let mut custom = std::mem::take(&mut scheme.custom);
-                custom.as_object_mut().expect("it is one").retain(|_, value| !value.is_null());
                 schemes.push(scheme);
-                Ok(Seen::new(custom, []))
+                Ok(Seen { note: if is_alone { note } else { String::new() }, ..Seen::new(fields, []) })
             }
             Ok(None) if schemes.is_empty() => hidden(self.unverified()),
             Ok(None) => hidden("no scheme of the service's own verifies it"),
@@ -179,15 +164,13 @@ impl CapturedDelivery {
         let note = odd.map_or_else(String::new, |form| format!("its time is in {form}, which is in {SECONDS} here"));
         say("webhooks.scheme", scheme.map(|seen| Seen { note, ..seen }));
         say("webhooks.custom", custom);
-        let alike = readings.iter().map(|reading| reading.name()).collect::<Vec<_>>();
-        let secret_key = match (reading, &alike[..]) {
-            _ if schemes.is_empty() => hidden("no scheme verifies the delivery with this secret"),
-            (Some(reason), _) => hidden(reason),
-            (_, []) => hidden("the schemes read the secret differently"),
-            (_, [one]) => Ok(Seen::new(*one, [])),
-            _ => hidden(format!("this secret is read alike as {}", alike.join(", "))),
-        };
-        say("webhooks.secret_key", secret_key);
+        match (&readings[..], schemes.len()) {
+            (_, 0) => say("webhooks.secret_key", hidden("no scheme verifies the delivery with this secret")),
+            ([], 1) => {}
+            ([], _) => say("webhooks.secret_key", hidden("the schemes read the secret differently")),
+            ([one], _) => say("webhooks.secret_key", Ok(Seen::new(one.name(), []))),
+            _ => say("webhooks.secret_key", hidden(format!("this secret is read alike as {}", names_of(&readings)))),
+        }
         let form = form.map_or_else(|| "no header has its time".to_owned(), |form| format!("its time is in {form}"));
         say("webhooks.timestamp", hidden(format!("{form}; the service has one clock")));
         let is_rotated = |scheme: &Verifying| {
@@ -218,19 +201,18 @@ impl CapturedDelivery {
         let verified = |reading| {
             let keys = [SigningKey::read(secret, &scheme, reading).ok()?];
             let mut tries = (0..MOST_CANDIDATES).flat_map(|place| self.bodies.iter().map(move |body| (place, body)));
-            tries.find_map(|(place, body)| {
+            let verify = |place, body: &[u8]| {
                 verify(&scheme, &keys, &|name: &str| self.header(name, place), "", body, 0, i64::MAX).ok()
-            })
+            };
+            tries.find_map(|(place, body)| Some((reading, verify(place, body)?.timestamp)))
         };
-        let found: Vec<_> =
-            KeyReading::ALL.into_iter().filter_map(|reading| Some((reading, verified(reading)?))).collect();
-        let time = found.first()?.1.timestamp.map_or_else(String::new, |time| time.to_string());
-        let readings = found.into_iter().map(|(reading, _)| reading).collect();
-        Some(Verifying { name: name.name(), headers, readings, time, custom: Value::Null })
+        let found: Vec<_> = KeyReading::ALL.into_iter().filter_map(verified).collect();
+        let time = found.first()?.1.map_or_else(String::new, |time| time.to_string());
+        Some(Verifying { name: name.name(), headers, readings: found.into_iter().map(|(key, _)| key).collect(), time })
     }
 
     /// A scheme of the service's own, with the fields of `webhooks.custom` that are shown.
-    fn custom(&self, secret: &str, known: &[String]) -> Result<Option<Verifying>, String> {
+    fn custom(&self, secret: &str, known: &[String]) -> Result<Option<(Verifying, Map<String, Value>)>, String> {
         let event = self.event();
         let event_id = event.get("id").and_then(Value::as_str);
         let headers = || self.headers.iter().filter(|(name, _)| !OTHERS.contains(&format!(" {name} ")));
@@ -260,50 +242,44 @@ impl CapturedDelivery {
         let time_header = only(has_time, &|value| if has_time { value == time } else { form(value) == SECONDS });
         let sent = [id_header, time_header, Some(&scheme.signature_header)].into_iter().flatten();
         let headers = sent.filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        let mut custom = json!(scheme);
-        (custom["id_header"], custom["timestamp_header"], custom["key"]) =
-            (json!(id_header), json!(time_header), Value::Null);
-        Ok(Some(Verifying { name: "custom", headers, readings, time: time.to_owned(), custom }))
+        let mut fields = json!(scheme).as_object().cloned().unwrap_or_default();
+        fields.insert("id_header".to_owned(), json!(id_header));
+        fields.insert("timestamp_header".to_owned(), json!(time_header));
+        fields.retain(|name, value| name != "key" && !value.is_null());
+        Ok(Some((Verifying { name: "custom", headers, readings, time: time.to_owned() }, fields)))
     }
 
-    /// The first content, hash and encoding whose signature is the end of a header, with the readings of the secret, the id and the time.
-    fn search<'d>(
-        &'d self,
-        secret: &str,
-        known: &[String],
-        ids: &[&'d str],
-        times: &[&'d str],
-    ) -> Option<(CustomScheme, Vec<KeyReading>, &'d str, &'d str)> {
+    /// The first content, hash and encoding whose signature is the end of a header.
+    fn search<'d>(&'d self, secret: &str, known: &[String], ids: &[&'d str], times: &[&'d str]) -> Option<Signing<'d>> {
         let urls: Vec<&str> = self.urls.iter().map(String::as_str).collect();
-        for content in CONTENTS.iter().flat_map(|parts| BETWEEN.map(|between| parts.replace(' ', between))) {
+        let forms = [Hash::Sha256, Hash::Sha512, Hash::Sha1];
+        let forms = forms.map(|hash| [(hash, Encoding::Hex), (hash, Encoding::Base64)]).concat();
+        for content in CONTENTS.split(',').flat_map(|parts| BETWEEN.map(|between| parts.replace(' ', between))) {
             let [ids, times, urls] = [("{id}", ids), ("{timestamp}", times), ("{url}", &urls)].map(|(part, values)| {
                 if content.contains(part) { &values[..values.len().min(MOST_CANDIDATES)] } else { &[""] }
             });
-            let messages = ids
-                .iter()
-                .flat_map(|id| times.iter().flat_map(move |time| urls.iter().map(move |url| (*id, *time, *url))));
-            for ((id, time, url), body) in
-                messages.flat_map(|message| self.bodies.iter().map(move |body| (message, body)))
+            let signed = ids.iter().flat_map(|id| times.iter().map(move |time| (*id, *time)));
+            let signed = signed.flat_map(|parts| urls.iter().map(move |url| (parts, *url)));
+            let signed = signed.flat_map(|parts| self.bodies.iter().map(move |body| (parts, body)));
+            for ((((id, time), url), body), form) in
+                signed.flat_map(|parts| forms.iter().map(move |form| (parts, form)))
             {
                 let message = Message { id, timestamp: 0, url, body };
-                for (hash, encoding) in FORMS {
-                    let (content, prefix) = (content.clone(), String::new());
-                    let mut custom = CustomScheme { content, hash, encoding, prefix, ..CustomScheme::default() };
-                    let signed = |key| {
-                        let scheme = Scheme::new(SchemeName::Custom, &CustomScheme { key, ..custom.clone() });
-                        let keys = [SigningKey::read(secret, &scheme, key).ok()?];
-                        Some((key, sign_as(&scheme, &keys, &message, time.to_owned()).signatures.concat()))
+                let (content, (hash, encoding), prefix) = (content.clone(), *form, String::new());
+                let mut custom = CustomScheme { content, hash, encoding, prefix, ..CustomScheme::default() };
+                let signed = |key| {
+                    let scheme = Scheme::new(SchemeName::Custom, &CustomScheme { key, ..custom.clone() });
+                    let keys = [SigningKey::read(secret, &scheme, key).ok()?];
+                    Some((key, sign_as(&scheme, &keys, &message, time.to_owned()).signatures.concat()))
+                };
+                let signed: Vec<_> = KeyReading::ALL.into_iter().filter_map(signed).collect();
+                for (name, value) in self.headers.iter().filter(|(name, _)| !known.contains(name)) {
+                    let mut alike = signed.iter().filter(|(_, signature)| value.ends_with(signature)).peekable();
+                    let Some(prefix) = alike.peek().and_then(|(_, signature)| value.strip_suffix(signature)) else {
+                        continue;
                     };
-                    let signed: Vec<_> = KeyReading::ALL.into_iter().filter_map(signed).collect();
-                    let mut own = self.headers.iter().filter(|(name, _)| !known.contains(name));
-                    let found = own.find_map(|(name, value)| {
-                        signed.iter().find_map(|(_, signature)| Some((name, value.strip_suffix(signature)?, signature)))
-                    });
-                    if let Some((name, prefix, signature)) = found {
-                        (custom.signature_header, custom.prefix) = (name.clone(), prefix.to_owned());
-                        let alike = signed.iter().filter(|(_, other)| other == signature).map(|(key, _)| *key);
-                        return Some((custom, alike.collect(), id, time));
-                    }
+                    (custom.signature_header, custom.prefix) = (name.clone(), prefix.to_owned());
+                    return Some((custom, alike.map(|(key, _)| *key).collect(), id, time));
                 }
             }
         }
@@ -317,13 +293,9 @@ impl CapturedDelivery {
 
     fn unverified(&self) -> String {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        let sent: Option<usize> = self.header("content-length", 0).and_then(|length| length.parse().ok());
-        let cut = match (sent, self.bodies[0].len()) {
-            (Some(sent), found) if sent > found => {
-                format!("; Content-Length is {sent}, and the body has {found} bytes")
-            }
-            _ => String::new(),
-        };
+        let sent: usize = self.header("content-length", 0).and_then(|length| length.parse().ok()).unwrap_or_default();
+        let found = self.bodies[0].len();
+        let cut = if sent > found { format!("; the body has {found} of {sent} bytes") } else { String::new() };
         format!("no scheme verifies the delivery with this secret; its headers: {}{cut}", names.join(", "))
     }
 
@@ -336,73 +308,59 @@ impl CapturedDelivery {
             format!("`{name}` is {}", value.chars().take(60).collect::<String>())
         };
         let against = |clause, name| Err(Unclear::Contradicts(clause, shown(name)));
-        let id = text("id").strip_prefix(IdKind::Event.prefix());
-        say(
-            "ids.style",
-            match id.map(|id| style_of(&[id])) {
-                None => against(ENVELOPE, "id"),
-                Some(None) => hidden(format!("{}, which has none of the known forms", shown("id"))),
-                Some(Some(style)) => Ok(Seen::new(style, [])),
-            },
-        );
-        let time = text("created_at");
+        let style = match text("id").strip_prefix(IdKind::Event.prefix()).map(|id| style_of(&[id])) {
+            None => against(ENVELOPE, "id"),
+            Some(None) => hidden(format!("{}, which has none of the known forms", shown("id"))),
+            Some(Some(style)) => Ok(Seen::new(style, [])),
+        };
+        say("ids.style", style);
+        let (time, event_type) = (text("created_at"), text("type"));
         let is_utc = (time.ends_with('Z') || time.ends_with("+00:00")) && form(time) == ISO;
         let time = hidden(format!("{}; whether others have as many digits takes more deliveries", shown("created_at")));
         say("time.precision", if is_utc { time } else { against(ENVELOPE, "created_at") });
-        let event_type = text("type");
-        match event_type {
-            "" => say("events.extra", against(ENVELOPE, "type")),
-            known if EVENT_TYPES.contains(&known) => {}
-            _ => say("events.extra", hidden(format!("{}; one delivery does not show all types", shown("type")))),
+        if event_type.is_empty() {
+            say("events.extra", against(ENVELOPE, "type"));
+        } else if !EVENT_TYPES.contains(&event_type) {
+            say("events.extra", hidden(format!("{}; one delivery does not show all types", shown("type"))));
         }
-        let data = event.get("data").and_then(Value::as_object);
-        let is_completed = |data: &Map<String, Value>| {
-            let id = data.get("workflow_id").and_then(Value::as_str).unwrap_or_default();
-            id.starts_with(IdKind::Workflow.prefix()) && data.get("status") == Some(&json!("completed"))
+        let of_data = |name: &str| event["data"].get(name).and_then(Value::as_str).unwrap_or_default();
+        let is_completed =
+            || of_data("workflow_id").starts_with(IdKind::Workflow.prefix()) && of_data("status") == "completed";
+        let names = |fields: &Map<String, Value>| fields.keys().cloned().collect::<Vec<_>>().join(", ");
+        let data = match event.get("data").and_then(Value::as_object) {
+            None => against(ENVELOPE, "data"),
+            Some(_) if event_type == WORKFLOW_COMPLETED && !is_completed() => against(COMPLETED, "data"),
+            Some(data) => hidden(format!("its data has {}; one value does not show how it is made", names(data))),
         };
-        say(
-            "events.data",
-            match data {
-                None => against(ENVELOPE, "data"),
-                Some(data) if event_type == WORKFLOW_COMPLETED && !is_completed(data) => against(COMPLETED, "data"),
-                Some(_) => hidden(format!("{}; one value does not show how it is made", shown("data"))),
-            },
-        );
-        let further: Vec<&str> = event.keys().map(String::as_str).filter(|name| !FIELDS.contains(name)).collect();
-        let order = event.keys().filter_map(|name| FIELDS.iter().position(|known| known == name));
-        let order = if order.is_sorted() {
-            "the contract's order, as shuffled ones are once in 24 times"
-        } else {
-            "another order"
-        };
-        let order =
-            hidden(format!("calls vary in nothing, and the event's keys are in {order}; more takes more deliveries"));
-        let more = format!(
-            "the event has more fields: {}; whether they come and go takes more deliveries",
-            further.join(", ")
-        );
-        let grows = if further.is_empty() && !event.is_empty() { Ok(Seen::new(false, [])) } else { hidden(more) };
-        for (setting, found) in
-            [("variation.unknown_fields", grows), ("variation.key_order", order.clone()), ("variation.bodies", order)]
-        {
-            if by_events(setting) {
-                say(setting, found);
-            }
+        say("events.data", data);
+        let keys = names(&event);
+        let order = hidden(format!(
+            "calls vary in nothing; whether the keys of events are always {keys} takes more deliveries"
+        ));
+        let is_plain = !event.is_empty() && event.keys().all(|name| FIELDS.contains(&name.as_str()));
+        let grows = if is_plain { Ok(Seen::new(false, [])) } else { order.clone() };
+        let varied =
+            [("variation.unknown_fields", grows), ("variation.key_order", order.clone()), ("variation.bodies", order)];
+        for (setting, found) in varied.into_iter().filter(|(setting, _)| by_events(setting)) {
+            say(setting, found);
         }
     }
 }
 
-const ISO: &str = "ISO 8601";
-
 /// The form of a time; empty if it is none.
 fn form(text: &str) -> &'static str {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     match text.len() {
-        9..=11 if text.bytes().all(|byte| byte.is_ascii_digit()) => SECONDS,
-        12..=14 if text.bytes().all(|byte| byte.is_ascii_digit()) => "milliseconds",
-        15..=19 if text.bytes().all(|byte| byte.is_ascii_digit()) => "a fraction of milliseconds",
+        9..=11 if is_number => SECONDS,
+        12..=14 if is_number => "milliseconds",
+        15..=19 if is_number => "a fraction of milliseconds",
         _ if text.parse::<jiff::Timestamp>().is_ok() => ISO,
         _ => "",
     }
+}
+
+fn names_of(readings: &[KeyReading]) -> String {
+    readings.iter().map(|reading| reading.name()).collect::<Vec<_>>().join(", ")
 }
 
 fn headers_of(schemes: &[Verifying]) -> Vec<String> {

@@ -313,6 +313,7 @@ const DELIVERIES: &[(&[&str], &[&str])] = &[
         &[],
     ),
     (&["webhooks.scheme=custom"], &["webhooks.scheme", "webhooks.custom"]),
+    (&["webhooks.scheme=custom", "webhooks.secret_key=utf8"], &["webhooks.scheme", "webhooks.custom"]),
     (
         &[
             "webhooks.scheme=custom",
@@ -436,7 +437,7 @@ fn a_delivery_that_no_setting_sends_is_described() {
         (
             own("1", "x-own: none\ncontent-length: 9999"),
             "webhooks.scheme",
-            "its headers: host, x-own, content-length; Content-Length is 9999",
+            "its headers: host, x-own, content-length; the body has 56 of 9999 bytes",
         ),
         (own("1", ""), "ids.style", "`id` is \"msg_1\""),
         (own("1", ""), "time.precision", "`created_at` is \"today\""),
