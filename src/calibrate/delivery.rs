@@ -40,6 +40,8 @@ struct Verifying {
 }
 
 type Found = Result<Seen, Unclear>;
+/// A scheme of the service's own, with the fields of `webhooks.custom` that are shown.
+type Own = (Verifying, Map<String, Value>);
 /// A scheme of the service's own with the readings of the secret, the id and the time that sign.
 type Signing<'d> = (CustomScheme, Vec<KeyReading>, &'d str, &'d str);
 
@@ -211,8 +213,7 @@ impl CapturedDelivery {
         Some(Verifying { name: name.name(), headers, readings: found.into_iter().map(|(key, _)| key).collect(), time })
     }
 
-    /// A scheme of the service's own, with the fields of `webhooks.custom` that are shown.
-    fn custom(&self, secret: &str, known: &[String]) -> Result<Option<(Verifying, Map<String, Value>)>, String> {
+    fn custom(&self, secret: &str, known: &[String]) -> Result<Option<Own>, String> {
         let event = self.event();
         let event_id = event.get("id").and_then(Value::as_str);
         let headers = || self.headers.iter().filter(|(name, _)| !OTHERS.contains(&format!(" {name} ")));

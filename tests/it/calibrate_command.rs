@@ -267,7 +267,7 @@ async fn captured(settings: &[&str]) -> String {
     let address = listener.local_addr().expect("an address").to_string();
     let forward = format!("webhooks.forwards={{\"https://app.example.com\"=\"http://{address}\"}}");
     let settings = [settings, &[&forward]].concat();
-    let emulator = started(settings.into_iter().fold(builder(), |builder, setting| builder.set(setting))).await;
+    let emulator = started(settings.into_iter().fold(builder(), wrs_emulator::Builder::set)).await;
     let asked = json!({ "url": "https://app.example.com/hooks?a=1", "events": EVENT_TYPES, "secret": SECRET });
     subscribe(&emulator, &asked).await;
     let request = FireRequest { event_type: EVENT_TYPES[0].to_owned(), ..FireRequest::default() };
@@ -388,7 +388,7 @@ async fn what_a_delivery_shows_is_what_was_set() {
                 match found {
                     Ok(Seen { value: Value::Object(fields), .. }) => {
                         for (name, value) in fields {
-                            let same = value.to_string() == expected[name].to_string().to_lowercase();
+                            let same = value.to_string().eq_ignore_ascii_case(&expected[name].to_string());
                             assert!(same, "{setting}.{name} is {value}: {settings:?} {raw}");
                         }
                     }
@@ -406,8 +406,8 @@ async fn what_a_delivery_shows_is_what_was_set() {
 /// What no setting sends, and what cannot be read, ends in a reason that says what it is.
 #[test]
 fn a_delivery_that_no_setting_sends_is_described() {
-    let none = Cassette::new("http://localhost", KEY, 40, true, false);
     const BODY: &str = r#"{"id":"msg_1","type":"x","created_at":"today","data":[]}"#;
+    let none = Cassette::new("http://localhost", KEY, 40, true, false);
     let hmac = |content: &str| {
         let scheme = Scheme::new(
             SchemeName::Custom,
