@@ -1,176 +1,345 @@
-//! What one captured delivery shows: the scheme, and the reading of the secret, that verify it; a scheme of the service's own, from
-//! the headers that it has. Pure: the text of a request and a secret in.
+//! What one captured delivery shows: the schemes that verify it, one of the service's own among them, how they read the secret, and the
+//! event's envelope. Pure: the text of a request and a secret in.
 
+use std::sync::LazyLock;
+
+use hyper::header::HeaderName;
+use regex::Regex;
 use serde_json::{Map, Value, json};
+use url::Url;
 
-use super::infer::{Seen, Unclear};
+use super::infer::{Seen, Unclear, style_of};
 use super::report::OtherSource;
+use crate::contract::ids::IdKind;
 use crate::contract::signature::{
-    CustomScheme, Encoding, Hash, KeyReading, Message, Scheme, SchemeName, SigningKey, sign, verify,
+    CustomScheme, Encoding, Hash, KeyReading, Message, Scheme, SchemeName, SigningKey, sign, sign_as, verify,
 };
+use crate::contract::types::{EVENT_TYPES, WORKFLOW_COMPLETED};
 
-/// A request as an inspection service or a log shows it: request line, headers, an empty line, the body.
+/// A request as an inspection service or a log shows it: request line or pseudo headers, headers, an empty line, the body.
 #[derive(Debug)]
 pub struct CapturedDelivery {
-    url: String,
+    /// What may have been subscribed.
+    urls: Vec<String>,
+    /// Names in lower case.
     headers: Vec<(String, String)>,
-    /// The body, and as it would be without the line break that an editor adds.
+    /// The body, and as it would be without what an editor adds.
     bodies: Vec<Vec<u8>>,
 }
 
-const READINGS: [(KeyReading, &str); 4] = [
-    (KeyReading::Auto, "auto"),
-    (KeyReading::Base64, "base64"),
-    (KeyReading::Utf8, "utf8"),
-    (KeyReading::Utf8WithPrefix, "utf8_with_prefix"),
-];
-/// What services sign, with the parts that a custom scheme knows.
-const CONTENTS: [&str; 12] = [
-    "{body}",
-    "{timestamp}.{body}",
-    "{id}.{timestamp}.{body}",
-    "{timestamp}.{id}.{body}",
-    "{id}.{body}",
-    "{timestamp}{body}",
-    "{timestamp}:{body}",
-    "{id}{timestamp}{body}",
-    "{id}:{timestamp}:{body}",
-    "v0:{timestamp}:{body}",
-    "{url}{body}",
-    "{timestamp}{url}{body}",
-];
+/// A scheme that verifies the delivery.
+struct Verifying {
+    name: &'static str,
+    /// The headers that it sends, the signature's last.
+    headers: Vec<String>,
+    /// The readings of the secret that verify it.
+    readings: Vec<KeyReading>,
+    /// The text of its time; empty without one.
+    time: String,
+}
+
+type Found = Result<Seen, Unclear>;
+/// A scheme of the service's own, with the fields of `webhooks.custom` that are shown.
+type Own = (Verifying, Map<String, Value>);
+/// A scheme of the service's own with the readings of the secret, the id and the time that sign.
+type Signing<'d> = (CustomScheme, Vec<KeyReading>, &'d str, &'d str);
+
+const LARGEST: usize = 256 * 1024;
+const MOST_CANDIDATES: usize = 4;
+/// What services sign, with or without something between the parts.
+const CONTENTS: &str = "{body},{timestamp} {body},{id} {timestamp} {body},{timestamp} {id} {body},{id} {body},v0 {timestamp} {body},\
+                        {url} {body},{timestamp} {url} {body},{body} {timestamp}";
+const BETWEEN: [&str; 5] = [".", ":", "", "|", "\n"];
+/// Headers with what looks like a signature or a time and is none.
+const OTHERS: &str = " authorization content-digest content-length cookie digest repr-digest ";
+const SECONDS: &str = "Unix seconds";
+const ISO: &str = "ISO 8601";
+const ENVELOPE: &str = "Event envelope: id (form evt_<id>), type, created_at (ISO 8601 UTC) and data (object)";
+const COMPLETED: &str = "Events: workflow.completed has workflow_id (form wf_<id>) and status (value completed)";
+
+static SIGNATURE: LazyLock<Regex> = LazyLock::new(|| {
+    let hex = "[0-9a-fA-F]{40}|[0-9a-fA-F]{64}|[0-9a-fA-F]{128}";
+    let base64 = "[A-Za-z0-9+/_-]{27}=|[A-Za-z0-9+/_-]{43}=|[A-Za-z0-9+/_-]{86}==";
+    Regex::new(&format!("(?:^|[^0-9A-Za-z])(?:{hex}|{base64})$")).expect("a valid expression")
+});
 
 impl CapturedDelivery {
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        let ends = [&b"\r\n\r\n"[..], b"\n\n"].into_iter();
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
+        let ends = [&b"\n\r\n"[..], b"\n\n"].into_iter();
         let end =
             ends.filter_map(|end| Some((bytes.windows(end.len()).position(|part| part == end)?, end.len()))).min();
         let (at, length) = end.ok_or("expected the request line, headers, an empty line and the body")?;
+        if bytes.len() > LARGEST {
+            return Err("it is larger than 256 KiB".to_owned());
+        }
         let head = std::str::from_utf8(&bytes[..at]).map_err(|_| "the headers are not text")?;
-        let mut lines = head.lines();
-        let line = lines.next().unwrap_or_default();
-        let target = line.strip_prefix("POST ").and_then(|rest| rest.split(' ').next());
+        let line = head.lines().next().unwrap_or_default();
+        let mut words = line.split_whitespace();
+        let pseudo = |name: &str| head.lines().find_map(|line| Some(line.trim().strip_prefix(name)?.trim()));
+        let method = pseudo(":method:").or_else(|| words.next());
+        let target = pseudo(":path:").or_else(|| words.next()).filter(|_| method == Some("POST"));
         let target =
             target.ok_or_else(|| format!("expected `POST /path HTTP/1.1`, found `{}`", line.escape_debug()))?;
+        // Neither the request line nor a pseudo header has a valid name.
         let header = |line: &str| {
             let (name, value) = line.split_once(':')?;
-            Some((name.trim().to_ascii_lowercase(), value.trim().to_owned()))
+            Some((HeaderName::from_bytes(name.trim().as_bytes()).ok()?.to_string(), value.trim().to_owned()))
         };
-        let headers: Vec<_> = lines.filter_map(header).collect();
-        let host = headers.iter().find(|(name, _)| name == "host").map_or("", |(_, host)| host.as_str());
-        let url = if target.starts_with('/') { format!("https://{host}{target}") } else { target.to_owned() };
+        let mut read =
+            Self { headers: head.lines().filter_map(header).collect(), urls: Vec::new(), bodies: Vec::new() };
+        let hosts =
+            [pseudo(":authority:").map(str::to_owned), read.header("x-forwarded-host", 0), read.header("host", 0)];
+        let whole = |host| ["https", "http"].map(|scheme| format!("{scheme}://{host}{target}"));
+        let urls: Vec<String> = hosts.into_iter().flatten().flat_map(whole).collect();
+        let urls = if target.starts_with('/') { urls } else { vec![target.to_owned()] };
+        read.urls = urls.into_iter().map(|url| Url::parse(&url).map_or(url, String::from)).collect();
         let body = &bytes[at + length..];
-        let trimmed = body.strip_suffix(b"\n").map(|body| body.strip_suffix(b"\r").unwrap_or(body));
-        Ok(Self { url, headers, bodies: [Some(body), trimmed].into_iter().flatten().map(<[u8]>::to_vec).collect() })
-    }
-
-    fn header(&self, name: &str) -> Option<String> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+        let sent = read.header("content-length", 0).and_then(|length| body.get(..length.parse().ok()?));
+        read.bodies = vec![body.to_vec(), sent.unwrap_or(body).to_vec(), body.trim_ascii_end().to_vec()];
+        read.bodies.dedup();
+        Ok(read)
     }
 
     /// What it shows with the secret of its subscription.
     pub fn shows(&self, secret: &str) -> OtherSource {
         let mut shown = OtherSource { source: "the delivery", ..OtherSource::default() };
-        let mut verified: Vec<(SchemeName, Vec<&str>)> = Vec::new();
-        for name in SchemeName::ALL.into_iter().filter(|name| *name != SchemeName::Custom) {
-            // Svix's libraries take the headers of Standard Webhooks, too.
-            let is_sent = name != SchemeName::Svix || self.header("svix-signature").is_some();
-            let scheme = Scheme::new(name, &CustomScheme::default());
-            let readings = READINGS.iter().filter(|(reading, _)| is_sent && self.verifies(&scheme, secret, *reading));
-            let readings: Vec<&str> = readings.map(|(_, name)| *name).collect();
-            if !readings.is_empty() {
-                verified.push((name, readings));
-            }
-        }
-        let Some((_, mut readings)) = verified.first().cloned() else {
-            self.try_custom(secret, &mut shown);
-            return shown;
-        };
-        // One reading is in force for all schemes.
-        readings.retain(|reading| verified.iter().all(|(_, readings)| readings.contains(reading)));
-        let schemes: Vec<Value> = verified.iter().map(|(name, _)| name.name().into()).collect();
-        let scheme = if let [one] = &schemes[..] { one.clone() } else { schemes.into() };
-        shown.settings.insert("webhooks.scheme", Ok(Seen::new(scheme, [])));
-        let alike = || hidden(format!("this secret is read alike as {}", readings.join(", ")));
-        let reading = if let [one] = readings[..] { Ok(Seen::new(one, [])) } else { alike() };
-        shown.settings.insert("webhooks.secret_key", reading);
+        let mut say = |setting, found| drop(shown.settings.insert(setting, found));
+        self.signature(secret, &mut say);
+        self.envelope(&mut say);
         shown
     }
 
-    fn verifies(&self, scheme: &Scheme, secret: &str, reading: KeyReading) -> bool {
-        let Ok(key) = SigningKey::read(secret, scheme, reading) else { return false };
-        let header = |name: &str| self.header(name);
-        let keys = [key];
-        self.bodies.iter().any(|body| verify(scheme, &keys, &header, &self.url, body, 0, i64::MAX).is_ok())
+    fn signature(&self, secret: &str, say: &mut impl FnMut(&'static str, Found)) {
+        let named = SchemeName::ALL.into_iter().filter(|name| *name != SchemeName::Custom);
+        let mut schemes: Vec<Verifying> = named.filter_map(|name| self.named(name, secret)).collect();
+        let is_shared = |reading: &KeyReading| schemes.iter().all(|scheme| scheme.readings.contains(reading));
+        let mut readings: Vec<KeyReading> = KeyReading::ALL.into_iter().filter(is_shared).collect();
+        let custom = match self.custom(secret, &headers_of(&schemes)) {
+            Ok(Some((scheme, mut fields))) => {
+                let is_alone = schemes.is_empty();
+                let follows = readings.iter().any(|reading| scheme.readings.contains(reading));
+                // Only where the reading of the other schemes would not do, it must have one of its own.
+                if let (false, [own]) = (is_alone || follows, &scheme.readings[..]) {
+                    fields.insert("key".to_owned(), own.name().into());
+                }
+                let alike = names_of(&scheme.readings);
+                let note = format!("the secret is read as {alike}, by `key` or webhooks.secret_key");
+                if is_alone {
+                    readings.clear();
+                    say("webhooks.secret_key", hidden(&*note));
+                }
+                schemes.push(scheme);
+                Ok(Seen { note: if is_alone { note } else { String::new() }, ..Seen::new(fields, []) })
+            }
+            Ok(None) if schemes.is_empty() => hidden(self.unverified()),
+            Ok(None) => hidden("no scheme of the service's own verifies it"),
+            Err(reason) => hidden(reason),
+        };
+        schemes.sort_by_key(|scheme| self.headers.iter().rposition(|(name, _)| Some(name) == scheme.headers.last()));
+        let (names, known) = (schemes.iter().map(|scheme| scheme.name).collect::<Vec<_>>(), headers_of(&schemes));
+        let all = names.join(", ");
+        let mut others =
+            self.headers.iter().filter(|(name, _)| !known.contains(name) && !OTHERS.contains(&format!(" {name} ")));
+        let further = others.find(|(_, value)| SIGNATURE.is_match(value));
+        let form = schemes.iter().map(|scheme| form(&scheme.time)).find(|form| !form.is_empty());
+        let scheme = match (&names[..], further, &custom) {
+            (.., Err(Unclear::NotObservable(reason))) if names.is_empty() => hidden(reason),
+            (_, Some((name, _)), _) => hidden(format!("{all} verifies it, and `{name}` looks like one more signature")),
+            ([one], ..) => Ok(Seen::new(*one, [])),
+            _ if self.headers.is_sorted() => {
+                hidden(format!("{all} verify it; their order is hidden by sorted headers"))
+            }
+            _ => Ok(Seen::new(json!(names), [])),
+        };
+        let odd = form.filter(|form| *form != SECONDS);
+        let note = odd.map_or_else(String::new, |form| format!("its time is in {form}, which is in {SECONDS} here"));
+        say("webhooks.scheme", scheme.map(|seen| Seen { note, ..seen }));
+        say("webhooks.custom", custom);
+        match (&readings[..], schemes.len()) {
+            (_, 0) => say("webhooks.secret_key", hidden("no scheme verifies the delivery with this secret")),
+            ([], 1) => {}
+            ([], _) => say("webhooks.secret_key", hidden("the schemes read the secret differently")),
+            ([one], _) => say("webhooks.secret_key", Ok(Seen::new(one.name(), []))),
+            _ => say("webhooks.secret_key", hidden(format!("this secret is read alike as {}", names_of(&readings)))),
+        }
+        let form = form.map_or_else(|| "no header has its time".to_owned(), |form| format!("its time is in {form}"));
+        say("webhooks.timestamp", hidden(format!("{form}; the service has one clock")));
     }
 
-    /// Looks for a scheme of the service's own: which header ends with the signature of which content.
-    fn try_custom(&self, secret: &str, shown: &mut OtherSource) {
-        let is_time = |value: &str| value.len() == 10 && value.parse::<i64>().is_ok();
-        let ids: Vec<String> = self
-            .bodies
-            .iter()
-            .filter_map(|body| {
-                serde_json::from_slice::<Map<String, Value>>(body).ok()?.get("id")?.as_str().map(str::to_owned)
-            })
-            .collect();
-        let named = |is_it: &dyn Fn(&str) -> bool| {
-            self.headers.iter().find(|(_, value)| is_it(value)).map(|(name, _)| name.clone()).unwrap_or_default()
+    /// A header's value; of several that are not alike the one at this place, or the last.
+    fn header(&self, name: &str, place: usize) -> Option<String> {
+        let values: Vec<&String> =
+            self.headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value).collect();
+        values.get(place).or(values.last()).map(|value| (*value).clone())
+    }
+
+    fn named(&self, name: SchemeName, secret: &str) -> Option<Verifying> {
+        let scheme = Scheme::new(name, &CustomScheme::default());
+        let any_key = SigningKey::from_bytes(vec![0]).expect("a byte is a key");
+        let sent = sign(&scheme, &[any_key], &Message { id: "", timestamp: 0, url: "", body: b"" }).headers;
+        // Libraries accept less than is sent.
+        let headers: Vec<String> = sent.into_iter().map(|(name, _)| name.into_owned()).collect();
+        if headers.iter().any(|name| self.header(name, 0).is_none()) {
+            return None;
+        }
+        let verified = |reading| {
+            let keys = [SigningKey::read(secret, &scheme, reading).ok()?];
+            let mut tries = (0..MOST_CANDIDATES).flat_map(|place| self.bodies.iter().map(move |body| (place, body)));
+            let verify = |place, body: &[u8]| {
+                verify(&scheme, &keys, &|name: &str| self.header(name, place), "", body, 0, i64::MAX).ok()
+            };
+            tries.find_map(|(place, body)| Some((reading, verify(place, body)?.timestamp)))
         };
-        let (id_header, timestamp_header) = (named(&|value| ids.iter().any(|id| id == value)), named(&is_time));
-        let timestamp = self.header(&timestamp_header).and_then(|text| text.parse().ok()).unwrap_or_default();
-        let id = self.header(&id_header).unwrap_or_default();
-        for body in &self.bodies {
-            for (content, hash, encoding, (key, reading)) in combinations() {
-                let needs = |part: &str, header: &str| content.contains(part) && header.is_empty();
-                if needs("{id}", &id_header) || needs("{timestamp}", &timestamp_header) {
-                    continue;
-                }
-                let mut custom = CustomScheme {
-                    id_header: id_header.clone(),
-                    timestamp_header: timestamp_header.clone(),
-                    signature_header: "x".to_owned(),
-                    content: content.to_owned(),
-                    hash,
-                    encoding,
-                    prefix: String::new(),
-                    key,
+        let found: Vec<_> = KeyReading::ALL.into_iter().filter_map(verified).collect();
+        let time = found.first()?.1.map_or_else(String::new, |time| time.to_string());
+        Some(Verifying { name: name.name(), headers, readings: found.into_iter().map(|(key, _)| key).collect(), time })
+    }
+
+    fn custom(&self, secret: &str, known: &[String]) -> Result<Option<Own>, String> {
+        let event = self.event();
+        let event_id = event.get("id").and_then(Value::as_str);
+        let headers = || self.headers.iter().filter(|(name, _)| !OTHERS.contains(&format!(" {name} ")));
+        let ids = headers().filter(|(name, _)| name.ends_with("id")).map(|(_, value)| value.as_str());
+        let parts = headers().flat_map(|(_, value)| value.split([',', ';', ' ', '=']));
+        let times: Vec<&str> = parts.filter(|part| !form(part).is_empty()).collect();
+        let ids: Vec<&str> = event_id.into_iter().chain(ids).collect();
+        let Some((scheme, readings, id, time)) = self.search(secret, known, &ids, &times) else { return Ok(None) };
+        let is_beside = !time.is_empty() && headers().all(|(_, value)| value != time);
+        if is_beside || times.iter().any(|time| scheme.prefix.contains(time)) {
+            let (name, content, hash) = (scheme.signature_header, json!(scheme.content), json!(scheme.hash));
+            return Err(format!("`{name}` has {hash} of {content} beside the time, which no setting sends"));
+        }
+        // The header that must be meant; one that a named scheme sends may be meant if it is signed.
+        let only = |is_signed: bool, is_it: &dyn Fn(&str) -> bool| {
+            let found = headers().filter(|(_, value)| is_it(value)).map(|(name, _)| name.as_str());
+            let (shared, own): (Vec<&str>, Vec<&str>) = found.partition(|name| known.iter().any(|known| known == name));
+            match (&own[..], &shared[..]) {
+                ([], []) => Some(""),
+                ([name], _) => Some(*name),
+                ([], [name]) if is_signed => Some(*name),
+                _ => None,
+            }
+        };
+        let [has_id, has_time] = ["{id}", "{timestamp}"].map(|part| scheme.content.contains(part));
+        let id_header = only(has_id, &|value| if has_id { value == id } else { Some(value) == event_id });
+        let time_header = only(has_time, &|value| if has_time { value == time } else { form(value) == SECONDS });
+        let sent = [id_header, time_header, Some(&scheme.signature_header)].into_iter().flatten();
+        let headers = sent.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let mut fields = json!(scheme).as_object().cloned().unwrap_or_default();
+        fields.insert("id_header".to_owned(), json!(id_header));
+        fields.insert("timestamp_header".to_owned(), json!(time_header));
+        fields.retain(|name, value| name != "key" && !value.is_null());
+        Ok(Some((Verifying { name: "custom", headers, readings, time: time.to_owned() }, fields)))
+    }
+
+    /// The first content, hash and encoding whose signature is the end of a header.
+    fn search<'d>(&'d self, secret: &str, known: &[String], ids: &[&'d str], times: &[&'d str]) -> Option<Signing<'d>> {
+        let urls: Vec<&str> = self.urls.iter().map(String::as_str).collect();
+        let forms = [Hash::Sha256, Hash::Sha512, Hash::Sha1];
+        let forms = forms.map(|hash| [(hash, Encoding::Hex), (hash, Encoding::Base64)]).concat();
+        for content in CONTENTS.split(',').flat_map(|parts| BETWEEN.map(|between| parts.replace(' ', between))) {
+            let [ids, times, urls] = [("{id}", ids), ("{timestamp}", times), ("{url}", &urls)].map(|(part, values)| {
+                if content.contains(part) { &values[..values.len().min(MOST_CANDIDATES)] } else { &[""] }
+            });
+            let signed = ids.iter().flat_map(|id| times.iter().map(move |time| (*id, *time)));
+            let signed = signed.flat_map(|parts| urls.iter().map(move |url| (parts, *url)));
+            let signed = signed.flat_map(|parts| self.bodies.iter().map(move |body| (parts, body)));
+            for ((((id, time), url), body), form) in
+                signed.flat_map(|parts| forms.iter().map(move |form| (parts, form)))
+            {
+                let message = Message { id, timestamp: 0, url, body };
+                let (content, (hash, encoding), prefix) = (content.clone(), *form, String::new());
+                let mut custom = CustomScheme { content, hash, encoding, prefix, ..CustomScheme::default() };
+                let signed = |key| {
+                    let scheme = Scheme::new(SchemeName::Custom, &CustomScheme { key, ..custom.clone() });
+                    let keys = [SigningKey::read(secret, &scheme, key).ok()?];
+                    Some((key, sign_as(&scheme, &keys, &message, time.to_owned()).signatures.concat()))
                 };
-                let scheme = Scheme::new(SchemeName::Custom, &custom);
-                let Ok(signing) = SigningKey::read(secret, &scheme, key) else { continue };
-                let signature = sign(&scheme, &[signing], &Message { id: &id, timestamp, url: &self.url, body })
-                    .signatures
-                    .concat();
-                let found = self.headers.iter().find_map(|(name, value)| Some((name, value.strip_suffix(&signature)?)));
-                let Some((name, prefix)) = found else { continue };
-                (custom.signature_header, custom.prefix) = (name.clone(), prefix.to_owned());
-                if custom.check().is_err() {
-                    continue;
+                let signed: Vec<_> = KeyReading::ALL.into_iter().filter_map(signed).collect();
+                for (name, value) in self.headers.iter().filter(|(name, _)| !known.contains(name)) {
+                    let mut alike = signed.iter().filter(|(_, signature)| value.ends_with(signature)).peekable();
+                    let Some(prefix) = alike.peek().and_then(|(_, signature)| value.strip_suffix(signature)) else {
+                        continue;
+                    };
+                    (custom.signature_header, custom.prefix) = (name.clone(), prefix.to_owned());
+                    return Some((custom, alike.map(|(key, _)| *key).collect(), id, time));
                 }
-                let mut value = json!({ "id_header": id_header, "timestamp_header": timestamp_header, "signature_header": name, "content": content, "hash": custom.hash, "encoding": custom.encoding, "prefix": prefix, "key": reading });
-                // The reading that comes first is one of several that may have signed.
-                if let (KeyReading::Auto, Some(entries)) = (key, value.as_object_mut()) {
-                    entries.remove("key");
-                }
-                shown.settings.insert("webhooks.scheme", Ok(Seen::new("custom", [])));
-                shown.settings.insert("webhooks.custom", Ok(Seen::new(value, [])));
-                return;
             }
         }
-        let headers: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        let reason = format!("no scheme verifies the delivery with this secret; its headers: {}", headers.join(", "));
-        shown.settings.insert("webhooks.scheme", hidden(reason));
+        None
+    }
+
+    /// The event; empty if the body is none.
+    fn event(&self) -> Map<String, Value> {
+        self.bodies.iter().find_map(|body| serde_json::from_slice(body).ok()).unwrap_or_default()
+    }
+
+    fn unverified(&self) -> String {
+        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        let sent: usize = self.header("content-length", 0).and_then(|length| length.parse().ok()).unwrap_or_default();
+        let found = self.bodies[0].len();
+        let cut = if sent > found { format!("; the body has {found} of {sent} bytes") } else { String::new() };
+        format!("no scheme verifies the delivery with this secret; its headers: {}{cut}", names.join(", "))
+    }
+
+    /// What the body shows.
+    fn envelope(&self, say: &mut impl FnMut(&'static str, Found)) {
+        let event = self.event();
+        let text = |name| event.get(name).and_then(Value::as_str).unwrap_or_default();
+        let shown = |name: &str| {
+            let value = event.get(name).map_or_else(|| "absent".to_owned(), Value::to_string);
+            format!("`{name}` is {}", value.chars().take(60).collect::<String>())
+        };
+        let against = |clause, name| Err(Unclear::Contradicts(clause, shown(name)));
+        let style = match text("id").strip_prefix(IdKind::Event.prefix()).map(|id| style_of(&[id])) {
+            None => against(ENVELOPE, "id"),
+            Some(None) => hidden(format!("{}, which has none of the known forms", shown("id"))),
+            Some(Some(style)) => Ok(Seen::new(style, [])),
+        };
+        say("ids.style", style);
+        let (time, event_type) = (text("created_at"), text("type"));
+        let is_utc = (time.ends_with('Z') || time.ends_with("+00:00")) && form(time) == ISO;
+        let time = hidden(format!("{}; whether others have as many digits takes more deliveries", shown("created_at")));
+        say("time.precision", if is_utc { time } else { against(ENVELOPE, "created_at") });
+        if event_type.is_empty() {
+            say("events.extra", against(ENVELOPE, "type"));
+        } else if !EVENT_TYPES.contains(&event_type) {
+            say("events.extra", hidden(format!("{}; one delivery does not show all types", shown("type"))));
+        }
+        let of_data = |name: &str| event["data"].get(name).and_then(Value::as_str).unwrap_or_default();
+        let is_completed =
+            || of_data("workflow_id").starts_with(IdKind::Workflow.prefix()) && of_data("status") == "completed";
+        let names = |fields: &Map<String, Value>| fields.keys().cloned().collect::<Vec<_>>().join(", ");
+        let data = match event.get("data").and_then(Value::as_object) {
+            None => against(ENVELOPE, "data"),
+            Some(_) if event_type == WORKFLOW_COMPLETED && !is_completed() => against(COMPLETED, "data"),
+            Some(data) => hidden(format!("its data has {}; one value does not show how it is made", names(data))),
+        };
+        say("events.data", data);
     }
 }
 
-fn hidden(reason: impl Into<String>) -> Result<Seen, Unclear> {
-    Err(Unclear::NotObservable(reason.into()))
+/// The form of a time; empty if it is none.
+fn form(text: &str) -> &'static str {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.len() {
+        9..=11 if is_number => SECONDS,
+        12..=14 if is_number => "milliseconds",
+        15..=19 if is_number => "a fraction of milliseconds",
+        _ if text.parse::<jiff::Timestamp>().is_ok() => ISO,
+        _ => "",
+    }
 }
 
-fn combinations() -> impl Iterator<Item = (&'static str, Hash, Encoding, (KeyReading, &'static str))> {
-    let forms = [Hash::Sha256, Hash::Sha512, Hash::Sha1]
-        .into_iter()
-        .flat_map(|hash| [Encoding::Hex, Encoding::Base64].map(|encoding| (hash, encoding)));
-    let all = forms.flat_map(|form| CONTENTS.map(|content| (form, content)));
-    all.flat_map(|((hash, encoding), content)| READINGS.map(|reading| (content, hash, encoding, reading)))
+fn names_of(readings: &[KeyReading]) -> String {
+    readings.iter().map(|reading| reading.name()).collect::<Vec<_>>().join(", ")
+}
+
+fn headers_of(schemes: &[Verifying]) -> Vec<String> {
+    schemes.iter().flat_map(|scheme| scheme.headers.clone()).collect()
+}
+
+fn hidden(reason: impl Into<String>) -> Found {
+    Err(Unclear::NotObservable(reason.into()))
 }

@@ -97,18 +97,24 @@ impl Report {
                 let reason = row.observed_by.trim_start_matches("not by calls: ").to_owned();
                 found.push(("", Err(Unclear::NotObservable(reason))));
             }
-            // What was observed anywhere, else the last reason: another source was asked because calls do not tell.
-            let at = found.iter().position(|(_, found)| found.is_ok()).unwrap_or(found.len() - 1);
+            // What was observed anywhere, else that calls were not made, else the last reason: another source was asked because
+            // calls do not tell.
+            let is_late = |found: &Result<_, _>| matches!(found, Err(Unclear::NotReached(_)));
+            let place = |is: &dyn Fn(&Result<_, _>) -> bool| found.iter().position(|(_, found)| is(found));
+            let at = place(&Result::is_ok).or_else(|| place(&is_late)).unwrap_or(found.len() - 1);
             let (source, found_first) = found.swap_remove(at);
             let mut chosen = Row::new(&row, source, found_first);
             for (source, other) in found {
                 let other = Row::new(&row, source, other);
-                if let (Some(one), Some(second)) = (&chosen.observed, &other.observed)
-                    && alone(row.setting, one) != alone(row.setting, second)
-                {
-                    let joint = if chosen.detail.is_empty() { "" } else { "; " };
-                    chosen.detail = format!("{}{joint}{source} says {second}", chosen.detail);
-                }
+                let says = match (&chosen.observed, &other.observed) {
+                    (Some(one), Some(second)) if alone(row.setting, one) != alone(row.setting, second) => {
+                        second.to_string()
+                    }
+                    (Some(_), None) if other.clause.is_some() => other.detail,
+                    _ => continue,
+                };
+                let joint = if chosen.detail.is_empty() { "" } else { "; " };
+                chosen.detail = format!("{}{joint}{source} says {says}", chosen.detail);
             }
             chosen
         };

@@ -138,6 +138,7 @@ pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
     let mut rows: Vec<Assumption> = rows.into_iter().map(Assumption::from).collect();
     for row in &mut rows {
         Redactor::default().setting(&row.knob, &mut row.value);
+        row.note = Redactor::default().text(&row.note).into_owned();
     }
     let ledger = List { data: rows };
     Ok(show_list(args.json, &ledger, || Assumption::table(&ledger.data)))

@@ -48,6 +48,9 @@ pub(crate) struct Assumption {
     pub(crate) value: Value,
     /// Where that comes from: `default`, a preset, a file's name, `--set`, or a scenario.
     pub(crate) source: String,
+    /// The comment above its assignment in a profile file, at most 500 characters; absent without one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) note: String,
 }
 
 /// Which settings are shown.
@@ -79,6 +82,9 @@ pub(crate) struct Setting {
     pub(crate) knob: String,
     pub(crate) value: Value,
     pub(crate) source: String,
+    /// The comment above its assignment in a profile file, at most 500 characters; absent without one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) note: String,
 }
 
 /// Settings to change: nested like a scenario's `[profile]`, by dotted path, or both.
@@ -102,9 +108,9 @@ pub(crate) struct Patched {
 
 impl From<LedgerRow> for Assumption {
     fn from(row: LedgerRow) -> Self {
-        let LedgerRow { setting, contract, assumed, values, observed_by, default, value, source } = row;
+        let LedgerRow { setting, contract, assumed, values, observed_by, default, value, source, note } = row;
         let [knob, contract, assumed, observed_by] = [setting, contract, assumed, observed_by].map(str::to_owned);
-        Self { knob, contract, assumed, values, default, observed_by, value, source }
+        Self { knob, contract, assumed, values, default, observed_by, value, source, note }
     }
 }
 
@@ -112,8 +118,9 @@ impl Row for Assumption {
     fn table(rows: &[Self]) -> String {
         let paragraph = |row: &Self| {
             let from = if row.source == "default" { String::new() } else { format!("   (from {})", cell(&row.source)) };
+            let note = if row.note.is_empty() { String::new() } else { format!("    note:     {}\n", cell(&row.note)) };
             format!(
-                "{} = {}{from}\n    contract: {}\n    assumed:  {}\n    may be:   {}\n    observed: {}\n",
+                "{} = {}{from}\n{note}    contract: {}\n    assumed:  {}\n    may be:   {}\n    observed: {}\n",
                 row.knob, row.value, row.contract, row.assumed, row.values, row.observed_by
             )
         };
@@ -123,7 +130,7 @@ impl Row for Assumption {
 
 impl Text for Profile {
     fn text(&self) -> String {
-        let line = |Setting { knob, value, source }: &Setting| {
+        let line = |Setting { knob, value, source, .. }: &Setting| {
             let from = if source == "default" { String::new() } else { format!("   (from {})", cell(source)) };
             format!("{} = {value}{from}\n", cell(knob))
         };
@@ -175,7 +182,10 @@ pub(super) fn settings(control: &Control, name: Option<&str>) -> Profile {
 }
 
 fn in_force(config: &EffectiveConfig) -> Vec<Setting> {
-    let setting = |row: LedgerRow| Setting { knob: row.setting.to_owned(), value: row.value, source: row.source };
+    let setting = |LedgerRow { setting, value, source, note, .. }: LedgerRow| {
+        let knob = setting.to_owned();
+        Setting { knob, value, source, note }
+    };
     ledger(&config.layered).into_iter().map(setting).collect()
 }
 

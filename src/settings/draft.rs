@@ -10,7 +10,7 @@ use toml::{Spanned, Table, Value};
 
 use super::check::{Broken, check};
 use super::forwards::Forward;
-use super::layers::{Layered, Preset, ProfileProblem, Sources, deserialize};
+use super::layers::{Layered, Origin, Preset, ProfileProblem, Sources, deserialize};
 use super::messages;
 use super::paths::{collect, locate, place_of, without_spans};
 use super::table::Setting;
@@ -61,6 +61,8 @@ struct Assignment {
     span: Range<usize>,
     /// The assignment as it was written, if it was one.
     written: Box<str>,
+    /// The comment above it.
+    note: Arc<str>,
 }
 
 impl Draft {
@@ -72,7 +74,7 @@ impl Draft {
     pub fn text(&mut self, text: &str, source: &str) {
         let (table, errors) = DeTable::parse_recoverable(text);
         if errors.is_empty() {
-            self.table(table.get_ref(), source);
+            self.overlay(table.get_ref(), text, source);
         }
         if let Some(language) = messages::other_language(text).filter(|_| !errors.is_empty()) {
             let message = format!("this looks like {language}; a profile is TOML");
@@ -89,19 +91,25 @@ impl Draft {
 
     /// Adds the settings of a parsed table, as in a scenario's `[profile]`; returns those settings alone.
     pub fn table(&mut self, overlay: &DeTable<'_>, source: &str) -> OverlaySettings {
+        self.overlay(overlay, "", source)
+    }
+
+    /// Adds the settings of a table, with their comments in the text that it was parsed from.
+    fn overlay(&mut self, overlay: &DeTable<'_>, text: &str, source: &str) -> OverlaySettings {
         let (mut found, mut problems) = (Vec::new(), Vec::new());
         collect(overlay, "", &mut found, &mut problems);
         for problem in problems {
             self.refuse(problem, source, "");
         }
         let source: Arc<str> = Arc::from(source);
-        let assignment = |(setting, value): (_, &Spanned<DeValue<'_>>)| Assignment {
+        let assignment = |(setting, at, value): (_, usize, &Spanned<DeValue<'_>>)| Assignment {
             setting,
             below: Vec::new(),
             value: without_spans(value.get_ref()),
             source: Arc::clone(&source),
             span: value.span(),
             written: Box::default(),
+            note: comment_above(text, at).into(),
         };
         let settings = OverlaySettings(found.into_iter().map(assignment).collect());
         self.settings(&settings);
@@ -154,7 +162,8 @@ impl Draft {
     fn assigned(&mut self, path: &str, value: Value, source: &str, written: &str) -> Option<Assignment> {
         match locate(path) {
             Ok((setting, below)) => {
-                Some(Assignment { setting, below, value, source: source.into(), span: 0..0, written: written.into() })
+                let (source, written) = (source.into(), written.into());
+                Some(Assignment { setting, below, value, source, span: 0..0, written, note: Arc::default() })
             }
             Err(problem) => {
                 self.refuse(problem, source, written);
@@ -211,12 +220,13 @@ impl Draft {
         let (mut table, mut sources) = (self.base.table().clone(), self.base.sources().clone());
         for assignment in &self.assignments {
             assignment.put(&mut table);
-            sources.insert(assignment.setting.path, Arc::clone(&assignment.source));
+            let (source, note) = (Arc::clone(&assignment.source), Arc::clone(&assignment.note));
+            sources.insert(assignment.setting.path, Origin { source, note });
         }
         // A schedule that is set without a preset implies the preset `custom`.
-        if let (Some(source), None) = (sources.get(SCHEDULE).cloned(), sources.get(PRESET)) {
+        if let (Some(origin), None) = (sources.get(SCHEDULE).cloned(), sources.get(PRESET)) {
             *place_of(&mut table, PRESET, &[]) = "custom".into();
-            sources.insert(PRESET, source);
+            sources.insert(PRESET, origin);
         }
         (table, sources)
     }
@@ -309,6 +319,21 @@ impl Assignment {
         let (source, written) = (Arc::clone(&self.source), self.written.clone());
         let problem = ProfileProblem::new("profile/bad-value", self.span.clone(), message, hint);
         ProfileProblem { source, written, ..problem }
+    }
+}
+
+/// The comment in the lines directly above this place of a text, as one line of at most 500 characters.
+fn comment_above(text: &str, at: usize) -> String {
+    const LONGEST: usize = 500;
+    let above = text.get(..at).unwrap_or_default().rsplit('\n').skip(1);
+    // `#:schema` is for editors.
+    let comments = above.map_while(|line| line.trim().strip_prefix('#').filter(|comment| !comment.starts_with(':')));
+    let mut words: Vec<&str> = comments.flat_map(|comment| comment.split_whitespace().rev()).collect();
+    words.reverse();
+    let note = words.join(" ");
+    match note.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &note[..end]),
+        None => note,
     }
 }
 

@@ -35,6 +35,32 @@ fn an_assignment_changes_one_setting_and_its_source() {
 }
 
 #[test]
+fn the_comment_above_an_assignment_is_its_note() {
+    let long = "é".repeat(600);
+    let text = format!(
+        "#:schema ./profile.schema.json\nenvironment = 'sandbox'\n# of nothing\n\n# observed in call 7\n#   on 2026-11-24; assumed: 100\n\
+         rate_limit.requests = 70\nrate_limit.window = '30s'\n\r\n\t# <b>two</b>\r\n errors.codes.not_found = 'missing'\r\n\
+         errors.codes.validation_error = 'invalid'\n# of the table\n[webhooks.custom]\n# of an entry\nhash = 'sha512'\n\
+         [webhooks]\n# {long}\nretry.schedule = [\n  # inside\n  '1s',\n]\ncopies = 2 # behind\n"
+    );
+    let layered = Layered::default().with(|draft| draft.text(&text, "a.toml")).expect("a profile");
+    for (setting, note) in [
+        ("environment", ""),
+        ("rate_limit.requests", "observed in call 7 on 2026-11-24; assumed: 100"),
+        ("rate_limit.window", ""),
+        ("errors.codes", "<b>two</b>"),
+        ("webhooks.custom", "of the table"),
+        ("webhooks.retry.schedule", &format!("{}…", "é".repeat(500))),
+        ("webhooks.copies", ""),
+        ("webhooks.scheme", ""),
+    ] {
+        assert_eq!(layered.note(setting), note, "{setting}");
+    }
+    let changed = layered.with_assignment("rate_limit.requests=5", "--set").expect("a number");
+    assert_eq!((changed.note("rate_limit.requests"), changed.note("errors.codes")), ("", "<b>two</b>"));
+}
+
+#[test]
 fn a_wrong_name_or_value_says_what_would_be_right() {
     for (assignment, code, hint) in [
         ("rate_limit.request=5", "profile/unknown-knob", "`rate_limit.requests`"),

@@ -18,7 +18,14 @@ pub(super) static DEFAULT_TABLE: LazyLock<Table> =
     LazyLock::new(|| toml::from_str(DEFAULT_TEXT).expect("the built-in profile is valid TOML, which a test shows"));
 
 /// Where the values of settings come from, by their paths.
-pub(super) type Sources = BTreeMap<&'static str, Arc<str>>;
+pub(super) type Sources = BTreeMap<&'static str, Origin>;
+
+/// Where the value of a setting comes from, and the comment above its assignment; empty without one.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    pub(super) source: Arc<str>,
+    pub(super) note: Arc<str>,
+}
 
 /// A profile with the raw values and the origin of each setting.
 #[derive(Clone, Debug)]
@@ -70,7 +77,12 @@ impl Layered {
 
     /// Where the value of a setting comes from; `default` when no layer set it.
     pub fn source(&self, path: &str) -> &str {
-        self.sources.get(path).map_or("default", |source| source)
+        self.sources.get(path).map_or("default", |origin| &origin.source)
+    }
+
+    /// The comment above the assignment of a setting in a profile file; empty without one.
+    pub fn note(&self, path: &str) -> &str {
+        self.sources.get(path).map_or("", |origin| &origin.note)
     }
 }
 

@@ -26,6 +26,8 @@ pub struct LedgerRow {
     pub observed_by: &'static str,
     /// Where the value in force comes from: `default`, a preset, a file's name, `--set`, or a scenario.
     pub source: String,
+    /// The comment above its assignment in a profile file; empty without one.
+    pub note: String,
 }
 
 /// The ledger of a layered profile: one row per setting.
@@ -42,6 +44,7 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
             default: paths::json_at(default.table(), setting.path),
             value: paths::json_at(layered.table(), setting.path),
             source: layered.source(setting.path).to_owned(),
+            note: layered.note(setting.path).to_owned(),
         })
         .collect()
 }

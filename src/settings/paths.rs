@@ -56,17 +56,17 @@ fn owner(keys: &[String]) -> Option<(&'static Setting, &[String])> {
     })
 }
 
-/// Walks an overlay down to the settings; whatever is neither a setting nor on the way to one is a problem.
+/// Walks an overlay down to the settings, each with its place; whatever is neither a setting nor on the way to one is a problem.
 pub(super) fn collect<'t, 'i>(
     table: &'t DeTable<'i>,
     above: &str,
-    settings: &mut Vec<(&'static Setting, &'t Spanned<DeValue<'i>>)>,
+    settings: &mut Vec<(&'static Setting, usize, &'t Spanned<DeValue<'i>>)>,
     problems: &mut Vec<ProfileProblem>,
 ) {
     for (key, value) in table {
         let path = if above.is_empty() { key.get_ref().to_string() } else { format!("{above}.{}", key.get_ref()) };
         if let Some(setting) = SETTINGS.iter().find(|setting| setting.path == path) {
-            settings.push((setting, value));
+            settings.push((setting, key.span().start, value));
             continue;
         }
         let mut inside = below(&path).peekable();

@@ -1,5 +1,6 @@
 //! `calibrate` as people run it: against an emulator, against servers that are not this API, with a captured delivery and a document.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -7,14 +8,17 @@ use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use wrs_emulator::calibrate::delivery::CapturedDelivery;
+use wrs_emulator::calibrate::infer::{Seen, Unclear};
 use wrs_emulator::calibrate::openapi;
 use wrs_emulator::contract::signature::{CustomScheme, KeyReading, Message, Scheme, SchemeName, SigningKey, sign};
+use wrs_emulator::contract::types::EVENT_TYPES;
 use wrs_emulator::settings::Layered;
 use wrs_emulator::settings::openapi::document;
+use wrs_emulator::state::workspace::FireRequest;
 
-use crate::support::{builder, started, text, wrs_emulator};
+use crate::support::{builder, started, subscribe, text, wrs_emulator};
 
 const KEY: &str = "sk_test_0f8d6c1ab2";
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -29,7 +33,7 @@ fn calibrate(folder: &Path, arguments: &[&str]) -> Output {
         .expect("the binary runs")
 }
 
-fn rows(report: &Value) -> std::collections::BTreeMap<String, Value> {
+fn rows(report: &Value) -> BTreeMap<String, Value> {
     let rows = report["data"].as_array().expect("rows").iter();
     rows.map(|row| (row["setting"].as_str().expect("a name").to_owned(), row.clone())).collect()
 }
@@ -60,6 +64,21 @@ async fn a_profile_is_written_checked_and_inferred_again() {
         shown.contains("observed: differs (2)\n") && shown.contains("rate_limit.requests = 70; assumed: 100"),
         "{shown}"
     );
+
+    std::fs::write(folder.path().join("d.http"), captured(&["webhooks.scheme=github"]).await).expect("a file");
+    std::fs::write(folder.path().join("stripe.toml"), format!("{profile}webhooks.scheme = \"stripe\"\n"))
+        .expect("a file");
+    let with_delivery = ["--from", "sandbox.cassette.json", "--delivery", "d.http"];
+    let found = run(&[&with_delivery[..], &["--out", "whole.toml", "--json"]].concat());
+    let rows = rows(&serde_json::from_slice(&found.stdout).expect("JSON"));
+    assert_eq!(rows["webhooks.scheme"]["observed"], "github");
+    for (profile, code, says) in
+        [("whole.toml", 0, ""), ("stripe.toml", 1, "webhooks.scheme: was \"stripe\", is \"github\"")]
+    {
+        let checked = run(&[&with_delivery[..], &["--check", profile]].concat());
+        let said = text(&checked.stderr);
+        assert!(checked.status.code() == Some(code) && said.contains(says), "{profile}: {said}");
+    }
 
     let refused = run(&[&url, "--pause", "0s"]);
     assert_eq!(refused.status.code(), Some(2), "nothing is overwritten");
@@ -241,57 +260,189 @@ fn servers_that_turn_out_otherwise_leave_a_partial_result() {
     assert!(shown.contains("had no answer") && shown.contains("hello.body = {}"), "{shown}");
 }
 
-/// A delivery as it is sent under these settings.
-fn raw(scheme: &Scheme, reading: KeyReading, body: &str) -> String {
-    let key = SigningKey::read(SECRET, scheme, reading).expect("a key");
-    let message =
-        Message { id: "evt_1", timestamp: 1_769_851_800, url: "https://app.example.com/hooks", body: body.as_bytes() };
-    let headers = sign(scheme, &[key], &message).headers;
-    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    format!("POST /hooks HTTP/1.1\r\nHost: app.example.com\r\nContent-Type: application/json\r\n{headers}\r\n{body}")
+/// The raw request of a delivery that an emulator with these settings sends to a receiver.
+async fn captured(settings: &[&str]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let forward = format!("webhooks.forwards={{\"https://app.example.com\"=\"http://{address}\"}}");
+    let settings = [settings, &[&forward]].concat();
+    let emulator = started(settings.into_iter().fold(builder(), wrs_emulator::Builder::set)).await;
+    let asked = json!({ "url": "https://app.example.com/hooks?a=1", "events": EVENT_TYPES, "secret": SECRET });
+    subscribe(&emulator, &asked).await;
+    let request = FireRequest { event_type: EVENT_TYPES[0].to_owned(), ..FireRequest::default() };
+    emulator.control().fire(crate::support::KEY, request).expect("the event is fired");
+    let (mut stream, _) = listener.accept().expect("a connection");
+    let (mut raw, mut part) = (String::new(), [0; 8192]);
+    while !raw.ends_with('}') {
+        let count = stream.read(&mut part).expect("a request");
+        raw.push_str(std::str::from_utf8(&part[..count]).expect("text"));
+    }
+    write(&mut stream, "200 OK", "", "");
+    // A service would not forward it.
+    raw.replace(&address, "app.example.com")
 }
 
-#[test]
-fn a_delivery_shows_the_scheme_that_signed_it() {
-    const BODY: &str = r#"{"id":"evt_1","type":"workflow.completed","created_at":"2026-01-31T09:30:00Z","data":{}}"#;
-    for name in SchemeName::ALL.into_iter().filter(|name| *name != SchemeName::Custom) {
-        let scheme = Scheme::new(name, &CustomScheme::default());
-        for reading in [KeyReading::Base64, KeyReading::Utf8, KeyReading::Utf8WithPrefix] {
-            // As it was sent, and as an editor saves it.
-            for text in [raw(&scheme, reading, BODY), raw(&scheme, reading, BODY).replace("\r\n", "\n") + "\n"] {
-                let shown = CapturedDelivery::read(text.as_bytes()).expect("a request").shows(SECRET);
-                let seen = shown.settings["webhooks.scheme"].as_ref().expect("it verifies");
-                assert_eq!(seen.value, name.name(), "{text}");
-                if let Ok(seen) = &shown.settings["webhooks.secret_key"] {
-                    let expected = serde_json::to_value(reading).expect("JSON");
-                    assert_eq!(seen.value, expected, "{name} {text}");
+fn shown(raw: &str) -> BTreeMap<&'static str, Result<Seen, Unclear>> {
+    CapturedDelivery::read(raw.as_bytes()).unwrap_or_else(|problem| panic!("{problem}: {raw}")).shows(SECRET).settings
+}
+
+/// Settings that deliveries show, and the rows that must have a value. A list of schemes is in the order of their headers.
+const DELIVERIES: &[(&[&str], &[&str])] = &[
+    (&[], &["webhooks.scheme", "ids.style"]),
+    (&["webhooks.secret_key=base64"], &["webhooks.scheme"]),
+    (&["webhooks.secret_key=utf8"], &["webhooks.scheme", "webhooks.secret_key"]),
+    (&["webhooks.secret_key=utf8_with_prefix"], &["webhooks.scheme", "webhooks.secret_key"]),
+    (&["webhooks.scheme=[\"github\",\"standard\",\"svix\"]"], &["webhooks.scheme", "webhooks.secret_key"]),
+    (
+        &["webhooks.scheme=[\"custom\",\"stripe\"]", "webhooks.custom={signature_header=\"x-own\"}"],
+        &["webhooks.scheme"],
+    ),
+    (
+        &["webhooks.scheme=[\"standard\",\"custom\"]", "webhooks.custom={signature_header=\"x-own\",key=\"utf8\"}"],
+        &["webhooks.scheme"],
+    ),
+    (
+        &[
+            "webhooks.scheme=[\"standard\",\"custom\"]",
+            "webhooks.custom={signature_header=\"x-own\",content=\"{body}{id}\"}",
+        ],
+        &[],
+    ),
+    (&["webhooks.scheme=custom"], &["webhooks.scheme", "webhooks.custom"]),
+    (&["webhooks.scheme=custom", "webhooks.secret_key=utf8"], &["webhooks.scheme", "webhooks.custom"]),
+    (
+        &[
+            "webhooks.scheme=custom",
+            "webhooks.custom={content=\"{url}|{body}\",prefix=\"\",hash=\"sha1\",key=\"base64\"}",
+        ],
+        &["webhooks.scheme", "webhooks.custom"],
+    ),
+    (
+        &[
+            "webhooks.scheme=custom",
+            "webhooks.custom={content=\"{body}\",id_header=\"\",encoding=\"base64\",signature_header=\"X-Own\"}",
+        ],
+        &["webhooks.scheme", "webhooks.custom"],
+    ),
+    (
+        &[
+            "webhooks.scheme=custom",
+            "webhooks.custom={content=\"v0:{timestamp}:{body}\",id_header=\"\",hash=\"sha512\",prefix=\"v9=\"}",
+        ],
+        &["webhooks.scheme", "webhooks.custom"],
+    ),
+    (
+        &[
+            "webhooks.scheme=custom",
+            "webhooks.custom={content=\"{body}\",id_header=\"\",timestamp_header=\"\",signature_header=\"x-hub-signature-256\"}",
+        ],
+        &["webhooks.scheme", "webhooks.custom"],
+    ),
+    (&["webhooks.scheme=custom", "webhooks.custom={content=\"{body}, signed\"}"], &[]),
+    (&["webhooks.timestamp=real"], &["webhooks.scheme"]),
+    (&["webhooks.timestamp=clock", "webhooks.copies=2", "webhooks.retry.preset=none"], &["webhooks.scheme"]),
+    (&["ids.style=uuid", "time.precision=seconds"], &["webhooks.scheme", "ids.style"]),
+    (&["ids.style=counter", "time.precision=mixed", "webhooks.scheme=github"], &["webhooks.scheme", "ids.style"]),
+    (
+        &["ids.style=longest", "time.precision=nanoseconds", "webhooks.scheme=shopify"],
+        &["webhooks.scheme", "ids.style"],
+    ),
+    (&["variation.unknown_fields=true"], &["webhooks.scheme", "ids.style"]),
+    (&["variation.key_order=shuffled", "variation.bodies=events"], &["webhooks.scheme", "ids.style"]),
+    (&["variation.key_order=reversed", "events.extra=[\"workflow.failed\"]"], &["webhooks.scheme", "ids.style"]),
+    (&["events.data.\"workflow.completed\"={id=1}"], &["webhooks.scheme", "ids.style"]),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_delivery_shows_is_what_was_set() {
+    let schemes = SchemeName::ALL.map(|name| format!("webhooks.scheme={name}"));
+    let schemes = schemes.each_ref().map(|setting| [setting.as_str()]);
+    let schemes = schemes.iter().map(|settings| (&settings[..], &["webhooks.scheme"][..]));
+    for (settings, rows) in DELIVERIES.iter().copied().chain(schemes) {
+        let set =
+            Layered::default().with(|draft| settings.iter().for_each(|setting| draft.assignment(setting, "test")));
+        let ledger = wrs_emulator::settings::ledger(&set.expect("a profile"));
+        let raw = captured(settings).await;
+        let (head, body) = raw.split_once("\r\n\r\n").expect("a body");
+        let (_, headers) = head.split_once("\r\n").expect("headers");
+        let upper =
+            |line: &str| line.split_once(": ").map(|(name, value)| format!("{}:{value}\n", name.to_uppercase()));
+        let upper: String = headers.lines().filter_map(upper).collect();
+        // As it was sent; as an editor saves it; as a log and an inspection service show it.
+        for raw in [
+            raw.clone(),
+            format!("\n{}\n\n", raw.replace("\r\n", "\n")),
+            format!("POST https://app.example.com/hooks?a=1 HTTP/2\n{upper}\n{body}"),
+            format!(
+                ":method: POST\n:authority: app.example.com\n:path: /hooks?a=1\nwebhook-signature: v1,other\n{headers}\n\n{body}\n"
+            ),
+        ] {
+            let found = shown(&raw);
+            for (setting, found) in &found {
+                let expected = &ledger.iter().find(|row| row.setting == *setting).expect("a setting").value;
+                match found {
+                    Ok(Seen { value: Value::Object(fields), .. }) => {
+                        for (name, value) in fields {
+                            let same = value.to_string().eq_ignore_ascii_case(&expected[name].to_string());
+                            assert!(same, "{setting}.{name} is {value}: {settings:?} {raw}");
+                        }
+                    }
+                    Ok(seen) => assert_eq!(seen.value, *expected, "{setting}: {settings:?} {raw}"),
+                    Err(_) => {}
                 }
+            }
+            for setting in rows {
+                assert!(found[setting].is_ok(), "{setting} {:?} {settings:?}: {raw}", found[setting]);
             }
         }
     }
-    for (content, prefix) in [("{timestamp}.{body}", "v9="), ("{body}", ""), ("{id}.{timestamp}.{body}", "sha256=")] {
-        let own = CustomScheme {
-            id_header: "x-wrs-id".to_owned(),
-            timestamp_header: "x-wrs-time".to_owned(),
-            signature_header: "x-wrs-signature".to_owned(),
-            content: content.to_owned(),
-            prefix: prefix.to_owned(),
-            key: KeyReading::Base64,
-            ..CustomScheme::default()
-        };
-        let text = raw(&Scheme::new(SchemeName::Custom, &own), KeyReading::Auto, BODY);
-        let shown = CapturedDelivery::read(text.as_bytes()).expect("a request").shows(SECRET);
-        let found: CustomScheme =
-            serde_json::from_value(shown.settings["webhooks.custom"].as_ref().expect("it verifies").value.clone())
-                .expect("a scheme");
-        assert_eq!(found, own);
+}
+
+/// What no setting sends, and what cannot be read, ends in a reason that says what it is.
+#[test]
+fn a_delivery_that_no_setting_sends_is_described() {
+    const BODY: &str = r#"{"id":"msg_1","type":"x","created_at":"today","data":[]}"#;
+    let hmac = |content: &str| {
+        let scheme = Scheme::new(
+            SchemeName::Custom,
+            &CustomScheme { content: "{body}".to_owned(), prefix: String::new(), ..CustomScheme::default() },
+        );
+        let key = SigningKey::read(SECRET, &scheme, KeyReading::Utf8).expect("a key");
+        sign(&scheme, &[key], &Message { id: "", timestamp: 0, url: "", body: content.as_bytes() }).signatures.concat()
+    };
+    let own = |time: &str, headers: &str| {
+        let headers = headers.replace("SIGNATURE", &hmac(&format!("{time}.{BODY}"))).replace("TIME", time);
+        format!("POST /hooks HTTP/1.1\nhost: app.example.com\n{headers}\n\n{BODY}")
+    };
+    for (raw, setting, says) in [
+        (own("1769851800", "x-own: t=TIME,v1=SIGNATURE"), "webhooks.scheme", "beside the time, which no setting sends"),
+        (own("1769851800123", "x-time: TIME\nx-own: SIGNATURE"), "webhooks.scheme", "its time is in milliseconds"),
+        (
+            own("2026-01-31T09:30:00Z", "x-time: TIME\nx-own: SIGNATURE"),
+            "webhooks.timestamp",
+            "its time is in ISO 8601",
+        ),
+        (
+            own("1769851800", "x-time: TIME\nx-own: SIGNATURE\nx-old: 0123456789012345678901234567890123456789"),
+            "webhooks.scheme",
+            "`x-old` looks like one more signature",
+        ),
+        (own("1769851800", "x-time: TIME\nx-own: SIGNATURE\ncontent-length: 9999"), "webhooks.custom", "x-own"),
+        (
+            own("1", "x-own: none\ncontent-length: 9999"),
+            "webhooks.scheme",
+            "its headers: host, x-own, content-length; the body has 56 of 9999 bytes",
+        ),
+        (own("1", ""), "ids.style", "`id` is \"msg_1\""),
+        (own("1", ""), "time.precision", "`created_at` is \"today\""),
+        (own("1", ""), "events.data", "`data` is []"),
+    ] {
+        let found = &shown(&raw)[setting];
+        assert!(format!("{found:?}").replace("\\\"", "\"").contains(says), "{setting}: {found:?} {raw}");
     }
-    let other = CapturedDelivery::read(
-        raw(&Scheme::new(SchemeName::Stripe, &CustomScheme::default()), KeyReading::Auto, BODY).as_bytes(),
-    );
-    let shown = other.expect("a request").shows("whsec_b3RoZXI=");
-    assert!(shown.settings["webhooks.scheme"].is_err());
-    for broken in ["", "GET / HTTP/1.1\r\n\r\n", "POST / HTTP/1.1\r\n", "\n\n"] {
+    for broken in
+        ["", "GET / HTTP/1.1\r\n\r\n", "POST / HTTP/1.1\r\n", "\n\n", ":method: GET\n:path: /\n\n{}", "POST\n\n{}"]
+    {
         assert!(CapturedDelivery::read(broken.as_bytes()).is_err(), "{broken}");
     }
 }

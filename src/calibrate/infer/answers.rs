@@ -89,6 +89,11 @@ static STYLES: LazyLock<[(&str, Regex); 4]> = LazyLock::new(|| {
     ]
 });
 
+/// The style of ids whose parts after the prefix are these.
+pub(in crate::calibrate) fn style_of(parts: &[&str]) -> Option<&'static str> {
+    STYLES.iter().find(|(_, form)| parts.iter().all(|part| form.is_match(part))).map(|(style, _)| *style)
+}
+
 pub(super) fn id_style(cassette: &Cassette) -> Found {
     let text = |fields: &Map<String, Value>, name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
     let errors = cassette.errors().into_iter();
@@ -110,8 +115,8 @@ pub(super) fn id_style(cassette: &Cassette) -> Found {
     if parts.len() < 2 {
         return cassette.not_reached("status");
     }
-    match STYLES.iter().find(|(_, form)| parts.iter().all(|part| form.is_match(part))) {
-        Some((style, _)) => Ok(Seen::new(*style, ids.iter().map(|(.., number)| *number))),
+    match style_of(&parts) {
+        Some(style) => Ok(Seen::new(style, ids.iter().map(|(.., number)| *number))),
         None => hidden(format!(
             "ids such as `{}` ({} characters) have none of the known forms",
             ids[0].1.escape_debug(),

@@ -10,7 +10,7 @@ mod subscribing;
 use super::cassette::Cassette;
 use evidence::{Found, has_credential, hidden};
 
-pub(super) use answers::{TIMESTAMPS, timestamps};
+pub(super) use answers::{TIMESTAMPS, style_of, timestamps};
 pub(super) use errors::reason;
 pub use evidence::{Seen, Unclear};
 

@@ -38,14 +38,16 @@ function changeForm(page, knob, value, isChanged) {
 /** @param {Page} page @param {string} knob @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */
 function settingPart(page, knob, setting, row) {
   const isDefault = setting.source === 'default';
+  /** @type {Parameters<typeof pairs>[0]} */
+  const origin = [['From', foreign(setting.source)], ...(setting.note ? [/** @type {[string, Node]} */ (['Note', foreign(setting.note)])] : [])];
   const isOpen = page.route.id === knob;
   const toggle = (/** @type {Event} */ event) => {
     const isNow = /** @type {HTMLDetailsElement} */ (event.target).open;
     if (isNow !== (page.route.id === knob) && (isNow || page.route.id === knob)) page.go({ id: isNow ? knob : '' }, true);
   };
   return h('details', { key: knob, name: 'setting', open: isOpen, ontoggle: toggle },
-    h('summary', null, h('code', null, foreign(knob)), ' = ', foreign(oneLine(settingText(setting.value), 120), 'code'), ' ', isDefault ? null : mark(`from ${oneLine(setting.source, 80)}`, 'info')),
-    row ? pairs([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by ?? '')], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ['From', foreign(setting.source)]]) : pairs([['From', foreign(setting.source)]]),
+    h('summary', null, h('code', null, foreign(knob)), ' = ', foreign(oneLine(settingText(setting.value), 120), 'code'), ' ', isDefault ? null : mark(`from ${oneLine(setting.source, 80)}`, 'info'), setting.note ? h('span.quiet', null, ' ', foreign(oneLine(setting.note, 120))) : null),
+    row ? pairs([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by ?? '')], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ...origin]) : pairs(origin),
     page.isDocument || !isOpen ? null : changeForm(page, knob, setting.value, !isDefault));
 }
 
@@ -69,7 +71,7 @@ export function settingsView(page) {
   const words = page.route.filter.toLowerCase().split(/\s+/).filter(Boolean);
   const isFound = (/** @type {SettingRow} */ one) => {
     const row = rows.get(one.knob);
-    const text = `${one.knob} ${settingText(one.value)} from:${one.source} ${row?.contract} ${row?.assumed} ${row?.observed_by}`.toLowerCase();
+    const text = `${one.knob} ${settingText(one.value)} from:${one.source} ${one.note ?? ''} ${row?.contract} ${row?.assumed} ${row?.observed_by}`.toLowerCase();
     return words.every((word) => (word === 'changed' ? one.source !== 'default' : text.includes(word)));
   };
   const found = all.filter(isFound);
