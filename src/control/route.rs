@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use super::call::{Call, Input};
 use super::endpoint::{Endpoint, Form};
 use super::render::Text as _;
-use super::reply::{masked, plain, text};
+use super::reply::{json, text};
 use super::{Control, ControlError, Reply};
 
 pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;
@@ -126,14 +126,14 @@ pub(super) fn waits<E: Endpoint, F: Future<Output = Result<E::Answer, ControlErr
 
 /// An answer of a typed call: JSON, or text if the caller wants it. What is masked in one is masked in the other.
 pub(super) fn reply<E: Endpoint>(answer: &E::Answer, call: &Call) -> Reply {
-    match (call.wants_text(), E::FORM == Form::Plain) {
-        (false, false) => return masked(answer, call.redactor()),
-        (false, true) => return plain(answer),
-        (true, true) => return text(&answer.text()),
-        (true, false) => {}
+    let mut shown = serde_json::to_value(answer).expect("texts and numbers always serialise");
+    if E::FORM != Form::Plain {
+        call.redactor().value(&mut shown);
     }
-    let masked = call.redactor().shown(answer).to_string();
-    // Read from text, as the command line reads it: one more deserializer for each type would be a tenth of what is compiled.
-    let masked: E::Answer = serde_json::from_slice(masked.as_bytes()).expect("masking changes texts alone");
-    text(&masked.text())
+    if !call.wants_text() {
+        return json(&shown);
+    }
+    // Read from text, as the command line reads it: each further deserializer would be another copy of the code for each type.
+    let shown: E::Answer = serde_json::from_slice(shown.to_string().as_bytes()).expect("masking changes texts alone");
+    text(&shown.text())
 }
