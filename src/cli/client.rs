@@ -60,6 +60,12 @@ impl CallPath {
 
 /// A call of the control API; with an endpoint, its answer is read as the endpoint's.
 pub(super) struct Call<'a, E = ()> {
+    request: CallRequest<'a>,
+    endpoint: PhantomData<E>,
+}
+
+/// What a call sends.
+struct CallRequest<'a> {
     target: &'a Target,
     method: Method,
     path: &'static str,
@@ -69,7 +75,6 @@ pub(super) struct Call<'a, E = ()> {
     media: &'static str,
     limit: Duration,
     wants_text: bool,
-    endpoint: PhantomData<E>,
 }
 
 /// The answer to a refused call, and the JSON that it was read from.
@@ -110,8 +115,9 @@ impl<'a, E: Endpoint> Call<'a, E> {
 impl<'a, E> Call<'a, E> {
     fn new(target: &'a Target, method: Method, path: &'static str) -> Self {
         let (segment, query, body, media) = (String::new(), Vec::new(), Vec::new(), "application/json");
-        let (limit, wants_text, endpoint) = (SHORT, false, PhantomData);
-        Self { target, method, path, segment, query, body, media, limit, wants_text, endpoint }
+        let (limit, wants_text) = (SHORT, false);
+        let request = CallRequest { target, method, path, segment, query, body, media, limit, wants_text };
+        Self { request, endpoint: PhantomData }
     }
 
     pub(super) fn key(self, key: impl Into<Option<&'a str>>) -> Self {
@@ -122,12 +128,12 @@ impl<'a, E> Call<'a, E> {
     }
 
     pub(super) fn parameter(mut self, name: &str, value: &str) -> Self {
-        self.query.push((name.to_owned(), value.to_owned()));
+        self.request.query.push((name.to_owned(), value.to_owned()));
         self
     }
 
     pub(super) fn id(mut self, id: &str) -> Self {
-        id.clone_into(&mut self.segment);
+        id.clone_into(&mut self.request.segment);
         self
     }
 
@@ -136,34 +142,40 @@ impl<'a, E> Call<'a, E> {
         if let Value::Object(fields) = as_value(query) {
             let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
             let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            self.query.extend(fields.map(|(name, value)| (name, text(value))));
+            self.request.query.extend(fields.map(|(name, value)| (name, text(value))));
         }
         self
     }
 
     /// Sets the body, which must serialize like `E::Body`.
     pub(super) fn body(mut self, body: &impl Serialize) -> Self {
-        self.body = as_value(body).to_string().into_bytes();
+        self.request.body = as_value(body).to_string().into_bytes();
         self
     }
 
     /// Sets a body of TOML, where the call takes it.
     pub(super) fn toml(mut self, text: &str) -> Self {
-        (self.body, self.media) = (text.as_bytes().to_vec(), "application/toml");
+        (self.request.body, self.request.media) = (text.as_bytes().to_vec(), "application/toml");
         self
     }
 
     pub(super) fn limit(mut self, limit: Duration) -> Self {
-        self.limit = limit;
+        self.request.limit = limit;
         self
     }
 
     /// Asks for text instead of JSON.
     pub(super) fn text(mut self) -> Self {
-        self.wants_text = true;
+        self.request.wants_text = true;
         self
     }
 
+    pub(super) fn exchanged(self) -> Result<Result<Bytes, Refusal>, Failure> {
+        self.request.exchanged()
+    }
+}
+
+impl CallRequest<'_> {
     /// The path below `/_emulator/`, with the query.
     fn path(&self) -> String {
         let segment = utf8_percent_encode(&self.segment, NON_ALPHANUMERIC).to_string();
@@ -172,7 +184,7 @@ impl<'a, E> Call<'a, E> {
         if query.is_empty() { path } else { format!("{path}?{query}") }
     }
 
-    pub(super) fn exchanged(self) -> Result<Result<Bytes, Refusal>, Failure> {
+    fn exchanged(self) -> Result<Result<Bytes, Refusal>, Failure> {
         let (url, target, limit) = (base(&self.target.url)?, self.target, self.limit);
         let exchange = async { tokio::time::timeout(limit, self.exchange(&url)).await };
         let result = block_on(&runtime(Builder::new_current_thread())?, exchange)
@@ -230,9 +242,9 @@ impl<'a, E> Call<'a, E> {
 impl Call<'_, api::Stream> {
     /// Follows the event stream until the emulator ends it or `each` returns false; `each` gets the kind and JSON of an event.
     pub(super) fn follow(self, mut each: impl FnMut(&str, &str) -> bool) -> Result<(), Failure> {
-        let (url, target) = (base(&self.target.url)?, self.target);
+        let (url, target) = (base(&self.request.target.url)?, self.request.target);
         block_on(&runtime(Builder::new_current_thread())?, async {
-            let response = self.open(&url).await;
+            let response = self.request.open(&url).await;
             let mut response = response.map_err(|problem| unreachable(target, problem))?;
             let status = response.status();
             if !status.is_success() {

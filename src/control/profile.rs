@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::call::{Call, Input, flag, scope_or_all, whose};
 use super::endpoint::{Form, List, Nothing, endpoint};
 use super::render::{Row, Text, cell, joined, of_key};
-use super::reply::plain;
+use super::reply::json;
 use super::scenarios::refused;
 use super::{Control, ControlError, Reply};
 use crate::redact::Redactor;
@@ -276,5 +276,5 @@ fn shortened(before: &str, after: &str) -> (String, String) {
 
 /// The `OpenAPI` document of the emulated API under the profile of the named key.
 pub(super) fn emulated_openapi(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
-    Ok(plain(&openapi::document(&control.profile_for(scope_or_all(control, call)?.key().as_deref()))))
+    Ok(json(&openapi::document(&control.profile_for(scope_or_all(control, call)?.key().as_deref()))))
 }

@@ -3,6 +3,7 @@
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::render::cell;
 use crate::contract::error::ErrorKind;
@@ -129,21 +130,16 @@ impl ShownDiagnostic {
     }
 }
 
-/// Why serializing cannot fail.
-const SERIALISES: &str = "texts and numbers always serialise";
-
 /// A successful answer.
 pub(super) type Reply = Response<Outgoing>;
 
 /// JSON in which credentials are masked.
 pub(super) fn masked<T: Serialize>(body: &T, redactor: Redactor<'_>) -> Reply {
-    let mut body = serde_json::to_value(body).expect(SERIALISES);
-    redactor.value(&mut body);
-    response(StatusCode::OK, &body)
+    json(&redactor.shown(body))
 }
 
 /// JSON in which nothing is masked.
-pub(super) fn plain<T: Serialize>(body: &T) -> Reply {
+pub(super) fn json(body: &Value) -> Reply {
     response(StatusCode::OK, body)
 }
 
@@ -225,9 +221,7 @@ impl ControlError {
 
     pub fn into_response(self, redactor: Redactor<'_>) -> Response<Outgoing> {
         let refusal = *self.0;
-        let mut body = serde_json::to_value(&refusal.body).expect(SERIALISES);
-        redactor.value(&mut body);
-        let mut refused = response(refusal.status, &body);
+        let mut refused = response(refusal.status, &redactor.shown(&refusal.body));
         if let Some(allow) = refusal.allow {
             refused.headers_mut().insert(ALLOW, header_value(&allow));
         }
@@ -239,8 +233,8 @@ impl ControlError {
 }
 
 /// A response with a JSON body.
-fn response<T: Serialize>(status: StatusCode, body: &T) -> Response<Outgoing> {
-    let mut text = serde_json::to_vec(body).expect(SERIALISES);
+fn response(status: StatusCode, body: &Value) -> Response<Outgoing> {
+    let mut text = serde_json::to_vec(body).expect("a value always serialises");
     text.push(b'\n');
     answer(status, JSON, text)
 }

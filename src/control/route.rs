@@ -5,15 +5,23 @@ use std::sync::Arc;
 
 use hyper::Method;
 use percent_encoding::percent_decode_str;
-use serde::Deserialize as _;
 
 use super::call::{Call, Input};
 use super::endpoint::{Endpoint, Form};
 use super::render::Text as _;
-use super::reply::{masked, plain, text};
+use super::reply::{json, text};
 use super::{Control, ControlError, Reply};
 
 pub(super) type Answering = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;
+type AnswerAtOnce = dyn Fn(&Control, Call) -> Result<Reply, ControlError> + Send + Sync;
+
+/// How a call is answered.
+pub(super) enum Handler {
+    /// At once, on a blocking thread.
+    Blocking(Box<AnswerAtOnce>),
+    /// By the async worker.
+    Async(Box<dyn Fn(Arc<Control>, Call) -> Answering + Send + Sync>),
+}
 
 /// One call.
 #[cfg_attr(not(test), allow(dead_code, reason = "some fields are for the `OpenAPI` document, which a test makes"))]
@@ -23,7 +31,7 @@ pub(super) struct Route {
     pub(super) path: &'static str,
     pub(super) summary: &'static str,
     pub(super) form: Form,
-    pub(super) handler: Box<dyn Fn(Arc<Control>, Call) -> Answering + Send + Sync>,
+    pub(super) handler: Handler,
     /// Adds the schemas of the call to the `OpenAPI` document.
     #[cfg(test)]
     pub(super) describe: fn(&mut super::openapi_tests::Schemas) -> super::openapi_tests::Described,
@@ -41,14 +49,13 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// A call whose handler runs on the async worker.
-    pub(super) fn new<E: Endpoint>(handler: impl Fn(Arc<Control>, Call) -> Answering + Send + Sync + 'static) -> Self {
+    pub(super) fn new<E: Endpoint>(handler: Handler) -> Self {
         Self {
             method: E::METHOD,
             path: E::PATH,
             summary: E::SUMMARY.trim().trim_end_matches('.'),
             form: E::FORM,
-            handler: Box::new(handler),
+            handler,
             #[cfg(test)]
             describe: super::openapi_tests::describe::<E>,
             is_open: false,
@@ -84,39 +91,20 @@ impl Route {
 
 /// A call that answers at once, on a blocking thread.
 pub(super) fn at_once<E: Endpoint>(handler: fn(&Control, &Input<E>) -> Result<E::Answer, ControlError>) -> Route {
-    let answer = move |control: &Control, call| {
+    let answer = move |control: &Control, call: Call| {
         let input = Input::read(call)?;
         Ok(reply::<E>(&handler(control, &input)?, &input))
     };
-    Route { has_text: E::PATH != "openapi.json", ..blocking::<E>(answer) }
+    Route { has_text: E::PATH != "openapi.json", ..Route::new::<E>(Handler::Blocking(Box::new(answer))) }
 }
 
 /// A call that answers at once, and whose body or answer is not JSON of its type.
 pub(super) fn raw<E: Endpoint>(handler: fn(&Control, &Call, E::Query) -> Result<Reply, ControlError>) -> Route {
-    blocking::<E>(move |control, call| {
+    let answer = move |control: &Control, call: Call| {
         let query = call.query_as()?;
         handler(control, &call, query)
-    })
-}
-
-fn blocking<E: Endpoint>(
-    answer: impl Fn(&Control, Call) -> Result<Reply, ControlError> + Copy + Send + Sync + 'static,
-) -> Route {
-    Route::new::<E>(move |control, call| {
-        Box::pin(async move {
-            if E::METHOD == Method::GET {
-                let has_left = Arc::clone(&call.has_left);
-                return control.read(&has_left, move |control| answer(control, call)).await?;
-            }
-            let writing = control.begin_write();
-            let change = move |control: &Control| {
-                // Released after the change, even if the caller has hung up.
-                let _writing = writing;
-                answer(control, call)
-            };
-            control.change(change).await
-        })
-    })
+    };
+    Route::new::<E>(Handler::Blocking(Box::new(answer)))
 }
 
 /// A call that waits for something.
@@ -129,22 +117,23 @@ pub(super) fn waits<E: Endpoint, F: Future<Output = Result<E::Answer, ControlErr
             let input = Arc::new(Input::read(call)?);
             let answer = handler(Arc::clone(&control), Arc::clone(&input)).await?;
             // Serializing a large answer takes a while.
-            Ok(control.change(move |_| reply::<E>(&answer, &input)).await)
+            let serialize: Box<dyn FnOnce(&Control) -> Reply + Send> = Box::new(move |_| reply::<E>(&answer, &input));
+            Ok(control.change(serialize).await)
         })
     };
-    Route { has_text: true, ..Route::new::<E>(answer) }
+    Route { has_text: true, ..Route::new::<E>(Handler::Async(Box::new(answer))) }
 }
 
 /// An answer of a typed call: JSON, or text if the caller wants it. What is masked in one is masked in the other.
 pub(super) fn reply<E: Endpoint>(answer: &E::Answer, call: &Call) -> Reply {
-    match (call.wants_text(), E::FORM == Form::Plain) {
-        (false, false) => return masked(answer, call.redactor()),
-        (false, true) => return plain(answer),
-        (true, true) => return text(&answer.text()),
-        (true, false) => {}
+    let mut shown = serde_json::to_value(answer).expect("texts and numbers always serialise");
+    if E::FORM != Form::Plain {
+        call.redactor().value(&mut shown);
     }
-    let mut value = serde_json::to_value(answer).expect("texts and numbers always serialise");
-    call.redactor().value(&mut value);
-    let masked = E::Answer::deserialize(value).expect("masking changes texts alone");
-    text(&masked.text())
+    if !call.wants_text() {
+        return json(&shown);
+    }
+    // Read from text, as the command line reads it: each further deserializer would be another copy of the code for each type.
+    let shown: E::Answer = serde_json::from_slice(shown.to_string().as_bytes()).expect("masking changes texts alone");
+    text(&shown.text())
 }

@@ -14,7 +14,7 @@ use super::call::{Call, check_key};
 use super::endpoint::Nothing;
 use super::guard::WRONG_TOKEN_PAUSE;
 use super::page::page;
-use super::route::{Answering, Route, at_once, raw, reply, waits};
+use super::route::{Answering, Handler, Route, at_once, raw, reply, waits};
 use super::{
     Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, metrics, profile, requests,
     reset, run, scenarios, snapshot, stream, subscriptions, system, verdict,
@@ -41,7 +41,7 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     };
     let no_authority = &[(404, "There is none without --tls self-signed.")];
     vec![
-        Route { is_open: true, has_text: true, ..Route::new::<system::Health>(health) },
+        Route { is_open: true, has_text: true, ..Route::new::<system::Health>(Handler::Async(Box::new(health))) },
         Route { is_open: true, errors: no_authority, ..raw::<system::CaPem>(|control, _, _| system::ca_pem(control)) },
         at_once(profile::assumptions),
         at_once(profile::show),
@@ -82,7 +82,7 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         at_once(clock::show),
         waits(clock::change),
         at_once(reset::reset),
-        Route::new::<snapshot::SaveSnapshot>(snapshot),
+        Route::new::<snapshot::SaveSnapshot>(Handler::Async(Box::new(snapshot))),
         Route { most_bytes: Some(snapshot::MOST_BYTES), ..raw::<snapshot::LoadSnapshot>(snapshot::load) },
         at_once::<deliveries::ShowSink>(|control, input| Ok(deliveries::sink(control, input))),
         at_once(deliveries::script),
@@ -156,12 +156,30 @@ impl Control {
         let mut stopping = self.stopping.clone();
         tokio::select! {
             biased;
-            reply = (route.handler)(Arc::clone(self), call) => reply,
+            reply = self.answer(route, call) => reply,
             // A stop does not wait for calls that are waiting for something.
             () = stopped(&mut stopping) => {
                 Err(ControlError::new(ErrorKind::RequestTimeout, "the emulator is stopping").coded("stopping"))
             }
         }
+    }
+
+    async fn answer(self: &Arc<Self>, route: &'static Route, call: Call) -> Result<Reply, ControlError> {
+        let answer = match &route.handler {
+            Handler::Blocking(answer) => answer,
+            Handler::Async(answer) => return answer(Arc::clone(self), call).await,
+        };
+        if !route.is_write() {
+            let has_left = Arc::clone(&call.has_left);
+            return self.read(&has_left, move |control| answer(control, call)).await?;
+        }
+        let writing = self.begin_write();
+        let change = move |control: &Self| {
+            // Released after the change, even if the caller has hung up.
+            let _writing = writing;
+            answer(control, call)
+        };
+        self.change(change).await
     }
 
     /// Does work that changes nothing on another thread, unless the caller leaves before it has begun.
