@@ -50,6 +50,7 @@ pub struct Exchange {
     pub content_encoding: Option<String>,
     /// The body, cut if it is long.
     pub body: String,
+    #[serde(default)]
     pub body_bytes: usize,
     pub at: Timestamp,
     pub took_ms: u64,
