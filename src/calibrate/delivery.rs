@@ -39,8 +39,6 @@ struct Verifying {
 }
 
 type Found = Result<Seen, Unclear>;
-/// A scheme of the service's own, with the fields of `webhooks.custom` that are shown.
-type Own = (Verifying, Map<String, Value>);
 /// A scheme of the service's own with the readings of the secret, the id and the time that sign.
 type Signing<'d> = (CustomScheme, Vec<KeyReading>, &'d str, &'d str);
 
@@ -51,7 +49,7 @@ const CONTENTS: &str = "{body},{timestamp} {body},{id} {timestamp} {body},{times
                         {url} {body},{timestamp} {url} {body},{body} {timestamp}";
 const BETWEEN: [&str; 5] = [".", ":", "", "|", "\n"];
 /// Headers with what looks like a signature or a time and is none.
-const OTHERS: &str = " authorization content-digest content-length cookie digest repr-digest ";
+const OTHERS: [&str; 6] = ["authorization", "content-digest", "content-length", "cookie", "digest", "repr-digest"];
 const SECONDS: &str = "Unix seconds";
 const ISO: &str = "ISO 8601";
 const ENVELOPE: &str = "Event envelope: id (form evt_<id>), type, created_at (ISO 8601 UTC) and data (object)";
@@ -113,58 +111,52 @@ impl CapturedDelivery {
     fn signature(&self, secret: &str, say: &mut impl FnMut(&'static str, Found)) {
         let named = SchemeName::ALL.into_iter().filter(|name| *name != SchemeName::Custom);
         let mut schemes: Vec<Verifying> = named.filter_map(|name| self.named(name, secret)).collect();
-        let is_shared = |reading: &KeyReading| schemes.iter().all(|scheme| scheme.readings.contains(reading));
-        let mut readings: Vec<KeyReading> = KeyReading::ALL.into_iter().filter(is_shared).collect();
-        let custom = match self.custom(secret, &headers_of(&schemes)) {
-            Ok(Some((scheme, mut fields))) => {
-                let is_alone = schemes.is_empty();
-                let follows = readings.iter().any(|reading| scheme.readings.contains(reading));
-                // Only where the reading of the other schemes would not do, it must have one of its own.
-                if let (false, [own]) = (is_alone || follows, &scheme.readings[..]) {
-                    fields.insert("key".to_owned(), own.name().into());
-                }
-                let alike = names_of(&scheme.readings);
-                let note = format!("the secret is read as {alike}, by `key` or webhooks.secret_key");
-                if is_alone {
-                    readings.clear();
-                    say("webhooks.secret_key", hidden(&*note));
-                }
+        let is_named = !schemes.is_empty();
+        let own = match if is_named { Err("a named scheme verifies it".to_owned()) } else { self.custom(secret) } {
+            Ok((scheme, fields)) => {
                 schemes.push(scheme);
-                Ok(Seen { note: if is_alone { note } else { String::new() }, ..Seen::new(fields, []) })
+                Ok(Seen::new(fields, []))
             }
-            Ok(None) if schemes.is_empty() => hidden(self.unverified()),
-            Ok(None) => hidden("no scheme of the service's own verifies it"),
             Err(reason) => hidden(reason),
         };
         schemes.sort_by_key(|scheme| self.headers.iter().rposition(|(name, _)| Some(name) == scheme.headers.last()));
-        let (names, known) = (schemes.iter().map(|scheme| scheme.name).collect::<Vec<_>>(), headers_of(&schemes));
+        let names: Vec<&str> = schemes.iter().map(|scheme| scheme.name).collect();
         let all = names.join(", ");
-        let mut others =
-            self.headers.iter().filter(|(name, _)| !known.contains(name) && !OTHERS.contains(&format!(" {name} ")));
-        let further = others.find(|(_, value)| SIGNATURE.is_match(value));
+        let is_known = |name: &String| schemes.iter().any(|scheme| scheme.headers.contains(name));
+        let further = self.others().find(|(name, value)| !is_known(name) && SIGNATURE.is_match(value));
         let form = schemes.iter().map(|scheme| form(&scheme.time)).find(|form| !form.is_empty());
-        let scheme = match (&names[..], further, &custom) {
-            (.., Err(Unclear::NotObservable(reason))) if names.is_empty() => hidden(reason),
-            (_, Some((name, _)), _) => hidden(format!("{all} verifies it, and `{name}` looks like one more signature")),
-            ([one], ..) => Ok(Seen::new(*one, [])),
+        let odd = form.filter(|form| *form != SECONDS);
+        let note = odd.map_or_else(String::new, |form| format!("its time is in {form}, which is in {SECONDS} here"));
+        let scheme = match (&names[..], further) {
+            ([], _) => own.clone(),
+            (_, Some((name, _))) => hidden(format!("{all} verifies it, and `{name}` looks like one more signature")),
+            ([one], _) => Ok(Seen::new(*one, []).noted(note)),
             _ if self.headers.is_sorted() => {
                 hidden(format!("{all} verify it; their order is hidden by sorted headers"))
             }
-            _ => Ok(Seen::new(json!(names), [])),
+            _ => Ok(Seen::new(json!(names), []).noted(note)),
         };
-        let odd = form.filter(|form| *form != SECONDS);
-        let note = odd.map_or_else(String::new, |form| format!("its time is in {form}, which is in {SECONDS} here"));
-        say("webhooks.scheme", scheme.map(|seen| Seen { note, ..seen }));
-        say("webhooks.custom", custom);
-        match (&readings[..], schemes.len()) {
-            (_, 0) => say("webhooks.secret_key", hidden("no scheme verifies the delivery with this secret")),
-            ([], 1) => {}
-            ([], _) => say("webhooks.secret_key", hidden("the schemes read the secret differently")),
-            ([one], _) => say("webhooks.secret_key", Ok(Seen::new(one.name(), []))),
-            _ => say("webhooks.secret_key", hidden(format!("this secret is read alike as {}", names_of(&readings)))),
-        }
+        let is_shared = |reading: &KeyReading| schemes.iter().all(|scheme| scheme.readings.contains(reading));
+        let readings: Vec<&str> = KeyReading::ALL.iter().filter(|key| is_shared(key)).map(|key| key.name()).collect();
+        let alike = readings.join(", ");
+        let reading = match &readings[..] {
+            _ if schemes.is_empty() => hidden("no scheme verifies the delivery with this secret"),
+            // `webhooks.custom.key` would have read it alike.
+            _ if !is_named => hidden(format!("the secret is read as {alike}, by `key` or webhooks.secret_key")),
+            [] => hidden("the schemes read the secret differently"),
+            [one] => Ok(Seen::new(*one, [])),
+            _ => hidden(format!("this secret is read alike as {alike}")),
+        };
         let form = form.map_or_else(|| "no header has its time".to_owned(), |form| format!("its time is in {form}"));
+        say("webhooks.scheme", scheme);
+        say("webhooks.custom", own);
+        say("webhooks.secret_key", reading);
         say("webhooks.timestamp", hidden(format!("{form}; the service has one clock")));
+    }
+
+    /// The headers that may be about the signature.
+    fn others(&self) -> impl Iterator<Item = &(String, String)> {
+        self.headers.iter().filter(|(name, _)| !OTHERS.contains(&name.as_str()))
     }
 
     /// A header's value; of several that are not alike the one at this place, or the last.
@@ -196,74 +188,83 @@ impl CapturedDelivery {
         Some(Verifying { name: name.name(), headers, readings: found.into_iter().map(|(key, _)| key).collect(), time })
     }
 
-    fn custom(&self, secret: &str, known: &[String]) -> Result<Option<Own>, String> {
+    /// A scheme of the service's own, with the fields of `webhooks.custom` that are shown; else why there is none.
+    fn custom(&self, secret: &str) -> Result<(Verifying, Map<String, Value>), String> {
         let event = self.event();
         let event_id = event.get("id").and_then(Value::as_str);
-        let headers = || self.headers.iter().filter(|(name, _)| !OTHERS.contains(&format!(" {name} ")));
-        let ids = headers().filter(|(name, _)| name.ends_with("id")).map(|(_, value)| value.as_str());
-        let parts = headers().flat_map(|(_, value)| value.split([',', ';', ' ', '=']));
+        let ids = self.others().filter(|(name, _)| name.ends_with("id")).map(|(_, value)| value.as_str());
+        let parts = self.others().flat_map(|(_, value)| value.split([',', ';', ' ', '=']));
         let times: Vec<&str> = parts.filter(|part| !form(part).is_empty()).collect();
         let ids: Vec<&str> = event_id.into_iter().chain(ids).collect();
-        let Some((scheme, readings, id, time)) = self.search(secret, known, &ids, &times) else { return Ok(None) };
-        let is_beside = !time.is_empty() && headers().all(|(_, value)| value != time);
+        let (scheme, readings, id, time) = self.search(secret, &ids, &times).ok_or_else(|| self.unverified())?;
+        let is_beside = !time.is_empty() && self.others().all(|(_, value)| value != time);
         if is_beside || times.iter().any(|time| scheme.prefix.contains(time)) {
             let (name, content, hash) = (scheme.signature_header, json!(scheme.content), json!(scheme.hash));
             return Err(format!("`{name}` has {hash} of {content} beside the time, which no setting sends"));
         }
-        // The header that must be meant; one that a named scheme sends may be meant if it is signed.
-        let only = |is_signed: bool, is_it: &dyn Fn(&str) -> bool| {
-            let found = headers().filter(|(_, value)| is_it(value)).map(|(name, _)| name.as_str());
-            let (shared, own): (Vec<&str>, Vec<&str>) = found.partition(|name| known.iter().any(|known| known == name));
-            match (&own[..], &shared[..]) {
-                ([], []) => Some(""),
-                ([name], _) => Some(*name),
-                ([], [name]) if is_signed => Some(*name),
-                _ => None,
-            }
+        // The header that must be meant; none if several may be.
+        let only = |is_it: &dyn Fn(&str) -> bool| {
+            let mut found = self.others().filter(|(_, value)| is_it(value)).map(|(name, _)| name.as_str());
+            let first = found.next().unwrap_or_default();
+            found.next().is_none().then_some(first)
         };
         let [has_id, has_time] = ["{id}", "{timestamp}"].map(|part| scheme.content.contains(part));
-        let id_header = only(has_id, &|value| if has_id { value == id } else { Some(value) == event_id });
-        let time_header = only(has_time, &|value| if has_time { value == time } else { form(value) == SECONDS });
+        let id_header = only(&|value| if has_id { value == id } else { Some(value) == event_id });
+        let time_header = only(&|value| if has_time { value == time } else { form(value) == SECONDS });
         let sent = [id_header, time_header, Some(&scheme.signature_header)].into_iter().flatten();
         let headers = sent.filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let mut fields = json!(scheme).as_object().cloned().unwrap_or_default();
         fields.insert("id_header".to_owned(), json!(id_header));
         fields.insert("timestamp_header".to_owned(), json!(time_header));
         fields.retain(|name, value| name != "key" && !value.is_null());
-        Ok(Some((Verifying { name: "custom", headers, readings, time: time.to_owned() }, fields)))
+        Ok((Verifying { name: "custom", headers, readings, time: time.to_owned() }, fields))
     }
 
     /// The first content, hash and encoding whose signature is the end of a header.
-    fn search<'d>(&'d self, secret: &str, known: &[String], ids: &[&'d str], times: &[&'d str]) -> Option<Signing<'d>> {
+    fn search<'d>(&'d self, secret: &str, ids: &[&'d str], times: &[&'d str]) -> Option<Signing<'d>> {
         let urls: Vec<&str> = self.urls.iter().map(String::as_str).collect();
-        let forms = [Hash::Sha256, Hash::Sha512, Hash::Sha1];
-        let forms = forms.map(|hash| [(hash, Encoding::Hex), (hash, Encoding::Base64)]).concat();
         for content in CONTENTS.split(',').flat_map(|parts| BETWEEN.map(|between| parts.replace(' ', between))) {
             let [ids, times, urls] = [("{id}", ids), ("{timestamp}", times), ("{url}", &urls)].map(|(part, values)| {
                 if content.contains(part) { &values[..values.len().min(MOST_CANDIDATES)] } else { &[""] }
             });
             let signed = ids.iter().flat_map(|id| times.iter().map(move |time| (*id, *time)));
             let signed = signed.flat_map(|parts| urls.iter().map(move |url| (parts, *url)));
-            let signed = signed.flat_map(|parts| self.bodies.iter().map(move |body| (parts, body)));
-            for ((((id, time), url), body), form) in
-                signed.flat_map(|parts| forms.iter().map(move |form| (parts, form)))
+            for (((id, time), url), body) in signed.flat_map(|parts| self.bodies.iter().map(move |body| (parts, body)))
             {
                 let message = Message { id, timestamp: 0, url, body };
-                let (content, (hash, encoding), prefix) = (content.clone(), *form, String::new());
-                let mut custom = CustomScheme { content, hash, encoding, prefix, ..CustomScheme::default() };
-                let signed = |key| {
-                    let scheme = Scheme::new(SchemeName::Custom, &CustomScheme { key, ..custom.clone() });
-                    let keys = [SigningKey::read(secret, &scheme, key).ok()?];
-                    Some((key, sign_as(&scheme, &keys, &message, time.to_owned()).signatures.concat()))
-                };
-                let signed: Vec<_> = KeyReading::ALL.into_iter().filter_map(signed).collect();
-                for (name, value) in self.headers.iter().filter(|(name, _)| !known.contains(name)) {
-                    let mut alike = signed.iter().filter(|(_, signature)| value.ends_with(signature)).peekable();
-                    let Some(prefix) = alike.peek().and_then(|(_, signature)| value.strip_suffix(signature)) else {
-                        continue;
-                    };
-                    (custom.signature_header, custom.prefix) = (name.clone(), prefix.to_owned());
-                    return Some((custom, alike.map(|(key, _)| *key).collect(), id, time));
+                let found = self.signed_by(&content, secret, &message, time);
+                if let Some((scheme, readings)) = found {
+                    return Some((scheme, readings, id, time));
+                }
+            }
+        }
+        None
+    }
+
+    /// The scheme that signs this message in a header, and the readings of the secret that do.
+    fn signed_by(
+        &self,
+        content: &str,
+        secret: &str,
+        message: &Message<'_>,
+        time: &str,
+    ) -> Option<(CustomScheme, Vec<KeyReading>)> {
+        let hashes = [Hash::Sha256, Hash::Sha512, Hash::Sha1];
+        for (hash, encoding) in hashes.map(|hash| [(hash, Encoding::Hex), (hash, Encoding::Base64)]).concat() {
+            let (content, prefix) = (content.to_owned(), String::new());
+            let mut custom = CustomScheme { content, hash, encoding, prefix, ..CustomScheme::default() };
+            let signed = |key| {
+                let scheme = Scheme::new(SchemeName::Custom, &CustomScheme { key, ..custom.clone() });
+                let keys = [SigningKey::read(secret, &scheme, key).ok()?];
+                Some((key, sign_as(&scheme, &keys, message, time.to_owned()).signatures.concat()))
+            };
+            let signed: Vec<_> = KeyReading::ALL.into_iter().filter_map(signed).collect();
+            for (name, value) in &self.headers {
+                let alike: Vec<_> = signed.iter().filter(|(_, signature)| value.ends_with(signature)).collect();
+                if let Some((_, signature)) = alike.first() {
+                    let prefix = value[..value.len() - signature.len()].to_owned();
+                    (custom.signature_header, custom.prefix) = (name.clone(), prefix);
+                    return Some((custom, alike.into_iter().map(|(key, _)| *key).collect()));
                 }
             }
         }
@@ -330,14 +331,6 @@ fn form(text: &str) -> &'static str {
         _ if text.parse::<jiff::Timestamp>().is_ok() => ISO,
         _ => "",
     }
-}
-
-fn names_of(readings: &[KeyReading]) -> String {
-    readings.iter().map(|reading| reading.name()).collect::<Vec<_>>().join(", ")
-}
-
-fn headers_of(schemes: &[Verifying]) -> Vec<String> {
-    schemes.iter().flat_map(|scheme| scheme.headers.clone()).collect()
 }
 
 fn hidden(reason: impl Into<String>) -> Found {

@@ -293,14 +293,8 @@ const DELIVERIES: &[(&[&str], &[&str])] = &[
     (&["webhooks.secret_key=utf8"], &["webhooks.scheme", "webhooks.secret_key"]),
     (&["webhooks.secret_key=utf8_with_prefix"], &["webhooks.scheme", "webhooks.secret_key"]),
     (&["webhooks.scheme=[\"github\",\"standard\",\"svix\"]"], &["webhooks.scheme", "webhooks.secret_key"]),
-    (
-        &["webhooks.scheme=[\"custom\",\"stripe\"]", "webhooks.custom={signature_header=\"x-own\"}"],
-        &["webhooks.scheme"],
-    ),
-    (
-        &["webhooks.scheme=[\"standard\",\"custom\"]", "webhooks.custom={signature_header=\"x-own\",key=\"utf8\"}"],
-        &["webhooks.scheme"],
-    ),
+    (&["webhooks.scheme=[\"custom\",\"stripe\"]", "webhooks.custom={signature_header=\"x-own\"}"], &[]),
+    (&["webhooks.scheme=[\"standard\",\"custom\"]", "webhooks.custom={signature_header=\"x-own\",key=\"utf8\"}"], &[]),
     (
         &[
             "webhooks.scheme=[\"standard\",\"custom\"]",

@@ -40,7 +40,7 @@ impl Seen {
         Self { value: value.into(), calls, note: String::new(), contradicts: None }
     }
 
-    pub(super) fn noted(self, note: impl Into<String>) -> Self {
+    pub(in crate::calibrate) fn noted(self, note: impl Into<String>) -> Self {
         Self { note: note.into(), ..self }
     }
 
