@@ -90,6 +90,7 @@ mod own {
             Self
         }
 
+        #[allow(clippy::unused_self, reason = "as on Unix")]
         pub(crate) fn restored_for<T>(self, start: impl FnOnce() -> T) -> T {
             start()
         }
