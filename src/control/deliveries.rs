@@ -388,6 +388,7 @@ pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attemp
         url: attempt.delivery.url.to_string(),
         dialled: attempt.dialled.to_string(),
         damage: attempt.event.damage.as_deref().map(str::to_owned),
+        forged: attempt.forged,
         request: AttemptRequest {
             headers: shown_headers(redactor, attempt.headers.iter()),
             body: shown_body(redactor, &attempt.body),

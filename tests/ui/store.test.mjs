@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { reasonOf } from "../../src/ui/assets/activity.js";
 import { Live, eventParser } from "../../src/ui/assets/live.js";
+import { statusOf } from "../../src/ui/assets/parts.js";
 import { MOST_ROWS, Store, attemptEntry, entriesOf, noticeEntry, requestEntry } from "../../src/ui/assets/store.js";
 
 const AT = Date.parse("2026-01-31T09:30:00.000Z");
@@ -11,7 +13,7 @@ const request = (n, change = {}) => ({
   reason: "answered", latency_ms: 1, generation: 1, scenario: null, ...change,
 });
 const attempt = (n, change = {}) => ({
-  number: 1, at: at(n), url: "https://a/", dialled: "a", damage: null, request: { headers: [], body: "" }, signed_content: "", outcome: { accepted: true, status: 200, body: "" }, latency_ms: 1,
+  number: 1, at: at(n), url: "https://a/", dialled: "a", damage: null, forged: false, request: { headers: [], body: "" }, signed_content: "", outcome: { accepted: true, status: 200, body: "" }, latency_ms: 1,
   ...change,
 });
 const event = (n) => ({ id: `evt_${n}`, type: "t", created_at: at(n), workspace: "ws_1", body: "", deliveries: [], skipped: [], damage: null, warnings: [] });
@@ -29,12 +31,22 @@ test("rows of a document are in the order of time, each attempt one row", () => 
 
 test("a delivery is shown by its newest attempt; a refused forgery is good, an accepted one bad", () => {
   const store = new Store();
-  const of = (number, outcome, damage = null) => attemptEntry({ ...attempt(number, { number, outcome, damage }), delivery: "dlv_1", event: "evt_1", type: "t", subscription: "sub_1" });
+  const of = (number, outcome, change = {}) => attemptEntry({ ...attempt(number, { number, outcome, ...change }), delivery: "dlv_1", event: "evt_1", type: "t", subscription: "sub_1" });
   const rows = [of(1, { accepted: false, failure: "connection_refused", detail: "x" }), of(2, { accepted: true, status: 200, body: "" })];
   store.append(rows);
   assert.deepEqual(rows.map((one) => [one.superseded, one.failed, one.mark]), [[true, true, "connection refused"], [false, false, ""]]);
-  assert.equal(of(1, { accepted: false, status: 401, body: "" }, "body").failed, false);
-  assert.equal(of(1, { accepted: true, status: 200, body: "" }, "body").failed, true);
+  const accepted = { accepted: true, status: 200, body: "" };
+  const refused = { accepted: false, status: 401, body: "" };
+  const unanswered = { accepted: false, failure: "connection_refused", detail: "x" };
+  const forged = { forged: true, damage: "tampered deliberately: body" };
+  const copied = { damage: "sent 2 times deliberately" };
+  const shown = (row) => [row.failed, statusOf(row)[1], reasonOf(row)];
+  assert.deepEqual(shown(of(1, refused, forged)), [false, "ok", "forged, refused as it should be"]);
+  assert.deepEqual(shown(of(1, accepted, forged)), [true, "bad", "forged, but accepted"]);
+  assert.deepEqual(shown(of(1, unanswered, forged)), [false, "quiet", "forged, connection refused"]);
+  assert.deepEqual(shown(of(1, { ...refused, status: 500 }, forged)), [false, "quiet", "forged, answered 500"]);
+  assert.deepEqual(shown(of(1, accepted, copied)), [false, "ok", ""]);
+  assert.deepEqual(shown(of(1, unanswered, copied)), [true, "bad", "connection refused"]);
 });
 
 test("an odd record becomes a row that says so", () => {

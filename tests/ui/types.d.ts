@@ -58,6 +58,8 @@ declare global {
     type: string | null;
     scenario: string | null;
     damage: string | null;
+    /** Falsified on purpose, so that the receiver must refuse it. */
+    forged: boolean;
     failed: boolean;
     subscription: string | null;
     event: string | null;

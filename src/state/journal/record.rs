@@ -312,6 +312,9 @@ pub(crate) struct Attempt {
     pub(crate) dialled: String,
     /// The deliberate damage, and what requested it.
     pub(crate) damage: Option<String>,
+    /// Whether it was falsified, so that a receiver that verifies must refuse it.
+    #[serde(default)]
+    pub(crate) forged: bool,
     pub(crate) request: AttemptRequest,
     pub(crate) signed_content: Bytes,
     pub(crate) outcome: AttemptResult,

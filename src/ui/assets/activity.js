@@ -4,17 +4,18 @@ import { foreign, h } from './element.js';
 import { connectPanel } from './connect.js';
 import { FILTER_NAMES, completions, matcher, toggled, unknownNames } from './filter.js';
 import { VirtualList } from './list.js';
-import { emptyState, link, statusMark } from './parts.js';
+import { emptyState, isRefused, link, statusMark } from './parts.js';
 import { count, duration, listed, shortKey, timeOfDay } from './text.js';
 
 /** The chips beside the filter, each with its word. */
 const CHIPS = [['errors', 'is:failed'], ['webhooks', 'kind:delivery'], ['scripted', 'is:scripted']];
 
 /** The reason of an outcome, in a few words. @param {Entry} entry @returns {string} */
-function reasonOf(entry) {
-  if (entry.kind === 'delivery' && entry.damage) return entry.failed ? 'forged, but accepted' : entry.status ? 'forged, refused as it should be' : `forged, ${entry.mark}`;
+export function reasonOf(entry) {
+  if (entry.forged) return entry.failed ? 'forged, but accepted' : isRefused(entry) ? 'forged, refused as it should be' : `forged, ${entry.mark}`;
   if (entry.kind === 'delivery') return [entry.number > 1 ? `attempt ${entry.number}` : '', entry.mark].filter(Boolean).join(', ');
-  if (entry.damage) return 'forged';
+  // Without the command or setting that asked for it.
+  if (entry.damage) return entry.damage.replace(/ \(.*/, '');
   if (entry.scenario) return `scenario ${entry.scenario}`;
   return entry.failed ? entry.mark.replace(/_/g, ' ') : '';
 }
@@ -59,7 +60,7 @@ export class Activity {
     const same = of.filter === route.filter && of.kind === kind && of.key === route.key;
     if (!same || of.epoch !== store.epoch) {
       const matches = matcher(route.filter, store.now(Date.now()));
-      this.test = (entry) => (!kind || entry.kind === kind && !entry.superseded) && (!route.key || entry.key === route.key) && matches(entry);
+      this.test = (entry) => (!kind || entry.kind === kind) && !entry.superseded && (!route.key || entry.key === route.key) && matches(entry);
       this.matching = store.entries.filter(this.test);
       // Rows that are read keep their place if only the oldest were dropped.
       const hidden = same && this.paused ? of.length - this.shown : 0;

@@ -2,7 +2,7 @@
 
 import { advance, attemptLine, redeliver } from './command.js';
 import { foreign, h, prose } from './element.js';
-import { actionButton, bodyBlock, commandLine, filterable, fold, headersTable, link, mark, pairs } from './parts.js';
+import { actionButton, bodyBlock, commandLine, filterable, fold, headersTable, isRefused, link, mark, pairs } from './parts.js';
 import { SCHEMES, difference, headerOf, schemesOf, signatureHeaders, takenApart } from './signature.js';
 import { bytesText, dateTime, duration, oneLine } from './text.js';
 
@@ -81,9 +81,10 @@ function signaturePart(page, attempt) {
 function attemptPart(page, attempt, isLast) {
   const { outcome } = attempt;
   const answered = 'status' in outcome;
+  const isGood = attempt.forged && answered && isRefused(outcome);
   const what = answered ? `answered ${outcome.status}` : oneLine(outcome.failure, 80).replace(/_/g, ' ');
   return h('details.attempt', { open: isLast, key: `attempt ${attempt.number}` },
-    h('summary', null, h('h3', null, `Attempt ${attempt.number} `), mark(attempt.damage && !outcome.accepted && answered ? `${what}, as it should be` : what, Boolean(attempt.damage) === outcome.accepted ? 'bad' : 'ok'), ` ${dateTime(attempt.at)}, ${duration(attempt.latency_ms)}`),
+    h('summary', null, h('h3', null, `Attempt ${attempt.number} `), mark(isGood ? `${what}, as it should be` : what, attempt.forged ? outcome.accepted ? 'bad' : isGood ? 'ok' : 'quiet' : outcome.accepted ? 'ok' : 'bad'), ` ${dateTime(attempt.at)}, ${duration(attempt.latency_ms)}`),
     pairs([['To', foreign(attempt.url)], ['Went to', foreign(attempt.dialled)]]),
     answered ? null : h('p', null, prose(outcome.detail)),
     h('h4', null, 'Signature'), signaturePart(page, attempt),

@@ -64,6 +64,11 @@ export function actionButton(page, action, submits) {
       commandLine(page, curlLine(action, page.base, page.hasToken), 'the curl command')));
 }
 
+/** Whether the receiver refused what was sent, which is right for a forgery; no answer and a fault of its own prove nothing. @param {{status: number}} answer */
+export function isRefused({ status }) {
+  return status >= 400 && status < 500;
+}
+
 /** What a status is called as text, with its shape, and the class of its colour. @param {Entry} entry @returns {[string, string]} */
 export function statusOf(entry) {
   switch (entry.kind) {
@@ -72,7 +77,7 @@ export function statusOf(entry) {
     case 'notice':
       return entry.failed ? ['! warning', 'warn'] : ['· notice', 'quiet'];
     case 'delivery':
-      return [`${entry.failed ? '✗' : '→'} ${entry.status || 'failed'}`, entry.failed ? 'bad' : 'ok'];
+      return [`${entry.failed ? '✗' : '→'} ${entry.status || 'failed'}`, entry.failed ? 'bad' : entry.forged && !isRefused(entry) ? 'quiet' : 'ok'];
     default:
       if (!entry.status) return ['✂ broken', entry.scenario ? 'info' : 'bad'];
       if (entry.scenario && !entry.failed && entry.status >= 400) return [String(entry.status), 'info'];

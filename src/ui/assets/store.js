@@ -21,7 +21,7 @@ function instant(at) {
 function entry(kind, id, at, rest) {
   const blank = {
     kind, id, at: instant(at), text: '', workspace: null, key: null, status: 0, operation: null, method: null, path: null,
-    type: null, scenario: null, damage: null, failed: false, subscription: null, event: null, number: 0, latency: 0, mark: '', superseded: false,
+    type: null, scenario: null, damage: null, forged: false, failed: false, subscription: null, event: null, number: 0, latency: 0, mark: '', superseded: false,
   };
   return Object.assign(blank, rest);
 }
@@ -52,7 +52,7 @@ export function attemptEntry(attempt) {
   const answered = 'status' in outcome;
   return entry('delivery', attempt.delivery, attempt.at, {
     text: `${oneLine(attempt.type, 80)} to ${oneLine(attempt.url, MOST_TEXT)}`, workspace: attempt.workspace ?? null, status: answered ? outcome.status : 0,
-    type: attempt.type, path: oneLine(attempt.url, MOST_TEXT), damage: attempt.damage, failed: Boolean(attempt.damage) === outcome.accepted, subscription: attempt.subscription, event: attempt.event,
+    type: attempt.type, path: oneLine(attempt.url, MOST_TEXT), damage: attempt.damage, forged: Boolean(attempt.forged), failed: Boolean(attempt.forged) === outcome.accepted, subscription: attempt.subscription, event: attempt.event,
     number: attempt.number, latency: attempt.latency_ms, mark: answered ? outcome.accepted ? '' : `answered ${outcome.status}` : outcome.failure.replace(/_/g, ' '),
   });
 }

@@ -24,7 +24,7 @@ function counts(run, kind) {
 
 /** What a group has that counts, refusals first. @param {RunDocument} run @param {Group} group @returns {number} */
 function weightOf(run, group) {
-  const failures = group.failures.filter((one) => counts(run, one.damage ? 'forged' : 'undelivered')).length;
+  const failures = group.failures.filter((one) => counts(run, one.forged ? 'forged' : 'undelivered')).length;
   return group.refusals.size + failures + (group.isSilent ? 0.5 : 0) + (counts(run, 'findings') ? group.findings : 0);
 }
 
@@ -97,7 +97,7 @@ function groupPart(page, group) {
     h('h4', null, link(page, { view: 'activity', id: '', key: group.key === 'without a key' ? '' : group.key, filter: '' }, group.key)),
     h('ul', null,
       [...group.refusals.values()].map((one) => h('li', null, one.count > 1 ? h('b', null, `${one.count} × `) : null, prose(one.words), ' ', evidence('activity', one.id))),
-      group.failures.map((one) => h('li', null, foreign(one.text), ': ', h('b', null, one.damage ? 'forged, and the receiver accepted it' : foreign(one.mark || `answered ${one.status}`)), one.number > 1 ? ` at attempt ${one.number}` : '', ' ', evidence('deliveries', one.id))),
+      group.failures.map((one) => h('li', null, foreign(one.text), ': ', h('b', null, one.forged ? 'forged, and the receiver accepted it' : foreign(one.mark || `answered ${one.status}`)), one.number > 1 ? ` at attempt ${one.number}` : '', ' ', evidence('deliveries', one.id))),
       group.isSilent ? h('li', null, 'has sent no request') : null,
       group.findings ? h('li', null, 'the review is certain of ', link(page, { view: 'review', id: '', filter: '' }, count(group.findings, 'finding'))) : null));
 }
