@@ -4,21 +4,11 @@ import { foreign, h } from './element.js';
 import { connectPanel } from './connect.js';
 import { FILTER_NAMES, completions, matcher, toggled, unknownNames } from './filter.js';
 import { VirtualList } from './list.js';
-import { emptyState, isRefused, link, statusMark } from './parts.js';
+import { emptyState, link, reasonOf, statusMark } from './parts.js';
 import { count, duration, listed, shortKey, timeOfDay } from './text.js';
 
 /** The chips beside the filter, each with its word. */
 const CHIPS = [['errors', 'is:failed'], ['webhooks', 'kind:delivery'], ['scripted', 'is:scripted']];
-
-/** The reason of an outcome, in a few words. @param {Entry} entry @returns {string} */
-export function reasonOf(entry) {
-  if (entry.forged) return entry.failed ? 'forged, but accepted' : isRefused(entry) ? 'forged, refused as it should be' : `forged, ${entry.mark}`;
-  if (entry.kind === 'delivery') return [entry.number > 1 ? `attempt ${entry.number}` : '', entry.mark].filter(Boolean).join(', ');
-  // Without the command or setting that asked for it.
-  if (entry.damage) return entry.damage.replace(/ \(.*/, '');
-  if (entry.scenario) return `scenario ${entry.scenario}`;
-  return entry.failed ? entry.mark.replace(/_/g, ' ') : '';
-}
 
 /** @param {Entry} entry @param {string[]} keys every key @returns {(Node | string)[]} */
 function cells(entry, keys) {

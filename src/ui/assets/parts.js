@@ -85,6 +85,16 @@ export function statusOf(entry) {
   }
 }
 
+/** The reason of an outcome, in a few words. @param {Entry} entry @returns {string} */
+export function reasonOf(entry) {
+  if (entry.forged) return entry.failed ? 'forged, but accepted' : isRefused(entry) ? 'forged, refused as it should be' : `forged, ${entry.mark}`;
+  if (entry.kind === 'delivery') return [entry.number > 1 ? `attempt ${entry.number}` : '', entry.mark].filter(Boolean).join(', ');
+  // Without the command or setting that asked for it.
+  if (entry.damage) return entry.damage.replace(/ \(.*/, '');
+  if (entry.scenario) return `scenario ${entry.scenario}`;
+  return entry.failed ? entry.mark.replace(/_/g, ' ') : '';
+}
+
 /** @param {Entry} entry @returns {Node} */
 export function statusMark(entry) {
   const [text, colour] = statusOf(entry);

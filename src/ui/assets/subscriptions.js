@@ -2,14 +2,14 @@
 
 import { enable, rotate, subscribe, trigger, unsubscribe } from './command.js';
 import { foreign, guarded, h } from './element.js';
-import { actionButton, emptyState, filterable, link, mark, pairs, statusMark } from './parts.js';
+import { actionButton, emptyState, filterable, link, mark, pairs, reasonOf, statusMark } from './parts.js';
 import { dateTime, timeOfDay } from './text.js';
 
 /** @param {Page} page @param {SubscriptionRow} one @returns {Node} */
 function lastDeliveries(page, one) {
   const last = page.store.entries.filter((entry) => entry.subscription === one.id && !entry.superseded).slice(-3).reverse();
   if (!last.length) return h('p.quiet', null, 'Nothing was delivered yet.');
-  return h('ul', null, last.map((entry) => h('li', null, statusMark(entry), ' ', link(page, { view: 'deliveries', id: entry.id, filter: '' }, `${entry.type} at ${timeOfDay(entry.at)}`), entry.mark ? foreign(` ${entry.mark}`) : '')));
+  return h('ul', null, last.map((entry) => h('li', null, statusMark(entry), ' ', link(page, { view: 'deliveries', id: entry.id, filter: '' }, `${entry.type} at ${timeOfDay(entry.at)}`), foreign(` ${reasonOf(entry)}`))));
 }
 
 /** One event to this subscription alone. @param {SubscriptionRow} one @returns {import('./command.js').Action} */
