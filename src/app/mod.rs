@@ -41,7 +41,7 @@ pub use settings::{ClockSetting, Settings, StartError};
 pub use state::StopProblem;
 
 use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, LastFindings, MOST_VIEWERS, Start, Texts, WrongTokens};
+use crate::control::{Access, Control, MOST_VIEWERS, Start, StreamIds, WrongTokens};
 use crate::http::body::BodyReader;
 use crate::http::limits::Limits;
 use crate::http::service::Api;
@@ -96,7 +96,7 @@ impl Emulator {
         };
         settings.check_folders()?;
         let started_at = clock.now().wall;
-        let texts = Arc::new(Texts::new(&seed, started_at));
+        let stream_ids = Arc::new(StreamIds::new(&seed, started_at));
         let (stop, stopping) = watch::channel(false);
         let journal = Arc::new(Journal::new(settings.most_journal_entries, &Budget::new(settings.most_memory_bytes)));
         let (engine, to_deliver) = Engine::new(
@@ -135,11 +135,10 @@ impl Emulator {
             bodies,
             ca_pem: ca_pem.clone(),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
-            texts,
+            stream_ids,
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stopping.clone(),
             wrong_tokens: WrongTokens::default(),
-            last_findings: LastFindings::default(),
             start: Start {
                 seed: settings.seed,
                 at: started_at,
