@@ -18,7 +18,9 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::ControlError;
-use super::endpoint::{DurationInput, Endpoint, Page, Wait};
+use super::endpoint::{DurationInput, Endpoint, Form, Page, Wait};
+use super::render::Text as _;
+use super::reply::{Reply, json, text};
 use crate::redact::Redactor;
 use crate::settings::Profile;
 use crate::state::engine::{Engine, KeyProblem};
@@ -84,8 +86,23 @@ impl Call {
         Ok(in_body.or_else(|| self.query("key")))
     }
 
+    /// The answer of a typed call: JSON, or text if the caller wants it. What is masked in one is masked in the other.
+    pub(super) fn reply<E: Endpoint>(&self, answer: &E::Answer) -> Reply {
+        let mut shown = serde_json::to_value(answer).expect("texts and numbers always serialise");
+        if E::FORM != Form::Plain {
+            self.redactor().value(&mut shown);
+        }
+        if !self.wants_text() {
+            return json(&shown);
+        }
+        // Read from text, as the command line reads it: each further deserializer would be another copy of the code for each type.
+        let shown: E::Answer =
+            serde_json::from_slice(shown.to_string().as_bytes()).expect("masking changes texts alone");
+        text(&shown.text())
+    }
+
     /// Whether the answer is to be text: `Accept` names `text/plain` before JSON and before anything else that JSON satisfies.
-    pub(super) fn wants_text(&self) -> bool {
+    fn wants_text(&self) -> bool {
         let accepted = self.parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut types = accepted.flat_map(|value| value.split(',')).filter_map(|range| range.split(';').next());
         let known =

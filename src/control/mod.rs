@@ -21,8 +21,6 @@ mod profile;
 pub(crate) mod render;
 mod reply;
 mod requests;
-mod reset;
-mod route;
 mod routes;
 mod run;
 mod scenarios;

@@ -10,8 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::endpoint::{Endpoint, Form};
 use super::reply::Error;
-use super::route::Route;
-use super::routes::ROUTES;
+use super::routes::{ROUTES, Route};
 use super::stream::EVENT_STREAM;
 use super::{PREFIX, openapi_document};
 use crate::committed;

@@ -12,7 +12,6 @@ use super::call::{Call, Input, whose};
 use super::endpoint::{Empty, Form, KeyField, Nothing, endpoint};
 use super::render::{Text, cell, joined, of_key, optional, table};
 use super::reply::ShownDiagnostic;
-use super::route::reply;
 use super::{Control, ControlError, Reply};
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
@@ -286,7 +285,7 @@ pub(super) fn put(control: &Control, call: &Call, _: Nothing) -> Result<Reply, C
     let (generation, warnings) =
         control.library.put_inline(&call.segment, &text, now).map_err(|found| refused(&found))?;
     let added = Added { name: call.segment.clone(), generation, diagnostics: shown(&warnings) };
-    Ok(reply::<PutScenario>(&added, call))
+    Ok(call.reply::<PutScenario>(&added))
 }
 
 /// A scenario as JSON, without the `key` that every body may contain.
