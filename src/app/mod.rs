@@ -44,7 +44,7 @@ pub use state::StopProblem;
 
 use crate::clock::{Clock, Now, Random, Seed};
 use crate::contract::error::ErrorKind;
-use crate::control::{Access, Control, ControlError, MOST_VIEWERS, PREFIX, Start, StreamIds, WrongTokens};
+use crate::control::{Access, Control, ControlError, MOST_VIEWERS, PREFIX, StreamIds, WrongTokens};
 use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
 use crate::http::handler::{Answering, Handler, Unreadable, caught};
@@ -147,12 +147,10 @@ impl Emulator {
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stopping.clone(),
             wrong_tokens: WrongTokens::default(),
-            start: Start {
-                seed: settings.seed,
-                at: started_at,
-                base_url: base_url.clone(),
-                control_url: control_url.clone(),
-            },
+            seed: settings.seed,
+            started_at,
+            base_url: base_url.clone(),
+            control_url: control_url.clone(),
         });
         if let Some(message) = shares.warning() {
             handle.note(message);
@@ -248,7 +246,6 @@ impl Drop for Emulator {
 struct Router {
     /// The emulated API. On every listener it also answers bytes that are not an HTTP request.
     api: Arc<Api>,
-    /// Whether this listener serves the emulated API.
     serves_api: bool,
     /// The control API, if this listener serves it.
     control: Option<Arc<Control>>,
@@ -288,10 +285,9 @@ impl Handler for Router {
 async fn call(control: &Arc<Control>, request: Request<Incoming>, progress: &Progress) -> Response<Outgoing> {
     let host = check_host(request.method(), request.uri(), request.version(), request.headers());
     match host.map(|host| String::from_utf8_lossy(host).into_owned()) {
-        Ok(host) => caught(control.handle(request, &host, progress)).await.unwrap_or_else(|_| {
-            let kind = ErrorKind::InternalError;
-            ControlError::new(kind, kind.message()).into_response(Redactor::default())
-        }),
+        Ok(host) => caught(control.handle(request, &host, progress))
+            .await
+            .unwrap_or_else(|_| ControlError::internal().into_response(Redactor::default())),
         Err(problem) => {
             ControlError::new(ErrorKind::BadRequest, problem.to_string()).into_response(Redactor::default())
         }

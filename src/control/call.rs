@@ -27,7 +27,6 @@ use crate::state::engine::{Engine, KeyProblem};
 use crate::state::workspace::Workspace;
 use crate::util::duration::parse_duration;
 
-/// One call, read.
 pub(crate) struct Call {
     pub(super) parts: Parts,
     pub(super) body: Bytes,
@@ -64,7 +63,6 @@ impl<E: Endpoint> Input<E> {
 }
 
 impl Call {
-    /// Masks what the call's answer shows.
     pub(super) fn redactor(&self) -> Redactor<'_> {
         Redactor::new(&self.profile.keys)
     }
@@ -161,7 +159,6 @@ fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
-/// The duration in a field of a call.
 pub(super) fn duration(field: &str, DurationInput(text): &DurationInput) -> Result<Duration, ControlError> {
     parse_duration(text).map_err(|problem| ControlError::invalid(format!("{field}: {problem}")))
 }
@@ -181,7 +178,6 @@ fn wait_limit(field: &str, given: &DurationInput) -> Result<Duration, ControlErr
     if limit > LONGEST_WAIT { Err(ControlError::invalid(format!("{field}: at most 300s"))) } else { Ok(limit) }
 }
 
-/// The requested page of a listing.
 pub(super) struct Paging {
     pub(super) limit: usize,
     /// Only entries with a number below this.

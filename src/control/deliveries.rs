@@ -356,7 +356,6 @@ pub(super) fn with<A>(
     }
 }
 
-/// One attempt: what was signed and sent, what came back.
 pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attempt {
     Attempt {
         number: attempt.number,
@@ -387,7 +386,6 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     }
 }
 
-/// The deliveries that a built-in receiver received.
 pub(super) fn sink(control: &Control, input: &Input<ShowSink>) -> List<Receipt> {
     let shown = |receipt: &sink::Receipt| {
         let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));

@@ -14,26 +14,21 @@ pub(crate) trait Endpoint: 'static {
     const METHOD: Method;
     /// The path below `/_emulator/`, with at most one variable segment such as `{id}`.
     const PATH: &'static str;
-    /// Its summary, in one line.
     const SUMMARY: &'static str;
-    /// The form of the answer.
     const FORM: Form;
     /// The query parameters besides `key`.
     type Query: Serialize + DeserializeOwned + Described + Send + Sync;
-    /// The body.
     type Body: Serialize + DeserializeOwned + Described + Send + Sync;
     /// The body of a successful answer.
     type Answer: Text + DeserializeOwned + Described + Send + Sync;
 }
 
-/// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// JSON in which credentials are masked.
     Masked,
     /// JSON as it is: documents, and secrets that are returned once.
     Plain,
-    /// Another media type.
     Other(&'static str),
 }
 

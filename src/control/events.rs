@@ -14,7 +14,6 @@ use super::render::{Text, cell};
 use super::reply::{EventIdOnly, FiredEvent};
 use super::requests::shown_body;
 use super::{Control, ControlError, deliveries};
-use crate::contract::error::ErrorKind;
 use crate::contract::signature::Tamper;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
@@ -101,7 +100,6 @@ enum DeliverySchema {
     Row(crate::state::journal::record::DeliveryRow),
 }
 
-/// A delivery on one line.
 fn delivery_line(delivery: &DeliveryShown) -> String {
     let DeliveryShown { id, url, attempts, last, note, .. } = delivery;
     let dialled = match attempts {
@@ -173,8 +171,7 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
     // Not in the lane of changes, as other changes would wait for thousands of events.
     let (firing, call) = (Arc::clone(&control), Arc::clone(&input));
     let fired = run_blocking(move || fire_all(&firing, &call, &workspace, &template)).await;
-    let internal_error = |_| ControlError::new(ErrorKind::InternalError, ErrorKind::InternalError.message());
-    let (mut answer, deliveries) = fired.map_err(internal_error)??;
+    let (mut answer, deliveries) = fired.map_err(|_| ControlError::internal())??;
     let Some(limit) = wait else { return Ok(answer) };
     let records = control.deliveries.wait_attempted(&deliveries, limit).await;
     let show = move |control: &Control| {

@@ -17,8 +17,8 @@ use super::endpoint::{Endpoint, Form, Nothing};
 use super::guard::WRONG_TOKEN_PAUSE;
 use super::page::page;
 use super::{
-    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, metrics, profile, requests,
-    run, scenarios, snapshot, stream, subscriptions, system, verdict,
+    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, profile, requests, run,
+    scenarios, snapshot, stream, subscriptions, system, verdict,
 };
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
@@ -192,7 +192,7 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
             errors: &[(429, "Too many viewers follow the stream already.")],
             ..raw::<stream::Stream>(stream::stream)
         },
-        raw::<metrics::Metrics>(|control, _, _| Ok(metrics::metrics(control))),
+        raw::<system::Metrics>(|control, _, _| Ok(system::metrics(control))),
         waits(deliveries::redeliver),
         at_once::<scenarios::ListScenarios>(|control, input| Ok(scenarios::list(control, input.redactor()))),
         at_once(scenarios::show),

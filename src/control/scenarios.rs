@@ -272,7 +272,6 @@ fn shown(found: &[Diagnostic]) -> Vec<ShownDiagnostic> {
     found.iter().map(ShownDiagnostic::from).collect()
 }
 
-/// Adds or replaces a scenario from TOML or JSON text.
 pub(super) fn put(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
     let text = std::str::from_utf8(&call.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
     let content_type = call.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
