@@ -150,23 +150,23 @@ fn tamper_names() -> Vec<Option<&'static str>> {
     Tamper::ALL.map(Tamper::name).into_iter().map(Some).chain([None]).collect()
 }
 
-pub(crate) const MOST_EVENTS: usize = 10_000;
+const MOST_EVENTS: usize = 10_000;
 
 /// Most events, and bytes of their bodies, that are returned in full; beyond that the answer has only ids.
-pub(crate) const MOST_SHOWN: usize = 100;
-pub(crate) const MOST_SHOWN_BYTES: usize = 1024 * 1024;
+const MOST_SHOWN: usize = 100;
+const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
 pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -> Result<Fired, ControlError> {
     let wait = wait_of(&input.query)?;
-    let template = if input.body.emit.is_some() { None } else { Some(fire_request(&input.body)?) };
-    let workspace = control.workspace(input.key()?.as_deref())?;
-    let Some(template) = template else {
+    if let Some(name) = &input.body.emit {
         if wait.is_some() {
             let message = "wait: an emission may fire later; leave it out, and follow `GET deliveries`";
             return Err(ControlError::invalid(message));
         }
-        return fire_emission(&control, &workspace, &input.body);
-    };
+        return fire_emission(&control, &input, name);
+    }
+    let template = fire_request(&input.body)?;
+    let workspace = control.workspace(input.key()?.as_deref())?;
     events_made(&workspace).await;
     // Not in the lane of changes, as other changes would wait for thousands of events.
     let (firing, call) = (Arc::clone(&control), Arc::clone(&input));
@@ -347,12 +347,12 @@ fn fire_request(request: &Fire) -> Result<FireRequest, ControlError> {
 }
 
 /// Triggers a named emission of the active scenarios, which fires as the scenario defines.
-fn fire_emission(control: &Control, workspace: &Arc<Workspace>, request: &Fire) -> Result<Fired, ControlError> {
-    let name = request.emit.as_deref().unwrap_or_default();
-    let rest = Fire { _key: KeyField::default(), emit: None, ..request.clone() };
+fn fire_emission(control: &Control, input: &Input<FireEvents>, name: &str) -> Result<Fired, ControlError> {
+    let rest = Fire { _key: KeyField::default(), emit: None, ..input.body.clone() };
     if rest != Fire::default() {
         return Err(ControlError::invalid("emit: the scenario defines the events; leave out all fields but key"));
     }
+    let workspace = control.workspace(input.key()?.as_deref())?;
     let config = control.config_for(Some(workspace.name()));
     let Some(emit) = emit_named(config.emits.iter(), name) else {
         let names: Vec<&str> = config.emits.iter().filter_map(|emit| emit.name.as_deref()).collect();
@@ -362,7 +362,7 @@ fn fire_emission(control: &Control, workspace: &Arc<Workspace>, request: &Fire) 
         return Err(ControlError::not_found(message));
     };
     let damage = emitted(&emit).damage(&config.profile);
-    control.set_off(workspace, &emit, workspace.clock().instant());
+    control.set_off(&workspace, &emit, workspace.clock().instant());
     let damage = damage.as_deref().map(str::to_owned);
     Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })
 }
