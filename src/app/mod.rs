@@ -44,7 +44,7 @@ pub use state::StopProblem;
 
 use crate::clock::{Clock, Now, Random, Seed};
 use crate::contract::error::ErrorKind;
-use crate::control::{Access, Control, ControlError, MOST_VIEWERS, PREFIX, StreamIds, WrongTokens};
+use crate::control::{Access, Control, ControlError, LastFindings, MOST_VIEWERS, PREFIX, Texts, WrongTokens};
 use crate::http::body::BodyReader;
 use crate::http::connection::Progress;
 use crate::http::handler::{Answering, Handler, Unreadable, caught};
@@ -104,7 +104,7 @@ impl Emulator {
         };
         settings.check_folders()?;
         let started_at = clock.now().wall;
-        let stream_ids = Arc::new(StreamIds::new(&seed, started_at));
+        let texts = Arc::new(Texts::new(&seed, started_at));
         let (stop, stopping) = watch::channel(false);
         let journal = Arc::new(Journal::new(settings.most_journal_entries, &Budget::new(settings.most_memory_bytes)));
         let (engine, to_deliver) = Engine::new(
@@ -143,10 +143,11 @@ impl Emulator {
             bodies,
             ca_pem: ca_pem.clone(),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
-            stream_ids,
+            texts,
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stopping.clone(),
             wrong_tokens: WrongTokens::default(),
+            last_findings: LastFindings::default(),
             seed: settings.seed,
             started_at,
             base_url: base_url.clone(),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::call::{Input, Scope, scope_or_all};
 use super::endpoint::{Form, Nothing, endpoint};
 use super::render::{Text, cell};
@@ -9,7 +11,7 @@ use super::{Control, ControlError};
 use crate::clock::ClockMode;
 use crate::review::findings::{self, Traffic};
 pub(crate) use crate::review::findings::{Finding, Findings};
-use crate::state::journal::Entry;
+use crate::state::journal::{Entry, Fill};
 use crate::util::wording::counted;
 
 endpoint! {
@@ -60,12 +62,49 @@ impl Findings {
     }
 }
 
+/// The last findings, and what they were made from: the page and several reports may ask for the same ones.
+#[derive(Debug, Default)]
+pub struct LastFindings(Mutex<Option<(Source, Findings)>>);
+
+/// Findings made from the same are the same.
+#[derive(Debug, PartialEq)]
+struct Source {
+    key: Option<Arc<str>>,
+    next_entry: u64,
+    fill: Fill,
+    deliveries: u64,
+    generation: u64,
+    clock: ClockMode,
+}
+
 pub(super) fn show(control: &Control, input: &Input<ShowFindings>) -> Result<Findings, ControlError> {
     Ok(judge(control, &scope_or_all(control, input)?))
 }
 
 /// The findings about a scope, the worst first.
 pub(super) fn judge(control: &Control, scope: &Scope) -> Findings {
+    let clock = scope.0.as_ref().map_or_else(|| control.registry.clock(), |workspace| workspace.clock()).mode();
+    let source = Source {
+        key: scope.key(),
+        next_entry: control.journal.next_number(),
+        fill: control.journal.fill(),
+        deliveries: control.deliveries.changes(),
+        generation: control.library.load().number,
+        clock,
+    };
+    // Others wait for it meanwhile, as they most likely want the same.
+    let mut last = control.last_findings.0.lock();
+    match &*last {
+        Some((made_from, found)) if *made_from == source => found.clone(),
+        _ => {
+            let found = judge_anew(control, scope, clock);
+            *last = Some((source, found.clone()));
+            found
+        }
+    }
+}
+
+fn judge_anew(control: &Control, scope: &Scope, clock: ClockMode) -> Findings {
     let mut requests = control.journal.search(None, usize::MAX, |_, entry| match entry {
         // A request without a valid key may be of the client in question.
         Entry::Request(request) => {
@@ -78,8 +117,7 @@ pub(super) fn judge(control: &Control, scope: &Scope) -> Findings {
     let found = control.deliveries.list(None, usize::MAX, |delivery| scope.covers(Some(&delivery.event.workspace)));
     let deliveries: Vec<_> = found.into_iter().rev().map(|(_, delivery)| delivery).collect();
     let profile = control.profile_for(scope.key().as_deref());
-    let clock = scope.0.as_ref().map_or_else(|| control.registry.clock(), |workspace| workspace.clock());
-    let clock_runs = clock.mode() == ClockMode::Real;
+    let clock_runs = clock == ClockMode::Real;
     let traffic = Traffic { requests: &requests, deliveries: &deliveries, profile: &profile, clock_runs };
     Findings { forgotten_entries: control.journal.fill().evicted, ..findings::judge(&traffic) }
 }

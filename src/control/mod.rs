@@ -44,12 +44,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
+pub use findings::LastFindings;
 pub use guard::{Access, WrongTokens};
 pub use page::Viewer;
 pub use reply::ControlError;
 use reply::Reply;
 pub(crate) use requests::operation_named;
-pub use stream::{MOST_VIEWERS, StreamIds};
+pub use stream::{MOST_VIEWERS, Texts};
 pub use system::{openapi_document, run_schema};
 
 use crate::http::body::BodyReader;
@@ -69,12 +70,14 @@ pub struct Control {
     pub ca_pem: Option<String>,
     /// A permit for each further viewer of the event stream.
     pub viewers: Arc<Semaphore>,
-    /// The ids of the event stream.
-    pub stream_ids: Arc<StreamIds>,
+    /// The last texts sent to viewers.
+    pub texts: Arc<Texts>,
     pub access: Access,
     /// Becomes true when the emulator stops.
     pub stopping: watch::Receiver<bool>,
     pub wrong_tokens: WrongTokens,
+    /// The findings that were made last.
+    pub last_findings: LastFindings,
     /// The number that the seed was given as.
     pub seed: Option<u64>,
     /// By the emulator's clock.

@@ -388,7 +388,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         key: name.as_deref().map(|name| redactor.key(name).into_owned()),
         exec: None,
         viewing: None,
-        last_event_id: control.stream_ids.id(history.next - 1),
+        last_event_id: control.texts.id(history.next - 1),
         verification: judge(control, scope, redactor),
         findings,
         clock: clock::shown(&mover, now, redactor),

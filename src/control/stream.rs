@@ -1,9 +1,11 @@
 //! `GET stream`: everything that happens as server-sent events, resumable by `Last-Event-ID`.
 //!
 //! Each viewer reads the journal with its own cursor, so a slow one delays nothing: it misses evicted entries and gets an event with
-//! their number. Entries are sent in pieces of bounded size, and at most one unsent piece is buffered per viewer. Each viewer pauses
-//! briefly after a piece, so that viewers of a busy emulator cost little.
+//! their number. Entries are sent in pieces of bounded size, and at most one unsent piece is buffered per viewer. All viewers share the
+//! text of an entry ([`Texts`]), which is made once, and each pauses briefly after a piece, so that viewers of a busy emulator cost
+//! little.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use hyper::Response;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -90,25 +93,36 @@ const PIECE: usize = 256;
 /// The least pause after a piece, so that entries are sent together. It differs between viewers by a millisecond, so that they do
 /// not all run at once.
 const PAUSE: Duration = Duration::from_millis(25);
-/// Most bytes sent in one piece. A larger entry is sent alone.
-const PIECE_BYTES: usize = 64 * 1024;
+/// Most bytes sent in one piece. A larger entry is sent alone, in the text that all viewers share.
+pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 /// The first bytes of every stream.
 const GREETING: &str = ": what happens from now on\n\n";
 /// The message to a viewer that resumes at an event from before a restart.
 const RESTARTED: &str = "the emulator was restarted: earlier events are gone, and new ones follow";
+/// Most texts in the cache, and most bytes of them.
+pub(crate) const TEXTS: usize = 256;
+pub(crate) const TEXT_BYTES: usize = 8 * 1024 * 1024;
 
-/// The ids of the stream's events, by which a viewer resumes.
+/// A cache of the texts of the last entries, shared by all viewers.
 #[derive(Debug)]
-pub struct StreamIds {
+pub struct Texts {
     /// This run of the program, as part of event ids, so that ids from before a restart are recognized.
     instance: String,
+    kept: Mutex<CachedTexts>,
 }
 
-impl StreamIds {
-    /// The same seed and start give the same event ids.
+#[derive(Debug, Default)]
+struct CachedTexts {
+    /// Texts with the number of their entry, oldest first.
+    texts: VecDeque<(u64, Bytes)>,
+    bytes: usize,
+}
+
+impl Texts {
+    /// An empty cache. The same seed and start give the same event ids.
     pub fn new(seed: &Seed, start: Timestamp) -> Self {
         let mut random = seed.source(&format!("event stream {}", start.as_nanosecond()));
-        Self { instance: format!("{:08x}", random.next_u32()) }
+        Self { instance: format!("{:08x}", random.next_u32()), kept: Mutex::default() }
     }
 
     /// The entry's number in an event id; `None` for an id of another run. A plain number belongs to this run.
@@ -131,6 +145,22 @@ impl StreamIds {
         let data = serde_json::to_string(data).expect("texts and numbers always serialise");
         format!("id: {}\nevent: {kind}\ndata: {data}\n\n", self.id(number))
     }
+
+    /// The text of an entry, made if it is not in the cache. Other viewers wait for it meanwhile, as they most likely want the same.
+    fn of(&self, number: u64, make: impl FnOnce() -> String) -> Bytes {
+        let mut kept = self.kept.lock();
+        if let Some((_, text)) = kept.texts.iter().rev().find(|(known, _)| *known == number) {
+            return text.clone();
+        }
+        let text = Bytes::from(make());
+        kept.bytes += text.len();
+        kept.texts.push_back((number, text.clone()));
+        while kept.texts.len() > TEXTS || kept.bytes > TEXT_BYTES {
+            let Some((_, left)) = kept.texts.pop_front() else { break };
+            kept.bytes -= left.len();
+        }
+        text
+    }
 }
 
 pub(super) fn stream(control: &Control, call: &Call, query: StreamQuery) -> Result<Reply, ControlError> {
@@ -141,8 +171,7 @@ pub(super) fn stream(control: &Control, call: &Call, query: StreamQuery) -> Resu
         return Err(ControlError::new(ErrorKind::RateLimitExceeded, message).coded("too_many_viewers"));
     };
     let now = control.journal.next_number();
-    let last =
-        call.parts.headers.get(LAST_EVENT_ID).map(|id| control.stream_ids.number(id.to_str().unwrap_or_default()));
+    let last = call.parts.headers.get(LAST_EVENT_ID).map(|id| control.texts.number(id.to_str().unwrap_or_default()));
     let (next, greeting) = match last.transpose()? {
         None => (now, GREETING.to_owned()),
         Some(Some(last)) if last < now => (last + 1, GREETING.to_owned()),
@@ -151,14 +180,14 @@ pub(super) fn stream(control: &Control, call: &Call, query: StreamQuery) -> Resu
             now,
             format!(
                 "{GREETING}{}",
-                control.stream_ids.event(now - 1, "restarted", &Restarted { message: RESTARTED.to_owned() })
+                control.texts.event(now - 1, "restarted", &Restarted { message: RESTARTED.to_owned() })
             ),
         ),
     };
     let viewer = Viewer {
         reader: control.journal.reader(),
         engine: Arc::clone(&control.engine),
-        ids: Arc::clone(&control.stream_ids),
+        texts: Arc::clone(&control.texts),
         scope,
         kinds,
         next,
@@ -214,7 +243,7 @@ pub(super) fn shown(notice: &journal::Notice) -> LogLine {
 struct Viewer {
     reader: Reader,
     engine: Arc<Engine>,
-    ids: Arc<StreamIds>,
+    texts: Arc<Texts>,
     scope: Scope,
     kinds: Vec<&'static str>,
     next: u64,
@@ -259,16 +288,20 @@ impl Viewer {
         let (mut piece, mut next) = (String::new(), self.next);
         for (number, entry) in entries {
             if *number > next {
-                piece.push_str(&self.ids.event(number - 1, "skipped", &Missed { missed: number - next }));
+                piece.push_str(&self.texts.event(number - 1, "skipped", &Missed { missed: number - next }));
                 next = *number;
             }
+            // Selected by the entry and not by a cached text, which may be of an entry that was cleared.
             let kind = kind_of(entry).filter(|kind| self.kinds.contains(kind) && self.scope.covers(entry.workspace()));
             if let Some(kind) = kind {
-                let text = self.text(*number, kind, entry);
-                if !piece.is_empty() && piece.len() + text.len() > PIECE_BYTES {
+                let text = self.texts.of(*number, || self.text(*number, kind, entry));
+                if piece.is_empty() && text.len() > PIECE_BYTES {
+                    return (text, number + 1);
+                }
+                if piece.len() + text.len() > PIECE_BYTES {
                     break;
                 }
-                piece.push_str(&text);
+                piece.push_str(std::str::from_utf8(&text).unwrap_or_default());
             }
             next = number + 1;
         }
@@ -294,6 +327,6 @@ impl Viewer {
         };
         let mut view = shown.expect("texts and numbers always serialise");
         redactor.value(&mut view);
-        self.ids.event(number, kind, &view)
+        self.texts.event(number, kind, &view)
     }
 }
