@@ -22,7 +22,6 @@
 mod builder;
 mod file_limit;
 mod handle;
-mod router;
 mod settings;
 mod state;
 
@@ -31,6 +30,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response, StatusCode};
+use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -40,18 +42,25 @@ pub use handle::{ControlHandle, ResetProblem};
 pub use settings::{ClockSetting, Settings, StartError};
 pub use state::StopProblem;
 
-use crate::clock::{Clock, Random, Seed};
-use crate::control::{Access, Control, LastFindings, MOST_VIEWERS, Start, Texts, WrongTokens};
+use crate::clock::{Clock, Now, Random, Seed};
+use crate::contract::error::ErrorKind;
+use crate::control::{Access, Control, ControlError, LastFindings, MOST_VIEWERS, PREFIX, Texts, WrongTokens};
 use crate::http::body::BodyReader;
+use crate::http::connection::Progress;
+use crate::http::handler::{Answering, Handler, Unreadable, caught};
+use crate::http::host::check_host;
 use crate::http::limits::Limits;
+use crate::http::outgoing::Outgoing;
 use crate::http::service::Api;
 use crate::http::tls::ServerTls;
 use crate::http::{bind, serve};
+use crate::redact::Redactor;
 use crate::scenario::{FileTexts, Library, Watcher};
 use crate::state::budget::Budget;
 use crate::state::engine::Engine;
 use crate::state::journal::Journal;
 use crate::state::workspace::Registry;
+use crate::ui::{asks_for_page, to_page};
 use crate::util::tasks::spawn;
 use crate::webhook::client::Client;
 use crate::webhook::deliver::Deliverer;
@@ -61,7 +70,6 @@ use crate::webhook::resolve::Resolver;
 use crate::webhook::tls::Trust;
 pub(crate) use file_limit::FileLimit;
 use file_limit::Shares;
-use router::Router;
 use state::StateFile;
 
 /// How long the last save of the state may delay the end of the process.
@@ -140,12 +148,10 @@ impl Emulator {
             stopping: stopping.clone(),
             wrong_tokens: WrongTokens::default(),
             last_findings: LastFindings::default(),
-            start: Start {
-                seed: settings.seed,
-                at: started_at,
-                base_url: base_url.clone(),
-                control_url: control_url.clone(),
-            },
+            seed: settings.seed,
+            started_at,
+            base_url: base_url.clone(),
+            control_url: control_url.clone(),
         });
         if let Some(message) = shares.warning() {
             handle.note(message);
@@ -233,6 +239,58 @@ impl Drop for Emulator {
     fn drop(&mut self) {
         for task in &self.tasks {
             task.abort();
+        }
+    }
+}
+
+/// Routes each request of a listener to the control API, the page or the emulated API.
+struct Router {
+    /// The emulated API. On every listener it also answers bytes that are not an HTTP request.
+    api: Arc<Api>,
+    serves_api: bool,
+    /// The control API, if this listener serves it.
+    control: Option<Arc<Control>>,
+}
+
+impl Handler for Router {
+    fn handle(&self, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering {
+        let path = request.uri().path();
+        let for_control = path.starts_with(PREFIX) || path == PREFIX.trim_end_matches('/');
+        match &self.control {
+            Some(control) if for_control => {
+                let (control, progress) = (Arc::clone(control), Arc::clone(progress));
+                Answering::Later(Box::pin(async move { call(&control, request, &progress).await }))
+            }
+            Some(_) if path == "/" && asks_for_page(request.method(), request.headers()) => Answering::Ready(to_page()),
+            _ if self.serves_api => self.api.handle(request, progress),
+            _ => {
+                let nothing = ControlError::new(ErrorKind::NotFound, "this port serves the control API only");
+                Answering::Ready(nothing.into_response(Redactor::default()))
+            }
+        }
+    }
+
+    fn now(&self) -> Now {
+        self.api.engine.registry.clock().now()
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.api.engine.registry.clock().wall()
+    }
+
+    fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {
+        self.api.refuse(status, sent)
+    }
+}
+
+async fn call(control: &Arc<Control>, request: Request<Incoming>, progress: &Progress) -> Response<Outgoing> {
+    let host = check_host(request.method(), request.uri(), request.version(), request.headers());
+    match host.map(|host| String::from_utf8_lossy(host).into_owned()) {
+        Ok(host) => caught(control.handle(request, &host, progress))
+            .await
+            .unwrap_or_else(|_| ControlError::internal().into_response(Redactor::default())),
+        Err(problem) => {
+            ControlError::new(ErrorKind::BadRequest, problem.to_string()).into_response(Redactor::default())
         }
     }
 }

@@ -18,14 +18,15 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::ControlError;
-use super::endpoint::{DurationInput, Endpoint, Page, Wait};
+use super::endpoint::{DurationInput, Endpoint, Form, Page, Wait};
+use super::render::Text as _;
+use super::reply::{Reply, json, text};
 use crate::redact::Redactor;
 use crate::settings::Profile;
 use crate::state::engine::{Engine, KeyProblem};
 use crate::state::workspace::Workspace;
 use crate::util::duration::parse_duration;
 
-/// One call, read.
 pub(crate) struct Call {
     pub(super) parts: Parts,
     pub(super) body: Bytes,
@@ -62,7 +63,6 @@ impl<E: Endpoint> Input<E> {
 }
 
 impl Call {
-    /// Masks what the call's answer shows.
     pub(super) fn redactor(&self) -> Redactor<'_> {
         Redactor::new(&self.profile.keys)
     }
@@ -84,8 +84,23 @@ impl Call {
         Ok(in_body.or_else(|| self.query("key")))
     }
 
+    /// The answer of a typed call: JSON, or text if the caller wants it. What is masked in one is masked in the other.
+    pub(super) fn reply<E: Endpoint>(&self, answer: &E::Answer) -> Reply {
+        let mut shown = serde_json::to_value(answer).expect("texts and numbers always serialise");
+        if E::FORM != Form::Plain {
+            self.redactor().value(&mut shown);
+        }
+        if !self.wants_text() {
+            return json(&shown);
+        }
+        // Read from text, as the command line reads it: each further deserializer would be another copy of the code for each type.
+        let shown: E::Answer =
+            serde_json::from_slice(shown.to_string().as_bytes()).expect("masking changes texts alone");
+        text(&shown.text())
+    }
+
     /// Whether the answer is to be text: `Accept` names `text/plain` before JSON and before anything else that JSON satisfies.
-    pub(super) fn wants_text(&self) -> bool {
+    fn wants_text(&self) -> bool {
         let accepted = self.parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut types = accepted.flat_map(|value| value.split(',')).filter_map(|range| range.split(';').next());
         let known =
@@ -144,7 +159,6 @@ fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
-/// The duration in a field of a call.
 pub(super) fn duration(field: &str, DurationInput(text): &DurationInput) -> Result<Duration, ControlError> {
     parse_duration(text).map_err(|problem| ControlError::invalid(format!("{field}: {problem}")))
 }
@@ -164,7 +178,6 @@ fn wait_limit(field: &str, given: &DurationInput) -> Result<Duration, ControlErr
     if limit > LONGEST_WAIT { Err(ControlError::invalid(format!("{field}: at most 300s"))) } else { Ok(limit) }
 }
 
-/// The requested page of a listing.
 pub(super) struct Paging {
     pub(super) limit: usize,
     /// Only entries with a number below this.

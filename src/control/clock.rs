@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 
 use super::call::{Call, Input, duration, scope_or_all, timeout, whose};
 use super::endpoint::{DurationInput, Form, KeyField, Nothing, endpoint};
@@ -19,7 +18,6 @@ use crate::redact::Redactor;
 use crate::state::engine::Mover;
 use crate::state::journal::record::{Time, WorkspaceId, time};
 use crate::util::duration::duration_text;
-use crate::util::tasks::spawn;
 
 endpoint! {
     /// The emulator's time, or that of one key.
@@ -166,7 +164,6 @@ pub(super) async fn change(control: Arc<Control>, input: Arc<Input<MoveClock>>) 
     Ok(shown(&mover, now, input.redactor()))
 }
 
-/// A change of a clock.
 #[derive(Clone, Copy)]
 enum Step {
     Mode(NewMode),
@@ -177,18 +174,11 @@ enum Step {
 /// Advances a clock and returns when everything due is done. If the caller hangs up, the step continues, so that a clock never stops
 /// halfway.
 async fn advance(mover: &Mover, by: Duration, limit: Duration) -> Result<Now, ControlError> {
-    let (done, step) = oneshot::channel();
-    spawn({
-        let mover = mover.clone();
-        async move {
-            let now = mover.advance(by).await;
-            // Nobody may wait for it any longer.
-            let _ = done.send(now);
-        }
-    });
+    let mover_of_task = mover.clone();
+    let step = tokio::spawn(async move { mover_of_task.advance(by).await });
     match tokio::time::timeout(limit, step).await {
         Ok(Ok(now)) => Ok(now),
-        Ok(Err(_)) => Err(ControlError::new(ErrorKind::InternalError, ErrorKind::InternalError.message())),
+        Ok(Err(_)) => Err(ControlError::internal()),
         Err(_) => {
             let message = format!(
                 "the clock is at {} and keeps moving: not everything due was done within {} s; a receiver may be slow (see `deliveries list --status pending`), or the call needs a longer `timeout`",
@@ -212,7 +202,6 @@ fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
     Ok(control.mover(scope_or_all(control, call)?.0))
 }
 
-/// A clock as it is at `now`.
 pub(super) fn shown(mover: &Mover, now: Now, redactor: Redactor<'_>) -> Clock {
     let workspace = mover.workspace.as_ref();
     Clock {

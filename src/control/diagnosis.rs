@@ -33,7 +33,6 @@ pub(crate) struct Step {
 }
 
 impl Step {
-    /// One step.
     pub(crate) fn new(check: impl Into<String>, verdict: StepVerdict, detail: impl Into<String>) -> Self {
         Self { check: check.into(), verdict, detail: detail.into() }
     }
@@ -93,7 +92,6 @@ impl<'a> Diagnosis<'a> {
         attempts.chain(damage_step(&self.delivery.event)).chain(self.next_step()).collect()
     }
 
-    /// What to check or do next, most likely first.
     pub(super) fn advice(&self) -> Vec<Advice> {
         let workspace = self.control.registry.find(&self.delivery.event.workspace);
         let mut advice: Vec<Advice> = self.judged_receiver().into_iter().collect();
@@ -255,7 +253,6 @@ pub(super) fn damage_step(event: &EventRecord) -> Option<Step> {
     Some(Step::new("damage", StepVerdict::Decided, damage))
 }
 
-/// A delivery in one sentence.
 pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> String {
     let attempts = delivery.made;
     let last = || match delivery.attempts.last() {

@@ -1,7 +1,6 @@
 //! What happens next in each workspace: attempts, events that scenarios planned, and other timers. Part of the run document.
 
-use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use super::Control;
 use super::call::Scope;
 use crate::clock::{Instant, Now};
 use crate::redact::Redactor;
+use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::{DeliveryId, Millis, Time, WorkspaceId, time};
 use crate::state::workspace::Workspace;
 
@@ -73,25 +73,20 @@ pub(super) fn due(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (
         }
         workspaces.insert(Arc::clone(workspace.name()), (workspace, now));
     }
-    // Looked at in place: there may be 100,000 pending deliveries.
-    let earliest = RefCell::new(BTreeSet::new());
-    count += control.deliveries.count(|delivery| {
-        let place = workspaces.get(&delivery.event.workspace);
-        let Some((due, (_, now))) = delivery.next.zip(place) else { return false };
-        let mut earliest = earliest.borrow_mut();
-        earliest.insert((due.since(now.instant), due, delivery.planned.id.clone()));
-        if earliest.len() > MOST_DUE {
-            earliest.pop_last();
-        }
-        true
-    });
-    for (_, at, id) in earliest.into_inner() {
-        let Some(delivery) = control.deliveries.get(&id) else { continue };
-        let Some((workspace, now)) = workspaces.get(&delivery.event.workspace) else { continue };
-        let number = delivery.made + 1;
-        let message = format!("attempt {number} to deliver {} to {}", delivery.event.event_type, delivery.planned.url);
-        let (wait, due) = entry(workspace, *now, at, DueKind::Attempt, message, redactor);
-        found.push((wait, Due { delivery: Some(id.into()), ..due }));
+    let in_scope = |delivery: &DeliveryRecord| workspaces.contains_key(&delivery.event.workspace);
+    let pending = control.deliveries.list(None, usize::MAX, |delivery| delivery.next.is_some() && in_scope(delivery));
+    let attempt = |(_, delivery): (u64, DeliveryRecord)| {
+        let (workspace, now) = workspaces.get(&delivery.event.workspace)?;
+        Some((delivery.next?.since(now.instant), delivery.next?, workspace, *now, delivery))
+    };
+    let mut attempts: Vec<_> = pending.into_iter().rev().filter_map(attempt).collect();
+    count += attempts.len();
+    attempts.sort_by_key(|(wait, ..)| *wait);
+    for (_, at, workspace, now, delivery) in attempts.into_iter().take(MOST_DUE) {
+        let (event, number) = (&delivery.event.event_type, delivery.made + 1);
+        let message = format!("attempt {number} to deliver {event} to {}", delivery.planned.url);
+        let (wait, due) = entry(workspace, now, at, DueKind::Attempt, message, redactor);
+        found.push((wait, Due { delivery: Some(delivery.planned.id.as_str().into()), ..due }));
     }
     // Stable, so that what one workspace plans for an instant stays in order; workspaces are compared by id.
     found.sort_by(|(a_wait, a), (b_wait, b)| (a_wait, &a.workspace.0).cmp(&(b_wait, &b.workspace.0)));

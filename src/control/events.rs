@@ -1,9 +1,7 @@
 //! `POST events`: fires events at the matching subscriptions, and returns the outcome of their deliveries if asked to wait.
 
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
@@ -19,7 +17,6 @@ use super::{Control, ControlError, deliveries};
 use crate::contract::signature::Tamper;
 use crate::redact::Redactor;
 use crate::scenario::emit_named;
-use crate::settings::Profile;
 use crate::state::budget::Full;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::engine::{emitted, events_made};
@@ -27,6 +24,7 @@ use crate::state::journal::record::{Attempt, DeliveryWith, Event, EventTarget, S
 use crate::state::workspace::{
     EventRecord, FireProblem, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
+use crate::util::tasks::run_blocking;
 use crate::util::wording::counted;
 
 endpoint! {
@@ -102,7 +100,6 @@ enum DeliverySchema {
     Row(crate::state::journal::record::DeliveryRow),
 }
 
-/// A delivery on one line.
 fn delivery_line(delivery: &DeliveryShown) -> String {
     let DeliveryShown { id, url, attempts, last, note, .. } = delivery;
     let dialled = match attempts {
@@ -153,23 +150,28 @@ fn tamper_names() -> Vec<Option<&'static str>> {
     Tamper::ALL.map(Tamper::name).into_iter().map(Some).chain([None]).collect()
 }
 
-pub(crate) const MOST_EVENTS: usize = 10_000;
-/// Most events, and bytes of events, made before yielding to other calls.
-const MOST_AT_A_TIME: usize = 256;
-const MOST_BYTES_AT_A_TIME: usize = 1024 * 1024;
+const MOST_EVENTS: usize = 10_000;
 
 /// Most events, and bytes of their bodies, that are returned in full; beyond that the answer has only ids.
-pub(crate) const MOST_SHOWN: usize = 100;
-pub(crate) const MOST_SHOWN_BYTES: usize = 1024 * 1024;
+const MOST_SHOWN: usize = 100;
+const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
 pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -> Result<Fired, ControlError> {
     let wait = wait_of(&input.query)?;
-    if wait.is_some() && input.body.emit.is_some() {
-        return Err(ControlError::invalid(
-            "wait: an emission may fire later; leave it out, and follow `GET deliveries`",
-        ));
+    if let Some(name) = &input.body.emit {
+        if wait.is_some() {
+            let message = "wait: an emission may fire later; leave it out, and follow `GET deliveries`";
+            return Err(ControlError::invalid(message));
+        }
+        return fire_emission(&control, &input, name);
     }
-    let (mut answer, deliveries) = fire_all(&control, &input).await?;
+    let template = fire_request(&input.body)?;
+    let workspace = control.workspace(input.key()?.as_deref())?;
+    events_made(&workspace).await;
+    // Not in the lane of changes, as other changes would wait for thousands of events.
+    let (firing, call) = (Arc::clone(&control), Arc::clone(&input));
+    let fired = run_blocking(move || fire_all(&firing, &call, &workspace, &template)).await;
+    let (mut answer, deliveries) = fired.map_err(|_| ControlError::internal())??;
     let Some(limit) = wait else { return Ok(answer) };
     let records = control.deliveries.wait_attempted(&deliveries, limit).await;
     let show = move |control: &Control| {
@@ -189,135 +191,71 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
     Ok(control.change(show).await)
 }
 
-/// Fires the events of a call in batches, so that other calls need not wait for the last of 10,000. Returns the answer and the ids of
-/// all deliveries.
-async fn fire_all(
-    control: &Arc<Control>,
-    input: &Arc<Input<FireEvents>>,
+/// Fires the events of a call. Returns the answer and the ids of all deliveries.
+fn fire_all(
+    control: &Control,
+    input: &Input<FireEvents>,
+    workspace: &Arc<Workspace>,
+    template: &FireRequest,
 ) -> Result<(Fired, Vec<String>), ControlError> {
-    let call = Arc::clone(input);
-    let mut firing = match control.change(move |control| begin(control, &call)).await? {
-        ControlFlow::Break(answer) => return Ok((answer, Vec::new())),
-        ControlFlow::Continue(firing) => firing,
-    };
-    events_made(&firing.workspace).await;
-    while firing.ids.len() < firing.count {
-        firing = control.change(move |control| firing.fire_some(control)).await?;
-    }
-    let call = Arc::clone(input);
-    control.change(move |control| firing.end(control, call.redactor())).await
-}
-
-/// The progress of one call.
-struct Firing {
-    count: usize,
-    shuffle: bool,
-    delay: Option<Duration>,
-    template: FireRequest,
-    workspace: Arc<Workspace>,
-    profile: Arc<Profile>,
-    /// The events to shuffle before they are delivered.
-    events: Vec<Arc<EventRecord>>,
-    /// The events in the answer, kept because the store drops events with their deliveries.
-    kept: Vec<Arc<EventRecord>>,
-    ids: Vec<String>,
-    deliveries: Vec<String>,
-    bytes: usize,
-}
-
-/// Validates a call. An emission is triggered at once and completes the answer.
-fn begin(control: &Control, input: &Input<FireEvents>) -> Result<ControlFlow<Fired, Box<Firing>>, ControlError> {
-    let request = &input.body;
+    let (request, profile) = (&input.body, control.profile_for(Some(workspace.name())));
     let count = request.count.map_or(1, |Integer(count)| count);
-    if !(1..=MOST_EVENTS).contains(&count) {
-        return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
-    }
     let delay = request.delay.as_ref().map(|delay| duration("delay", delay)).transpose()?;
-    let workspace = control.workspace(input.key()?.as_deref())?;
-    if let Some(name) = &request.emit {
-        return fire_emission(control, &workspace, name, request).map(ControlFlow::Break);
-    }
-    let profile = control.profile_for(Some(workspace.name()));
-    let template = fire_request(request)?;
-    Ok(ControlFlow::Continue(Box::new(Firing {
-        count,
-        shuffle: request.shuffle,
-        delay,
-        template,
-        workspace,
-        profile,
-        events: Vec::new(),
-        kept: Vec::new(),
-        ids: Vec::new(),
-        deliveries: Vec::new(),
-        bytes: 0,
-    })))
-}
-
-impl Firing {
-    fn fire_some(mut self: Box<Self>, control: &Control) -> Result<Box<Self>, ControlError> {
-        let enough = self.bytes + MOST_BYTES_AT_A_TIME;
-        let last = self.count.min(self.ids.len() + MOST_AT_A_TIME);
-        while self.ids.len() < last && self.bytes < enough {
-            self.fire_one(control)?;
-        }
-        Ok(self)
-    }
-
-    fn fire_one(&mut self, control: &Control) -> Result<(), ControlError> {
-        let now = self.workspace.clock().now();
-        let request = FireRequest { due: self.delay.map(|delay| now.instant.plus(delay)), ..self.template.clone() };
-        let made = if self.shuffle {
-            control.make_event(&self.workspace, request, &self.profile)
+    let (mut ids, mut deliveries, mut bytes) = (Vec::new(), Vec::new(), 0);
+    // Of the other events only the ids are kept, as the store drops events with their deliveries.
+    let (mut shown_events, mut to_shuffle) = (Vec::new(), Vec::new());
+    while ids.len() < count && !*control.stopping.borrow() {
+        let now = workspace.clock().now();
+        let next = FireRequest { due: delay.map(|delay| now.instant.plus(delay)), ..template.clone() };
+        let made = if request.shuffle {
+            control.make_event(workspace, next, &profile)
         } else {
-            control.fire(&self.workspace, request, &self.profile)
+            control.fire(workspace, next, &profile)
         };
         let event = made.map_err(|problem| match problem {
-            FireProblem::Full(full) => partly_fired(full, self.ids.len(), self.count),
+            FireProblem::Full(full) => partly_fired(full, ids.len(), count),
             problem => ControlError::invalid(problem.to_string()),
         })?;
-        self.bytes += event.body.len();
-        if self.shuffle {
-            self.events.push(Arc::clone(&event));
+        bytes += event.body.len();
+        ids.push(event.id.clone());
+        deliveries.extend(event.deliveries.iter().map(|delivery| delivery.id.clone()));
+        if shown_events.len() < MOST_SHOWN && bytes <= MOST_SHOWN_BYTES {
+            shown_events.push(Arc::clone(&event));
         }
-        self.ids.push(event.id.clone());
-        self.deliveries.extend(event.deliveries.iter().map(|delivery| delivery.id.clone()));
-        if self.kept.len() < MOST_SHOWN && self.bytes <= MOST_SHOWN_BYTES {
-            self.kept.push(event);
+        if request.shuffle {
+            to_shuffle.push(event);
         }
-        Ok(())
     }
+    deliver_shuffled(control, workspace, to_shuffle)?;
+    let redactor = input.redactor();
+    let events: Vec<FiredEvent> = if shown_events.len() == count {
+        shown_events.iter().map(|event| FiredEvent::Whole(shown(event, &control.registry, redactor))).collect()
+    } else {
+        ids.into_iter().map(|id| FiredEvent::Id(EventIdOnly { id: id.into() })).collect()
+    };
+    if deliveries.is_empty() {
+        let problem = no_match(control, redactor, workspace, shown_events.first(), &template.event_type);
+        return Err(problem.with(|error| error.events = Some(events)));
+    }
+    let damage = template.damage(&profile).as_deref().map(str::to_owned);
+    Ok((Fired { events, damage, ..Fired::default() }, deliveries))
+}
 
-    /// Delivers shuffled events, and makes the answer.
-    fn end(
-        mut self: Box<Self>,
-        control: &Control,
-        redactor: Redactor<'_>,
-    ) -> Result<(Fired, Vec<String>), ControlError> {
-        if self.shuffle {
-            let in_order = self.events.clone();
-            self.events.shuffle(&mut self.workspace.lock().event_random);
-            if self.events.len() > 1 && self.events.iter().zip(&in_order).all(|(one, other)| Arc::ptr_eq(one, other)) {
-                self.events.rotate_left(1);
-            }
-            for (done, event) in std::mem::take(&mut self.events).into_iter().enumerate() {
-                let handed = control.hand_over(&self.workspace, event);
-                handed.map_err(|full| partly_fired(full, done, self.count))?;
-            }
-        }
-        let Self { kept, ids, deliveries, template, workspace, profile, .. } = *self;
-        let events: Vec<FiredEvent> = if kept.len() == self.count {
-            kept.iter().map(|event| FiredEvent::Whole(shown(event, &control.registry, redactor))).collect()
-        } else {
-            ids.into_iter().map(|id| FiredEvent::Id(EventIdOnly { id: id.into() })).collect()
-        };
-        if deliveries.is_empty() {
-            let problem = no_match(control, redactor, &workspace, kept.first(), &template.event_type);
-            return Err(problem.with(|error| error.events = Some(events)));
-        }
-        let damage = template.damage(&profile).as_deref().map(str::to_owned);
-        Ok((Fired { events, damage, ..Fired::default() }, deliveries))
+/// Delivers events in another order than that in which they were made.
+fn deliver_shuffled(
+    control: &Control,
+    workspace: &Arc<Workspace>,
+    mut events: Vec<Arc<EventRecord>>,
+) -> Result<(), ControlError> {
+    let (count, in_order) = (events.len(), events.clone());
+    events.shuffle(&mut workspace.lock().event_random);
+    if count > 1 && events.iter().zip(&in_order).all(|(one, other)| Arc::ptr_eq(one, other)) {
+        events.rotate_left(1);
     }
+    for (done, event) in events.into_iter().enumerate() {
+        control.hand_over(workspace, event).map_err(|full| partly_fired(full, done, count))?;
+    }
+    Ok(())
 }
 
 fn partly_fired(full: Full, fired: usize, count: usize) -> ControlError {
@@ -376,6 +314,10 @@ fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspac
 
 /// The template of each event of the call.
 fn fire_request(request: &Fire) -> Result<FireRequest, ControlError> {
+    let count = request.count.map_or(1, |Integer(count)| count);
+    if !(1..=MOST_EVENTS).contains(&count) {
+        return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
+    }
     let Some(event_type) = request.event_type.clone() else {
         return Err(ControlError::invalid("body: missing field `type`"));
     };
@@ -398,23 +340,19 @@ fn fire_request(request: &Fire) -> Result<FireRequest, ControlError> {
         due: None,
         tamper,
         extra_copies: duplicate - 1,
-        shuffled: request.shuffle && request.count.is_some_and(|Integer(count)| count > 1),
+        shuffled: request.shuffle && count > 1,
         lost: request.drop,
         origin: Origin::Command,
     })
 }
 
 /// Triggers a named emission of the active scenarios, which fires as the scenario defines.
-fn fire_emission(
-    control: &Control,
-    workspace: &Arc<Workspace>,
-    name: &str,
-    request: &Fire,
-) -> Result<Fired, ControlError> {
-    let rest = Fire { _key: KeyField::default(), emit: None, ..request.clone() };
+fn fire_emission(control: &Control, input: &Input<FireEvents>, name: &str) -> Result<Fired, ControlError> {
+    let rest = Fire { _key: KeyField::default(), emit: None, ..input.body.clone() };
     if rest != Fire::default() {
         return Err(ControlError::invalid("emit: the scenario defines the events; leave out all fields but key"));
     }
+    let workspace = control.workspace(input.key()?.as_deref())?;
     let config = control.config_for(Some(workspace.name()));
     let Some(emit) = emit_named(config.emits.iter(), name) else {
         let names: Vec<&str> = config.emits.iter().filter_map(|emit| emit.name.as_deref()).collect();
@@ -424,7 +362,7 @@ fn fire_emission(
         return Err(ControlError::not_found(message));
     };
     let damage = emitted(&emit).damage(&config.profile);
-    control.set_off(workspace, &emit, workspace.clock().instant());
+    control.set_off(&workspace, &emit, workspace.clock().instant());
     let damage = damage.as_deref().map(str::to_owned);
     Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })
 }

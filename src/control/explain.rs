@@ -22,7 +22,7 @@ use crate::scenario::{DecidedBy, EffectiveConfig, RequestView};
 use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
 use crate::state::journal::{Entry, KEPT_BODY, Reason, RequestRecord};
 use crate::state::quota::QuotaCheck;
-use crate::state::workspace::{EventRecord, Origin, SkipReason};
+use crate::state::workspace::{EventRecord, SkipReason};
 use crate::util::duration::duration_text;
 
 endpoint! {
@@ -126,7 +126,7 @@ pub(super) fn explain(control: &Control, input: &Input<Explain>) -> Result<Expla
             Ok(Explanation {
                 id: id.to_owned(),
                 kind: Explained::Event,
-                summary: event_summary(&record) + pace_of(control, &record),
+                summary: event_summary(&record),
                 steps: event_steps(&record),
                 event: Some(events::shown(&record, registry, redactor)),
                 ..Explanation::default()
@@ -138,7 +138,7 @@ pub(super) fn explain(control: &Control, input: &Input<Explain>) -> Result<Expla
             Ok(Explanation {
                 id: id.to_owned(),
                 kind: Explained::Delivery,
-                summary: delivery_summary(&delivery, redactor) + pace_of(control, &delivery.event),
+                summary: delivery_summary(&delivery, redactor),
                 steps: diagnosis.steps(),
                 advice: Some(diagnosis.advice()),
                 delivery: Some(deliveries::whole(&delivery, registry, redactor)),
@@ -146,18 +146,6 @@ pub(super) fn explain(control: &Control, input: &Input<Explain>) -> Result<Expla
             })
         }
         _ => Err(unknown(id, "")),
-    }
-}
-
-/// What slows the events of a scenario that fires without end.
-fn pace_of(control: &Control, event: &EventRecord) -> &'static str {
-    let of_emission = matches!(event.origin, Origin::Emission { .. });
-    let workspace = control.registry.find(&event.workspace).filter(|_| of_emission);
-    let is_slowed = workspace.is_some_and(|workspace| workspace.lock().timeline.is_slowed);
-    if is_slowed {
-        "; timed emissions of this key are slowed, as more than 200,000 were due at once: a reset ends them"
-    } else {
-        ""
     }
 }
 

@@ -15,14 +15,11 @@ mod events;
 mod explain;
 mod findings;
 mod guard;
-mod metrics;
 mod page;
 mod profile;
 pub(crate) mod render;
 mod reply;
 mod requests;
-mod reset;
-mod route;
 mod routes;
 mod run;
 mod scenarios;
@@ -34,20 +31,10 @@ mod verdict;
 
 /// Every call and its types, for the command line.
 pub(crate) mod api {
-    pub(crate) use crate::control::clock::*;
-    pub(crate) use crate::control::deliveries::*;
-    pub(crate) use crate::control::endpoint::*;
-    pub(crate) use crate::control::events::*;
-    pub(crate) use crate::control::findings::*;
-    pub(crate) use crate::control::profile::*;
-    pub(crate) use crate::control::reply::*;
-    pub(crate) use crate::control::run::*;
-    pub(crate) use crate::control::scenarios::*;
-    pub(crate) use crate::control::snapshot::*;
-    pub(crate) use crate::control::stream::*;
-    pub(crate) use crate::control::subscriptions::*;
-    pub(crate) use crate::control::system::*;
-    pub(crate) use crate::control::verdict::*;
+    pub(crate) use crate::control::{
+        clock::*, deliveries::*, endpoint::*, events::*, findings::*, profile::*, reply::*, run::*, scenarios::*,
+        snapshot::*, stream::*, subscriptions::*, system::*, verdict::*,
+    };
     pub(crate) use crate::state::journal::record::*;
 }
 
@@ -76,7 +63,6 @@ pub const PREFIX: &str = "/_emulator/";
 /// The control API of an engine; dereferences to that engine.
 #[derive(Debug)]
 pub struct Control {
-    /// The engine that it controls.
     pub engine: Arc<Engine>,
     /// Reads bodies within the limits.
     pub bodies: Arc<BodyReader>,
@@ -86,24 +72,16 @@ pub struct Control {
     pub viewers: Arc<Semaphore>,
     /// The last texts sent to viewers.
     pub texts: Arc<Texts>,
-    /// Who may call.
     pub access: Access,
     /// Becomes true when the emulator stops.
     pub stopping: watch::Receiver<bool>,
     pub wrong_tokens: WrongTokens,
     /// The findings that were made last.
     pub last_findings: LastFindings,
-    /// How the emulator was started.
-    pub start: Start,
-}
-
-/// How an emulator was started, for documents about it.
-#[derive(Clone, Debug)]
-pub struct Start {
-    /// The number that its seed was given as.
+    /// The number that the seed was given as.
     pub seed: Option<u64>,
-    /// When, by its clock.
-    pub at: Timestamp,
+    /// By the emulator's clock.
+    pub started_at: Timestamp,
     /// Where the emulated API is served.
     pub base_url: String,
     /// Where the control API is served.

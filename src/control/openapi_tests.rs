@@ -8,12 +8,11 @@ use schemars::generate::{Contract, SchemaSettings};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use super::PREFIX;
 use super::endpoint::{Endpoint, Form};
 use super::reply::Error;
-use super::route::Route;
-use super::routes::ROUTES;
+use super::routes::{ROUTES, Route};
 use super::stream::EVENT_STREAM;
-use super::{PREFIX, openapi_document};
 use crate::committed;
 
 /// The document of these calls.
@@ -81,14 +80,12 @@ fn operation(route: &Route, described: &Described, method: &str, has_bodies: boo
 
 /// The schema of a parameter, which is never null: it is there or not.
 fn present(mut schema: Value) -> Value {
-    if let Some(kinds) = schema.get_mut("type").and_then(Value::as_array_mut) {
-        kinds.retain(|kind| kind != "null");
-    }
-    if let Some(values) = schema.get_mut("enum").and_then(Value::as_array_mut) {
-        values.retain(|value| !value.is_null());
-    }
-    if let Some(kinds) = schema.get_mut("anyOf").and_then(Value::as_array_mut) {
-        kinds.retain(|kind| kind.get("type").is_none_or(|kind| kind != "null"));
+    let is_null =
+        |kind: &Value| kind.is_null() || kind == "null" || kind.get("type").is_some_and(|kind| kind == "null");
+    for keyword in ["type", "enum", "anyOf"] {
+        if let Some(kinds) = schema.get_mut(keyword).and_then(Value::as_array_mut) {
+            kinds.retain(|kind| !is_null(kind));
+        }
     }
     schema
 }
@@ -220,26 +217,4 @@ pub(super) fn describe<E: Endpoint>(schemas: &mut Schemas) -> Described {
 fn the_file_beside_is_made_from_the_calls_and_their_types() {
     let made = document(&ROUTES);
     committed::compare("src/control/openapi.json", &committed::json(&made, 3));
-}
-
-/// A reference that leads nowhere would make every check against the document pass.
-#[test]
-fn every_reference_leads_somewhere() {
-    fn references(value: &Value, found: &mut Vec<String>) {
-        match value {
-            Value::Object(fields) => {
-                found.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
-                fields.values().for_each(|value| references(value, found));
-            }
-            Value::Array(values) => values.iter().for_each(|value| references(value, found)),
-            _ => {}
-        }
-    }
-    let (document, mut found) = (Value::from(openapi_document()), Vec::new());
-    references(&document, &mut found);
-    assert!(found.len() > 50, "the references were found");
-    for reference in found {
-        let pointer = reference.strip_prefix('#').expect("a reference within the document");
-        assert!(document.pointer(pointer).is_some(), "{reference}");
-    }
 }

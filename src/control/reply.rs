@@ -130,7 +130,6 @@ impl ShownDiagnostic {
     }
 }
 
-/// A successful answer.
 pub(super) type Reply = Response<Outgoing>;
 
 /// JSON in which credentials are masked.
@@ -177,7 +176,12 @@ impl ControlError {
         Self::new(ErrorKind::NotFound, message)
     }
 
-    pub fn message(&self) -> &str {
+    /// 500: the emulator failed.
+    pub fn internal() -> Self {
+        Self::new(ErrorKind::InternalError, ErrorKind::InternalError.message())
+    }
+
+    fn message(&self) -> &str {
         &self.0.body.error.message
     }
 
@@ -232,7 +236,6 @@ impl ControlError {
     }
 }
 
-/// A response with a JSON body.
 fn response(status: StatusCode, body: &Value) -> Response<Outgoing> {
     let mut text = serde_json::to_vec(body).expect("a value always serialises");
     text.push(b'\n');

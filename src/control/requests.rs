@@ -1,8 +1,8 @@
 //! `GET requests`, `POST requests/wait`, `GET requests/{id}`, `DELETE requests`: the journal's requests, newest first, and their
 //! filters.
 //!
-//! A waiting call is woken only by requests that may match. It keeps a cursor in the journal and checks each entry once: when it is
-//! woken, and at the end to find the nearest requests that did not match.
+//! A waiting call is woken only by requests that may match. It keeps a cursor in the journal and checks each entry once; at the end it
+//! looks for the nearest requests that did not match.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::contract::nearest;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::redact::Redactor;
 use crate::state::journal::record::{Answer, Bytes, Connection, Headers, QuotaState, Request, RequestWhole, time};
-use crate::state::journal::{Entry, Interest, Journal, Reason, RequestRecord, Waiter};
+use crate::state::journal::{Entry, Interest, Journal, Reason, RequestRecord};
 use crate::state::quota::QuotaCheck;
 
 endpoint! {
@@ -197,80 +197,43 @@ pub(super) async fn wait(
     let filter = Filter::read(body.operation.as_deref(), status, body.since.as_deref(), &control.journal)?;
     let filter = Filter { method: body.method.as_deref(), path: body.path.as_deref(), ..filter };
     let waiter = control.journal.waiter(filter.interest(scope.key()));
-    let mut search = Search { scope, next: filter.first, filter, found: Vec::new(), nearest: Vec::new() };
-    let enough = tokio::time::timeout(limit, search.until(count, &waiter)).await.is_ok();
-    // Requests that cannot match did not wake the waiter; the nearest may be among them.
-    if enough || search.catch_up(count, &waiter).await {
-        return Ok(List { data: search.found.iter().map(|request| row(request, input.redactor())).collect() });
+    let (mut next, mut found) = (filter.first, Vec::new());
+    let mut look = || {
+        for (number, entry) in control.journal.read(next, usize::MAX) {
+            next = number + 1;
+            if let Entry::Request(request) = entry
+                && is_of(&scope, &request)
+                && filter.differs(number, &request).is_empty()
+            {
+                found.push(request);
+            }
+        }
+        found.len() >= count
+    };
+    let enough = async {
+        while !look() {
+            waiter.notified().await;
+        }
+    };
+    if tokio::time::timeout(limit, enough).await.is_ok() {
+        return Ok(List { data: found.iter().take(count).map(|request| row(request, input.redactor())).collect() });
     }
-    let nearest = search.nearest.into_iter().map(|(differs, request)| Nearest {
+    // Of equally near requests, the newest comes first.
+    let mut others = control.journal.search(None, usize::MAX, |number, entry| match entry {
+        Entry::Request(request) if number >= filter.first && is_of(&scope, request) => {
+            Some((filter.differs(number, request), Arc::clone(request)))
+        }
+        _ => None,
+    });
+    others.retain(|(differs, _)| !differs.is_empty());
+    others.sort_by_key(|(differs, _)| differs.len());
+    let nearest = others.into_iter().take(5).map(|(differs, request)| Nearest {
         request: Some(row(&request, input.redactor())),
         delivery: None,
         differs,
     });
-    let message = format!("{} of {count} requests matched within {} s", search.found.len(), limit.as_secs_f64());
+    let message = format!("{} of {count} requests matched within {} s", found.len(), limit.as_secs_f64());
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
-}
-
-/// A search of the journal that checks each entry once, as it is appended.
-struct Search<'a> {
-    scope: Scope,
-    filter: Filter<'a>,
-    /// The number of the next entry to look at.
-    next: u64,
-    found: Vec<Arc<RequestRecord>>,
-    /// The nearest of those that do not match, with what differs.
-    nearest: Vec<(Vec<String>, Arc<RequestRecord>)>,
-}
-
-impl Search<'_> {
-    /// Returns when `count` requests were found; sleeps until the next that may match.
-    async fn until(&mut self, count: usize, waiter: &Waiter) {
-        while !self.catch_up(count, waiter).await {
-            waiter.notified().await;
-        }
-    }
-
-    /// Checks the new entries of the journal; returns whether `count` requests were found.
-    async fn catch_up(&mut self, count: usize, waiter: &Waiter) -> bool {
-        /// Most entries checked before yielding to other tasks.
-        const PIECE: usize = 256;
-        // A later entry wakes the waiter if it may match. Without a fixed end, a busy journal would never be caught up with.
-        let end = waiter.journal.next_number();
-        while self.next < end {
-            let entries = waiter.journal.read(self.next, PIECE);
-            let Some((last, _)) = entries.last() else { break };
-            let last = *last;
-            for (number, entry) in &entries {
-                self.next = number + 1;
-                if let Entry::Request(request) = entry {
-                    self.look_at(*number, request);
-                }
-                if self.found.len() >= count {
-                    return true;
-                }
-            }
-            if last + 1 < end {
-                tokio::task::yield_now().await;
-            }
-        }
-        false
-    }
-
-    fn look_at(&mut self, number: u64, request: &Arc<RequestRecord>) {
-        if !is_of(&self.scope, request) {
-            return;
-        }
-        let differs = self.filter.differs(number, request);
-        if differs.is_empty() {
-            self.found.push(Arc::clone(request));
-            return;
-        }
-        // Of equally near requests, the newest comes first.
-        let place = self.nearest.partition_point(|(known, _)| known.len() < differs.len());
-        self.nearest.insert(place, (differs, Arc::clone(request)));
-        self.nearest.truncate(5);
-    }
 }
 
 pub(super) fn show(control: &Control, input: &Input<ShowRequest>) -> Result<RequestWhole, ControlError> {

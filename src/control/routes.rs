@@ -2,6 +2,7 @@
 //! handler.
 
 use std::cmp::{Ordering, Reverse};
+use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
@@ -9,15 +10,15 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
+use percent_encoding::percent_decode_str;
 
-use super::call::{Call, check_key};
-use super::endpoint::Nothing;
+use super::call::{Call, Input, check_key};
+use super::endpoint::{Endpoint, Form, Nothing};
 use super::guard::WRONG_TOKEN_PAUSE;
 use super::page::page;
-use super::route::{Answering, Handler, Route, at_once, raw, reply, waits};
 use super::{
-    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, metrics, profile, requests,
-    reset, run, scenarios, snapshot, stream, subscriptions, system, verdict,
+    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, profile, requests, run,
+    scenarios, snapshot, stream, subscriptions, system, verdict,
 };
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
@@ -27,21 +28,141 @@ use crate::http::outgoing::Outgoing;
 use crate::redact::Redactor;
 use crate::util::tasks::{Busy, Lane, MOST_READS, stopped};
 
+type Answering = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;
+type Handler = Box<dyn Fn(Arc<Control>, Call) -> Answering + Send + Sync>;
+
+/// One call.
+#[cfg_attr(not(test), allow(dead_code, reason = "some fields are for the `OpenAPI` document, which a test makes"))]
+pub(super) struct Route {
+    pub(super) method: Method,
+    /// The path below `/_emulator/`.
+    pub(super) path: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) form: Form,
+    handler: Handler,
+    /// Adds the schemas of the call to the `OpenAPI` document.
+    #[cfg(test)]
+    pub(super) describe: fn(&mut super::openapi_tests::Schemas) -> super::openapi_tests::Described,
+    /// Whether it requires no token: the health check of containers, and the certificate authority, which a client needs before it
+    /// can connect.
+    pub(super) is_open: bool,
+    /// Most bytes of its body, if not the usual limit.
+    most_bytes: Option<usize>,
+    /// Whether the body may be TOML instead of JSON.
+    pub(super) takes_toml: bool,
+    /// Whether the document of the API says that the answer may be text instead of JSON.
+    pub(super) has_text: bool,
+    /// Errors besides those that every call can return.
+    pub(super) errors: &'static [(u16, &'static str)],
+}
+
+impl Route {
+    fn new<E: Endpoint>(handler: impl Fn(Arc<Control>, Call) -> Answering + Send + Sync + 'static) -> Self {
+        Self {
+            method: E::METHOD,
+            path: E::PATH,
+            summary: E::SUMMARY.trim().trim_end_matches('.'),
+            form: E::FORM,
+            handler: Box::new(handler),
+            #[cfg(test)]
+            describe: super::openapi_tests::describe::<E>,
+            is_open: false,
+            most_bytes: None,
+            takes_toml: false,
+            has_text: false,
+            errors: &[],
+        }
+    }
+
+    /// Whether it changes anything.
+    pub(super) fn is_write(&self) -> bool {
+        self.method != Method::GET
+    }
+
+    /// The parts of the path before and after its variable segment, and the segment's name; `None` if it has none.
+    pub(super) fn segment(&self) -> Option<(&'static str, &'static str, &'static str)> {
+        let (before, rest) = self.path.split_once('{')?;
+        let (name, after) = rest.split_once('}')?;
+        Some((before, name, after))
+    }
+
+    /// The variable segment if the path matches; empty if there is none.
+    fn matches(&self, path: &str) -> Option<String> {
+        let Some((before, _, after)) = self.segment() else {
+            return (self.path == path).then(String::new);
+        };
+        let segment = path.strip_prefix(before)?.strip_suffix(after)?;
+        let decoded = percent_decode_str(segment).decode_utf8().ok()?;
+        (!segment.is_empty() && !segment.contains('/')).then(|| decoded.into_owned())
+    }
+}
+
+/// A call that answers at once, on a blocking thread: calls that only read have a lane of their own.
+fn on_thread<E: Endpoint>(
+    answer: impl Fn(&Control, Call) -> Result<Reply, ControlError> + Copy + Send + Sync + 'static,
+) -> Route {
+    Route::new::<E>(move |control, call| {
+        Box::pin(async move {
+            if E::METHOD == Method::GET {
+                let has_left = Arc::clone(&call.has_left);
+                return control.read(&has_left, move |control| answer(control, call)).await?;
+            }
+            // Released after the change, even if the caller has hung up.
+            let writing = control.begin_write();
+            let change = move |control: &Control| {
+                let _writing = writing;
+                answer(control, call)
+            };
+            control.change(change).await
+        })
+    })
+}
+
+/// A call that answers at once.
+fn at_once<E: Endpoint>(handler: fn(&Control, &Input<E>) -> Result<E::Answer, ControlError>) -> Route {
+    let answer = move |control: &Control, call: Call| {
+        let input = Input::read(call)?;
+        Ok(input.reply::<E>(&handler(control, &input)?))
+    };
+    Route { has_text: E::PATH != "openapi.json", ..on_thread::<E>(answer) }
+}
+
+/// A call that answers at once, and whose body or answer is not JSON of its type.
+fn raw<E: Endpoint>(handler: fn(&Control, &Call, E::Query) -> Result<Reply, ControlError>) -> Route {
+    on_thread::<E>(move |control, call| handler(control, &call, call.query_as()?))
+}
+
+/// A call that waits for something.
+fn waits<E: Endpoint, F: Future<Output = Result<E::Answer, ControlError>> + Send + 'static>(
+    handler: fn(Arc<Control>, Arc<Input<E>>) -> F,
+) -> Route {
+    let route = Route::new::<E>(move |control, call| {
+        Box::pin(async move {
+            let _writing = (E::METHOD != Method::GET).then(|| control.begin_write());
+            let input = Arc::new(Input::read(call)?);
+            let answer = handler(Arc::clone(&control), Arc::clone(&input)).await?;
+            // Serializing a large answer takes a while.
+            Ok(control.change(move |_| input.reply::<E>(&answer)).await)
+        })
+    });
+    Route { has_text: true, ..route }
+}
+
 /// Every call; `openapi.json` describes them in this order.
 pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     // Answered by the async worker, so that it tells whether that one is there, however busy the other threads are.
-    let health = |control: Arc<Control>, call: Call| -> Answering {
-        Box::pin(async move { Ok(reply::<system::Health>(&system::health(&control), &call)) })
-    };
-    let snapshot = |control: Arc<Control>, call: Call| -> Answering {
+    let health = Route::new::<system::Health>(|control, call| {
+        Box::pin(async move { Ok(call.reply::<system::Health>(&system::health(&control))) })
+    });
+    let snapshot = Route::new::<snapshot::SaveSnapshot>(|control, call| {
         Box::pin(async move {
             call.query_as::<Nothing>()?;
             snapshot::save(&control, &call).await
         })
-    };
+    });
     let no_authority = &[(404, "There is none without --tls self-signed.")];
     vec![
-        Route { is_open: true, has_text: true, ..Route::new::<system::Health>(Handler::Async(Box::new(health))) },
+        Route { is_open: true, has_text: true, ..health },
         Route { is_open: true, errors: no_authority, ..raw::<system::CaPem>(|control, _, _| system::ca_pem(control)) },
         at_once(profile::assumptions),
         at_once(profile::show),
@@ -71,7 +192,7 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
             errors: &[(429, "Too many viewers follow the stream already.")],
             ..raw::<stream::Stream>(stream::stream)
         },
-        raw::<metrics::Metrics>(|control, _, _| Ok(metrics::metrics(control))),
+        raw::<system::Metrics>(|control, _, _| Ok(system::metrics(control))),
         waits(deliveries::redeliver),
         at_once::<scenarios::ListScenarios>(|control, input| Ok(scenarios::list(control, input.redactor()))),
         at_once(scenarios::show),
@@ -81,8 +202,8 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         at_once(scenarios::activate),
         at_once(clock::show),
         waits(clock::change),
-        at_once(reset::reset),
-        Route::new::<snapshot::SaveSnapshot>(Handler::Async(Box::new(snapshot))),
+        at_once(snapshot::reset),
+        snapshot,
         Route { most_bytes: Some(snapshot::MOST_BYTES), ..raw::<snapshot::LoadSnapshot>(snapshot::load) },
         at_once::<deliveries::ShowSink>(|control, input| Ok(deliveries::sink(control, input))),
         at_once(deliveries::script),
@@ -156,30 +277,12 @@ impl Control {
         let mut stopping = self.stopping.clone();
         tokio::select! {
             biased;
-            reply = self.answer(route, call) => reply,
+            reply = (route.handler)(Arc::clone(self), call) => reply,
             // A stop does not wait for calls that are waiting for something.
             () = stopped(&mut stopping) => {
                 Err(ControlError::new(ErrorKind::RequestTimeout, "the emulator is stopping").coded("stopping"))
             }
         }
-    }
-
-    async fn answer(self: &Arc<Self>, route: &'static Route, call: Call) -> Result<Reply, ControlError> {
-        let answer = match &route.handler {
-            Handler::Blocking(answer) => answer,
-            Handler::Async(answer) => return answer(Arc::clone(self), call).await,
-        };
-        if !route.is_write() {
-            let has_left = Arc::clone(&call.has_left);
-            return self.read(&has_left, move |control| answer(control, call)).await?;
-        }
-        let writing = self.begin_write();
-        let change = move |control: &Self| {
-            // Released after the change, even if the caller has hung up.
-            let _writing = writing;
-            answer(control, call)
-        };
-        self.change(change).await
     }
 
     /// Does work that changes nothing on another thread, unless the caller leaves before it has begun.
@@ -248,34 +351,4 @@ fn unknown_path(path: &str) -> ControlError {
         ),
     };
     ControlError::not_found(format!("there is no {PREFIX}{}; {way_out}", shown.escape_debug()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn calls_are_found_by_method_and_path() {
-        for (method, path, expected) in [
-            (Method::GET, "health", "health "),
-            (Method::HEAD, "health", "health "),
-            (Method::POST, "health", "this path takes GET, HEAD"),
-            (Method::GET, "requests/req_1", "requests/{id} req_1"),
-            (Method::GET, "requests/a%20b", "requests/{id} a b"),
-            (Method::POST, "deliveries/dlv_1/redeliver", "deliveries/{id}/redeliver dlv_1"),
-            (Method::POST, "scenarios/reload", "scenarios/reload "),
-            (Method::GET, "scenarios/reload", "this path takes POST"),
-            (Method::DELETE, "deliveries/wait", "this path takes POST"),
-            (Method::GET, "requests/", "there is no"),
-            (Method::GET, "requests/a/b", "there is no"),
-            (Method::GET, "requests/%ff", "there is no"),
-            (Method::GET, "", "there is no"),
-        ] {
-            let found = match find(&method, path) {
-                Ok((route, segment)) => format!("{} {segment}", route.path),
-                Err(refusal) => refusal.message().to_owned(),
-            };
-            assert!(found.starts_with(expected), "{method} {path}: {found}");
-        }
-    }
 }

@@ -314,7 +314,6 @@ pub(super) fn report(control: &Control, call: &Call, query: RunQuery) -> Result<
     Ok(response)
 }
 
-/// The document that a call asks for.
 fn asked(control: &Control, call: &Call, query: RunQuery) -> Result<Run, ControlError> {
     let scope = scope_or_all(control, call)?;
     let limit = query.limit.as_deref().map(|text| {
@@ -431,17 +430,16 @@ fn facts(control: &Control, generation: &Generation, redactor: Redactor<'_>) -> 
     let folder = |path: &std::path::PathBuf| redactor.text(&path.display().to_string()).into_owned();
     EmulatorFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        seed: control.start.seed,
+        seed: control.seed,
         generation: generation.number,
-        started_at: time(control.start.at),
-        base_url: control.start.base_url.clone(),
-        control_url: control.start.control_url.clone(),
+        started_at: time(control.started_at),
+        base_url: control.base_url.clone(),
+        control_url: control.control_url.clone(),
         control: control.access.requires_token(),
         scenario_folders: control.scenario_folders.paths().map(folder).collect(),
     }
 }
 
-/// The keys of a scope, by name.
 fn keys(
     control: &Control,
     scope: &Scope,

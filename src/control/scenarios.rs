@@ -12,7 +12,6 @@ use super::call::{Call, Input, whose};
 use super::endpoint::{Empty, Form, KeyField, Nothing, endpoint};
 use super::render::{Text, cell, joined, of_key, optional, table};
 use super::reply::ShownDiagnostic;
-use super::route::reply;
 use super::{Control, ControlError, Reply};
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
@@ -273,7 +272,6 @@ fn shown(found: &[Diagnostic]) -> Vec<ShownDiagnostic> {
     found.iter().map(ShownDiagnostic::from).collect()
 }
 
-/// Adds or replaces a scenario from TOML or JSON text.
 pub(super) fn put(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
     let text = std::str::from_utf8(&call.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
     let content_type = call.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -286,7 +284,7 @@ pub(super) fn put(control: &Control, call: &Call, _: Nothing) -> Result<Reply, C
     let (generation, warnings) =
         control.library.put_inline(&call.segment, &text, now).map_err(|found| refused(&found))?;
     let added = Added { name: call.segment.clone(), generation, diagnostics: shown(&warnings) };
-    Ok(reply::<PutScenario>(&added, call))
+    Ok(call.reply::<PutScenario>(&added))
 }
 
 /// A scenario as JSON, without the `key` that every body may contain.

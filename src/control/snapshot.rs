@@ -1,4 +1,5 @@
-//! `GET snapshot`, `PUT snapshot`: saves the state of one key, or of everything, as a document, and loads it.
+//! `GET snapshot`, `PUT snapshot`, `POST reset`: saves the state of one key, or of everything, as a document, loads it, or restores
+//! the state before the first request.
 
 use std::sync::Arc;
 
@@ -6,14 +7,15 @@ use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Call, Scope, scope, scope_or_all};
-use super::endpoint::{Form, Nothing, endpoint};
+use super::call::{Call, Input, Scope, scope, scope_or_all, whose};
+use super::endpoint::{Empty, Form, Nothing, endpoint};
 use super::render::{Text, cell, joined};
 use super::reply::masked;
-use super::{Control, ControlError, Reply};
+use super::{Control, ControlError, Reply, scenarios};
 use crate::http::answer::{JSON, answer};
 use crate::scenario::generation_text;
 use crate::state::engine::settle_for_a_moment;
+use crate::state::journal::record::WorkspaceId;
 use crate::state::workspace;
 use crate::state::workspace::SnapshotProblem;
 use crate::util::wording::counted;
@@ -23,6 +25,8 @@ endpoint! {
     SaveSnapshot: GET "snapshot", Form::Plain, Nothing, Nothing => Snapshot;
     /// Put a saved state in place.
     LoadSnapshot: PUT "snapshot", Form::Masked, Nothing, Snapshot => Loaded;
+    /// Forget what a key did, or everything.
+    Reset: POST "reset", Form::Masked, Nothing, Empty => WasReset;
 }
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
@@ -68,6 +72,15 @@ pub(crate) struct Loaded {
     pub(crate) warnings: Vec<String>,
 }
 
+/// What was forgotten.
+#[derive(Debug, Deserialize, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+pub(crate) struct WasReset {
+    pub(crate) reset: Vec<WorkspaceId>,
+    pub(crate) keys: Vec<String>,
+    pub(crate) generation: u64,
+}
+
 impl Text for Snapshot {}
 
 impl Text for Loaded {
@@ -77,6 +90,15 @@ impl Text for Loaded {
         let (loaded, generation) = (counted(self.loaded, "workspace"), generation_text(self.generation));
         let warnings: String = self.warnings.iter().map(|warning| format!("  but {}\n", cell(warning))).collect();
         format!("{loaded} loaded{names} ({generation})\n{warnings}")
+    }
+}
+
+impl Text for WasReset {
+    fn text(&self) -> String {
+        match self.keys.as_slice() {
+            [key] => format!("{} reset\n", cell(key)),
+            keys => format!("{} reset\n", counted(keys.len(), "workspace")),
+        }
     }
 }
 
@@ -107,6 +129,22 @@ pub(super) fn load(control: &Control, call: &Call, _: Nothing) -> Result<Reply, 
     control.note(None, format!("snapshot loaded: {whole}{}{more}", keys.join(", ")), false);
     let generation = control.library.load().number;
     Ok(masked(&Loaded { loaded, keys, generation, warnings }, call.redactor()))
+}
+
+pub(super) fn reset(control: &Control, input: &Input<Reset>) -> Result<WasReset, ControlError> {
+    let (forgotten, whose) = if let Scope(Some(workspace)) = scope(control, input)? {
+        control.reset(&workspace);
+        let whose = whose(input, Some(workspace.name()));
+        (vec![workspace], whose)
+    } else {
+        let forgotten = control.reset_all().map_err(|found| scenarios::refused(&found))?;
+        (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned())
+    };
+    // Logged for no key, as a workspace that was reset has no entries.
+    control.note(None, format!("reset: {whose}"), false);
+    let keys = forgotten.iter().map(|workspace| input.redactor().key(workspace.name()).into_owned()).collect();
+    let reset = forgotten.iter().map(|workspace| workspace.id().into()).collect();
+    Ok(WasReset { reset, keys, generation: control.library.load().number })
 }
 
 fn refused(problem: SnapshotProblem) -> ControlError {

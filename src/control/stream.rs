@@ -34,7 +34,6 @@ use crate::state::journal::record::{Attempt, DeliveryId, EventId, LogLine, Subsc
 use crate::state::journal::{self, Entry, Reader};
 use crate::util::tasks::stopped;
 
-/// The media type of the event stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
 endpoint! {
@@ -76,7 +75,6 @@ pub(crate) struct Restarted {
 }
 
 impl StreamedAttempt {
-    /// The attempt on one line.
     pub(crate) fn line(&self) -> String {
         let Self { attempt, delivery, event_type, .. } = self;
         let Attempt { at, number, url, dialled, outcome, damage, .. } = attempt;
@@ -91,8 +89,7 @@ pub const MOST_VIEWERS: usize = 64;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// A comment is sent after this much silence, which reveals viewers that have disconnected.
 const SILENCE: Duration = Duration::from_secs(15);
-/// Most entries sent in one piece.
-pub(crate) const PIECE: usize = 256;
+const PIECE: usize = 256;
 /// The least pause after a piece, so that entries are sent together. It differs between viewers by a millisecond, so that they do
 /// not all run at once.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -239,7 +236,6 @@ fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
     text.split(',').map(str::trim).map(kind).collect()
 }
 
-/// A line of the log.
 pub(super) fn shown(notice: &journal::Notice) -> LogLine {
     LogLine { at: time(notice.at), message: notice.message.clone(), warning: notice.warning }
 }
@@ -249,11 +245,9 @@ struct Viewer {
     engine: Arc<Engine>,
     texts: Arc<Texts>,
     scope: Scope,
-    /// The selected kinds.
     kinds: Vec<&'static str>,
     next: u64,
     greeting: Option<Bytes>,
-    /// The pause after a piece.
     pause: Duration,
     /// Whether to pause before the next piece.
     pauses: bool,

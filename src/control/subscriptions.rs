@@ -206,7 +206,6 @@ pub(super) fn list(control: &Control, input: &Input<ListSubscriptions>) -> Resul
     Ok(List { data: all_of(control, &scope(control, input)?, input.redactor()) })
 }
 
-/// The subscriptions in a scope.
 pub(super) fn all_of(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Vec<Subscription> {
     let mut found = Vec::new();
     for workspace in scope.workspaces(control) {
@@ -219,17 +218,16 @@ pub(super) fn all_of(control: &Control, scope: &Scope, redactor: Redactor<'_>) -
 
 pub(super) fn show(control: &Control, input: &Input<ShowSubscription>) -> Result<ShownSubscription, ControlError> {
     let (workspace, id) = (owner(control, input)?, &input.segment);
+    let with_secret = flag("secret", input.query.secret.as_deref())?;
     let shown = view(control, input, &workspace, id)?;
     // The answer is not masked as a whole, because of the secret.
-    let masked = Subscription::deserialize(input.redactor().shown(&shown)).expect("masking changes texts alone");
-    let secret = if flag("secret", input.query.secret.as_deref())? {
-        let state = workspace.lock();
-        let record = state.subscriptions.get(id).ok_or_else(|| unknown(id))?;
-        record.signing_secrets(workspace.clock().now()).first().map(|secret| secret.reveal().to_owned())
-    } else {
-        None
+    let subscription = Subscription::deserialize(input.redactor().shown(&shown)).expect("masking changes texts alone");
+    let newest_secret = || {
+        let (state, now) = (workspace.lock(), workspace.clock().now());
+        let secrets = state.subscriptions.get(id)?.signing_secrets(now);
+        secrets.first().map(|secret| secret.reveal().to_owned())
     };
-    Ok(ShownSubscription { subscription: masked, secret })
+    Ok(ShownSubscription { subscription, secret: with_secret.then(newest_secret).flatten() })
 }
 
 fn view(control: &Control, call: &Call, workspace: &Workspace, id: &str) -> Result<Subscription, ControlError> {

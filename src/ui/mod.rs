@@ -1,10 +1,253 @@
 //! Layer 5, the page and the report: the files in `assets/`, how they are served, and how they become one HTML file.
 //!
-//! The page is a client of the control API. This layer knows no emulator: `assets` serves files, and `report` joins them with a
-//! run document. Must not know the control API, nor what is in a document.
+//! The page is a client of the control API. A report is the files of the page and a run document as one HTML file, which any browser
+//! opens without a network. Its scripts are joined into one, which needs no bundler, as they keep to a few rules: each comes after
+//! those that it imports, imports are single lines, everything is exported where it is declared, and no two files declare the same
+//! name. Must not know an emulator, the control API, nor what is in a document.
 
-mod assets;
-mod report;
+use std::fmt::Write as _;
+use std::sync::LazyLock;
 
-pub use assets::{ASSETS, Asset, answer, asks_for_page, find, to_page};
-pub use report::{DATA_END, DATA_START, report};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, ETAG, HeaderMap, HeaderName, HeaderValue,
+    IF_NONE_MATCH, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Method, Response, StatusCode};
+use sha2::{Digest as _, Sha256};
+
+use crate::http::answer::{answer as answer_of, header_value};
+use crate::http::outgoing::Outgoing;
+
+/// What the page may do: run its own scripts, ask the emulator that it came from, and nothing else. No text can become markup or
+/// script.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
+     form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+);
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// One file of the page.
+#[derive(Debug)]
+pub struct Asset {
+    /// Its name, by which the page refers to it.
+    pub name: &'static str,
+    /// Its content as it is written, with comments.
+    pub source: &'static str,
+    /// Its content as it is served: without the lines that are comments alone, which are a third of the bytes.
+    pub text: String,
+    /// Names the content: differs once that does.
+    tag: String,
+}
+
+macro_rules! assets {
+    ($($name:literal),+ $(,)?) => {
+        vec![$(Asset::new($name, include_str!(concat!("assets/", $name)))),+]
+    };
+}
+
+/// Every file, each script after those that it imports. A test compares the list with the folder.
+pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
+    assets![
+        "index.html",
+        "style.css",
+        "icon.svg",
+        "text.js",
+        "element.js",
+        "filter.js",
+        "list.js",
+        "command.js",
+        "parts.js",
+        "connect.js",
+        "activity.js",
+        "signature.js",
+        "delivery.js",
+        "check.js",
+        "route.js",
+        "frame.js",
+        "again.js",
+        "keys.js",
+        "store.js",
+        "live.js",
+        "request.js",
+        "review.js",
+        "scenarios.js",
+        "settings.js",
+        "subscriptions.js",
+        "timeline.js",
+        "summary.js",
+        "time.js",
+        "trigger.js",
+        "app.js"
+    ]
+});
+
+impl Asset {
+    fn new(name: &'static str, source: &'static str) -> Self {
+        let mut asset = Self { name, source, text: source.to_owned(), tag: String::new() };
+        if asset.is_script() || asset.content_type().starts_with("text/css") {
+            asset.text = without_comments(source);
+        }
+        let digest = Sha256::digest(&asset.text);
+        let tag = digest[..8].iter().fold(String::new(), |tag, byte| format!("{tag}{byte:02x}"));
+        Self { tag: format!("\"{tag}\""), ..asset }
+    }
+
+    /// Its media type, by the end of its name.
+    pub fn content_type(&self) -> &'static str {
+        match self.name.rsplit_once('.').map(|(_, end)| end) {
+            Some("html") => "text/html; charset=utf-8",
+            Some("css") => "text/css; charset=utf-8",
+            Some("svg") => "image/svg+xml",
+            _ => "text/javascript; charset=utf-8",
+        }
+    }
+
+    /// Whether it is a script.
+    pub fn is_script(&self) -> bool {
+        self.content_type().starts_with("text/javascript")
+    }
+}
+
+/// The lines that are not only a comment: `// …`, or from a line that begins with `/*` to the next `*/` at the end of a line.
+fn without_comments(source: &str) -> String {
+    let (mut text, mut inside) = (String::with_capacity(source.len()), false);
+    for line in source.lines() {
+        let content = line.trim();
+        let ends = content.find("*/").map(|at| content.len() == at + 2);
+        // Code may follow a comment: `/** @type {Event} */ (event).preventDefault();`.
+        let begins = !inside && content.starts_with("/*") && ends != Some(false);
+        if !inside && !begins && !content.is_empty() && !content.starts_with("//") {
+            text.push_str(line);
+            text.push('\n');
+        }
+        inside = (inside || begins) && ends.is_none();
+    }
+    text
+}
+
+/// The file of this name; the empty one is that of `index.html`.
+pub fn find(name: &str) -> Option<&'static Asset> {
+    let name = if name.is_empty() { "index.html" } else { name };
+    ASSETS.iter().find(|asset| asset.name == name)
+}
+
+/// The answer to a GET or HEAD for a file: the file, or 304 if the browser has it already.
+pub fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response<Outgoing> {
+    let Asset { text, tag, .. } = asset;
+    let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let is_known = known.flat_map(|tags| tags.split(',')).any(|known| {
+        let known = known.trim();
+        known == "*" || known.trim_start_matches("W/") == *tag
+    });
+    let (status, text) = if is_known { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, text.as_str()) };
+    let mut response = answer_of(status, HeaderValue::from_static(asset.content_type()), text);
+    let headers = response.headers_mut();
+    headers.insert(ETAG, header_value(tag));
+    // Asked for again each time, as another version of the emulator may listen on this port tomorrow.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    response
+}
+
+/// Whether this is a person who opened the address in a browser: a client of the API sends a key, and asks for no HTML.
+pub fn asks_for_page(method: &Method, headers: &HeaderMap) -> bool {
+    let accepts = || {
+        headers
+            .get_all(ACCEPT)
+            .iter()
+            .any(|value| value.to_str().is_ok_and(|accept| accept.to_ascii_lowercase().contains("text/html")))
+    };
+    (*method == Method::GET || *method == Method::HEAD) && !headers.contains_key(AUTHORIZATION) && accepts()
+}
+
+/// Leads a browser from `/` or `/_emulator` to the page. The address is relative, as a proxy may serve the emulator below a path.
+pub fn to_page() -> Response<Outgoing> {
+    let mut response = answer_of(StatusCode::FOUND, HeaderValue::from_static("text/plain; charset=utf-8"), "");
+    response.headers_mut().insert(LOCATION, HeaderValue::from_static("_emulator/"));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// What comes before and after the document in a report.
+pub const DATA_START: &str = "<script type=\"application/json\" id=\"run\">";
+/// See [`DATA_START`].
+pub const DATA_END: &str = "</script>";
+
+/// The lines of `index.html` that a report replaces.
+const STYLE_LINE: &str = "<link rel=\"stylesheet\" href=\"style.css\">\n";
+const ICON_LINE: &str = "<link rel=\"icon\" href=\"icon.svg\">\n";
+const SCRIPT_LINE: &str = "<script type=\"module\" src=\"app.js\"></script>\n";
+const FIRST_LINE: &str = "<meta charset=\"utf-8\">\n";
+
+/// The report of this run document, which is JSON.
+pub fn report(document: &str) -> String {
+    let text = |name: &str| find(name).map_or("", |asset| asset.text.as_str());
+    let script = join(ASSETS.iter().filter(|asset| asset.is_script()).map(|asset| asset.text.as_str()));
+    let style = text("style.css");
+    let policy = format!(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; \
+         base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'\">\n",
+        hash(&script),
+        hash(style)
+    );
+    let icon = STANDARD.encode(text("icon.svg"));
+    let index = text("index.html");
+    let (before, after) = index.split_once(SCRIPT_LINE).unwrap_or((index, ""));
+    let before = before
+        .replace(FIRST_LINE, &format!("{FIRST_LINE}{policy}"))
+        .replace(STYLE_LINE, &format!("<style>{style}</style>\n"))
+        .replace(ICON_LINE, &format!("<link rel=\"icon\" href=\"data:image/svg+xml;base64,{icon}\">\n"));
+    let mut page = String::with_capacity(before.len() + script.len() + document.len() + document.len() / 8);
+    page.push_str(&before);
+    page.push_str(DATA_START);
+    push_inert(&mut page, document);
+    let _ = write!(page, "{DATA_END}\n<script type=\"module\">{script}</script>\n{after}");
+    page
+}
+
+/// Adds JSON so that nothing in it can end the element that it is in. These characters occur in strings alone, where JSON may escape
+/// them.
+fn push_inert(page: &mut String, json: &str) {
+    for c in json.trim_end().chars() {
+        match c {
+            '<' => page.push_str("\\u003c"),
+            '\u{2028}' => page.push_str("\\u2028"),
+            '\u{2029}' => page.push_str("\\u2029"),
+            c => page.push(c),
+        }
+    }
+}
+
+/// What a policy names a script or style by.
+fn hash(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
+}
+
+/// The scripts as one: without imports, and with declarations in place of exports.
+fn join<'s>(scripts: impl Iterator<Item = &'s str>) -> String {
+    let mut script = String::new();
+    for line in scripts.flat_map(str::lines).filter(|line| !line.starts_with("import ")) {
+        script.push_str(line.strip_prefix("export ").unwrap_or(line));
+        script.push('\n');
+    }
+    script
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_are_comments_alone_are_not_served() {
+        let source = "// The start.\n\n/** One. @type {a} */\nconst a = 1; // kept\n/**\n * Two\n * @returns {b}\n */\n  // three\nfunction b() {}\n";
+        assert_eq!(without_comments(source), "const a = 1; // kept\nfunction b() {}\n");
+        let cast = "/** @type {A} */ (a).b();\n/* x */\nc(); /* y */\nd();\n";
+        assert_eq!(without_comments(cast), "/** @type {A} */ (a).b();\nc(); /* y */\nd();\n");
+        assert_eq!(without_comments("/* a */\n.b { c: d; }\n/* e\n   f */\n"), ".b { c: d; }\n");
+    }
+}

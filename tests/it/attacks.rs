@@ -83,7 +83,12 @@ async fn every_call_refuses_pages_of_other_sites_and_invites_none() {
     let emulator = start().await;
     let json_type = ("content-type", "application/json");
     for (method, path) in calls(&emulator).await {
-        for attack in [("origin", "https://evil.example"), ("origin", "null"), ("sec-fetch-site", "cross-site")] {
+        for attack in [
+            ("origin", "https://evil.example"),
+            ("origin", "null"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+        ] {
             let answer = send(&emulator, &method, &path, &[json_type, attack], "{}").await;
             assert_eq!((answer.status, answer.code().as_str()), (400, "cross_origin"), "{method} {path} {attack:?}");
             assert!(answer.headers.keys().all(|name| !name.as_str().starts_with("access-control")), "{method} {path}");
@@ -124,8 +129,10 @@ async fn every_call_but_the_open_ones_wants_the_whole_token() {
             assert_eq!(answer.status == 401, !open, "{method} {path} with `{wrong}`: {}", answer.status);
         }
     }
-    let right = [("authorization", "Bearer a-token-of-some-length")];
-    assert_eq!(send(&emulator, "GET", "/_emulator/requests", &right, "").await.status, 200);
+    for right in ["Bearer a-token-of-some-length", "bearer a-token-of-some-length"] {
+        let right = [("authorization", right), ("sec-fetch-site", "none")];
+        assert_eq!(send(&emulator, "GET", "/_emulator/requests", &right, "").await.status, 200);
+    }
 }
 
 /// Beyond loopback the token made at start is required over the socket, not only printed.

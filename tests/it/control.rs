@@ -26,6 +26,40 @@ async fn a_host_that_is_not_allowed_is_named_and_the_emulated_api_answers_any() 
 }
 
 #[tokio::test]
+async fn local_names_addresses_and_allowed_hosts_are_answered() {
+    let allowed = ["Mocks.example.com".to_owned()];
+    let emulator = started(builder().configure(move |settings| settings.allow_hosts = allowed.to_vec())).await;
+    for (host, is_answered) in [
+        ("localhost:9770", true),
+        ("127.0.0.1", true),
+        ("[::1]:9770", true),
+        ("app.localhost", true),
+        ("my.app_1.localhost.", true),
+        ("emulator", true),
+        ("host.docker.internal:80", true),
+        ("mocks.EXAMPLE.com", true),
+        ("10.0.0.7:1", true),
+        ("evil.example", false),
+        ("localhost.evil.example", false),
+        ("127.0.0.1.evil.example", false),
+        ("evil.example.", false),
+        ("x@evil.example", false),
+        ("localhost,evil", false),
+        ("evil%2eexample", false),
+        ("evil.example%00.localhost", false),
+        ("evil.example%2f.localhost", false),
+        (".localhost", false),
+        ("a..localhost", false),
+        (".", false),
+        ("a b", false),
+    ] {
+        let request = format!("GET /_emulator/requests HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        let answer = raw(&emulator, request.as_bytes()).await;
+        assert_eq!(answer.starts_with("HTTP/1.1 200 "), is_answered, "{host}: {answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_listener_of_its_own_takes_the_control_api_off_the_main_port() {
     let emulator = started(
         builder().configure(|settings| settings.control_listen = Some("127.0.0.1:0".parse().expect("an address"))),
@@ -58,11 +92,25 @@ async fn wrong_calls_say_what_is_wrong() {
         ("PUT", "scenarios/x", json!({ "rule": 5 }), 422, "rule"),
         ("DELETE", "scenarios/x", json!({}), 404, "no scenario `x`"),
         ("POST", "events", json!([]), 422, "body:"),
+        ("POST", "health", json!({}), 405, "this path takes GET, HEAD"),
+        ("GET", "scenarios/reload", Value::Null, 405, "this path takes POST"),
+        ("DELETE", "deliveries/wait", json!({}), 405, "this path takes POST"),
+        ("GET", "scenarios/a%20b", Value::Null, 404, "no scenario `a b`"),
+        ("GET", "requests/", Value::Null, 404, "there is no /_emulator/requests/"),
+        ("GET", "requests/a/b", Value::Null, 404, "there is no /_emulator/requests/a/b"),
+        ("GET", "requests/%ff", Value::Null, 404, "there is no /_emulator/requests/%ff"),
+        ("POST", "sink/a", json!({ "respond": [5.5] }), 422, "expected a whole number, found 5.5"),
+        ("POST", "sink/a", json!({ "respond": [-1] }), 422, "expected a whole number, found -1"),
+        ("POST", "sink/a", json!({ "respond": [65_536] }), 422, "expected a whole number, found 65536"),
+        ("POST", "sink/a", json!({ "respond": [1e300] }), 422, "expected a whole number, found 1e+300"),
+        ("POST", "sink/a", json!({ "respond": ["200"] }), 422, "invalid type: string"),
     ] {
         let answer = control(&emulator, method, path, &body).await;
         assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
         assert!(answer.message().contains(said), "{method} {path}: {}", answer.message());
     }
+    let whole = control(&emulator, "POST", "sink/a", &json!({ "respond": [200.0] })).await;
+    assert_eq!(whole.status, 200, "{whole:?}");
     let huge =
         send(&emulator, "POST", "/_emulator/events", &[("content-type", "application/json")], vec![b' '; 300 * 1024])
             .await;

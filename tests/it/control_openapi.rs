@@ -155,3 +155,26 @@ async fn real_answers_fit_the_document() {
         check(&method.to_ascii_lowercase(), template, &call(method, path, body).await);
     }
 }
+
+/// A reference that leads nowhere would make every check against the document pass.
+#[tokio::test]
+async fn every_reference_leads_somewhere() {
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                found.extend(fields.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                fields.values().for_each(|value| references(value, found));
+            }
+            Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+    let emulator = start().await;
+    let (document, mut found) = (document(&emulator).await, Vec::new());
+    references(&document, &mut found);
+    assert!(found.len() > 50, "the references were found");
+    for reference in found {
+        let pointer = reference.strip_prefix('#').expect("a reference within the document");
+        assert!(document.pointer(pointer).is_some(), "{reference}");
+    }
+}

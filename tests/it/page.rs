@@ -1,5 +1,6 @@
 //! The page under `/_emulator/`: its files, who gets them, and how a browser finds it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::json;
@@ -24,7 +25,7 @@ async fn every_file_is_served_with_its_type_and_a_strict_policy() {
     let mut listed: Vec<&str> = ASSETS.iter().map(|asset| asset.name).collect();
     names.sort_unstable();
     listed.sort_unstable();
-    assert_eq!(names, listed, "src/ui/assets.rs lists the files of the folder");
+    assert_eq!(names, listed, "src/ui/mod.rs lists the files of the folder");
     for name in names {
         let answer = fetch(&emulator, &format!("/_emulator/{name}"), &[]).await;
         assert_eq!(answer.status, 200, "{name}");
@@ -139,5 +140,59 @@ async fn the_files_need_no_token_but_the_guards_of_host_and_site_apply() {
         let request = format!("GET {path} HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
         let answer = crate::support::raw(&emulator, request.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 421 "), "{path}: {answer}");
+    }
+}
+
+/// The rules by which the scripts can be joined for a report. Some of them no other test would notice.
+#[test]
+fn the_scripts_keep_to_the_rules_of_the_report() {
+    let source = |name: &str| wrs_emulator::ui::find(name).expect("a file of the page").source;
+    let mut names: BTreeMap<String, &str> = BTreeMap::new();
+    let mut before: Vec<&str> = Vec::new();
+    for asset in ASSETS.iter() {
+        assert!(!asset.source.contains('\r') && asset.source.ends_with('\n'), "{}: lines end in LF", asset.name);
+        if !asset.is_script() {
+            continue;
+        }
+        for banned in ["</script", "<!--"] {
+            assert!(!asset.text.contains(banned), "{} contains `{banned}`", asset.name);
+        }
+        // Types in comments are written like dynamic imports.
+        for line in asset.text.lines() {
+            let code: String =
+                line.split("/*").map(|part| part.split_once("*/").map_or(part, |(_, code)| code)).collect();
+            assert!(!code.contains("import(") && !code.contains("import.meta"), "{}: {line}", asset.name);
+        }
+        for line in asset.source.lines() {
+            if line.starts_with("import") {
+                let names = line.strip_prefix("import { ").and_then(|rest| rest.split_once(" } from './"));
+                let from = names.filter(|(names, _)| !names.split(' ').any(|word| word == "as"));
+                let from = from.and_then(|(_, from)| from.strip_suffix("';"));
+                assert!(from.is_some_and(|from| before.contains(&from)), "{}: {line}", asset.name);
+            }
+            assert!(!line.starts_with("await "), "{}: an await at the top level: {line}", asset.name);
+            let exported = line.strip_prefix("export ");
+            let declared = exported.unwrap_or(line);
+            let declared = declared.strip_prefix("async ").unwrap_or(declared);
+            let word = ["function* ", "function ", "const ", "let ", "var ", "class "];
+            let Some(rest) = word.iter().find_map(|word| declared.strip_prefix(word)) else {
+                assert_eq!(exported, None, "{}: an export that is not a declaration", asset.name);
+                continue;
+            };
+            let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '$')).collect();
+            let known = names.insert(name.clone(), asset.name);
+            assert_eq!(known, None, "`{name}` of {} is declared there, too", asset.name);
+        }
+        before.push(asset.name);
+    }
+    assert!(!source("style.css").contains("</style"));
+    let index = source("index.html");
+    for line in [
+        "<meta charset=\"utf-8\">\n",
+        "<link rel=\"stylesheet\" href=\"style.css\">\n",
+        "<link rel=\"icon\" href=\"icon.svg\">\n",
+        "<script type=\"module\" src=\"app.js\"></script>\n",
+    ] {
+        assert_eq!(index.matches(line).count(), 1, "index.html has once {line}");
     }
 }

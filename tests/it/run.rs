@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use wrs_emulator::Emulator;
+use wrs_emulator::ui::{DATA_END, DATA_START};
 
 use crate::support::{
     activate, ask, builder, control, fire, get, get_as, put_scenario, send, start, start_with, started, subscribe_sink,
@@ -194,6 +198,35 @@ async fn the_report_is_a_file_with_the_same_document() {
     assert_eq!(answer.header("content-disposition"), Some("attachment; filename=\"report.html\""));
     assert_eq!(crate::run_files::data_of(&text(&answer.body)), run(&emulator, "").await);
     assert_eq!(control(&emulator, "GET", "report.html?limit=x", &Value::Null).await.status, 422);
+}
+
+/// No request can make the browser run or load anything.
+#[tokio::test]
+async fn in_a_report_data_stays_data() {
+    let emulator = start().await;
+    let hostile = "</script><script>alert(1)</script><!-- \u{2028}";
+    emulator.control().note(hostile);
+    let page = text(&control(&emulator, "GET", "report.html?key=*", &Value::Null).await.body);
+    let document = crate::run_files::data_of(&page);
+    assert_eq!(document["notices"][0]["message"], hostile);
+    let (before, rest) = page.split_once(DATA_START).expect("the data begins");
+    let (data, after) = rest.split_once(DATA_END).expect("the data ends");
+    assert!(!data.contains('<') && !data.contains('\u{2028}'));
+    for outside in [" href=\"style.css\"", " href=\"icon.svg\"", " src=\"", "\nimport {", "\nexport "] {
+        assert!(!before.contains(outside) && !after.contains(outside), "a report needs nothing else: {outside}");
+    }
+    // The policy names exactly what is there.
+    let between = |text: &str, start: &str, end: &str| {
+        let (_, rest) = text.split_once(start).unwrap_or_else(|| panic!("no {start}"));
+        rest.split_once(end).unwrap_or_else(|| panic!("no {end}")).0.to_owned()
+    };
+    let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+    let policy = between(before, "Content-Security-Policy\" content=\"", "\"");
+    assert!(policy.contains(&format!("style-src {}", hash(&between(before, "<style>", "</style>")))), "{policy}");
+    let script = between(after, "<script type=\"module\">", "</script>");
+    assert!(policy.contains(&format!("script-src {}", hash(&script))), "{policy}");
+    assert!(!policy.contains("unsafe") && !policy.contains("connect-src"), "{policy}");
+    assert!(page.len() < 160 * 1024 + data.len(), "{} bytes", page.len());
 }
 
 /// Fills the journal with requests of both keys whose bodies are as large as the journal keeps.

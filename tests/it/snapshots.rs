@@ -416,3 +416,29 @@ fn a_change_survives_a_kill_soon_after_its_answer() {
     names.sort();
     assert!(names.iter().all(|name| name == "state.json" || name == "state.json.lock"), "{names:?}");
 }
+
+#[test]
+fn whatever_a_call_changes_is_saved() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("state.json");
+    let served = Served::start(&["--state", file.to_str().expect("a path of text")]);
+    let made = served.subscribe("https://app.sink.localhost/x");
+    let sub = format!("subscriptions/{}", made["id"].as_str().expect("an id"));
+    let saved = || std::fs::read_to_string(&file).unwrap_or_default();
+    let secret = made["secret"].as_str().expect("a secret");
+    within(Duration::from_secs(5), "the subscription is on disk", || saved().contains(secret));
+    for (method, path, body) in [
+        ("POST", format!("{sub}/rotate"), json!({})),
+        ("PUT", sub.clone(), json!({ "description": "d" })),
+        ("DELETE", sub, json!({})),
+        ("POST", "sink/app".to_owned(), json!({ "respond": [500] })),
+        ("POST", "clock".to_owned(), json!({ "mode": "frozen", "key": "sk_test_local" })),
+        ("POST", "clock".to_owned(), json!({ "advance": "1s", "key": "sk_test_local" })),
+        ("POST", "reset".to_owned(), json!({})),
+    ] {
+        let before = saved();
+        let (status, answer) = served.control(method, &path, &body);
+        assert_eq!(status, 200, "{method} {path}: {answer}");
+        within(Duration::from_secs(5), &format!("{method} {path} is on disk"), || saved() != before);
+    }
+}
