@@ -210,19 +210,3 @@ pub fn envelope(settings: &Errors, code: &str, message: &str, problems: &[FieldP
     let body = Body { code, message, request_id, details, extra: &settings.extra };
     serde_json::to_vec(&Envelope { error: body }).expect("strings and JSON values always serialise")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contract::section;
-
-    #[test]
-    fn every_kind_has_one_name_and_a_code_in_the_profile() {
-        let settings: Errors = section("errors");
-        for kind in ErrorKind::ALL {
-            assert_eq!(ErrorKind::from_name(kind.name()), Some(kind));
-            assert_eq!(settings.codes.get(&kind).map(String::as_str), Some(kind.name()));
-            assert!((400..=500).contains(&kind.status()));
-        }
-    }
-}

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hyper::header::HeaderName;
 
 use super::sections::Profile;
-use crate::contract::header_name::HeaderNameText;
+use crate::contract::quota::HeaderNameText;
 use crate::util::duration::DurationText;
 
 /// Headers that HTTP itself or the emulator sends; a header of a profile with that name would break the answer.
@@ -86,6 +86,9 @@ pub(super) fn check(profile: &Profile) -> Vec<Broken> {
             format!("\"{}\" is not an event type: expected letters, digits, `.`, `_` and `-`", event.escape_debug());
         push(&["events.extra"], message);
     }
+    if let Err(problem) = webhooks.scheme.check() {
+        push(&["webhooks.scheme"], problem.to_owned());
+    }
     if let Err(problem) = webhooks.custom.check() {
         push(&["webhooks.custom"], problem);
     }
@@ -103,7 +106,7 @@ fn check_headers(profile: &Profile, found: &mut Vec<Broken>) {
     if limit == remaining {
         push(&[NAMES], format!("`limit` and `remaining` cannot both be `{limit}`"));
     }
-    let Some(name) = profile.ids.request_header.get().map(HeaderNameText::name) else { return };
+    let Some(name) = profile.ids.request_header.as_ref().map(HeaderNameText::name) else { return };
     if is_taken(name) {
         push(&[REQUEST_HEADER], taken(name));
     }

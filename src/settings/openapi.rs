@@ -13,8 +13,7 @@ use crate::contract::ids::IdStyle;
 use crate::contract::preview::{LONGEST_LABEL, OauthErrorShape, WorkflowStatus};
 use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
-use crate::contract::rules::Unknown;
-use crate::contract::webhook_url::LONGEST_URL;
+use crate::contract::rules::{LONGEST_URL, Unknown};
 
 pub fn document(profile: &Profile) -> Value {
     let mut paths = Map::new();
@@ -174,7 +173,7 @@ fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile)
         headers.insert(name.to_owned(), json!({ "$ref": format!("#/components/headers/{component}") }));
     };
     add("X-Emulator-Request-Id", "RequestId");
-    if let Some(name) = profile.ids.request_header.get() {
+    if let Some(name) = &profile.ids.request_header {
         add(name.as_str(), "RequestIdToo");
     }
     if stage == Stage::Announced && ![400, 414, 431].contains(&status) {
