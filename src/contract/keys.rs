@@ -88,7 +88,6 @@ impl KeyRefusal {
         !matches!(self, Self::Missing | Self::OtherScheme | Self::Empty)
     }
 
-    /// What was wrong and what to send in its place, which depends on the rules.
     pub fn advice(self, rules: KeyRules<'_>) -> String {
         let example = match (rules.keys.mode, rules.environment) {
             // The list is secret: the setting is named, its keys are never quoted.
@@ -143,7 +142,6 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
     std::str::from_utf8(token).map_err(|_| KeyRefusal::Malformed)
 }
 
-/// Judges a key by the settings `environment` and `keys`.
 pub fn judge(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
     let keys = rules.keys;
     match keys.mode {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use crate::contract::error::{Error, ErrorKind, FieldProblem, MalformedStatus};
+use crate::contract::error::{Error, ErrorKind, FieldProblem};
 use crate::contract::keys::{KeyRules, LONGEST_KEY, judge};
 use crate::contract::named::named;
 use crate::contract::rules::{
@@ -81,11 +81,7 @@ pub struct WorkflowFields {
     pub reference: Option<Option<String>>,
 }
 
-pub fn parse_workflow(
-    body: &[u8],
-    validation: &Validation,
-    malformed_status: MalformedStatus,
-) -> Result<WorkflowFields, Error> {
+pub fn parse_workflow(body: &[u8], validation: &Validation, malformed_status: u16) -> Result<WorkflowFields, Error> {
     let fields = parse_object(body, malformed_status)?;
     let mut problems = Problems::default();
     let mut read = |name: &str| fields.get(name).and_then(|value| problems.take(name, label(value)));
@@ -198,7 +194,6 @@ impl OauthProblem {
         Self { code: "invalid_client", text }
     }
 
-    /// The problem as an error of the API: 401 for the client, 422 for the rest.
     pub fn error(&self) -> Error {
         let is_client = self.code == "invalid_client";
         Error::new(if is_client { ErrorKind::Unauthorized } else { ErrorKind::ValidationError }, self.text)

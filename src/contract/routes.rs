@@ -54,7 +54,6 @@ pub struct Route {
 }
 
 impl Route {
-    /// Whether a request has a body that is read.
     pub fn has_body(&self) -> bool {
         self.method == Method::POST || self.method == Method::PATCH
     }
@@ -169,7 +168,6 @@ pub fn look_up(method: &Method, path: &str) -> Lookup {
     among(method, std::iter::once(route))
 }
 
-/// Looks a request up among the announced endpoints.
 pub fn look_up_announced(method: &Method, path: &str) -> Lookup {
     let path = decode_unreserved(path);
     among(method, ROUTES.iter().filter(|route| route.stage == Stage::Announced && route.matches(&path)))

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::{Host, Url, form_urlencoded};
 
-use crate::contract::error::{Error, FieldProblem, MalformedStatus};
+use crate::contract::error::{Error, FieldProblem};
 use crate::contract::nearest;
 use crate::contract::signature::{KeyReading, Scheme, SigningKey};
 use crate::contract::types::{Events, SubscribeRequest};
@@ -82,7 +82,6 @@ impl Problems {
         }
     }
 
-    /// The checked request, if nothing is wrong.
     pub(super) fn finish<T>(self, checked: Option<T>) -> Result<T, Error> {
         match checked {
             Some(checked) if self.0.is_empty() => Ok(checked),
@@ -116,7 +115,6 @@ impl<'q> Query<'q> {
     }
 }
 
-/// Reads the query of `GET /v1/system/status`.
 pub fn parse_status_query(query: Option<&str>, validation: &Validation) -> Result<StatusQuery, Error> {
     let mut query = Query::read(query);
     let include_checks = query.take("include_checks", |text| {
@@ -140,7 +138,6 @@ fn parse_boolean(text: &str, lenient: bool) -> Option<bool> {
     }
 }
 
-/// Checks the `Content-Type` of a request with a JSON body.
 pub fn check_content_type(headers: &HeaderMap, validation: &Validation) -> Result<(), Error> {
     if validation.content_type == ContentTypeRule::Ignore {
         return Ok(());
@@ -162,18 +159,16 @@ pub(super) fn is_media_type(headers: &HeaderMap, media_type: &str) -> bool {
     essence.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes())
 }
 
-/// What decides whether a subscribe request is valid.
 #[derive(Clone, Debug)]
 pub struct SubscribeRules<'p> {
     pub validation: &'p Validation,
-    pub malformed_json_status: MalformedStatus,
+    pub malformed_json_status: u16,
     pub events: &'p Events,
     pub allow_http: bool,
     pub schemes: Vec<Scheme>,
     pub secret_key: KeyReading,
 }
 
-/// A subscribe request that passed every check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedSubscribe {
     pub request: SubscribeRequest,
@@ -183,12 +178,10 @@ pub struct CheckedSubscribe {
 
 const SUBSCRIBE_FIELDS: [&str; 4] = ["url", "events", "secret", "description"];
 
-/// Reads the body of `POST /v1/events/subscribe` and reports every field at fault.
 pub fn parse_subscribe(body: &[u8], rules: &SubscribeRules<'_>) -> Result<CheckedSubscribe, Error> {
     check_subscribe(&parse_object(body, rules.malformed_json_status)?, rules)
 }
 
-/// Checks the fields of a subscribe request, and reports every one at fault.
 pub fn check_subscribe(fields: &Map<String, Value>, rules: &SubscribeRules<'_>) -> Result<CheckedSubscribe, Error> {
     let mut problems = Problems::default();
     let url = problems.take("url", url_field(fields, rules.allow_http));
@@ -215,9 +208,9 @@ fn required(name: &str, fields: &Map<String, Value>) -> String {
 }
 
 /// The JSON object that a body holds. The last of duplicate keys wins.
-pub(super) fn parse_object(body: &[u8], malformed_status: MalformedStatus) -> Result<Map<String, Value>, Error> {
+pub(super) fn parse_object(body: &[u8], malformed_status: u16) -> Result<Map<String, Value>, Error> {
     let malformed = |reason: String| Error {
-        status: malformed_status.into(),
+        status: malformed_status,
         ..Error::validation(vec![FieldProblem::new("body", reason)])
     };
     if body.trim_ascii().is_empty() {

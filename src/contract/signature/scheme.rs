@@ -96,29 +96,18 @@ pub struct Scheme {
     pub(super) hash: Hash,
     pub(super) encoding: Encoding,
     pub(super) form: Form,
+    /// What precedes each signature.
+    pub(super) prefix: Cow<'static, str>,
 }
 
 /// How the signature header is put together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// `v1,<signature>` tokens, separated by spaces.
+    /// Signatures separated by spaces.
     Tokens,
     /// `t=<timestamp>,v1=<signature>`, more `v1=` parts allowed.
     Parts,
-    One {
-        prefix: Cow<'static, str>,
-    },
-}
-
-impl Form {
-    /// What precedes each signature.
-    pub(super) fn prefix(&self) -> &str {
-        match self {
-            Self::Tokens => "v1,",
-            Self::Parts => "v1=",
-            Self::One { prefix } => prefix,
-        }
-    }
+    One,
 }
 
 impl Scheme {
@@ -133,6 +122,7 @@ impl Scheme {
         hash: Hash::Sha256,
         encoding: Encoding::Base64,
         form: Form::Tokens,
+        prefix: Cow::Borrowed("v1,"),
     };
 
     pub(super) const SVIX: Self = Self {
@@ -154,6 +144,7 @@ impl Scheme {
         hash: Hash::Sha256,
         encoding: Encoding::Hex,
         form: Form::Parts,
+        prefix: Cow::Borrowed("v1="),
     };
 
     pub(super) const GITHUB: Self = Self {
@@ -162,7 +153,8 @@ impl Scheme {
         id_header: Some(Cow::Borrowed("x-github-delivery")),
         signature_header: Cow::Borrowed("x-hub-signature-256"),
         content: Cow::Borrowed("{body}"),
-        form: Form::One { prefix: Cow::Borrowed("sha256=") },
+        form: Form::One,
+        prefix: Cow::Borrowed("sha256="),
         ..Self::STRIPE
     };
 
@@ -171,7 +163,8 @@ impl Scheme {
         timestamp_header: Some(Cow::Borrowed("x-slack-request-timestamp")),
         signature_header: Cow::Borrowed("x-slack-signature"),
         content: Cow::Borrowed("v0:{timestamp}:{body}"),
-        form: Form::One { prefix: Cow::Borrowed("v0=") },
+        form: Form::One,
+        prefix: Cow::Borrowed("v0="),
         ..Self::STRIPE
     };
 
@@ -180,7 +173,7 @@ impl Scheme {
         id_header: Some(Cow::Borrowed("x-shopify-webhook-id")),
         signature_header: Cow::Borrowed("x-shopify-hmac-sha256"),
         encoding: Encoding::Base64,
-        form: Form::One { prefix: Cow::Borrowed("") },
+        prefix: Cow::Borrowed(""),
         ..Self::GITHUB
     };
 
@@ -206,7 +199,8 @@ impl Scheme {
                     content: Cow::Owned(custom.content.clone()),
                     hash: custom.hash,
                     encoding: custom.encoding,
-                    form: Form::One { prefix: Cow::Owned(custom.prefix.clone()) },
+                    form: Form::One,
+                    prefix: Cow::Owned(custom.prefix.clone()),
                 }
             }
         }
@@ -228,7 +222,7 @@ impl Scheme {
 
     /// One signature as it is written in the header: `v1,…`, `v1=…` or the prefix and the signature.
     pub(super) fn token(&self, mac: &[u8]) -> String {
-        [self.form.prefix(), &self.encoding.encode(mac)].concat()
+        [&*self.prefix, &self.encoding.encode(mac)].concat()
     }
 }
 

@@ -52,7 +52,7 @@ pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, time
         &scheme.content,
         &Values { id: message.id, timestamp: &timestamp, url: message.url, body: message.body },
     );
-    let room = if matches!(scheme.form, Form::One { .. }) { 1 } else { keys.len() };
+    let room = if scheme.form == Form::One { 1 } else { keys.len() };
     let signatures: Vec<String> =
         keys.iter().take(room).map(|key| scheme.token(key.sign(scheme.hash, &content).as_ref())).collect();
 
@@ -63,7 +63,7 @@ pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, time
     let value = (!signatures.is_empty()).then(|| match scheme.form {
         Form::Tokens => signatures.join(" "),
         Form::Parts => format!("t={timestamp},{}", signatures.join(",")),
-        Form::One { .. } => signatures.concat(),
+        Form::One => signatures.concat(),
     });
     if let Some(name) = &scheme.timestamp_header {
         headers.push((name.clone(), timestamp));
@@ -119,7 +119,6 @@ impl Tamper {
     }
 }
 
-/// Signs a delivery and falsifies it.
 pub fn sign_forged(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, tamper: Tamper) -> Signed {
     match tamper {
         Tamper::Body => sign(scheme, keys, message),

@@ -99,7 +99,7 @@ pub fn verify(
     let signature = required(&scheme.signature_header)?;
     let timestamp_text = match scheme.form {
         Form::Parts => Some(timestamp_part(scheme, &signature)?),
-        Form::Tokens | Form::One { .. } => separate_timestamp,
+        Form::Tokens | Form::One => separate_timestamp,
     };
     let timestamp = timestamp_text.as_deref().map(parse_timestamp).transpose()?;
     let is_stripe = scheme.form == Form::Parts;
@@ -187,13 +187,13 @@ fn signatures(scheme: &Scheme, value: &str) -> Result<Vec<String>, Rejection> {
     let candidates: Vec<&str> = match scheme.form {
         Form::Tokens => value.split(' ').collect(),
         Form::Parts => value.split(',').collect(),
-        Form::One { .. } => vec![value],
+        Form::One => vec![value],
     };
     let length = scheme.hash.length();
     let mut well_formed = false;
     let mut found = Vec::new();
     for candidate in candidates {
-        if let Some(signature) = candidate.strip_prefix(scheme.form.prefix()) {
+        if let Some(signature) = candidate.strip_prefix(&*scheme.prefix) {
             well_formed |= scheme.encoding.looks_like(signature, length);
             found.push(candidate.to_owned());
         }
