@@ -7,38 +7,30 @@ use rand::Rng;
 use serde::{Deserialize, Deserializer};
 use sha2::{Digest as _, Sha512};
 
+use crate::contract::named::named;
 use crate::contract::quota::HeaderNameText;
 
-/// What an id names, which decides its prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdKind {
-    /// `sub_`, published.
-    Subscription,
-    /// `evt_`, published.
-    Event,
-    /// `req_`, published.
-    Request,
-    /// `wf_`, published.
-    Workflow,
-    /// `ref_`, assumed: the form of a reference's id is not shown.
-    Reference,
-    /// `usr_`, assumed: the user record is not shown.
-    User,
-    /// `dlv_`, the emulator's own: one event on its way to one subscription.
-    Delivery,
+named! {
+    /// What an id names, with its prefix.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum IdKind {
+        /// Published, as are the next three.
+        Subscription = "sub_",
+        Event = "evt_",
+        Request = "req_",
+        Workflow = "wf_",
+        /// Assumed: the form of a reference's id is not shown.
+        Reference = "ref_",
+        /// Assumed: the user record is not shown.
+        User = "usr_",
+        /// The emulator's own: one event on its way to one subscription.
+        Delivery = "dlv_",
+    }
 }
 
 impl IdKind {
     pub const fn prefix(self) -> &'static str {
-        match self {
-            Self::Subscription => "sub_",
-            Self::Event => "evt_",
-            Self::Request => "req_",
-            Self::Workflow => "wf_",
-            Self::Reference => "ref_",
-            Self::User => "usr_",
-            Self::Delivery => "dlv_",
-        }
+        self.name()
     }
 }
 

@@ -53,7 +53,7 @@ pub struct StatusQuery {
     pub include_checks: bool,
 }
 
-/// What is wrong with a request, collected while its parts are read.
+/// The problems of a request, collected while its parts are read.
 #[derive(Default)]
 pub(super) struct Problems(Vec<FieldProblem>);
 
@@ -62,7 +62,7 @@ impl Problems {
         self.0.push(FieldProblem { field: field.into(), reason: reason.into() });
     }
 
-    /// The value that was read, or none and what is wrong with the field.
+    /// The value, or none; then the reason becomes a problem of the field.
     pub(super) fn take<T>(&mut self, field: &str, value: Result<T, impl Into<String>>) -> Option<T> {
         value.map_err(|reason| self.push(field, reason)).ok()
     }

@@ -216,7 +216,7 @@ impl Draft {
     fn merged(&self) -> (Table, Sources) {
         const SCHEDULE: &str = "webhooks.retry.schedule";
         const PRESET: &str = "webhooks.retry.preset";
-        let (mut table, mut sources) = (self.base.table().clone(), self.base.sources().clone());
+        let (mut table, mut sources) = ((*self.base.table).clone(), self.base.sources.clone());
         for assignment in &self.assignments {
             assignment.put(&mut table);
             let (source, note) = (Arc::clone(&assignment.source), Arc::clone(&assignment.note));
@@ -248,7 +248,7 @@ impl Draft {
 
     /// Why a setting's value is invalid by itself, whatever the other settings are.
     fn problem_alone(&self, assignment: &Assignment) -> Option<String> {
-        let mut table = self.base.table().clone();
+        let mut table = (*self.base.table).clone();
         assignment.put(&mut table);
         deserialize(&table).err()
     }
@@ -360,7 +360,7 @@ mod tests {
         ] {
             let changed = set(assignment).unwrap_or_else(|problem| panic!("{assignment}: {problem:?}"));
             assert_eq!(changed.source(setting), "--set", "{assignment}");
-            let shown = json_at(changed.table(), setting).to_string();
+            let shown = json_at(&changed.table, setting).to_string();
             assert!(shown.contains(value), "{assignment}: {shown}");
         }
     }
@@ -433,7 +433,7 @@ mod tests {
         ] {
             let layered = Layered::default();
             let layered = assignments.iter().try_fold(layered, |layered, one| layered.with_assignment(one, "--set"));
-            assert_eq!(json_at(layered.expect("valid").table(), "webhooks.retry.preset"), expected, "{assignments:?}");
+            assert_eq!(json_at(&layered.expect("valid").table, "webhooks.retry.preset"), expected, "{assignments:?}");
         }
     }
 

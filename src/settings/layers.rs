@@ -30,8 +30,8 @@ pub(super) struct Origin {
 #[derive(Clone, Debug)]
 pub struct Layered {
     profile: Arc<Profile>,
-    table: Arc<Table>,
-    sources: Sources,
+    pub(super) table: Arc<Table>,
+    pub(super) sources: Sources,
 }
 
 static DEFAULT: LazyLock<Layered> = LazyLock::new(|| {
@@ -64,14 +64,6 @@ impl Layered {
 
     pub fn profile(&self) -> &Arc<Profile> {
         &self.profile
-    }
-
-    pub(crate) fn table(&self) -> &Table {
-        &self.table
-    }
-
-    pub(super) fn sources(&self) -> &Sources {
-        &self.sources
     }
 
     /// Where the value of a setting comes from; `default` when no layer set it.

@@ -39,8 +39,8 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
             assumed: setting.assumed,
             values: setting.values(),
             observed_by: setting.observed_by,
-            default: paths::json_at(default.table(), setting.path),
-            value: paths::json_at(layered.table(), setting.path),
+            default: paths::json_at(&default.table, setting.path),
+            value: paths::json_at(&layered.table, setting.path),
             source: layered.source(setting.path).to_owned(),
             note: layered.note(setting.path).to_owned(),
         })

@@ -1,5 +1,5 @@
-//! The `OpenAPI` 3.1 document of the emulated API, made from the route table, the wire types and the settings in force. What
-//! depends on none of them is in `openapi_parts.json`: the document, and parameters and bodies by operation.
+//! The `OpenAPI` 3.1 document of the emulated API, made from the route table, the wire types and the settings in force. The
+//! fixed parts are in `openapi_parts.json`: the document, and parameters and bodies by operation.
 //!
 //! Everything that the published contract does not state is marked: `x-assumed` names the setting of the profile behind it.
 
@@ -102,7 +102,11 @@ fn responses(route: &Route, profile: &Profile) -> Value {
         Operation::SystemStatus => "SystemStatus",
         Operation::EventsSubscribe => "Subscription",
         Operation::Hello => "Hello",
-        announced => preview_schema(announced),
+        Operation::WorkflowsList => "WorkflowList",
+        Operation::UsersList => "UserList",
+        Operation::UsersRead => "User",
+        Operation::OauthToken => "Token",
+        _ => "Workflow",
     };
     let counted = route.credential == Credential::Bearer;
     let mut responses = Map::new();
@@ -125,15 +129,14 @@ fn responses(route: &Route, profile: &Profile) -> Value {
         push(429, "The key's quota is used up; back off before retrying.", "Error", true, None);
     }
     if route.operation == Operation::OauthToken {
-        let schema = oauth_error(profile);
-        push(401, "The client's secret is not a valid API key.", schema, false, Some("oauth.error_shape"));
-        let (status, text) = if schema == "Error" {
-            (422, "Not a token request.")
-        } else {
-            (400, "Not a token request, or not a valid HTTP request.")
+        let (refused, wrong, status, text) = match profile.oauth.error_shape {
+            OauthErrorShape::Rfc6749 => {
+                ("OauthError", "OauthErrorOrError", 400, "Not a token request, or not a valid HTTP request.")
+            }
+            OauthErrorShape::Envelope => ("Error", "Error", 422, "Not a token request."),
         };
-        let schemas = if schema == "Error" { "Error" } else { "OauthErrorOrError" };
-        push(status, text, schemas, false, Some("oauth.error_shape"));
+        push(401, "The client's secret is not a valid API key.", refused, false, Some("oauth.error_shape"));
+        push(status, text, wrong, false, Some("oauth.error_shape"));
     }
     if route.path.contains("{id}") {
         push(404, "There is none with this id.", "Error", counted, Some("preview.enabled"));
@@ -240,7 +243,7 @@ fn fill_schemas(schemas: &mut Value, profile: &Profile) {
     }
 }
 
-/// Adds the schema of a type on the wire; what is there already has precedence.
+/// Adds the generated schema of a type on the wire; the fixed parts take precedence over it.
 fn add_type(schema: &mut Value, name: &str) {
     let parts = std::mem::replace(schema, SCHEMAS[name].clone());
     for (name, part) in parts.as_object().into_iter().flatten() {
@@ -279,25 +282,6 @@ fn id_pattern(prefix: &str, profile: &Profile) -> String {
         IdStyle::Uuid => format!("^{prefix}[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$"),
         IdStyle::Counter => format!("^{prefix}[0-9]{{8,}}$"),
         IdStyle::Longest => format!("^{prefix}[A-Za-z0-9_-]{{64}}$"),
-    }
-}
-
-/// The name of the schema that an announced operation answers with.
-fn preview_schema(operation: Operation) -> &'static str {
-    match operation {
-        Operation::WorkflowsList => "WorkflowList",
-        Operation::UsersList => "UserList",
-        Operation::UsersRead => "User",
-        Operation::OauthToken => "Token",
-        _ => "Workflow",
-    }
-}
-
-/// The schema of the token endpoint's errors.
-fn oauth_error(profile: &Profile) -> &'static str {
-    match profile.oauth.error_shape {
-        OauthErrorShape::Rfc6749 => "OauthError",
-        OauthErrorShape::Envelope => "Error",
     }
 }
 
