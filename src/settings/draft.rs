@@ -8,11 +8,11 @@ use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
-use super::check::{Broken, check};
 use super::forwards::Forward;
 use super::layers::{Layered, Origin, Preset, ProfileProblem, Sources, deserialize};
 use super::messages;
 use super::paths::{collect, locate, place_of, without_spans};
+use super::sections::{Broken, check};
 use super::table::Setting;
 
 /// Settings of a text, read once; each with its place in the text.
@@ -172,7 +172,6 @@ impl Draft {
         }
     }
 
-    /// Adds one more forward; `source` names where it comes from.
     pub fn forward(&mut self, forward: &Forward, source: &str) {
         // A JSON string is a TOML key.
         let path = format!("webhooks.forwards.{}", serde_json::Value::from(forward.from()));
@@ -217,7 +216,7 @@ impl Draft {
     fn merged(&self) -> (Table, Sources) {
         const SCHEDULE: &str = "webhooks.retry.schedule";
         const PRESET: &str = "webhooks.retry.preset";
-        let (mut table, mut sources) = (self.base.table().clone(), self.base.sources().clone());
+        let (mut table, mut sources) = ((*self.base.table).clone(), self.base.sources.clone());
         for assignment in &self.assignments {
             assignment.put(&mut table);
             let (source, note) = (Arc::clone(&assignment.source), Arc::clone(&assignment.note));
@@ -249,7 +248,7 @@ impl Draft {
 
     /// Why a setting's value is invalid by itself, whatever the other settings are.
     fn problem_alone(&self, assignment: &Assignment) -> Option<String> {
-        let mut table = self.base.table().clone();
+        let mut table = (*self.base.table).clone();
         assignment.put(&mut table);
         deserialize(&table).err()
     }
@@ -338,5 +337,133 @@ fn comment_above(text: &str, at: usize) -> String {
 }
 
 #[cfg(test)]
-#[path = "draft_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::settings::paths::json_at;
+
+    fn set(assignment: &str) -> Result<Layered, ProfileProblem> {
+        Layered::default().with_assignment(assignment, "--set")
+    }
+
+    #[test]
+    fn an_assignment_changes_one_setting_and_its_source() {
+        for (assignment, setting, value) in [
+            ("rate_limit.requests=5", "rate_limit.requests", "5"),
+            ("rate_limit.window = 30s", "rate_limit.window", "\"30s\""),
+            ("environment=production", "environment", "\"production\""),
+            ("keys.list=[\"a\"]", "keys.list", "[\"a\"]"),
+            ("errors.codes.not_found=missing", "errors.codes", "\"missing\""),
+            ("status.checks.database.status=fail", "status.checks", "\"fail\""),
+            ("events.data.\"workflow.completed\".status=done", "events.data", "\"done\""),
+            ("subscriptions.secret_field=123", "subscriptions.secret_field", "\"123\""),
+            ("webhooks.scheme=[\"standard\", \"github\"]", "webhooks.scheme", "github"),
+        ] {
+            let changed = set(assignment).unwrap_or_else(|problem| panic!("{assignment}: {problem:?}"));
+            assert_eq!(changed.source(setting), "--set", "{assignment}");
+            let shown = json_at(&changed.table, setting).to_string();
+            assert!(shown.contains(value), "{assignment}: {shown}");
+        }
+    }
+
+    #[test]
+    fn the_comment_above_an_assignment_is_its_note() {
+        let long = "é".repeat(600);
+        let text = format!(
+            "#:schema ./profile.schema.json\nenvironment = 'sandbox'\n# of nothing\n\n# observed in call 7\n#   on 2026-11-24; assumed: 100\n\
+             rate_limit.requests = 70\nrate_limit.window = '30s'\n\r\n\t# <b>two</b>\r\n errors.codes.not_found = 'missing'\r\n\
+             errors.codes.validation_error = 'invalid'\n# of the table\n[webhooks.custom]\n# of an entry\nhash = 'sha512'\n\
+             [webhooks]\n# {long}\nretry.schedule = [\n  # inside\n  '1s',\n]\ncopies = 2 # behind\n"
+        );
+        let layered = Layered::default().with(|draft| draft.text(&text, "a.toml")).expect("a profile");
+        for (setting, note) in [
+            ("environment", ""),
+            ("rate_limit.requests", "observed in call 7 on 2026-11-24; assumed: 100"),
+            ("rate_limit.window", ""),
+            ("errors.codes", "<b>two</b>"),
+            ("webhooks.custom", "of the table"),
+            ("webhooks.retry.schedule", &format!("{}…", "é".repeat(500))),
+            ("webhooks.copies", ""),
+            ("webhooks.scheme", ""),
+        ] {
+            assert_eq!(layered.note(setting), note, "{setting}");
+        }
+        let changed = layered.with_assignment("rate_limit.requests=5", "--set").expect("a number");
+        assert_eq!((changed.note("rate_limit.requests"), changed.note("errors.codes")), ("", "<b>two</b>"));
+    }
+
+    #[test]
+    fn a_wrong_name_or_value_says_what_would_be_right() {
+        for (assignment, code, hint) in [
+            ("rate_limit=5", "profile/unknown-knob", "name one of those in it, such as `rate_limit."),
+            ("profile=5", "profile/unknown-knob", "leave `[profile]` out"),
+            ("rate_limits=5", "profile/unknown-knob", "did you mean `rate_limit`?"),
+            ("webhooks.retry=none", "profile/unknown-knob", "`webhooks.retry.preset`"),
+            ("webhook.copies=2", "profile/unknown-knob", "`webhooks.copies`"),
+            ("rate_limit.requests.x=5", "profile/unknown-knob", "assumptions"),
+            ("rate_limit.window=30", "profile/bad-value", "\"30s\" or \"30ms\""),
+            ("errors.codes.nope=x", "profile/bad-value", "kind of error"),
+            ("no assignment", "profile/syntax", "--set"),
+            ("=5", "profile/syntax", "`rate_limit.requests=5`"),
+            ("a\n[b]\nc=5", "profile/syntax", "`rate_limit.requests=5`"),
+        ] {
+            let problem = set(assignment).err().unwrap_or_else(|| panic!("{assignment} was taken"));
+            assert_eq!(problem.code, code, "{assignment}: {problem:?}");
+            assert!(problem.hint.contains(hint), "{assignment}: {problem:?}");
+        }
+    }
+
+    #[test]
+    fn maps_merge_and_other_tables_replace() {
+        let text = "[errors.codes]\nnot_found = 'missing'\n[status.checks.cache]\nstatus = 'ok'\n";
+        let profile = Layered::default().with(|draft| draft.text(text, "file")).expect("the text is valid");
+        let codes = &profile.profile().errors.codes;
+        assert!(codes.values().any(|code| code == "missing") && codes.len() > 10, "{codes:?}");
+        assert_eq!(profile.profile().status.checks.keys().collect::<Vec<_>>(), ["cache"]);
+    }
+
+    #[test]
+    fn a_schedule_without_a_preset_is_kept() {
+        let (preset, schedule) = ("webhooks.retry.preset=slack", "webhooks.retry.schedule=[\"7s\"]");
+        for (assignments, expected) in [
+            (&[schedule][..], "custom"),
+            // What was said explicitly stays.
+            (&[preset, schedule], "slack"),
+            (&[schedule, preset], "slack"),
+            (&["webhooks.retry.jitter=0.1"], "standard"),
+        ] {
+            let layered = Layered::default();
+            let layered = assignments.iter().try_fold(layered, |layered, one| layered.with_assignment(one, "--set"));
+            assert_eq!(json_at(&layered.expect("valid").table, "webhooks.retry.preset"), expected, "{assignments:?}");
+        }
+    }
+
+    #[test]
+    fn each_problem_names_its_setting_and_source() {
+        let problems = Layered::default().with(|draft| {
+            draft.text("environment = 'moon'\n[keys]\ntest_prefix = 'sk_live_'\nlist = ['']\n", "file");
+            draft.assignment("rate_limit.window=0s", "--set");
+            draft.assignment("rate_limit.requests=many", "--set");
+            draft.assignment("rate_limit.request=1", "--set");
+            draft.assignment("keys.live_prefix=sk_live_", "--set");
+            draft.value("webhooks.copies", &serde_json::json!(101), "control API");
+        });
+        let problems = problems.expect_err("much is wrong");
+        let shown = problems.iter().map(|problem| {
+            let setting = problem.message.split('`').nth(1).expect("a name");
+            assert!(problem.written.is_empty() || problem.written.starts_with(setting), "{problem:?}");
+            format!("{} {setting}", problem.source)
+        });
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            [
+                "--set rate_limit.request",
+                "--set rate_limit.requests",
+                "--set keys.live_prefix",
+                "--set rate_limit.window",
+                "file environment",
+                "file keys.list",
+                "control API webhooks.copies",
+            ]
+        );
+    }
+}

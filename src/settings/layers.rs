@@ -17,7 +17,6 @@ pub const DEFAULT_TEXT: &str = include_str!("default.toml");
 pub(super) static DEFAULT_TABLE: LazyLock<Table> =
     LazyLock::new(|| toml::from_str(DEFAULT_TEXT).expect("the built-in profile is valid TOML, which a test shows"));
 
-/// Where the values of settings come from, by their paths.
 pub(super) type Sources = BTreeMap<&'static str, Origin>;
 
 /// Where the value of a setting comes from, and the comment above its assignment; empty without one.
@@ -31,8 +30,8 @@ pub(super) struct Origin {
 #[derive(Clone, Debug)]
 pub struct Layered {
     profile: Arc<Profile>,
-    table: Arc<Table>,
-    sources: Sources,
+    pub(super) table: Arc<Table>,
+    pub(super) sources: Sources,
 }
 
 static DEFAULT: LazyLock<Layered> = LazyLock::new(|| {
@@ -65,14 +64,6 @@ impl Layered {
 
     pub fn profile(&self) -> &Arc<Profile> {
         &self.profile
-    }
-
-    pub(crate) fn table(&self) -> &Table {
-        &self.table
-    }
-
-    pub(super) fn sources(&self) -> &Sources {
-        &self.sources
     }
 
     /// Where the value of a setting comes from; `default` when no layer set it.
@@ -126,7 +117,6 @@ impl Preset {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 
-    /// The preset of this name, or a problem that lists all of them.
     pub(super) fn find(name: &str) -> Result<&'static Self, ProfileProblem> {
         Self::named(name).ok_or_else(|| {
             let names = || PRESETS.iter().map(|preset| preset.name);
@@ -139,42 +129,5 @@ impl Preset {
             let message = format!("unknown preset `{}`; choose from {known}", name.escape_debug());
             ProfileProblem::new("profile/unknown-preset", 0..0, message, hint)
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::settings::{Layered, SETTINGS};
-
-    fn set_by(name: &str) -> Vec<&'static str> {
-        let layered = Layered::default().with(|draft| draft.preset(name)).expect("the preset is valid");
-        let source = format!("preset {name}");
-        SETTINGS.iter().map(|setting| setting.path).filter(|path| layered.source(path) == source).collect()
-    }
-
-    #[test]
-    fn each_preset_is_valid_and_names_itself_as_the_source() {
-        assert_eq!(set_by("contract"), [""; 0]);
-        assert_eq!(
-            set_by("friendly"),
-            ["errors.details", "rate_limit.retry_after", "rate_limit.reset", "ids.request_header"]
-        );
-        let hostile = set_by("hostile");
-        for setting in ["variation.unknown_fields", "variation.key_order", "webhooks.copies", "webhooks.scatter"] {
-            assert!(hostile.contains(&setting), "{setting} is not among {hostile:?}");
-        }
-        // Whatever is promised has no place in a preset: which keys are valid, the statuses, the names of headers.
-        for setting in ["environment", "keys.mode", "errors.malformed_json_status", "rate_limit.header_names"] {
-            assert!(!hostile.contains(&setting), "{setting}");
-        }
-    }
-
-    #[test]
-    fn a_setting_that_stands_against_a_preset_is_told() {
-        let taken = "rate_limit.header_names.limit=X-Request-Id";
-        let layered = Layered::default().with_assignment(taken, "--set").expect("the setting is valid");
-        let problems = layered.with(|draft| draft.preset("friendly")).expect_err("one header cannot carry both");
-        let problem = &problems[0];
-        assert!(problem.message.starts_with("`ids.request_header`:"), "{}", problem.message);
     }
 }

@@ -1,11 +1,10 @@
 //! The profile: one typed value for everything the published contract leaves open ("not shown").
 //!
-//! Reading order: `sections` (the settings; most are the contract's own), `default.toml`, `table` (what the
+//! Reading order: `sections` (the settings, most of which are the contract's own, and what a whole profile must keep to), `default.toml`, `table` (what the
 //! contract says about each setting and what is assumed), `layers` (a profile in force, and the presets), `draft` (changes on top of one),
-//! `check` (what a whole profile must keep to), `ledger` (how it is shown).
+//! `ledger` (how it is shown).
 //! Nothing here reads files or the command line.
 
-mod check;
 mod draft;
 mod forwards;
 mod layers;
@@ -23,7 +22,6 @@ pub use ledger::{LedgerRow, file_schema, ledger, ledger_markdown, schema};
 pub(crate) use messages::{SyntaxProblem, other_language, syntax_problems};
 pub use paths::setting_path;
 pub use sections::{
-    DeliveryOrder, Fraction, Hello, Profile, Retry, RetryPreset, SignatureTime, Status, SubscriptionSettings, Upsert,
-    Webhooks,
+    DeliveryOrder, Hello, Profile, Retry, RetryPreset, SignatureTime, Status, SubscriptionSettings, Upsert, Webhooks,
 };
 pub use table::{SETTINGS, Setting};

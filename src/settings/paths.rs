@@ -145,18 +145,6 @@ pub(super) fn json_at(table: &Table, path: &str) -> serde_json::Value {
     value_at(table, path).and_then(|value| serde_json::to_value(value).ok()).unwrap_or(serde_json::Value::Null)
 }
 
-/// The dotted paths of everything that is not a table, and of empty tables.
-#[cfg(test)]
-pub(super) fn leaf_paths(table: &Table, above: &str, leaves: &mut Vec<String>) {
-    for (key, value) in table {
-        let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
-        match value {
-            Value::Table(inner) if !inner.is_empty() => leaf_paths(inner, &path, leaves),
-            _ => leaves.push(path),
-        }
-    }
-}
-
 pub(super) fn without_spans(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::String(text.to_string()),

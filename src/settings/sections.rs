@@ -1,16 +1,18 @@
-//! The profile itself, one field a section. Sections that decide what the API answers belong to the contract; those that decide
-//! what happens afterwards are here.
+//! The profile itself, one field a section, and what a whole profile must keep to. Sections that decide what the API answers belong
+//! to the contract; those that decide what happens afterwards are here.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
+use hyper::header::HeaderName;
 use serde::Deserialize;
 
 use super::forwards::Forwards;
 use crate::contract::error::Errors;
 use crate::contract::ids::Ids;
-use crate::contract::keys::{KeyRules, Keys};
+use crate::contract::keys::{KeyRules, Keys, shown};
 use crate::contract::preview::{Oauth, Preview};
-use crate::contract::quota::RateLimit;
+use crate::contract::quota::{HeaderNameText, RateLimit};
 use crate::contract::rules::{SubscribeRules, Validation};
 use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeNames};
 use crate::contract::timestamp::Time;
@@ -194,7 +196,8 @@ pub struct Retry {
     /// Delays after each failed attempt, for the preset `custom`; a schedule without a preset implies that preset.
     pub schedule: Vec<DurationText>,
     /// Spread of each delay as a fraction, 0 to 1.
-    pub jitter: Fraction,
+    #[cfg_attr(test, schemars(extend("minimum" = 0, "maximum" = 1)))]
+    pub jitter: f64,
 }
 
 /// Named retry schedules: delays after each failed attempt.
@@ -220,26 +223,191 @@ pub enum RetryPreset {
     Custom,
 }
 
-/// A fraction from 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(extend("minimum" = 0, "maximum" = 1)))]
-#[serde(try_from = "f64")]
-pub struct Fraction(f64);
+/// Headers that HTTP itself or the emulator sends; a header of a profile with that name would break the answer.
+const TAKEN: [&str; 17] = [
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "upgrade",
+    "trailer",
+    "te",
+    "date",
+    "allow",
+    "www-authenticate",
+    "retry-after",
+    "location",
+    "x-ratelimit-reset",
+    "ratelimit",
+    "ratelimit-policy",
+];
+/// Most copies of one delivery.
+const MOST_COPIES: u32 = 100;
+/// The fields of a subscription that the contract publishes.
+const SUBSCRIPTION_FIELDS: [&str; 5] = ["id", "url", "events", "status", "created_at"];
+const ERROR_FIELDS: [&str; 4] = ["code", "message", "request_id", "details"];
 
-impl TryFrom<f64> for Fraction {
-    type Error = String;
+/// A rule that a profile breaks.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub(super) settings: &'static [&'static str],
+    /// In words; the setting is named by the caller.
+    pub(super) message: String,
+}
 
-    fn try_from(value: f64) -> Result<Self, String> {
-        if (0.0..=1.0).contains(&value) {
-            Ok(Self(value))
-        } else {
-            Err(format!("expected a fraction from 0 to 1, found {value}"))
-        }
+const NAMES: &str = "rate_limit.header_names";
+const REQUEST_HEADER: &str = "ids.request_header";
+const TEST_PREFIX: &str = "keys.test_prefix";
+const LIVE_PREFIX: &str = "keys.live_prefix";
+
+/// The rules that a profile breaks beyond the types of its settings: values that would corrupt answers or could never work.
+pub(super) fn check(profile: &Profile) -> Vec<Broken> {
+    let mut found = Vec::new();
+    check_headers(profile, &mut found);
+    check_keys(profile, &mut found);
+    let mut push = |settings, message| found.push(Broken { settings, message });
+    let secret_field = profile.subscriptions.secret_field.as_str();
+    if secret_field.is_empty() || SUBSCRIPTION_FIELDS.contains(&secret_field) {
+        let message = format!("\"{secret_field}\" cannot name the secret: it is empty or a field of the subscription");
+        push(&["subscriptions.secret_field"], message);
+    }
+    if let Some(field) = profile.errors.extra.keys().find(|field| ERROR_FIELDS.contains(&field.as_str())) {
+        push(&["errors.extra"], format!("`{field}` is a field that every error has"));
+    }
+    let malformed = profile.errors.malformed_json_status;
+    if !matches!(malformed, 400 | 422) {
+        push(&["errors.malformed_json_status"], format!("expected 400 or 422, found {malformed}"));
+    }
+    if let Some((kind, _)) = profile.errors.codes.iter().find(|(_, code)| code.is_empty()) {
+        push(&["errors.codes"], format!("the code of `{}` must not be empty", kind.name()));
+    }
+    if let Some((name, _)) = profile.status.checks.iter().find(|(_, check)| !check.is_object()) {
+        push(&["status.checks"], format!("`{name}` must be an object, such as {{ status = \"ok\" }}"));
+    }
+    let webhooks = &profile.webhooks;
+    let positive: [(&'static [&'static str], DurationText); 3] = [
+        (&["rate_limit.window"], profile.rate_limit.window),
+        (&["webhooks.timeout"], webhooks.timeout),
+        (&["webhooks.connect_timeout"], webhooks.connect_timeout),
+    ];
+    for (settings, duration) in positive.into_iter().filter(|(_, duration)| duration.get().as_millis() == 0) {
+        push(settings, format!("expected at least 1ms, found \"{duration}\""));
+    }
+    if webhooks.copies.get() > MOST_COPIES {
+        push(&["webhooks.copies"], format!("expected at most {MOST_COPIES} copies, found {}", webhooks.copies));
+    }
+    let word = |text: &String| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+    };
+    if let Some(event) = profile.events.extra.iter().find(|event| !word(event)) {
+        let message =
+            format!("\"{}\" is not an event type: expected letters, digits, `.`, `_` and `-`", event.escape_debug());
+        push(&["events.extra"], message);
+    }
+    let jitter = webhooks.retry.jitter;
+    if !(0.0..=1.0).contains(&jitter) {
+        push(&["webhooks.retry.jitter"], format!("expected a fraction from 0 to 1, found {jitter}"));
+    }
+    if let Err(problem) = webhooks.scheme.check() {
+        push(&["webhooks.scheme"], problem.to_owned());
+    }
+    if let Err(problem) = webhooks.custom.check() {
+        push(&["webhooks.custom"], problem);
+    }
+    found
+}
+
+fn check_headers(profile: &Profile, found: &mut Vec<Broken>) {
+    let mut push = |settings, message| found.push(Broken { settings, message });
+    let taken = |name: &HeaderName| format!("`{name}` is a header that HTTP or the emulator itself sends");
+    let names = &profile.rate_limit.header_names;
+    let (limit, remaining) = (names.limit.name(), names.remaining.name());
+    if let Some(name) = [limit, remaining].into_iter().find(|name| is_taken(name)) {
+        push(&[NAMES], taken(name));
+    }
+    if limit == remaining {
+        push(&[NAMES], format!("`limit` and `remaining` cannot both be `{limit}`"));
+    }
+    let Some(name) = profile.ids.request_header.as_ref().map(HeaderNameText::name) else { return };
+    if is_taken(name) {
+        push(&[REQUEST_HEADER], taken(name));
+    }
+    if [limit, remaining].contains(&name) {
+        let message = format!("`{name}` is a quota header and cannot carry the request's id as well");
+        push(&[REQUEST_HEADER, NAMES], message);
     }
 }
 
-impl From<Fraction> for f64 {
-    fn from(fraction: Fraction) -> f64 {
-        fraction.0
+fn is_taken(name: &HeaderName) -> bool {
+    TAKEN.contains(&name.as_str()) || name.as_str().starts_with("x-emulator-")
+}
+
+fn check_keys(profile: &Profile, found: &mut Vec<Broken>) {
+    let mut push = |settings, message| found.push(Broken { settings, message });
+    let keys = &profile.keys;
+    let prefixes: [(&'static [&'static str], &String); 2] =
+        [(&[TEST_PREFIX], &keys.test_prefix), (&[LIVE_PREFIX], &keys.live_prefix)];
+    for (settings, prefix) in prefixes {
+        if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_graphic()) {
+            push(
+                settings,
+                format!("\"{}\" is not a prefix: expected characters without spaces", prefix.escape_debug()),
+            );
+        }
+    }
+    if keys.test_prefix == keys.live_prefix {
+        let message = format!("test and live keys cannot both begin with \"{}\"", keys.test_prefix);
+        push(&[TEST_PREFIX, LIVE_PREFIX], message);
+    }
+    if keys.list.iter().any(String::is_empty) {
+        push(&["keys.list"], "\"\" is not a key".to_owned());
+    }
+    if keys.workspaces.values().flatten().any(String::is_empty) {
+        push(&["keys.workspaces"], "\"\" is not a key".to_owned());
+    }
+    let mut seen: BTreeSet<&String> = BTreeSet::new();
+    if let Some(key) = keys.workspaces.values().flatten().find(|key| !seen.insert(key)) {
+        push(&["keys.workspaces"], format!("the key \"{}\" is in two groups", shown(key, keys)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::settings::Layered;
+
+    #[test]
+    fn values_that_corrupt_answers_or_cannot_work_are_refused() {
+        for (assignment, said) in [
+            ("rate_limit.header_names.limit=Content-Length", "content-length"),
+            ("rate_limit.header_names={limit=\"Transfer-Encoding\",remaining=\"Connection\"}", "transfer-encoding"),
+            ("rate_limit.header_names={limit=\"A\",remaining=\"a\"}", "cannot both be"),
+            ("rate_limit.header_names.limit=X-Emulator-Generation", "x-emulator-generation"),
+            ("rate_limit.header_names.limit=X-RateLimit-Reset", "x-ratelimit-reset"),
+            ("ids.request_header=Date", "date"),
+            ("ids.request_header=X-RateLimit-Limit", "a quota header"),
+            ("ids.request_header=a b", "field name"),
+            ("subscriptions.secret_field=id", "field of the subscription"),
+            ("subscriptions.secret_field=", "empty"),
+            ("errors.extra={code=\"x\"}", "`code`"),
+            ("errors.codes.not_found=", "`not_found`"),
+            ("status.checks.db=1", "`db` must be an object"),
+            ("rate_limit.window=0s", "at least 1ms"),
+            ("webhooks.timeout=0s", "at least 1ms"),
+            ("errors.malformed_json_status=401", "expected 400 or 422, found 401"),
+            ("webhooks.scheme=[]", "at least one"),
+            ("webhooks.scheme=[\"svix\", \"svix\"]", "listed twice"),
+            ("webhooks.retry.jitter=2.5", "from 0 to 1, found 2.5"),
+            ("webhooks.copies=101", "at most 100 copies"),
+            ("webhooks.copies=0", "an integer from 1"),
+            ("keys.test_prefix=", "not a prefix"),
+            ("keys.test_prefix=sk_live_", "cannot both begin"),
+            ("keys.workspaces={a=[\"sk_test_x\"],b=[\"sk_test_x\"]}", "two groups"),
+            ("events.extra=[\"a b\"]", "not an event type"),
+        ] {
+            let problem = Layered::default().with_assignment(assignment, "test").expect_err(assignment);
+            assert!(problem.message.contains(said), "{assignment}: {}", problem.message);
+        }
     }
 }

@@ -7,10 +7,15 @@ use crate::support::{control, get_as, send, start, start_with};
 #[tokio::test]
 async fn refused_keys_get_401_with_a_challenge_and_no_quota_headers() {
     let emulator = start().await;
+    let long = format!("Bearer sk_test_{}", "a".repeat(256));
     for (values, challenge, said) in [
         (&[][..], "Bearer", "missing"),
         (&["Basic c2s6"], "Bearer", "not Bearer"),
+        (&["sk_test_local"], "Bearer", "not Bearer"),
         (&["Bearer"], "Bearer", "empty"),
+        (&[&*long], "Bearer error=\"invalid_token\"", "longer than 256 characters"),
+        (&["Bearer sk_test_a b"], "Bearer error=\"invalid_token\"", "malformed"),
+        (&["Bearer SK_TEST_a"], "Bearer error=\"invalid_token\"", "prefix of an API key"),
         (&["Bearer sk_test_"], "Bearer error=\"invalid_token\"", "malformed"),
         (
             &["Bearer sk_live_a"],
@@ -36,7 +41,8 @@ async fn refused_keys_get_401_with_a_challenge_and_no_quota_headers() {
 #[tokio::test]
 async fn any_well_formed_test_key_is_valid_whatever_the_case_of_the_scheme() {
     let emulator = start().await;
-    for value in ["Bearer sk_test_a", "bearer sk_test_A-Z_09", "BEARER   sk_test_x"] {
+    let longest = format!("Bearer sk_test_{}", "a".repeat(256 - 8));
+    for value in ["Bearer sk_test_a", "bearer sk_test_A-Z_09", "BEARER   sk_test_x", &longest] {
         let answer = send(&emulator, "GET", "/v1/system/status", &[("authorization", value)], "").await;
         assert_eq!(answer.status, 200, "{value}");
     }

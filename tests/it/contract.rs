@@ -34,8 +34,10 @@ async fn include_checks_adds_dependency_details() {
         assert_eq!((answer.status, answer.code().as_str()), (422, "validation_error"), "{query}");
         assert!(answer.message().starts_with("include_checks: must be true or false"), "{query}");
     }
-    let encoded = get(&emulator, "/v1/system/status?%69nclude_checks=%74rue&unknown=1").await;
-    assert!(encoded.json()["checks"].is_object());
+    for query in ["%69nclude_checks=%74rue&unknown=1&%FF=%FE", "include_checks=x&include_checks=true"] {
+        let answer = get(&emulator, &format!("/v1/system/status?{query}")).await;
+        assert!(answer.json()["checks"].is_object(), "{query}");
+    }
 }
 
 #[tokio::test]

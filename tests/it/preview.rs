@@ -132,6 +132,24 @@ async fn lists_are_filtered_and_paged_newest_first() {
 }
 
 #[tokio::test]
+async fn every_wrong_field_and_parameter_is_reported() {
+    let emulator = start_with(&[ON]).await;
+    let refused = async |method: &str, path: &str, body: Value| {
+        let answer = call(&emulator, method, path, &body).await;
+        assert_eq!(answer.status, 422, "{path} {body}: {answer:?}");
+        answer.message()
+    };
+    let wrong = refused("POST", "/v1/workflows", json!({ "name": 3, "reference": "" })).await;
+    assert_eq!(wrong, "name: must be a string, found a number; reference: must not be empty");
+    refused("POST", "/v1/workflows", json!({ "name": "é".repeat(257) })).await;
+    create(&emulator, &json!({ "name": "é".repeat(256), "more": 1 })).await;
+    let wrong = refused("GET", "/v1/workflows?limit=0&status=done&created_after=today", Value::Null).await;
+    assert_eq!(wrong.matches("found \"").count(), 3, "{wrong}");
+    let query = "limit=x&limit=100&other=1&created_before=2026-01-31T09:30:00%2B01:00&status=running";
+    assert_eq!(get(&emulator, &format!("/v1/workflows?{query}")).await.status, 200);
+}
+
+#[tokio::test]
 async fn the_same_checks_stand_before_every_announced_endpoint() {
     let emulator = start_with(&[ON, "rate_limit.requests=10"]).await;
     let bare = send(&emulator, "GET", "/v1/workflows", &[], "").await;
@@ -258,13 +276,17 @@ async fn a_token_is_an_alias_of_its_key_until_it_expires() {
 async fn token_errors_follow_the_rfc_or_the_envelope() {
     let wrong = "grant_type=client_credentials&client_secret=wrong";
     let emulator = start_with(&[ON]).await;
-    // `x:sk_test_local`
-    let basic = [("authorization", "Basic eDpza190ZXN0X2xvY2Fs")];
+    // `x:sk%5Ftest_local`
+    let basic = [("authorization", "Basic eDpzayU1RnRlc3RfbG9jYWw=")];
     assert_eq!(token(&emulator, &basic, "grant_type=client_credentials").await.status, 200);
     for (headers, body, status, error) in [
         (&[][..], wrong, 401, "invalid_client"),
         (&[][..], "grant_type=password&client_secret=sk_test_local", 400, "unsupported_grant_type"),
         (&[][..], "client_secret=sk_test_local", 400, "invalid_request"),
+        (&[][..], "grant_type=client_credentials", 401, "invalid_client"),
+        (&[][..], "grant_type=client_credentials&client_secret=sk_live_a", 401, "invalid_client"),
+        (&[][..], "grant_type=client_credentials&grant_type=x&client_secret=sk_test_a", 400, "invalid_request"),
+        (&[("authorization", "Basic bm8gY29sb24=")][..], "grant_type=client_credentials", 401, "invalid_client"),
         (&basic[..], WISH, 400, "invalid_request"),
         (&[("content-type", "application/json")][..], WISH, 400, "invalid_request"),
     ] {

@@ -58,6 +58,18 @@ async fn wrong_bodies_are_422_naming_every_field() {
         (with("events", json!([])), "events: must not be empty"),
         (with("events", json!("workflow.completed")), "events: must be a list"),
         (with("events", json!(["workflow.started"])), "events[0]: unsupported event type"),
+        (
+            with("events", json!(["x", 3, "workflow.complete"])),
+            "events[1]: must be a string, found a number; events[2]: unsupported event type \"workflow.complete\"; did you mean `workflow.completed`? supported: workflow.completed, reference.matched",
+        ),
+        (
+            json!({ "url": 1, "event": [] }),
+            "url: must be a string, found a number; events: is required; there is a field `event`, did you mean `events`?",
+        ),
+        (
+            json!({ "uri": "https://x.example", "events": ["workflow.completed"] }),
+            "url: is required; there is a field `uri`, did you mean `url`?",
+        ),
         (with("events", json!([1])), "events[0]: must be a string"),
         (with("secret", json!("")), "secret: must not be empty"),
         (with("secret", json!("whsec_!!")), "secret:"),

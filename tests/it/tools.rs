@@ -153,6 +153,11 @@ fn verify_names_what_would_hold() {
         &["11 s old", "only the time"],
         "time",
     );
+    let late = ["the body without its last newline", "only the time is off"];
+    check(&["--timestamp", "1700000000"], &["--now", "1700000301"], &format!("{BODY}\n"), &late, "body");
+    let spaced = format!("{SECRET}\n");
+    let github = ["--scheme", "github"];
+    check(&github, &[&github[..], &["--secret", &spaced]].concat(), BODY, &["the white space around it"], "secret");
     check(&["--scheme", "stripe"], &[], BODY, &["no `webhook-id` header", "scheme `stripe`"], "scheme");
     let lf = signed(folder.path(), &[], "a\nb");
     let crlf = run(&["verify", "-", "--headers", &lf], b"a\r\nb");

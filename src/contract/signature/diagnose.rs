@@ -230,89 +230,10 @@ impl Formatter for Spaced {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::signature::{Message, sign};
-
-    const NOW: i64 = 1_700_000_000;
-    const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
-    const BODY: &str = r#"{"type":"workflow.completed","data":{"z":1,"a":"é"}}"#;
-
-    /// What the sender did, and what the receiver took it for.
-    #[derive(Clone, Copy)]
-    struct Case<'a> {
-        sent: (SchemeName, KeyReading, &'a str),
-        taken: (SchemeName, &'a str, &'a str),
-        later: i64,
-    }
-
-    /// A delivery that verifies under this scheme.
-    fn good(name: SchemeName) -> Case<'static> {
-        Case { sent: (name, KeyReading::Auto, BODY), taken: (name, SECRET, BODY), later: 0 }
-    }
-
-    impl Case<'_> {
-        fn check(self, expected: &[&[Change]]) {
-            let custom = CustomScheme::default();
-            let (name, reading, body) = self.sent;
-            let sent = Scheme::new(name, &custom);
-            let key = SigningKey::read(SECRET, &sent, reading).unwrap();
-            let message = Message { id: "evt_1", timestamp: NOW, url: "u", body: body.as_bytes() };
-            let headers = sign(&sent, &[key], &message).headers;
-            let header = |sought: &str| headers.iter().find(|(name, _)| name == sought).map(|(_, value)| value.clone());
-            let (name, secret, body) = self.taken;
-            let evidence = Evidence {
-                scheme: &Scheme::new(name, &custom),
-                custom: &custom,
-                secrets: &[secret.to_owned()],
-                reading: KeyReading::Auto,
-                header: &header,
-                url: "u",
-                body: body.as_bytes(),
-                now: NOW + self.later,
-                tolerance: 300,
-            };
-            let found = evidence.remedies();
-            let found: Vec<&[Change]> = found.iter().map(|remedy| remedy.changes.as_slice()).collect();
-            assert_eq!(found, expected, "{:?} taken for {name}: {:?}", self.sent, evidence.verify());
-        }
-    }
-
-    #[test]
-    fn a_single_mistake_is_named() {
-        use KeyReading::{Auto, Base64, Utf8, Utf8WithPrefix};
-        use SchemeName::{Custom, Github, Shopify, Slack, Standard, Stripe, Svix};
-        for name in SchemeName::ALL {
-            good(name).check(&[]);
-        }
-        let body = &format!("{BODY}\n");
-        for name in [Standard, Svix, Stripe, Slack, Custom] {
-            Case { later: 301, ..good(name) }.check(&[&[Change::Time]]);
-            Case { taken: (name, SECRET, body), later: 301, ..good(name) }
-                .check(&[&[Change::Body("without its last newline"), Change::Time]]);
-        }
-        for (name, reading) in
-            [(Standard, Utf8), (Standard, Utf8WithPrefix), (Stripe, Utf8), (Github, Base64), (Custom, Base64)]
-        {
-            Case { sent: (name, reading, BODY), ..good(name) }.check(&[&[Change::Reading(reading)]]);
-        }
-        Case { taken: (Github, &format!("{SECRET}\n"), BODY), ..good(Github) }.check(&[&[Change::TrimmedSecret]]);
-        for (sent, taken) in [(Stripe, Standard), (Shopify, Github)] {
-            Case { sent: (sent, Auto, BODY), ..good(taken) }.check(&[&[Change::Scheme(sent)]]);
-        }
-        Case { sent: (Stripe, Auto, BODY), later: 400, ..good(Standard) }
-            .check(&[&[Change::Scheme(Stripe), Change::Time]]);
-    }
-
-    #[test]
-    fn two_mistakes_and_other_deliveries_have_no_remedy() {
-        let name = SchemeName::Standard;
-        let body = &format!("{BODY}\n");
-        Case { sent: (name, KeyReading::Utf8, BODY), taken: (name, SECRET, body), later: 0 }.check(&[]);
-        Case { taken: (name, "another secret", BODY), ..good(name) }.check(&[]);
-        Case { taken: (name, SECRET, r#"{"type":"workflow.failed"}"#), ..good(name) }.check(&[]);
-    }
 
     #[test]
     fn each_rewritten_body_is_undone() {
+        let body = r#"{"type":"workflow.completed","data":{"z":1,"a":"é"}}"#;
         let python = r#"{"type": "workflow.completed", "data": {"z": 1, "a": "\u00e9"}}"#;
         let indented = "{\n  \"type\": \"workflow.completed\",\n  \"data\": {\n    \"z\": 1,\n    \"a\": \"é\"\n  }\n}";
         for (sent, taken, what) in [
@@ -324,16 +245,14 @@ mod tests {
             ("a\nb", "a\r\nb", "with LF in place of CR LF"),
             ("a\r\nb", "a\nb", "with CR LF in place of LF"),
             ("{}", "\u{feff}{}", "without its byte order mark"),
-            (BODY, python, "as compact JSON"),
-            (BODY, indented, "as compact JSON"),
+            (body, python, "as compact JSON"),
+            (body, indented, "as compact JSON"),
             (r#"{"a":"\u00e9\ud83d\ude00"}"#, r#"{"a": "é😀"}"#, "as compact JSON in ASCII"),
-            (python, BODY, "as JSON with spaces after `,` and `:` in ASCII"),
+            (python, body, "as JSON with spaces after `,` and `:` in ASCII"),
             (r#"{"b": [1, 2], "a": {}}"#, r#"{"b":[1,2],"a":{}}"#, "as JSON with spaces after `,` and `:`"),
-            (indented, BODY, "as JSON indented by 2"),
+            (indented, body, "as JSON indented by 2"),
         ] {
-            let name = SchemeName::Standard;
-            Case { sent: (name, KeyReading::Auto, sent), taken: (name, SECRET, taken), later: 0 }
-                .check(&[&[Change::Body(what)]]);
+            assert!(rewrites(taken.as_bytes()).contains(&(what, sent.as_bytes().to_vec())), "{taken} {what}");
         }
         assert!(rewrites(b"\xff\x00").iter().all(|(what, _)| !what.contains("JSON")));
     }

@@ -6,23 +6,17 @@
 //!
 //! Must not know about deliveries, retries, subscriptions, sockets or clocks.
 //!
-//! Reading order: `scheme` (every scheme as one row of data), `mac`, `key` (secrets), `sign`, `verify`, `tamper` (forged
+//! Reading order: `scheme` (every scheme as one row of data), `key` (secrets), `verify`, `sign` (genuine and forged
 //! deliveries), `diagnose` (what would make a rejected delivery verify).
 
 mod diagnose;
 mod key;
-mod mac;
-#[cfg(test)]
-mod round_trip_tests;
 mod scheme;
 mod sign;
-mod tamper;
 mod verify;
 
 pub use diagnose::{Change, Evidence, Remedy, rewrites};
 pub use key::{SecretProblem, SigningKey, secret_warnings};
-pub use mac::{Encoding, Hash, KeyReading};
-pub use scheme::{CustomScheme, Scheme, SchemeName, SchemeNames};
-pub use sign::{Message, Signed, sign, sign_as};
-pub use tamper::{Tamper, another_key, sign_forged};
+pub use scheme::{CustomScheme, Encoding, Hash, KeyReading, Scheme, SchemeName, SchemeNames};
+pub use sign::{Message, Signed, Tamper, another_key, sign, sign_as, sign_forged};
 pub use verify::{Rejection, TOLERANCE_SECONDS, Verified, verify};

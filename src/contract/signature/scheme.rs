@@ -7,10 +7,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hyper::header::HeaderName;
 use serde::{Deserialize, Serialize};
 
-use super::mac::{Encoding, Hash, KeyReading};
 use crate::contract::named::named;
 
 named! {
@@ -42,52 +43,44 @@ impl fmt::Display for SchemeName {
     }
 }
 
-/// One scheme, or a list of at least one without repetition; a single name is written without brackets.
+/// One scheme, or a list of them; a single name is written without brackets.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(try_from = "OneOrMany")]
-pub struct SchemeNames(Vec<SchemeName>);
-
-impl SchemeNames {
-    /// The schemes in sending order.
-    pub fn names(&self) -> &[SchemeName] {
-        &self.0
-    }
-}
-
-#[derive(Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(
     untagged,
     expecting = "expected a signature scheme or a list of them: standard, svix, stripe, github, slack, shopify, custom"
 )]
-enum OneOrMany {
+pub enum SchemeNames {
     One(SchemeName),
     Many(Vec<SchemeName>),
 }
 
-impl TryFrom<OneOrMany> for SchemeNames {
-    type Error = String;
+impl SchemeNames {
+    /// The schemes in sending order.
+    pub fn names(&self) -> &[SchemeName] {
+        match self {
+            Self::One(name) => std::slice::from_ref(name),
+            Self::Many(names) => names,
+        }
+    }
 
-    fn try_from(names: OneOrMany) -> Result<Self, String> {
-        let names = match names {
-            OneOrMany::One(name) => vec![name],
-            OneOrMany::Many(names) => names,
-        };
+    /// Refuses a list without a scheme, or with one twice.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let names = self.names();
         if names.is_empty() {
-            return Err("expected at least one signature scheme".to_owned());
+            return Err("expected at least one signature scheme");
         }
         if (1..names.len()).any(|at| names[..at].contains(&names[at])) {
-            return Err("a signature scheme is listed twice".to_owned());
+            return Err("a signature scheme is listed twice");
         }
-        Ok(Self(names))
+        Ok(())
     }
 }
 
 /// A signature scheme, ready to sign and verify with: one row of data. Header names are in lower case.
 ///
-/// Made by [`Scheme::new`]. Signing and verifying never fail on a custom scheme that [`CustomScheme::check`] refuses, but the
-/// result is only defined for one it accepts.
+/// Signing and verifying never fail on a custom scheme that [`CustomScheme::check`] refuses, but the result is only defined for
+/// one it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scheme {
     pub(super) name: SchemeName,
@@ -103,29 +96,18 @@ pub struct Scheme {
     pub(super) hash: Hash,
     pub(super) encoding: Encoding,
     pub(super) form: Form,
+    /// What precedes each signature.
+    pub(super) prefix: Cow<'static, str>,
 }
 
 /// How the signature header is put together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// `v1,<signature>` tokens, separated by spaces.
+    /// Signatures separated by spaces.
     Tokens,
     /// `t=<timestamp>,v1=<signature>`, more `v1=` parts allowed.
     Parts,
-    One {
-        prefix: Cow<'static, str>,
-    },
-}
-
-impl Form {
-    /// What precedes each signature.
-    pub(super) fn prefix(&self) -> &str {
-        match self {
-            Self::Tokens => "v1,",
-            Self::Parts => "v1=",
-            Self::One { prefix } => prefix,
-        }
-    }
+    One,
 }
 
 impl Scheme {
@@ -140,6 +122,7 @@ impl Scheme {
         hash: Hash::Sha256,
         encoding: Encoding::Base64,
         form: Form::Tokens,
+        prefix: Cow::Borrowed("v1,"),
     };
 
     pub(super) const SVIX: Self = Self {
@@ -161,6 +144,7 @@ impl Scheme {
         hash: Hash::Sha256,
         encoding: Encoding::Hex,
         form: Form::Parts,
+        prefix: Cow::Borrowed("v1="),
     };
 
     pub(super) const GITHUB: Self = Self {
@@ -169,7 +153,8 @@ impl Scheme {
         id_header: Some(Cow::Borrowed("x-github-delivery")),
         signature_header: Cow::Borrowed("x-hub-signature-256"),
         content: Cow::Borrowed("{body}"),
-        form: Form::One { prefix: Cow::Borrowed("sha256=") },
+        form: Form::One,
+        prefix: Cow::Borrowed("sha256="),
         ..Self::STRIPE
     };
 
@@ -178,7 +163,8 @@ impl Scheme {
         timestamp_header: Some(Cow::Borrowed("x-slack-request-timestamp")),
         signature_header: Cow::Borrowed("x-slack-signature"),
         content: Cow::Borrowed("v0:{timestamp}:{body}"),
-        form: Form::One { prefix: Cow::Borrowed("v0=") },
+        form: Form::One,
+        prefix: Cow::Borrowed("v0="),
         ..Self::STRIPE
     };
 
@@ -187,7 +173,7 @@ impl Scheme {
         id_header: Some(Cow::Borrowed("x-shopify-webhook-id")),
         signature_header: Cow::Borrowed("x-shopify-hmac-sha256"),
         encoding: Encoding::Base64,
-        form: Form::One { prefix: Cow::Borrowed("") },
+        prefix: Cow::Borrowed(""),
         ..Self::GITHUB
     };
 
@@ -213,7 +199,8 @@ impl Scheme {
                     content: Cow::Owned(custom.content.clone()),
                     hash: custom.hash,
                     encoding: custom.encoding,
-                    form: Form::One { prefix: Cow::Owned(custom.prefix.clone()) },
+                    form: Form::One,
+                    prefix: Cow::Owned(custom.prefix.clone()),
                 }
             }
         }
@@ -231,6 +218,11 @@ impl Scheme {
             KeyReading::Auto => (reading, "webhooks.secret_key"),
             own => (own, "webhooks.custom.key"),
         }
+    }
+
+    /// One signature as it is written in the header: `v1,…`, `v1=…` or the prefix and the signature.
+    pub(super) fn token(&self, mac: &[u8]) -> String {
+        [&*self.prefix, &self.encoding.encode(mac)].concat()
     }
 }
 
@@ -342,6 +334,97 @@ impl CustomScheme {
     }
 }
 
+/// The hash function under the HMAC (`webhooks.custom.hash`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Hash {
+    /// SHA-1, 20 bytes.
+    Sha1,
+    /// SHA-256, 32 bytes.
+    Sha256,
+    /// SHA-512, 64 bytes.
+    Sha512,
+}
+
+impl Hash {
+    pub(super) const fn length(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+            Self::Sha512 => 64,
+        }
+    }
+}
+
+/// How a signature's bytes are written in its header (`webhooks.custom.encoding`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Encoding {
+    /// Lower-case hexadecimal.
+    Hex,
+    /// Base64 of the standard alphabet, padded.
+    Base64,
+}
+
+impl Encoding {
+    pub(super) fn encode(self, bytes: &[u8]) -> String {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        match self {
+            Self::Hex => bytes
+                .iter()
+                .flat_map(|byte| [byte >> 4, byte & 0xf])
+                .map(|nibble| char::from(DIGITS[usize::from(nibble)]))
+                .collect(),
+            Self::Base64 => STANDARD.encode(bytes),
+        }
+    }
+
+    /// Whether `text` could be `length` bytes in this encoding, going by its length and alphabet.
+    ///
+    /// Looser than decoding on purpose: a signature with one character changed is still a
+    /// signature, only a wrong one.
+    pub(super) fn looks_like(self, text: &str, length: usize) -> bool {
+        match self {
+            Self::Hex => text.len() == 2 * length && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
+            Self::Base64 => {
+                text.len() == length.div_ceil(3) * 4
+                    && text
+                        .trim_end_matches('=')
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
+            }
+        }
+    }
+}
+
+named! {
+    /// How the text of a secret becomes key bytes (`webhooks.secret_key`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum KeyReading {
+        /// As the scheme's own libraries do. For `standard` and `svix`: base64 after `whsec_`, or the
+        /// UTF-8 bytes of a text without that prefix. For the others: the UTF-8 bytes of the whole
+        /// text.
+        #[default]
+        Auto = "auto",
+        /// The text, after `whsec_` if it starts with that, is base64 (standard alphabet, padded).
+        Base64 = "base64",
+        /// The UTF-8 bytes of the text, after `whsec_` if it starts with that.
+        Utf8 = "utf8",
+        /// The UTF-8 bytes of the whole text.
+        Utf8WithPrefix = "utf8_with_prefix",
+    }
+}
+
+impl fmt::Display for KeyReading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) enum Field {
@@ -408,51 +491,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_survive_the_way_to_a_scheme_and_back() {
-        for name in SchemeName::ALL {
-            assert_eq!(Scheme::new(name, &CustomScheme::default()).name(), name);
-            assert_eq!(serde_json::to_value(name).unwrap(), serde_json::Value::from(name.to_string()),);
-        }
-    }
-
-    #[test]
     fn unusable_schemes_are_refused() {
         let check = |settings: &str, expected: &str| {
             let scheme: CustomScheme = toml::from_str(settings).expect("a scheme");
             let found = scheme.check().err().unwrap_or_default();
             assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{settings}: {found}");
         };
-        for usable in [
-            "",
-            "id_header = ''",
-            "prefix = ''",
-            "prefix = 'HMAC v=1 '",
-            "content = '{id}{{{url}}}{body}'",
-            "timestamp_header = ''\ncontent = '{body}'",
+        for (settings, expected) in [
+            ("", ""),
+            ("id_header = ''", ""),
+            ("prefix = ''", ""),
+            ("prefix = 'HMAC v=1 '", ""),
+            ("content = '{id}{{{url}}}{body}'", ""),
+            ("timestamp_header = ''\ncontent = '{body}'", ""),
+            ("signature_header = ''", "needs a header"),
+            ("signature_header = 'a b'", "`a b`"),
+            ("id_header = \"x\\r\\ny\"", "`x\\r\\ny`"),
+            ("id_header = 'Ключ'", "header name"),
+            ("id_header = 'HOST'", "cannot be `HOST`"),
+            ("signature_header = 'X-Webhook-ID'", "`webhooks.custom.id_header` and `.signature_header` are both"),
+            ("content = ''", "leaves out `{body}`"),
+            ("content = '{{body}}'", "leaves out `{body}`"),
+            ("content = '{Body}'", "found `{Body}`"),
+            ("content = '{body}}'", "found `}`"),
+            ("content = '{body'", "found `{`"),
+            ("timestamp_header = ''", "signs `{timestamp}` but `webhooks.custom.timestamp_header` is empty"),
+            ("prefix = \"a\\nb\"", "found `a\\nb`"),
+            ("prefix = ' a'", "space in front"),
         ] {
-            check(usable, "");
+            check(settings, expected);
         }
-        check("signature_header = ''", "needs a header");
-        check("signature_header = 'a b'", "`a b`");
-        check("id_header = \"x\\r\\ny\"", "`x\\r\\ny`");
-        check("id_header = 'Ключ'", "header name");
-        check("id_header = 'HOST'", "cannot be `HOST`");
-        check(
-            "signature_header = 'X-Webhook-ID'",
-            "`webhooks.custom.id_header` and `.signature_header` are both `X-Webhook-ID`",
-        );
-        for (content, expected) in [
-            ("", "leaves out `{body}`"),
-            ("{{body}}", "leaves out `{body}`"),
-            ("{Body}", "found `{Body}`"),
-            ("{body}}", "found `}`"),
-            ("{body", "found `{`"),
-        ] {
-            check(&format!("content = '{content}'"), expected);
-        }
-        check("timestamp_header = ''", "signs `{timestamp}` but `webhooks.custom.timestamp_header` is empty");
-        check("prefix = \"a\\nb\"", "found `a\\nb`");
-        check("prefix = ' a'", "space in front");
         assert!(toml::from_str::<CustomScheme>("hashes = 1").is_err());
     }
 

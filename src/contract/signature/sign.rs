@@ -4,8 +4,12 @@
 
 use std::borrow::Cow;
 
+use sha2::{Digest as _, Sha256};
+
 use super::key::SigningKey;
 use super::scheme::{Form, Scheme, Values, render};
+use super::verify::{TOLERANCE_SECONDS, verify};
+use crate::contract::named::named;
 
 /// One delivery as it is signed.
 ///
@@ -48,9 +52,9 @@ pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, time
         &scheme.content,
         &Values { id: message.id, timestamp: &timestamp, url: message.url, body: message.body },
     );
-    let room = if matches!(scheme.form, Form::One { .. }) { 1 } else { keys.len() };
+    let room = if scheme.form == Form::One { 1 } else { keys.len() };
     let signatures: Vec<String> =
-        keys.iter().take(room).map(|key| token(scheme, key.sign(scheme.hash, &content).as_ref())).collect();
+        keys.iter().take(room).map(|key| scheme.token(key.sign(scheme.hash, &content).as_ref())).collect();
 
     let mut headers = Vec::with_capacity(3);
     if let Some(name) = &scheme.id_header {
@@ -59,7 +63,7 @@ pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, time
     let value = (!signatures.is_empty()).then(|| match scheme.form {
         Form::Tokens => signatures.join(" "),
         Form::Parts => format!("t={timestamp},{}", signatures.join(",")),
-        Form::One { .. } => signatures.concat(),
+        Form::One => signatures.concat(),
     });
     if let Some(name) = &scheme.timestamp_header {
         headers.push((name.clone(), timestamp));
@@ -70,9 +74,94 @@ pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, time
     Signed { headers, content, signatures }
 }
 
-/// One signature as it is written in the header: `v1,…`, `v1=…` or the prefix and the signature.
-pub(super) fn token(scheme: &Scheme, mac: &[u8]) -> String {
-    [scheme.form.prefix(), &scheme.encoding.encode(mac)].concat()
+/// How far off a falsified timestamp is: beyond what any receiver tolerates.
+const OFF_SECONDS: i64 = 3600;
+
+named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Tamper {
+        Body = "body",
+        Signature = "signature",
+        /// Another secret signs.
+        Secret = "secret",
+        /// The timestamp is an hour old, and the signature covers it.
+        Timestamp = "timestamp",
+        /// The timestamp is an hour ahead, and the signature covers it.
+        FutureTimestamp = "future_timestamp",
+        Headers = "headers",
+    }
+}
+
+impl Tamper {
+    /// Whether a receiver that verifies this scheme, as its libraries do, can detect it: not every scheme signs the time.
+    pub fn is_detectable(self, scheme: &Scheme) -> bool {
+        let (now, body) = (1_769_851_800, br#"{"id":"evt_1"}"#);
+        let message = Message { id: "evt_1", timestamp: now, url: "https://a.example/", body };
+        let keys = [SigningKey::from_bytes(vec![1; 32]).expect("it is not empty")];
+        let signed = sign_forged(scheme, &keys, &message, self);
+        let sent = self.falsify_body(body).unwrap_or_else(|| body.to_vec());
+        let header =
+            |sought: &str| signed.headers.iter().find(|(name, _)| name == sought).map(|(_, value)| value.clone());
+        verify(scheme, &keys, &header, message.url, &sent, now, TOLERANCE_SECONDS).is_err()
+    }
+
+    /// The body that is sent in place of the genuine one: a JSON object gets one more field and stays one.
+    pub fn falsify_body(self, body: &[u8]) -> Option<Vec<u8>> {
+        if self != Self::Body {
+            return None;
+        }
+        let mut forged = body.to_vec();
+        match forged.iter().rposition(|byte| *byte == b'}') {
+            Some(end) if body.len() > 2 => drop(forged.splice(end..end, *b",\"tampered\":true")),
+            _ => forged.push(b' '),
+        }
+        Some(forged)
+    }
+}
+
+pub fn sign_forged(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, tamper: Tamper) -> Signed {
+    match tamper {
+        Tamper::Body => sign(scheme, keys, message),
+        Tamper::Timestamp => {
+            sign(scheme, keys, &Message { timestamp: message.timestamp.saturating_sub(OFF_SECONDS), ..*message })
+        }
+        Tamper::FutureTimestamp => {
+            sign(scheme, keys, &Message { timestamp: message.timestamp.saturating_add(OFF_SECONDS), ..*message })
+        }
+        Tamper::Secret => sign(scheme, &keys.iter().map(another_key).collect::<Vec<_>>(), message),
+        Tamper::Signature => {
+            let mut signed = sign(scheme, keys, message);
+            let forged: Vec<String> =
+                signed.signatures.iter().map(|signature| change_one_character(signature)).collect();
+            for (_, value) in &mut signed.headers {
+                for (true_one, forged) in signed.signatures.iter().zip(&forged) {
+                    *value = value.replace(true_one.as_str(), forged);
+                }
+            }
+            signed.signatures = forged;
+            signed
+        }
+        Tamper::Headers => {
+            let signed = sign(scheme, keys, message);
+            Signed { headers: Vec::new(), signatures: Vec::new(), ..signed }
+        }
+    }
+}
+
+/// A key that nobody knows, derived from the genuine one so that a run can be repeated.
+pub fn another_key(key: &SigningKey) -> SigningKey {
+    let bytes = Sha256::new().chain_update(b"another secret").chain_update(key.as_bytes()).finalize().to_vec();
+    SigningKey::from_bytes(bytes).expect("a hash is never empty")
+}
+
+/// Changes a character in the last quarter: past any prefix, before any padding; it stays hex or base64.
+fn change_one_character(signature: &str) -> String {
+    let at = signature.len() - signature.len() / 4;
+    let other = if signature.as_bytes().get(at) == Some(&b'a') { "b" } else { "a" };
+    match (signature.get(..at), signature.get(at + 1..)) {
+        (Some(before), Some(after)) => format!("{before}{other}{after}"),
+        _ => format!("{signature}a"),
+    }
 }
 
 #[cfg(test)]
@@ -80,93 +169,65 @@ mod tests {
     use super::*;
     use crate::contract::signature::{CustomScheme, Encoding, Hash, KeyReading, SchemeName};
 
-    fn check(scheme: &Scheme, secrets: &[&str], message: &Message<'_>, expected: &[(&str, &str)]) {
-        let keys: Vec<_> =
-            secrets.iter().map(|secret| SigningKey::read(secret, scheme, KeyReading::Auto).unwrap()).collect();
-        let signed = sign(scheme, &keys, message);
-        let headers: Vec<_> = signed.headers.iter().map(|(name, value)| (name.as_ref(), value.as_str())).collect();
+    fn check(scheme: &Scheme, secret: &str, message: &Message<'_>, expected: &[(&str, &str)]) {
+        let key = SigningKey::read(secret, scheme, KeyReading::Auto).unwrap();
+        let headers = sign(scheme, &[key], message).headers;
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_ref(), value.as_str())).collect();
         assert_eq!(headers, expected, "{scheme:?}");
     }
 
-    /// The vector of the Standard Webhooks specification, which is Svix's own.
     #[test]
-    fn standard_and_svix_publish_this_vector() {
+    fn published_vectors() {
+        // The vector of the Standard Webhooks specification, which is Svix's own.
         let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-        let message = Message {
-            id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
-            timestamp: 1_614_265_330,
-            url: "https://receiver.example/",
-            body: br#"{"test": 2432232314}"#,
-        };
+        let id = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+        let message = Message { id, timestamp: 1_614_265_330, url: "", body: br#"{"test": 2432232314}"# };
         let signature = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
-        check(
-            &Scheme::STANDARD,
-            &[secret],
-            &message,
-            &[("webhook-id", message.id), ("webhook-timestamp", "1614265330"), ("webhook-signature", signature)],
-        );
-        check(
-            &Scheme::SVIX,
-            &[secret],
-            &message,
-            &[("svix-id", message.id), ("svix-timestamp", "1614265330"), ("svix-signature", signature)],
-        );
-    }
-
-    /// "Validating webhook deliveries", section "Testing the webhook payload validation".
-    #[test]
-    fn github_publishes_this_vector() {
+        for (scheme, names) in [
+            (Scheme::STANDARD, ["webhook-id", "webhook-timestamp", "webhook-signature"]),
+            (Scheme::SVIX, ["svix-id", "svix-timestamp", "svix-signature"]),
+        ] {
+            let [id_header, timestamp_header, signature_header] = names;
+            let expected = [(id_header, id), (timestamp_header, "1614265330"), (signature_header, signature)];
+            check(&scheme, secret, &message, &expected);
+        }
+        // "Validating webhook deliveries", section "Testing the webhook payload validation".
         check(
             &Scheme::GITHUB,
-            &["It's a Secret to Everybody"],
-            &Message { id: "72d3162e-cc78-11e3-81ab-4c9367dc0958", timestamp: 0, url: "", body: b"Hello, World!" },
+            "It's a Secret to Everybody",
+            &Message { id: "72d3162e", timestamp: 0, url: "", body: b"Hello, World!" },
             &[
-                ("x-github-delivery", "72d3162e-cc78-11e3-81ab-4c9367dc0958"),
+                ("x-github-delivery", "72d3162e"),
                 ("x-hub-signature-256", "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"),
             ],
         );
-    }
-
-    /// "Verifying requests from Slack", the worked example.
-    #[test]
-    fn slack_publishes_this_vector() {
+        // "Verifying requests from Slack", the worked example.
+        let body = b"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow\
+            &channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA\
+            &user_name=roadrunner&command=%2Fwebhook-collect&text=\
+            &response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J\
+            %2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN\
+            &trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c";
         check(
             &Scheme::SLACK,
-            &["8f742231b10e8888abcd99yyyzzz85a5"],
-            &Message {
-                id: "evt_1",
-                timestamp: 1_531_420_618,
-                url: "",
-                body: b"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow\
-                    &channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA\
-                    &user_name=roadrunner&command=%2Fwebhook-collect&text=\
-                    &response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J\
-                    %2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN\
-                    &trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c",
-            },
+            "8f742231b10e8888abcd99yyyzzz85a5",
+            &Message { id: "evt_1", timestamp: 1_531_420_618, url: "", body },
             &[
                 ("x-slack-request-timestamp", "1531420618"),
                 ("x-slack-signature", "v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"),
             ],
         );
-    }
-
-    /// Neither service publishes a vector; these were computed with Python's `hmac`.
-    #[test]
-    fn stripe_and_shopify() {
+        // Neither Stripe nor Shopify publishes a vector; these were computed with Python's `hmac`.
+        let signature = "799c4ba7bb339f3c8601adfd112f0e477c930a268be1243d341abb8286501c2f";
         check(
             &Scheme::STRIPE,
-            &["whsec_test_secret"],
+            "whsec_test_secret",
             &Message { id: "evt_1", timestamp: 1_492_774_577, url: "", body: br#"{"id":"evt_1"}"# },
-            &[(
-                "stripe-signature",
-                "t=1492774577,\
-                 v1=799c4ba7bb339f3c8601adfd112f0e477c930a268be1243d341abb8286501c2f",
-            )],
+            &[("stripe-signature", &format!("t=1492774577,v1={signature}"))],
         );
         check(
             &Scheme::SHOPIFY,
-            &["hush"],
+            "hush",
             &Message { id: "b54557e4", timestamp: 0, url: "", body: br#"{"id":1}"# },
             &[
                 ("x-shopify-webhook-id", "b54557e4"),
@@ -175,21 +236,8 @@ mod tests {
         );
     }
 
-    const MESSAGE: Message<'static> =
-        Message { id: "evt_1", timestamp: 9, url: "https://receiver.example/hook?a=1", body: b"{}" };
-
     #[test]
-    fn without_a_key_only_the_signature_header_is_missing() {
-        let names = |scheme| -> Vec<String> {
-            let headers = sign(&scheme, &[], &MESSAGE).headers;
-            headers.into_iter().map(|(name, _)| name.into_owned()).collect()
-        };
-        assert_eq!(names(Scheme::STANDARD), ["webhook-id", "webhook-timestamp"]);
-        assert_eq!(names(Scheme::STRIPE), [""; 0]);
-    }
-
-    #[test]
-    fn a_custom_scheme_is_followed_to_the_letter() {
+    fn a_custom_scheme_is_followed_to_the_letter_and_without_a_key_nothing_is_signed() {
         let custom = CustomScheme {
             id_header: String::new(),
             timestamp_header: "X-Time".into(),
@@ -201,12 +249,10 @@ mod tests {
             key: KeyReading::Auto,
         };
         let scheme = Scheme::new(SchemeName::Custom, &custom);
-        let key = SigningKey::from_bytes(b"key".to_vec()).unwrap();
-        let signed = sign(&scheme, &[key], &MESSAGE);
-        assert_eq!(signed.content, b"9|https://receiver.example/hook?a=1|{}");
-        assert_eq!(
-            signed.headers,
-            [("x-time".into(), "9".to_owned()), ("x-sig".into(), "HMAC I6xkPzQfdiaq9SfTU4jxUWxg02A=".to_owned()),],
-        );
+        let message = Message { id: "evt_1", timestamp: 9, url: "https://receiver.example/hook?a=1", body: b"{}" };
+        check(&scheme, "key", &message, &[("x-time", "9"), ("x-sig", "HMAC I6xkPzQfdiaq9SfTU4jxUWxg02A=")]);
+        let unsigned = sign(&scheme, &[], &message);
+        assert_eq!(unsigned.content, b"9|https://receiver.example/hook?a=1|{}");
+        assert_eq!(unsigned.headers, [("x-time".into(), "9".to_owned())]);
     }
 }

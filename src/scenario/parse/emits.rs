@@ -9,9 +9,9 @@ use toml::de::DeValue;
 use super::reader::{Table, nearest_hint, shown};
 use super::{Fingerprints, Parser};
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
+use crate::contract::rules::check_webhook_url;
 use crate::contract::signature::{SigningKey, Tamper};
 use crate::contract::types::SubscribeRequest;
-use crate::contract::webhook_url::check_webhook_url;
 use crate::scenario::emit::{Delivery, Emit, Trigger};
 use crate::scenario::{Given, GivenWorkflow};
 

@@ -258,7 +258,7 @@ fn next_delay(
     random: &mut Random,
 ) -> Option<Duration> {
     let step = delay_after(&webhooks.retry, attempt)?;
-    let jitter = f64::from(webhooks.retry.jitter);
+    let jitter = webhooks.retry.jitter;
     let spread = if jitter > 0.0 { 1.0 + jitter * random.random_range(-1.0..=1.0) } else { 1.0 };
     let requested = retry_after.filter(|_| webhooks.honor_retry_after);
     Some(match requested {
