@@ -43,22 +43,21 @@ pub use state::StopProblem;
 use crate::clock::{Clock, Random, Seed};
 use crate::control::{Access, Control, LastFindings, MOST_VIEWERS, Start, Texts, WrongTokens};
 use crate::http::body::BodyReader;
-use crate::http::limits::Limits;
+use crate::http::handler::Limits;
 use crate::http::service::Api;
 use crate::http::tls::ServerTls;
+use crate::http::tls::Trust;
 use crate::http::{bind, serve};
 use crate::scenario::{FileTexts, Library, Watcher};
 use crate::state::budget::Budget;
 use crate::state::engine::Engine;
 use crate::state::journal::Journal;
 use crate::state::workspace::Registry;
-use crate::util::tasks::spawn;
 use crate::webhook::client::Client;
+use crate::webhook::client::DialContext;
 use crate::webhook::deliver::Deliverer;
-use crate::webhook::dial::DialContext;
 use crate::webhook::egress::Egress;
 use crate::webhook::resolve::Resolver;
-use crate::webhook::tls::Trust;
 pub(crate) use file_limit::FileLimit;
 use file_limit::Shares;
 use router::Router;
@@ -158,17 +157,17 @@ impl Emulator {
             None => None,
         };
         if let Some(state) = &state {
-            tasks.push(spawn(Arc::clone(state).keep(stopping.clone())));
+            tasks.push(tokio::spawn(Arc::clone(state).keep(stopping.clone())));
         }
         let (limits, grace) = (Limits { connections: shares.connections, ..settings.limits }, settings.grace);
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));
         let router = Arc::new(Router { api: Arc::clone(&api), serves_api: true, control: on_main_port });
-        tasks.push(spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
+        tasks.push(tokio::spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
         if let Some(listener) = control_listener {
             let router = Arc::new(Router { api, serves_api: false, control: Some(control) });
-            tasks.push(spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
+            tasks.push(tokio::spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
         }
-        tasks.push(spawn(deliverer.run(to_deliver, stopping)));
+        tasks.push(tokio::spawn(deliverer.run(to_deliver, stopping)));
         Ok(Self { base_url, control_url, control_token, ca_pem, handle, stop, tasks, state, grace, _watcher: watcher })
     }
 

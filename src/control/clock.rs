@@ -19,7 +19,6 @@ use crate::redact::Redactor;
 use crate::state::engine::Mover;
 use crate::state::journal::record::{Time, WorkspaceId, time};
 use crate::util::duration::duration_text;
-use crate::util::tasks::spawn;
 
 endpoint! {
     /// The emulator's time, or that of one key.
@@ -178,7 +177,7 @@ enum Step {
 /// halfway.
 async fn advance(mover: &Mover, by: Duration, limit: Duration) -> Result<Now, ControlError> {
     let (done, step) = oneshot::channel();
-    spawn({
+    tokio::spawn({
         let mover = mover.clone();
         async move {
             let now = mover.advance(by).await;

@@ -22,8 +22,8 @@ use super::{
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::contract::routes::allow;
-use crate::http::connection::Progress;
-use crate::http::outgoing::Outgoing;
+use crate::http::body::Outgoing;
+use crate::http::handler::Progress;
 use crate::redact::Redactor;
 use crate::util::tasks::{Busy, Lane, MOST_READS, stopped};
 

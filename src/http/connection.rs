@@ -27,9 +27,7 @@ use tokio::time::{Sleep, sleep_until};
 use tokio_rustls::server::TlsStream;
 
 use crate::clock::machine::monotonic;
-pub use crate::http::handler::{ConnectionFault, Progress};
-use crate::http::handler::{Handler, Unreadable};
-use crate::http::limits::Limits;
+use crate::http::handler::{ConnectionFault, Handler, Limits, Progress, Unreadable};
 
 /// Longest that a connection is kept open after its last answer for the peer to read it.
 pub(super) const LINGER: Duration = Duration::from_secs(2);

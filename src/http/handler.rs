@@ -1,4 +1,5 @@
-//! The trait that a connection serves, and the state that the two share: progress of a request, and what to do with the connection.
+//! The trait that a connection serves, the limits on connections, and the state that the two share: progress of a request, and what to
+//! do with the connection.
 
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use hyper::body::{Bytes, Incoming};
@@ -15,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::Now;
-use crate::http::outgoing::Outgoing;
+use crate::http::body::Outgoing;
 use crate::state::journal::{Arrival, RequestRecord};
 
 pub const PLAIN_ON_TLS: &str = "this is plain HTTP on a TLS port: use https://";
@@ -220,6 +222,49 @@ impl Progress {
 
     pub(super) fn is_between_requests(&self) -> bool {
         self.answered.load(Ordering::Relaxed) == self.begun()
+    }
+}
+
+/// Limits on each peer and on all together; each is a flag of `serve`. Deadlines follow the machine's time and not the emulator's
+/// clock, as they protect the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a header block.
+    pub header_bytes: usize,
+    /// Fields of a header block.
+    pub header_fields: usize,
+    /// Bytes of a request target.
+    pub uri_bytes: usize,
+    /// Bytes of a request body, on every route.
+    pub body_bytes: usize,
+    /// Bytes of all request bodies that are being read at a time.
+    pub body_bytes_in_all: usize,
+    /// Connections at a time. Further ones wait in the kernel's queue, and the oldest that has sent no request is closed for them.
+    pub connections: usize,
+    /// For a header block, from the connect or from its first byte.
+    pub header_timeout: Duration,
+    /// For a request body.
+    pub body_timeout: Duration,
+    /// Between two requests of one connection.
+    pub idle_timeout: Duration,
+    /// For a peer that does not take bytes.
+    pub write_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            header_bytes: 16 * 1024,
+            header_fields: 64,
+            uri_bytes: 8 * 1024,
+            body_bytes: 256 * 1024,
+            body_bytes_in_all: 32 * 1024 * 1024,
+            connections: 1024,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_mins(1),
+            write_timeout: Duration::from_secs(30),
+        }
     }
 }
 

@@ -1,48 +1,16 @@
-//! Tasks for every higher layer: starts them, waits for the signal to stop, and runs long computations, such as checking a scenario
-//! or making many events, on threads that may block.
+//! Tasks for every higher layer: waits for the signal to stop, and runs long computations, such as checking a scenario or making many
+//! events, on threads that may block.
 
 use std::panic::resume_unwind;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
-use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 
 /// Returns once `stop` is true, or its sender is dropped.
 pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
-}
-
-/// The future of a task, of one type for all: the runtime's code for a task is compiled again, 4 KB of it, for each type of future.
-pub fn boxed(task: impl Future<Output = ()> + Send + 'static) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(task)
-}
-
-pub fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
-    tokio::spawn(boxed(task))
-}
-
-/// Starts work that blocks, on a thread of the runtime.
-pub fn spawn_blocking_task(work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    spawn_blocking(Box::new(work) as Box<dyn FnOnce() + Send>)
-}
-
-/// Does work that blocks, on a thread of the runtime.
-pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
-    let result = Arc::new(Mutex::new(None));
-    let place = Arc::clone(&result);
-    spawn_blocking_task(move || *place.lock() = Some(work())).await?;
-    Ok(result.lock().take().expect("the work is done"))
-}
-
-pub fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
-    let mut result = None;
-    let whole: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(async { result = Some(future.await) });
-    runtime.block_on(whole);
-    result.expect("the future has ended")
 }
 
 /// Most reads that wait; further ones are refused.
@@ -114,7 +82,7 @@ async fn slot_of(slots: &Arc<Semaphore>) -> OwnedSemaphorePermit {
 }
 
 async fn on_thread<T: Send + 'static>(slot: OwnedSemaphorePermit, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let done = run_blocking(move || {
+    let done = spawn_blocking(move || {
         // Released when the work has ended, even if the caller has stopped waiting by then.
         let _slot = slot;
         work()
@@ -165,7 +133,7 @@ mod tests {
     }
 
     impl Held {
-        fn read(&self, is_disconnected: bool) -> JoinHandle<Result<(), Busy>> {
+        fn read(&self, is_disconnected: bool) -> tokio::task::JoinHandle<Result<(), Busy>> {
             let (blocking, begun, release) =
                 (self.blocking.clone(), Arc::clone(&self.begun), Arc::clone(&self.release));
             tokio::spawn(async move {

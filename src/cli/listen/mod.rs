@@ -26,10 +26,9 @@ use super::signals::Signals;
 use super::signatures::{Signing, SigningArgs, check_url};
 use super::target::{address, bound};
 use crate::http::body::BodyReader;
-use crate::http::limits::Limits;
+use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
-use crate::util::tasks::spawn;
 use application::{Application, application_url};
 use emulator::{Registration, RegistrationArgs, registered};
 use receiver::{Answers, Receiver, Tally};
@@ -139,7 +138,7 @@ async fn listen(
         tally: Mutex::default(),
         stop: stop.clone(),
     });
-    let mut served = spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
+    let mut served = tokio::spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
     let code = tokio::select! {
         _ = &mut served => outcome(*receiver.tally.lock()),
         _ = signals.wait() => {

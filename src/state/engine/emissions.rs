@@ -16,7 +16,7 @@ use crate::contract::webhook_url::check_webhook_url;
 use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer, due_emits};
 use crate::settings::Profile;
 use crate::state::workspace::{FireProblem, FireRequest, Origin, PlannedEvent, State, Workspace};
-use crate::util::tasks::{Lane, boxed, stopped};
+use crate::util::tasks::{Lane, stopped};
 /// Most events fired before the lock and the thread are released for others.
 const MOST_AT_A_TIME: usize = 16;
 /// Most events that the timed emissions of a workspace fire at once, and then in each second of the machine's time. Moving a clock
@@ -134,7 +134,7 @@ impl Engine {
     fn start_emitter(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State) {
         if state.timeline.wake() {
             let task = Arc::clone(self).emitter(Arc::clone(workspace), state.timeline.changed());
-            self.runtime.spawn(boxed(task));
+            self.runtime.spawn(task);
         }
     }
 
