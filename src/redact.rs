@@ -15,22 +15,18 @@ use serde_json::{Map, Value};
 use crate::contract::keys::{Keys, is_test_key, masked, shown};
 use crate::settings::Layered;
 
-/// Shown in place of a value that is masked.
 pub const MASK: &str = "…";
 
 /// Shown in place of a body that may contain a secret anywhere.
 const WITHHELD: &str = "… (not shown: it cannot be read as JSON and may hold a secret)";
 
-/// Most characters of a body's first line.
 const LONGEST_LINE: usize = 120;
 
 /// Fields of JSON, forms and queries whose values are never shown, in lower case.
 const SECRET_FIELDS: [&str; 7] = ["secret", "client_secret", "password", "token", "access_token", "api_key", "apikey"];
-/// Settings whose value is a list of keys.
 const KEY_LISTS: [&str; 2] = ["keys.list", "keys.workspaces"];
 /// The live prefix of the contract, which is masked whatever the profile.
 const LIVE_PREFIX: &str = "sk_live_";
-/// The prefix of signing secrets.
 const SECRET_PREFIX: &str = "whsec_";
 
 /// Longest name of a parameter that may be that of a secret, in bytes.
@@ -43,7 +39,6 @@ pub fn is_secret_field(name: &str) -> bool {
     name.split(['[', ']']).any(|part| SECRET_FIELDS.iter().any(|known| known.eq_ignore_ascii_case(part)))
 }
 
-/// Whether a header of this name holds a credential.
 pub fn is_credential_header(name: &str) -> bool {
     ["authorization", "proxy-authorization", "x-api-key", "cookie", "set-cookie"]
         .iter()
@@ -52,7 +47,6 @@ pub fn is_credential_header(name: &str) -> bool {
 
 static CONTRACT: LazyLock<Keys> = LazyLock::new(|| Layered::default().profile().keys.clone());
 
-/// Masks credentials by a profile's rules for keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Redactor<'k> {
     keys: &'k Keys,
@@ -227,7 +221,6 @@ impl<'k> Redactor<'k> {
         }
     }
 
-    /// Masks the value of a setting of the profile.
     pub fn setting(self, name: &str, value: &mut Value) {
         self.setting_at(name, value, 0);
     }
@@ -236,7 +229,6 @@ impl<'k> Redactor<'k> {
         if KEY_LISTS.contains(&name) { self.keys(value) } else { self.value_at(value, depth) }
     }
 
-    /// Masks the keys of a list, or of each group.
     fn keys(self, value: &mut Value) {
         match value {
             Value::String(key) => *key = self.key(key).into_owned(),
@@ -277,7 +269,6 @@ impl<'k> Redactor<'k> {
         changed.then_some(shown)
     }
 
-    /// [`Self::encoded`] for one part between delimiters.
     fn encoded_part(self, part: &str) -> Option<String> {
         let mut decoded = Cow::Borrowed(part);
         for _ in 0..DEEPEST {

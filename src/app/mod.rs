@@ -42,7 +42,6 @@ pub use state::StopProblem;
 
 use crate::clock::{Clock, Random, Seed};
 use crate::control::{Access, Control, LastFindings, MOST_VIEWERS, Start, Texts, WrongTokens};
-use crate::http::body::BodyReader;
 use crate::http::handler::Limits;
 use crate::http::service::Api;
 use crate::http::tls::ServerTls;
@@ -105,7 +104,7 @@ impl Emulator {
             settings.scenario_folders.clone(),
             stopping.clone(),
         );
-        let bodies = Arc::new(BodyReader::new(&settings.limits));
+        let bodies = Arc::new(settings.limits.body_reader());
         let egress = Arc::new(Egress::new(&settings.allow_egress));
         let resolver = Arc::new(Resolver::new(settings.look_up.clone()));
         let shares =

@@ -25,7 +25,7 @@ use crate::contract::routes::allow;
 use crate::http::body::Outgoing;
 use crate::http::handler::Progress;
 use crate::redact::Redactor;
-use crate::util::tasks::{Busy, Lane, MOST_READS, stopped};
+use crate::util::tasks::{Busy, MOST_READS, stopped};
 
 /// Every call; `openapi.json` describes them in this order.
 pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
@@ -201,7 +201,7 @@ impl Control {
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> T {
         let control = Arc::clone(self);
-        self.blocking.run(Lane::Change, move || work(&control)).await
+        self.blocking.changes.run(move || work(&control)).await
     }
 }
 

@@ -18,7 +18,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::clock::Clock;
 use crate::clock::agenda::Slot;
 use crate::contract::error::ErrorKind;
-use crate::http::handler::Limits;
 use crate::state::journal::KEPT_BODY;
 use crate::state::workspace::Workspace;
 
@@ -60,10 +59,10 @@ pub struct BodyReader {
 }
 
 impl BodyReader {
-    pub fn new(limits: &Limits) -> Self {
+    pub(super) fn new(most: usize, in_all: usize, timeout: Duration) -> Self {
         // A body larger than the budget would wait forever.
-        let in_all = limits.body_bytes_in_all.max(limits.body_bytes).min(Semaphore::MAX_PERMITS);
-        Self { most: limits.body_bytes, timeout: limits.body_timeout, budget: Arc::new(Semaphore::new(in_all)) }
+        let budget = Arc::new(Semaphore::new(in_all.max(most).min(Semaphore::MAX_PERMITS)));
+        Self { most, timeout, budget }
     }
 
     pub async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Bytes, BodyProblem> {
@@ -170,7 +169,6 @@ const PIECE: usize = 8 * 1024;
 #[derive(Default)]
 pub struct Outgoing {
     rest: Bytes,
-    /// What comes after it.
     stream: Option<Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>>,
 }
 
@@ -250,7 +248,6 @@ struct PacedBody {
 }
 
 impl PacedBody {
-    /// The next piece with what follows it; `None` at the end.
     async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
         let piece = match self.pace {
             Pace::Truncate(most) | Pace::Stall(most, _) if !self.has_begun && most > 0 && !self.rest.is_empty() => {
@@ -297,40 +294,5 @@ impl PacedBody {
     fn broken_off(&mut self) -> io::Error {
         self.slot.set(None);
         io::Error::new(io::ErrorKind::ConnectionAborted, "a scenario broke this answer off")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::stream::iter;
-    use http_body_util::BodyExt as _;
-
-    use super::*;
-
-    /// The sizes of the frames of a body, and how it ends.
-    async fn frames(mut body: Outgoing) -> (Vec<usize>, Option<io::ErrorKind>) {
-        let mut sizes = Vec::new();
-        while let Some(frame) = body.frame().await {
-            match frame {
-                Ok(frame) => sizes.push(frame.into_data().expect("bytes").len()),
-                Err(error) => return (sizes, Some(error.kind())),
-            }
-        }
-        assert!(body.is_end_stream());
-        (sizes, None)
-    }
-
-    #[tokio::test]
-    async fn bodies_come_in_bounded_pieces() {
-        assert_eq!(frames(Outgoing::default()).await, (vec![], None));
-        let whole = Outgoing::from(vec![0; 2 * PIECE + 1]);
-        assert_eq!(whole.size_hint().exact(), Some(2 * PIECE as u64 + 1));
-        assert_eq!(frames(whole).await, (vec![PIECE, PIECE, 1], None));
-        let pieces = [vec![1; 3], vec![], vec![2; PIECE + 1]];
-        let stream = Outgoing::stream(iter(pieces.map(|piece| Ok(Bytes::from(piece)))));
-        assert_eq!((stream.is_stream(), stream.size_hint().exact()), (true, None));
-        assert_eq!(frames(stream).await, (vec![3, PIECE, 1], None));
-        let broken = Outgoing::stream(iter([Ok(Bytes::from_static(b"a")), Err(io::ErrorKind::BrokenPipe.into())]));
-        assert_eq!(frames(broken).await, (vec![1], Some(io::ErrorKind::BrokenPipe)));
     }
 }

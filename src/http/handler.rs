@@ -17,14 +17,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::Now;
-use crate::http::body::Outgoing;
+use crate::http::body::{BodyReader, Outgoing};
 use crate::state::journal::{Arrival, RequestRecord};
 
 pub const PLAIN_ON_TLS: &str = "this is plain HTTP on a TLS port: use https://";
 
 /// What answers requests. Always behind `dyn`, so that the code of a connection is compiled once.
 pub trait Handler: Send + Sync + 'static {
-    /// Answers one request; never fails and never panics.
     fn handle(&self, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering;
 
     fn now(&self) -> Now;
@@ -60,7 +59,6 @@ pub fn caught_now<T>(function: impl FnOnce() -> T) -> Result<T, String> {
     std::panic::catch_unwind(AssertUnwindSafe(function)).map_err(|panic| text_of(&*panic))
 }
 
-/// The message of a panic; empty where it has none.
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
@@ -229,11 +227,8 @@ impl Progress {
 /// clock, as they protect the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a header block.
     pub header_bytes: usize,
-    /// Fields of a header block.
     pub header_fields: usize,
-    /// Bytes of a request target.
     pub uri_bytes: usize,
     /// Bytes of a request body, on every route.
     pub body_bytes: usize,
@@ -251,6 +246,12 @@ pub struct Limits {
     pub write_timeout: Duration,
 }
 
+impl Limits {
+    pub fn body_reader(&self) -> BodyReader {
+        BodyReader::new(self.body_bytes, self.body_bytes_in_all, self.body_timeout)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
@@ -265,26 +266,5 @@ impl Default for Limits {
             idle_timeout: Duration::from_mins(1),
             write_timeout: Duration::from_secs(30),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    async fn fail(with_text: bool) -> u8 {
-        // Panics after the first suspension, too.
-        tokio::task::yield_now().await;
-        if with_text { panic!("number {}", 7) } else { std::panic::panic_any(7) }
-    }
-
-    #[tokio::test]
-    async fn a_panic_is_reported_and_the_next_future_runs() {
-        assert_eq!(caught(async { panic!("plain") }).await, Err::<u8, _>("plain".to_owned()));
-        assert_eq!(caught(fail(true)).await, Err("number 7".to_owned()));
-        assert_eq!(caught(fail(false)).await, Err(String::new()));
-        assert_eq!(caught(async { 7 }).await, Ok(7));
-        assert_eq!(caught_now(|| panic!("now")), Err::<u8, _>("now".to_owned()));
-        assert_eq!(caught_now(|| 7), Ok(7));
     }
 }

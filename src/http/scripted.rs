@@ -21,7 +21,6 @@ use crate::scenario::template::TemplateProblem;
 use crate::scenario::{Action, Decision, Fault, Patch, ReplyBody, ScriptedReply, Templated, request_facts};
 use crate::state::journal::{Reason, Scripted};
 use crate::state::workspace::{State, Workspace};
-use crate::util::tasks::Lane;
 
 /// Templates longer than this together, with the body that they may copy, hold up other requests on the thread.
 const LARGE: usize = 8 * 1024;
@@ -46,16 +45,6 @@ impl Identified {
 }
 
 impl Api {
-    pub(super) fn carry_out_now(
-        &self,
-        identified: &mut Identified,
-        operation: Operation,
-        decision: Decision,
-    ) -> Answer {
-        let action = note_rule(identified, decision);
-        self.act(identified, operation, action)
-    }
-
     pub(super) async fn carry_out(
         &self,
         identified: &mut Identified,
@@ -87,7 +76,7 @@ impl Api {
     }
 
     /// Carries out an action without templates, or whose templates are rendered.
-    fn act(&self, identified: &mut Identified, operation: Operation, action: Action) -> Answer {
+    pub(super) fn act(&self, identified: &mut Identified, operation: Operation, action: Action) -> Answer {
         match action {
             Action::Pass => self.perform(identified, operation),
             Action::Reply(reply) => scripted_reply(identified, &reply),
@@ -110,7 +99,7 @@ impl Api {
             (request_facts(&view), view.body.len())
         };
         let rendered = if action.template_bytes() + body > LARGE {
-            self.engine.blocking.run(Lane::Answer, move || action.rendered(&facts, wall, random)).await
+            self.engine.blocking.answers.run(move || action.rendered(&facts, wall, random)).await
         } else {
             action.rendered(&facts, wall, random)
         };
@@ -150,8 +139,7 @@ impl Api {
     }
 }
 
-/// Records the rule that decided; returns what it does.
-fn note_rule(identified: &mut Identified, decision: Decision) -> Action {
+pub(super) fn note_rule(identified: &mut Identified, decision: Decision) -> Action {
     let Decision { scenario, rule, turn, delay, action, description, unsettled, .. } = decision;
     let story = unsettled.map(|rule| Story {
         workspace: Arc::clone(identified.workspace()),

@@ -20,6 +20,7 @@ use crate::http::handler::Progress;
 use crate::http::handler::{Answering, PLAIN_ON_TLS, Unreadable, caught, caught_now};
 use crate::http::host::check_host;
 use crate::http::request::{Identified, Identity, Request, ValidKey, draw, sender};
+use crate::http::scripted::note_rule;
 use crate::scenario::{Decision, Generation};
 use crate::state::engine::Engine;
 use crate::state::journal::{Arrival, Entry, Transcript, Wire};
@@ -56,7 +57,8 @@ impl Api {
             Ok(route) => match identified.decide_by_scenarios() {
                 None => Remaining::Answer(self.perform(&identified, route.operation)),
                 Some(decision) if decision.is_immediate() => {
-                    Remaining::Answer(self.carry_out_now(&mut identified, route.operation, decision))
+                    let action = note_rule(&mut identified, decision);
+                    Remaining::Answer(self.act(&mut identified, route.operation, action))
                 }
                 Some(decision) => Remaining::Rule(route.operation, decision),
             },
@@ -74,7 +76,6 @@ impl Api {
         }
     }
 
-    /// The answer to bytes that hyper could not read as a request.
     pub fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {
         let (kind, text) = match (status, sent) {
             (StatusCode::URI_TOO_LONG, _) => (ErrorKind::UriTooLong, ErrorKind::UriTooLong.message()),
@@ -287,7 +288,7 @@ mod tests {
         let stopping = watch::Sender::new(false).subscribe();
         let (engine, _) =
             Engine::new(Library::new(Layered::default()), registry, journal, Folders::default(), stopping);
-        Api { engine, bodies: Arc::new(BodyReader::new(&limits)), uri_bytes: limits.uri_bytes }
+        Api { engine, bodies: Arc::new(limits.body_reader()), uri_bytes: limits.uri_bytes }
     }
 
     fn identified(api: &Api) -> Identified {
@@ -337,16 +338,5 @@ mod tests {
         let response = api.finish(&mut next, Ok(answer), &progress);
         assert_eq!(response.status(), StatusCode::OK);
         assert_ne!(response.headers()[REQUEST_ID].to_str().expect("text"), id);
-    }
-
-    #[tokio::test]
-    async fn a_panic_before_a_request_has_its_id_is_answered_with_one() {
-        let api = api();
-        let mut identified = identified(&api);
-        let answer = identified.denied(EarlyRefusal::Panicked(String::new()));
-        let response = api.finish(&mut identified, Ok(answer), &Progress::default());
-        let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
-        assert!(id.starts_with("req_"), "{id}");
-        assert_eq!(json(response).await["error"]["request_id"], id);
     }
 }

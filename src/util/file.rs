@@ -16,22 +16,18 @@ use crate::clock::Seed;
 /// Largest file of certificates or keys, in bytes: far more than the authorities of any system.
 pub const LARGEST_PEM: u64 = 16 * 1024 * 1024;
 
-/// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileProblem {
-    /// The system reports an error.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// A pipe, socket, device or folder.
     #[error("it is not a regular file")]
     NotRegular,
-    /// It has more bytes than the limit, which is given.
     #[error("it is larger than {} MiB", .0 / (1024 * 1024))]
     TooLarge(u64),
 }
 
 impl FileProblem {
-    /// Whether the file does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == ErrorKind::NotFound)
     }
@@ -98,7 +94,6 @@ pub fn check_whole(path: &Path) -> Result<(), FileProblem> {
     Ok(fs::remove_file(&beside)?)
 }
 
-/// Removes a file, if it is there.
 pub fn remove(path: &Path) -> Result<(), FileProblem> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
@@ -124,7 +119,6 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of what this path leads to, if anything.
     pub fn of(path: &Path) -> Option<Self> {
         let about = path.metadata().ok()?;
         let (number, changed) = own::changed(&about);
@@ -133,7 +127,6 @@ impl Stamp {
     }
 }
 
-/// A new file beside this one, to be renamed to it.
 fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     if path.file_name().is_none() {
         return Err(io::Error::other("it names no file"));
@@ -165,7 +158,6 @@ fn write_beside(path: &Path, bytes: &[u8], beside: &Path, mut new: File) -> io::
     written.and_then(|()| sync_folder(path))
 }
 
-/// Makes a rename durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match File::open(folder).and_then(|folder| folder.sync_all()) {
@@ -240,7 +232,6 @@ impl Claim {
     }
 }
 
-/// The path with this at its end.
 fn beside(path: &Path, ending: &str) -> io::Result<PathBuf> {
     let mut name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_owned();
     name.push(ending);
@@ -372,33 +363,20 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_file_is_claimed_once_until_the_claim_ends() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("state.json");
-        let claim = || Claim::new(&file).expect("it can be claimed");
-        for _ in 0..2 {
-            let first = claim().expect("it is free");
-            first.write("1").expect("it is written");
-            assert!(claim().is_none());
-            drop(first);
-        }
-        // A lock file left behind by a killed process is not a claim.
-        fs::write(folder.path().join("state.json.lock"), "").expect("it is written");
-        assert!(claim().is_some());
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
-    }
-
     #[cfg(unix)]
     #[test]
-    fn a_claim_holds_for_every_name_of_the_file() {
+    fn a_claim_holds_for_every_name_of_the_file_until_it_ends() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         fs::write(path("state.json"), "0").expect("it is written");
         std::os::unix::fs::symlink("state.json", path("link.json")).expect("it is linked");
         fs::hard_link(path("state.json"), path("hard.json")).expect("it is linked");
+        // Both are left behind by killed processes.
+        fs::write(path("state.json.lock"), "").expect("it is written");
+        fs::write(path("state.json.tmp"), "{\"secret").expect("it is written");
         let free = |name: &str| Claim::new(&path(name)).expect("it can be claimed").is_some();
         let first = Claim::new(&path("link.json")).expect("it can be claimed").expect("it is free");
+        assert!(!path("state.json.tmp").exists());
         for _ in 0..2 {
             assert_eq!(["state.json", "link.json", "hard.json"].map(free), [false; 3]);
             first.write("1").expect("it is written");
@@ -407,16 +385,7 @@ mod tests {
         assert!(path("link.json").is_symlink());
         drop(first);
         assert_eq!(["state.json", "link.json", "hard.json"].map(free), [true; 3]);
-    }
-
-    #[test]
-    fn an_incomplete_file_of_a_killed_process_is_removed() {
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::write(folder.path().join("state.json.tmp"), "{\"secret").expect("it is written");
-        let claim = Claim::new(&folder.path().join("state.json")).expect("it can be claimed").expect("it is free");
-        claim.write("1").expect("it is written");
-        drop(claim);
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
     }
 
     #[cfg(target_os = "linux")]

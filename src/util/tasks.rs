@@ -18,15 +18,6 @@ pub const MOST_READS: usize = 256;
 /// Most computations of one kind at a time.
 const MOST_OF_A_KIND: usize = 2;
 
-/// What a computation is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
-    /// An answer of the emulated API, or an emission.
-    Answer,
-    /// A call of the control API that changes something.
-    Change,
-}
-
 #[derive(Debug)]
 pub struct Busy;
 
@@ -34,32 +25,29 @@ pub struct Busy;
 /// a read.
 #[derive(Clone, Debug)]
 pub struct Blocking {
-    answers: Arc<Semaphore>,
-    changes: Arc<Semaphore>,
-    reads: Arc<Semaphore>,
+    /// For answers of the emulated API, and emissions.
+    pub answers: Lane,
+    /// For calls of the control API that change something.
+    pub changes: Lane,
+    reads: Lane,
     /// For reads whose callers have disconnected.
-    abandoned: Arc<Semaphore>,
+    abandoned: Lane,
     waiting_reads: Arc<Semaphore>,
 }
 
 impl Default for Blocking {
     fn default() -> Self {
-        let [answers, changes, reads, abandoned, waiting_reads] =
-            [MOST_OF_A_KIND, MOST_OF_A_KIND, MOST_OF_A_KIND, 1, MOST_READS].map(|most| Arc::new(Semaphore::new(most)));
-        Self { answers, changes, reads, abandoned, waiting_reads }
+        Self {
+            answers: Lane::new(MOST_OF_A_KIND),
+            changes: Lane::new(MOST_OF_A_KIND),
+            reads: Lane::new(MOST_OF_A_KIND),
+            abandoned: Lane::new(1),
+            waiting_reads: Arc::new(Semaphore::new(MOST_READS)),
+        }
     }
 }
 
 impl Blocking {
-    /// Runs `work`: once it has begun, to its end, even if the caller stops waiting. A panic in it is resumed in the caller.
-    pub async fn run<T: Send + 'static>(&self, lane: Lane, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let slots = match lane {
-            Lane::Answer => &self.answers,
-            Lane::Change => &self.changes,
-        };
-        on_thread(slot_of(slots).await, work).await
-    }
-
     /// Runs work that only reads. While `is_disconnected` is true, other reads go first.
     pub async fn read<T: Send + 'static>(
         &self,
@@ -67,18 +55,33 @@ impl Blocking {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         let waiting = self.waiting_reads.try_acquire().map_err(|_| Busy)?;
-        let slot = slot_of(&self.reads).await;
+        let slot = self.reads.slot().await;
         drop(waiting);
         if is_disconnected.load(Ordering::Relaxed) {
             drop(slot);
-            return Ok(on_thread(slot_of(&self.abandoned).await, work).await);
+            return Ok(self.abandoned.run(work).await);
         }
         Ok(on_thread(slot, work).await)
     }
 }
 
-async fn slot_of(slots: &Arc<Semaphore>) -> OwnedSemaphorePermit {
-    Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed")
+/// Computations of one kind.
+#[derive(Clone, Debug)]
+pub struct Lane(Arc<Semaphore>);
+
+impl Lane {
+    fn new(most: usize) -> Self {
+        Self(Arc::new(Semaphore::new(most)))
+    }
+
+    /// Runs `work`: once it has begun, to its end, even if the caller stops waiting. A panic in it is resumed in the caller.
+    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        on_thread(self.slot().await, work).await
+    }
+
+    async fn slot(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.0).acquire_owned().await.expect("the semaphore is never closed")
+    }
 }
 
 async fn on_thread<T: Send + 'static>(slot: OwnedSemaphorePermit, work: impl FnOnce() -> T + Send + 'static) -> T {
@@ -111,7 +114,7 @@ mod tests {
                     thread::yield_now();
                     running.fetch_sub(1, Ordering::SeqCst);
                 };
-                blocking.run(Lane::Answer, work).await;
+                blocking.answers.run(work).await;
             })
         };
         for done in (0..200).map(piece).collect::<Vec<_>>() {
@@ -119,9 +122,9 @@ mod tests {
         }
         assert!(most.load(Ordering::SeqCst) <= MOST_OF_A_KIND);
         for _ in 0..=MOST_OF_A_KIND {
-            assert_eq!(caught(blocking.run(Lane::Answer, || panic!("wrong"))).await, Err::<(), _>("wrong".to_owned()));
+            assert_eq!(caught(blocking.answers.run(|| panic!("wrong"))).await, Err::<(), _>("wrong".to_owned()));
         }
-        assert_eq!(blocking.run(Lane::Answer, || 7).await, 7);
+        assert_eq!(blocking.answers.run(|| 7).await, 7);
     }
 
     /// Reads that begin, then wait until they are released.
@@ -168,8 +171,8 @@ mod tests {
             let _ = read.await;
         }
         // In the meantime, others are not behind them.
-        assert_eq!(held.blocking.run(Lane::Answer, || 1).await, 1);
-        assert_eq!(held.blocking.run(Lane::Change, || 2).await, 2);
+        assert_eq!(held.blocking.answers.run(|| 1).await, 1);
+        assert_eq!(held.blocking.changes.run(|| 2).await, 2);
         held.release.store(true, Ordering::SeqCst);
         for read in reads.drain(..) {
             assert!(read.await.expect("no panic").is_ok());

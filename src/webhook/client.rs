@@ -164,7 +164,6 @@ impl Client {
         Ok(outcome)
     }
 
-    /// Sweeps until the client is dropped.
     async fn sweep(client: Weak<Self>, interval: Duration) {
         loop {
             tokio::time::sleep(interval).await;
@@ -191,7 +190,6 @@ pub async fn send_once(
     }))
 }
 
-/// How an exchange ended.
 #[derive(Debug)]
 pub struct Answered {
     pub outcome: AttemptOutcome,

@@ -361,7 +361,6 @@ async fn sleep_until(workspace: &Workspace, due: Option<Instant>) {
 
 const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
 
-/// The request of one attempt.
 #[derive(Default)]
 struct Prepared {
     /// Headers in sending order, without `host` and `content-length`.

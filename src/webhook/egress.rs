@@ -34,7 +34,6 @@ impl From<DialProblem> for AttemptOutcome {
     }
 }
 
-/// Where one attempt goes.
 #[derive(Clone, Debug)]
 pub enum Destination {
     Sink(Arc<str>),

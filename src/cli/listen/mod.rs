@@ -25,7 +25,6 @@ use super::output::{print, ready_line};
 use super::signals::Signals;
 use super::signatures::{Signing, SigningArgs, check_url};
 use super::target::{address, bound};
-use crate::http::body::BodyReader;
 use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
@@ -134,7 +133,7 @@ async fn listen(
         answers,
         count: args.count,
         json: args.json,
-        bodies: BodyReader::new(&limits),
+        bodies: limits.body_reader(),
         tally: Mutex::default(),
         stop: stop.clone(),
     });
