@@ -64,16 +64,10 @@ fn is_host(bytes: &[u8]) -> bool {
     })
 }
 
-/// The bytes of a registered name (RFC 3986 §3.2.2); a table, as every request is checked.
-const HOST_BYTES: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut bytes: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-._~%!$&'()*+,;=";
-    while let [byte, rest @ ..] = bytes {
-        table[*byte as usize] = true;
-        bytes = rest;
-    }
-    table
-};
+/// Whether a registered name may contain this byte (RFC 3986 §3.2.2).
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte)
+}
 
 /// The host without its port; `None` if the text is not a host. IPv6 literals keep their brackets.
 pub fn host_name(host: &str) -> Option<&str> {
@@ -86,7 +80,7 @@ pub fn host_name(host: &str) -> Option<&str> {
         }
         None => host.split_at(host.bytes().position(|byte| byte == b':').unwrap_or(host.len())),
     };
-    let is_name = name.starts_with('[') || (!name.is_empty() && name.bytes().all(|byte| HOST_BYTES[usize::from(byte)]));
+    let is_name = name.starts_with('[') || (!name.is_empty() && name.bytes().all(is_name_byte));
     let is_port = port.is_empty()
         || port
             .strip_prefix(':')

@@ -42,6 +42,25 @@ impl Identified {
         self.limits = limits;
         decision
     }
+
+    /// Records the rule that decided; returns what it does.
+    pub(super) fn note_rule(&mut self, decision: Decision) -> Action {
+        let Decision { scenario, rule, turn, delay, action, description, unsettled, .. } = decision;
+        let story = unsettled.map(|rule| Story {
+            workspace: Arc::clone(self.workspace()),
+            rule,
+            action: action.clone(),
+            activation: self.request.config.activation,
+            status: 0,
+        });
+        let description = match delay {
+            Some(delay) => format!("after {} ms: {description}", delay.as_millis()).into(),
+            None => description,
+        };
+        let scripted = Scripted { scenario, rule, turn, action: description };
+        self.rule = Some(AppliedRule { scripted, warnings: Vec::new(), story, task: None });
+        action
+    }
 }
 
 impl Api {
@@ -52,7 +71,7 @@ impl Api {
         decision: Decision,
     ) -> Answer {
         let (delay, has_templates) = (decision.delay, decision.has_templates);
-        let action = note_rule(identified, decision);
+        let action = identified.note_rule(decision);
         if let Some(delay) = delay {
             let task = wait(&identified.identity.workspace, identified.request.now.instant.plus(delay)).await;
             if let Some(rule) = &mut identified.rule {
@@ -137,24 +156,6 @@ impl Api {
         }
         Answer { fault: Some(fault), ..answer }
     }
-}
-
-pub(super) fn note_rule(identified: &mut Identified, decision: Decision) -> Action {
-    let Decision { scenario, rule, turn, delay, action, description, unsettled, .. } = decision;
-    let story = unsettled.map(|rule| Story {
-        workspace: Arc::clone(identified.workspace()),
-        rule,
-        action: action.clone(),
-        activation: identified.request.config.activation,
-        status: 0,
-    });
-    let description = match delay {
-        Some(delay) => format!("after {} ms: {description}", delay.as_millis()).into(),
-        None => description,
-    };
-    let scripted = Scripted { scenario, rule, turn, action: description };
-    identified.rule = Some(AppliedRule { scripted, warnings: Vec::new(), story, task: None });
-    action
 }
 
 /// Waits by the workspace's clock. The agenda counts what follows as running until the task is dropped.

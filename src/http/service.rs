@@ -20,7 +20,6 @@ use crate::http::handler::Progress;
 use crate::http::handler::{Answering, PLAIN_ON_TLS, Unreadable, caught, caught_now};
 use crate::http::host::check_host;
 use crate::http::request::{Identified, Identity, Request, ValidKey, draw, sender};
-use crate::http::scripted::note_rule;
 use crate::scenario::{Decision, Generation};
 use crate::state::engine::Engine;
 use crate::state::journal::{Arrival, Entry, Transcript, Wire};
@@ -57,7 +56,7 @@ impl Api {
             Ok(route) => match identified.decide_by_scenarios() {
                 None => Remaining::Answer(self.perform(&identified, route.operation)),
                 Some(decision) if decision.is_immediate() => {
-                    let action = note_rule(&mut identified, decision);
+                    let action = identified.note_rule(decision);
                     Remaining::Answer(self.act(&mut identified, route.operation, action))
                 }
                 Some(decision) => Remaining::Rule(route.operation, decision),
@@ -298,11 +297,6 @@ mod tests {
         Identified::new(request, identity)
     }
 
-    async fn json(response: Response<Outgoing>) -> Value {
-        let body = response.into_body().collect().await.expect("bytes at hand").to_bytes();
-        serde_json::from_slice(&body).expect("the body is JSON")
-    }
-
     #[tokio::test]
     async fn a_panic_is_a_500_and_the_next_request_works() {
         let api = api();
@@ -317,7 +311,8 @@ mod tests {
         let response = api.finish(&mut first, responded, &progress);
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
-        let body = json(response).await;
+        let body = response.into_body().collect().await.expect("bytes at hand").to_bytes();
+        let body: Value = serde_json::from_slice(&body).expect("the body is JSON");
         assert_eq!(body["error"]["code"], "internal_error");
         assert_eq!(body["error"]["request_id"], id);
         assert!(!body.to_string().contains("by the test"), "{body}");
