@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use super::{ClockSetting, Emulator, Settings, StartError};
-use crate::http::limits::Limits;
+use crate::http::handler::Limits;
 use crate::settings::{Draft, Forward};
 
 /// Collects settings; [`Builder::start`] reports what is wrong with them.

@@ -45,14 +45,11 @@ pub use state::StopProblem;
 use crate::clock::{Clock, Now, Random, Seed};
 use crate::contract::error::ErrorKind;
 use crate::control::{Access, Control, ControlError, LastFindings, MOST_VIEWERS, PREFIX, Texts, WrongTokens};
-use crate::http::body::BodyReader;
-use crate::http::connection::Progress;
-use crate::http::handler::{Answering, Handler, Unreadable, caught};
+use crate::http::body::Outgoing;
+use crate::http::handler::{Answering, Handler, Limits, Progress, Unreadable, caught};
 use crate::http::host::check_host;
-use crate::http::limits::Limits;
-use crate::http::outgoing::Outgoing;
 use crate::http::service::Api;
-use crate::http::tls::ServerTls;
+use crate::http::tls::{ServerTls, Trust};
 use crate::http::{bind, serve};
 use crate::redact::Redactor;
 use crate::scenario::{FileTexts, Library, Watcher};
@@ -61,13 +58,10 @@ use crate::state::engine::Engine;
 use crate::state::journal::Journal;
 use crate::state::workspace::Registry;
 use crate::ui::{asks_for_page, to_page};
-use crate::util::tasks::spawn;
-use crate::webhook::client::Client;
+use crate::webhook::client::{Client, DialContext};
 use crate::webhook::deliver::Deliverer;
-use crate::webhook::dial::DialContext;
 use crate::webhook::egress::Egress;
 use crate::webhook::resolve::Resolver;
-use crate::webhook::tls::Trust;
 pub(crate) use file_limit::FileLimit;
 use file_limit::Shares;
 use state::StateFile;
@@ -114,7 +108,7 @@ impl Emulator {
             settings.scenario_folders.clone(),
             stopping.clone(),
         );
-        let bodies = Arc::new(BodyReader::new(&settings.limits));
+        let bodies = Arc::new(settings.limits.body_reader());
         let egress = Arc::new(Egress::new(&settings.allow_egress));
         let resolver = Arc::new(Resolver::new(settings.look_up.clone()));
         let shares =
@@ -164,17 +158,17 @@ impl Emulator {
             None => None,
         };
         if let Some(state) = &state {
-            tasks.push(spawn(Arc::clone(state).keep(stopping.clone())));
+            tasks.push(tokio::spawn(Arc::clone(state).keep(stopping.clone())));
         }
         let (limits, grace) = (Limits { connections: shares.connections, ..settings.limits }, settings.grace);
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));
         let router = Arc::new(Router { api: Arc::clone(&api), serves_api: true, control: on_main_port });
-        tasks.push(spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
+        tasks.push(tokio::spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
         if let Some(listener) = control_listener {
             let router = Arc::new(Router { api, serves_api: false, control: Some(control) });
-            tasks.push(spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
+            tasks.push(tokio::spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
         }
-        tasks.push(spawn(deliverer.run(to_deliver, stopping)));
+        tasks.push(tokio::spawn(deliverer.run(to_deliver, stopping)));
         Ok(Self { base_url, control_url, control_token, ca_pem, handle, stop, tasks, state, grace, _watcher: watcher })
     }
 

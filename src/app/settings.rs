@@ -8,7 +8,8 @@ use jiff::Timestamp;
 
 use crate::clock::Now;
 use crate::diagnostic::{Diagnostic, render_all};
-use crate::http::limits::Limits;
+use crate::http::handler::Limits;
+use crate::http::tls::TrustProblem;
 use crate::http::tls::{TlsProblem, TlsSetting};
 use crate::scenario::{FileTexts, Folders, Library};
 use crate::settings::Layered;
@@ -16,7 +17,6 @@ use crate::state::budget::DEFAULT_BYTES;
 use crate::state::journal::MOST_ENTRIES;
 use crate::state::workspace::MOST_WORKSPACES;
 use crate::webhook::resolve::LookUp;
-use crate::webhook::tls::TrustProblem;
 
 /// How the clock starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

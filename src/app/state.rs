@@ -12,7 +12,7 @@ use super::StartError;
 use crate::state::engine::Engine;
 use crate::state::workspace::Snapshot;
 use crate::util::file::{self, Claim};
-use crate::util::tasks::{run_blocking, stopped};
+use crate::util::tasks::stopped;
 
 /// How long a change may go unnoticed.
 const LOOK: Duration = Duration::from_millis(50);
@@ -41,7 +41,7 @@ pub struct StopProblem {
 impl StateFile {
     /// Loads the state if the file exists, and writes it back, so that a file that cannot be written is reported at the start.
     pub(super) async fn open(engine: Arc<Engine>, file: PathBuf) -> Result<Arc<Self>, StartError> {
-        let opened = run_blocking(move || Self::open_now(engine, file).map(Arc::new));
+        let opened = tokio::task::spawn_blocking(move || Self::open_now(engine, file).map(Arc::new));
         opened.await.map_err(|error| StartError::Setting(format!("--state: {error}")))?
     }
 
@@ -76,7 +76,7 @@ impl StateFile {
     /// Saves the present state, on a thread that may block.
     pub(super) async fn save(self: &Arc<Self>) -> Result<(), StopProblem> {
         let state = Arc::clone(self);
-        let saved = run_blocking(move || state.save_now()).await;
+        let saved = tokio::task::spawn_blocking(move || state.save_now()).await;
         saved
             .unwrap_or_else(|error| Err(io::Error::other(error)))
             .map_err(|source| StopProblem { file: self.file.clone(), source })

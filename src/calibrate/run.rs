@@ -15,11 +15,11 @@ use url::Url;
 use super::cassette::{Cassette, Exchange, RecordedAnswer, Secrets};
 use super::plan::{Call, Subscriber, next};
 use crate::clock::machine;
-use crate::http::outgoing::Outgoing;
+use crate::http::body::Outgoing;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
+use crate::webhook::client::DialContext;
 use crate::webhook::client::send_once;
-use crate::webhook::dial::{DialContext, DialProblem, resolve};
-use crate::webhook::egress::Target;
+use crate::webhook::egress::{DialProblem, Target};
 
 /// Limits for connecting, and for a whole call.
 const LIMITS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(10)];
@@ -61,7 +61,7 @@ impl Calibration {
     pub async fn run(&self, cassette: &mut Cassette, mut each: impl FnMut(&Exchange)) -> Result<(), DialProblem> {
         let share = Arc::new(Semaphore::new(1));
         let host = self.target("/").ok_or_else(|| no_host(&self.url))?;
-        let looked_up = timeout(LIMITS[0], resolve(&host, &self.reach.resolver, &share)).await;
+        let looked_up = timeout(LIMITS[0], self.reach.resolver.addresses(&host, &share)).await;
         let late =
             || DialProblem { reason: FailureReason::Timeout, detail: "the name was not looked up in time".to_owned() };
         let addresses = looked_up.map_err(|_| late())??;

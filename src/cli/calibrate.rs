@@ -24,13 +24,13 @@ use crate::calibrate::plan::Subscriber;
 use crate::calibrate::report::{OtherSource, Report, Row, RowResult};
 use crate::calibrate::run::{Calibration, first_clause};
 use crate::clock::machine;
+use crate::http::tls::Trust;
 use crate::util::duration::parse_duration;
 use crate::util::file;
 use crate::util::wording::counted;
-use crate::webhook::dial::{DialContext, DialProblem};
-use crate::webhook::egress::Egress;
+use crate::webhook::client::DialContext;
+use crate::webhook::egress::{DialProblem, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
-use crate::webhook::tls::Trust;
 
 const MOST_CALLS: u8 = 40;
 const SHORTEST_KEY: usize = 8;

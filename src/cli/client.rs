@@ -24,9 +24,8 @@ use super::output::as_value;
 use super::target::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use crate::control::api::{self, Endpoint};
 use crate::http::handler::PLAIN_ON_TLS;
-use crate::util::tasks::{block_on, run_blocking};
-use crate::webhook::dial::{Sender, open};
-use crate::webhook::tls::Trust;
+use crate::http::tls::Trust;
+use crate::webhook::client::{Sender, open};
 
 /// Why there was no answer, with a hint where starting the emulator would not help.
 struct Problem {
@@ -187,7 +186,8 @@ impl CallRequest<'_> {
     fn exchanged(self) -> Result<Result<Bytes, Refusal>, Failure> {
         let (url, target, limit) = (base(&self.target.url)?, self.target, self.limit);
         let exchange = async { tokio::time::timeout(limit, self.exchange(&url)).await };
-        let result = block_on(&runtime(Builder::new_current_thread())?, exchange)
+        let result = runtime(Builder::new_current_thread())?
+            .block_on(exchange)
             .unwrap_or_else(|_| Err(format!("no answer within {} s", limit.as_secs()).into()));
         let (status, json) = result.map_err(|problem| unreachable(target, problem))?;
         if (200..300).contains(&status) {
@@ -243,7 +243,7 @@ impl Call<'_, api::Stream> {
     /// Follows the event stream until the emulator ends it or `each` returns false; `each` gets the kind and JSON of an event.
     pub(super) fn follow(self, mut each: impl FnMut(&str, &str) -> bool) -> Result<(), Failure> {
         let (url, target) = (base(&self.request.target.url)?, self.request.target);
-        block_on(&runtime(Builder::new_current_thread())?, async {
+        runtime(Builder::new_current_thread())?.block_on(async {
             let response = self.request.open(&url).await;
             let mut response = response.map_err(|problem| unreachable(target, problem))?;
             let status = response.status();
@@ -302,13 +302,15 @@ impl Refusal {
 pub(super) async fn in_background<T: Send + 'static>(
     calls: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    run_blocking(calls).await.unwrap_or_else(|error| Err(Failure::io(format!("the emulator cannot be asked: {error}"))))
+    tokio::task::spawn_blocking(calls)
+        .await
+        .unwrap_or_else(|error| Err(Failure::io(format!("the emulator cannot be asked: {error}"))))
 }
 
 /// Runs the main task of a command on several threads, and then ends without waiting for what is still running.
 pub(super) fn run_task<T>(task: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = runtime(Builder::new_multi_thread())?;
-    let result = block_on(&runtime, task);
+    let result = runtime.block_on(task);
     runtime.shutdown_background();
     Ok(result)
 }

@@ -29,7 +29,6 @@ use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render}
 use crate::app::{FileLimit, Settings};
 use crate::control::api::ExecFacts;
 use crate::util::process::pass_signal;
-use crate::util::tasks::run_blocking;
 
 const EXIT_STATUS: &str = "
 
@@ -121,7 +120,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     facts.fail_on = args.fail_on.iter().map(|kind| kind.name()).collect();
     if let Some(tee) = tee {
         let secret = target.control_token.clone();
-        facts.output = run_blocking(move || tee.finish(secret.as_deref())).await.ok();
+        facts.output = tokio::task::spawn_blocking(move || tee.finish(secret.as_deref())).await.ok();
     }
     let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
     let judged = async {

@@ -23,7 +23,6 @@ use crate::redact::{Redactor, visible};
 use crate::state::journal::{Entry, Reason, RequestRecord};
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, PlannedDelivery, is_elsewhere};
 use crate::util::duration::duration_text;
-use crate::util::tasks::block_on;
 use crate::util::wording::counted;
 
 /// How the log looks.
@@ -60,7 +59,7 @@ impl Log {
         let (ending, end) = watch::channel(false);
         let (done, ended) = oneshot::channel();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            block_on(&runtime, follow(&control, look, end));
+            runtime.block_on(follow(&control, look, end));
             // The receiver may have been dropped.
             let _ = done.send(());
         })?;

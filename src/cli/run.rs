@@ -22,10 +22,9 @@ use super::run_file::{RunFile, as_json, read};
 use super::signals::Signals;
 use super::target::{address, bound};
 use crate::control::{Access, Viewer, api};
-use crate::http::limits::Limits;
+use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::redact::visible_json;
-use crate::util::tasks::{block_on, spawn};
 use crate::util::wording::counted;
 
 /// How long the emulator may take.
@@ -115,7 +114,7 @@ pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
     let (listen, document) = (address("--listen", &args.listen)?, as_json(&run));
     drop(run);
     let runtime = runtime(Builder::new_current_thread())?;
-    block_on(&runtime, serve_view(args, listen, document))
+    runtime.block_on(serve_view(args, listen, document))
 }
 
 /// Serves the page over a document until a signal comes.
@@ -134,7 +133,7 @@ async fn serve_view(args: &ViewArgs, listen: SocketAddr, document: String) -> Re
     }
     let (stop, stopping) = watch::channel(false);
     let viewer = Arc::new(Viewer::new(Access::new(None, &[]), document));
-    let served = spawn(serve(listener, viewer, None, Limits::default(), stopping, GRACE));
+    let served = tokio::spawn(serve(listener, viewer, None, Limits::default(), stopping, GRACE));
     signals.wait().await;
     let _ = stop.send(true);
     // It ends within the grace period; a panic in it no longer matters.

@@ -21,15 +21,14 @@ use super::target::address;
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::diagnostic::render_all;
+use crate::http::handler::Limits;
 use crate::http::host::host_name;
-use crate::http::limits::Limits;
 use crate::http::tls::TlsSetting;
 use crate::redact::visible_lines;
 use crate::scenario::Folders;
 use crate::settings::Layered;
 use crate::util::duration::parse_duration;
 use crate::util::file;
-use crate::util::tasks::run_blocking;
 use crate::util::wording::counted;
 use crate::webhook::resolve::LookUp;
 
@@ -301,7 +300,7 @@ async fn start_failure(error: StartError) -> Failure {
     match &error {
         StartError::Bind { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
             let address = *address;
-            let found = run_blocking(move || emulator_at(address)).await;
+            let found = tokio::task::spawn_blocking(move || emulator_at(address)).await;
             match found.ok().flatten() {
                 Some(url) => {
                     Failure::io(format!("{error}: a wrs-emulator already answers at {url}")).with_hint(format!(

@@ -24,7 +24,6 @@ use crate::state::journal::record::{Attempt, DeliveryWith, Event, EventTarget, S
 use crate::state::workspace::{
     EventRecord, FireProblem, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
-use crate::util::tasks::run_blocking;
 use crate::util::wording::counted;
 
 endpoint! {
@@ -170,7 +169,7 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
     events_made(&workspace).await;
     // Not in the lane of changes, as other changes would wait for thousands of events.
     let (firing, call) = (Arc::clone(&control), Arc::clone(&input));
-    let fired = run_blocking(move || fire_all(&firing, &call, &workspace, &template)).await;
+    let fired = tokio::task::spawn_blocking(move || fire_all(&firing, &call, &workspace, &template)).await;
     let (mut answer, deliveries) = fired.map_err(|_| ControlError::internal())??;
     let Some(limit) = wait else { return Ok(answer) };
     let records = control.deliveries.wait_attempted(&deliveries, limit).await;

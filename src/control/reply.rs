@@ -9,7 +9,7 @@ use super::render::cell;
 use crate::contract::error::ErrorKind;
 use crate::diagnostic::Diagnostic;
 use crate::http::answer::{JSON, answer, header_value};
-use crate::http::outgoing::Outgoing;
+use crate::http::body::Outgoing;
 use crate::redact::{Redactor, visible_lines};
 use crate::state::budget::Full;
 use crate::state::journal::record::{DeliveryRow, Event, EventId, Request, name_of};

@@ -23,10 +23,10 @@ use super::{
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::contract::routes::allow;
-use crate::http::connection::Progress;
-use crate::http::outgoing::Outgoing;
+use crate::http::body::Outgoing;
+use crate::http::handler::Progress;
 use crate::redact::Redactor;
-use crate::util::tasks::{Busy, Lane, MOST_READS, stopped};
+use crate::util::tasks::{Busy, MOST_READS, stopped};
 
 type Answering = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;
 type Handler = Box<dyn Fn(Arc<Control>, Call) -> Answering + Send + Sync>;
@@ -304,7 +304,7 @@ impl Control {
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> T {
         let control = Arc::clone(self);
-        self.blocking.run(Lane::Change, move || work(&control)).await
+        self.blocking.changes.run(move || work(&control)).await
     }
 }
 

@@ -27,7 +27,7 @@ use super::render::cell;
 use super::{Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
-use crate::http::outgoing::Outgoing;
+use crate::http::body::Outgoing;
 use crate::redact::Redactor;
 use crate::state::engine::Engine;
 use crate::state::journal::record::{Attempt, DeliveryId, EventId, LogLine, SubscriptionId, WorkspaceId, time};

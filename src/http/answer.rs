@@ -17,14 +17,13 @@ use crate::contract::keys::KeyRefusal;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Lookup, no_endpoint};
 use crate::contract::variation::{BodyKind, vary};
-use crate::http::connection::ConnectionFault;
-use crate::http::outgoing::{Outgoing, Pace};
+use crate::http::body::{Outgoing, Pace};
+use crate::http::handler::ConnectionFault;
 use crate::http::request::Identified;
 use crate::settings::Profile;
 use crate::state::journal::Reason;
 use crate::state::quota::QuotaCheck;
 
-/// JSON, as every body of the contract is.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
@@ -70,7 +69,6 @@ pub(super) struct Answer {
     pub(super) headers: Further,
     pub(super) body: Bytes,
     pub(super) reason: Reason,
-    /// What goes wrong while it is sent, if a scenario says so.
     pub(super) fault: Option<SendFault>,
 }
 
@@ -281,54 +279,15 @@ fn epoch(now: Now, after: Duration) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::clock::Instant;
 
-    use super::*;
-
-    /// The headers of one answer, sorted by name.
-    fn headers(allowed: bool, edit: impl FnOnce(&mut Profile)) -> Vec<String> {
-        let mut profile = Profile::default();
-        edit(&mut profile);
-        let [wait, reset, window] = [2_000, 3_001, 60_000].map(Duration::from_millis);
-        let quota = QuotaCheck { allowed, limit: 5, remaining: 4, wait, reset, window };
-        let wall = jiff::Timestamp::from_millisecond(1_769_851_800_500).expect("a time");
-        let mut headers = HeaderMap::new();
-        push_quota_headers(&mut headers, &quota, &profile, Now { wall, instant: Instant::from_nanos(0) });
-        let mut lines: Vec<String> =
-            headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().expect("text"))).collect();
-        lines.sort();
-        lines
-    }
-
     #[test]
-    fn the_published_headers_are_always_there_and_others_where_wanted() {
-        let published = ["x-ratelimit-limit: 5", "x-ratelimit-remaining: 4"];
-        assert_eq!(headers(true, |_| {}), published);
-        let with = |more: &[&'static str]| [more, &published[..]].concat();
-        let seconds = |profile: &mut Profile| profile.rate_limit.retry_after = RetryAfterForm::Seconds;
-        assert_eq!(headers(true, seconds), published, "no waiting where nothing is refused");
-        assert_eq!(headers(false, seconds), with(&["retry-after: 2"]));
-        // Rounded up: half a second past the full one, and two to wait.
-        let date = |profile: &mut Profile| profile.rate_limit.retry_after = RetryAfterForm::Date;
-        assert_eq!(headers(false, date), with(&["retry-after: Sat, 31 Jan 2026 09:30:03 GMT"]));
-        let ietf = |profile: &mut Profile| profile.rate_limit.ietf = true;
-        assert_eq!(
-            headers(true, ietf),
-            with(&["ratelimit-policy: \"default\";q=5;w=60", "ratelimit: \"default\";r=4;t=4"])
-        );
-    }
-
-    #[test]
-    fn the_reset_is_rounded_up_to_whole_seconds() {
-        for (form, expected) in [(ResetForm::Delta, "4"), (ResetForm::Epoch, "1769851804")] {
-            let found = headers(true, |profile| profile.rate_limit.reset = form);
-            assert_eq!(found[2], format!("x-ratelimit-reset: {expected}"), "{form:?}");
+    fn waits_and_their_ends_are_rounded_up_to_whole_seconds() {
+        for (wall, wait, seconds, end) in [(5_000, 3_000, 3, 8), (5_000, 3_001, 4, 9), (5_001, 3_000, 3, 9)] {
+            let wall = jiff::Timestamp::from_millisecond(wall).expect("a time");
+            let (now, wait) = (Now { wall, instant: Instant::from_nanos(0) }, Duration::from_millis(wait));
+            assert_eq!((whole_seconds(wait), epoch(now, wait)), (seconds, end), "{wall} {wait:?}");
         }
-        let now = |millis| Now {
-            wall: jiff::Timestamp::from_millisecond(millis).expect("a time"),
-            instant: Instant::from_nanos(0),
-        };
-        assert_eq!(whole_seconds(Duration::from_secs(3)), 3);
-        assert_eq!((epoch(now(5_000), Duration::from_secs(3)), epoch(now(5_001), Duration::from_secs(3))), (8, 9));
     }
 }

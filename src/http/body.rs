@@ -1,16 +1,25 @@
-//! Reads request bodies, limited in size, in time, and in the memory of all of them together.
+//! Bodies: those that are read, limited in size, in time, and in the memory of all of them together; and those that are sent, which a
+//! scenario may slow down or break off.
 
+use std::future::pending;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use std::{fmt, io};
 
+use futures_util::Stream;
+use futures_util::stream::unfold;
 use http_body_util::BodyExt as _;
-use hyper::body::{Body, Bytes, Incoming};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::clock::Clock;
+use crate::clock::agenda::Slot;
 use crate::contract::error::ErrorKind;
-use crate::http::limits::Limits;
 use crate::state::journal::KEPT_BODY;
+use crate::state::workspace::Workspace;
 
 /// Bytes of each body that do not count towards the budget of all bodies. The contract's bodies are smaller, so large bodies that
 /// never end do not delay ordinary requests. The limit on connections bounds the sum of these.
@@ -50,10 +59,10 @@ pub struct BodyReader {
 }
 
 impl BodyReader {
-    pub fn new(limits: &Limits) -> Self {
+    pub(super) fn new(most: usize, in_all: usize, timeout: Duration) -> Self {
         // A body larger than the budget would wait forever.
-        let in_all = limits.body_bytes_in_all.max(limits.body_bytes).min(Semaphore::MAX_PERMITS);
-        Self { most: limits.body_bytes, timeout: limits.body_timeout, budget: Arc::new(Semaphore::new(in_all)) }
+        let budget = Arc::new(Semaphore::new(in_all.max(most).min(Semaphore::MAX_PERMITS)));
+        Self { most, timeout, budget }
     }
 
     pub async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Bytes, BodyProblem> {
@@ -149,4 +158,141 @@ fn has_other_transfer_coding(headers: &HeaderMap) -> bool {
         .get_all(TRANSFER_ENCODING)
         .iter()
         .any(|value| !value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
+}
+
+/// Most bytes handed to hyper at a time. It copies them behind the head, so that one write takes both, and a connection keeps
+/// the buffer for as long as it lives.
+const PIECE: usize = 8 * 1024;
+
+/// The body of a message that is sent, an answer or a request: the counterpart of hyper's `Incoming`. One type, so that the code of
+/// a connection is compiled once.
+#[derive(Default)]
+pub struct Outgoing {
+    rest: Bytes,
+    stream: Option<Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>>,
+}
+
+impl Outgoing {
+    /// A body that is still being made; an error breaks the message off.
+    pub fn stream(pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
+        Self { stream: Some(Box::pin(pieces)), ..Self::default() }
+    }
+
+    pub fn is_stream(&self) -> bool {
+        self.stream.is_some()
+    }
+}
+
+impl<B: Into<Bytes>> From<B> for Outgoing {
+    fn from(bytes: B) -> Self {
+        Self { rest: bytes.into(), ..Self::default() }
+    }
+}
+
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing")
+            .field("rest", &self.rest)
+            .field("is_stream", &self.is_stream())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        while self.rest.is_empty() {
+            let Some(stream) = &mut self.stream else { return Poll::Ready(None) };
+            match ready!(stream.as_mut().poll_next(cx)) {
+                Some(Ok(piece)) => self.rest = piece,
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => self.stream = None,
+            }
+        }
+        let size = self.rest.len().min(PIECE);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(size)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.stream.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.is_stream() { SizeHint::default() } else { SizeHint::with_exact(self.rest.len() as u64) }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    Truncate(usize),
+    Stall(usize, Option<Duration>),
+    /// This many bytes at a time with this interval between them, until the body is complete.
+    Drip(usize, Duration),
+}
+
+pub(super) fn paced(body: Bytes, pace: Pace, workspace: &Workspace) -> Outgoing {
+    let (clock, slot) = (workspace.clock().clone(), workspace.agenda().slot());
+    let paced = PacedBody { rest: body, has_begun: false, pace, clock, slot };
+    Outgoing::stream(unfold(paced, PacedBody::next))
+}
+
+struct PacedBody {
+    rest: Bytes,
+    has_begun: bool,
+    pace: Pace,
+    clock: Clock,
+    /// When the present wait ends. The slot stays due until the next wait or the end of the body.
+    slot: Slot,
+}
+
+impl PacedBody {
+    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
+        let piece = match self.pace {
+            Pace::Truncate(most) | Pace::Stall(most, _) if !self.has_begun && most > 0 && !self.rest.is_empty() => {
+                Ok(self.take(most))
+            }
+            Pace::Truncate(_) => {
+                // Lets hyper flush what was sent so far.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                Err(self.broken_off())
+            }
+            Pace::Stall(_, pause) => {
+                match pause {
+                    Some(pause) => self.wait(pause).await,
+                    None => pending().await,
+                }
+                Err(self.broken_off())
+            }
+            Pace::Drip(..) if self.rest.is_empty() => return None,
+            Pace::Drip(size, interval) => {
+                if self.has_begun {
+                    self.wait(interval).await;
+                }
+                let part = self.take(size.max(1));
+                if self.rest.is_empty() {
+                    self.slot.set(None);
+                }
+                Ok(part)
+            }
+        };
+        Some((piece, self))
+    }
+
+    async fn wait(&mut self, pause: Duration) {
+        let until = self.clock.instant().plus(pause);
+        self.slot.set(Some(until));
+        self.clock.sleep_until(until).await;
+    }
+
+    fn take(&mut self, most: usize) -> Bytes {
+        self.has_begun = true;
+        self.rest.split_to(most.min(self.rest.len()))
+    }
+
+    fn broken_off(&mut self) -> io::Error {
+        self.slot.set(None);
+        io::Error::new(io::ErrorKind::ConnectionAborted, "a scenario broke this answer off")
+    }
 }

@@ -27,9 +27,7 @@ use tokio::time::{Sleep, sleep_until};
 use tokio_rustls::server::TlsStream;
 
 use crate::clock::machine::monotonic;
-pub use crate::http::handler::{ConnectionFault, Progress};
-use crate::http::handler::{Handler, Unreadable};
-use crate::http::limits::Limits;
+use crate::http::handler::{ConnectionFault, Handler, Limits, Progress, Unreadable};
 
 /// Longest that a connection is kept open after its last answer for the peer to read it.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
@@ -489,48 +487,7 @@ impl AsyncWrite for Socket {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
-
     use super::*;
-
-    const TIMEOUT: Duration = Duration::from_millis(40);
-
-    /// Whether or not the timer of the wait before has expired by then.
-    #[tokio::test]
-    async fn a_deadline_counts_from_the_end_of_the_wait_before() {
-        let (mut deadline, started, mut has_ended) = (Deadline::default(), monotonic(), false);
-        poll_fn(|cx| {
-            // The first wait ends after a while, and a second one begins.
-            if !has_ended && started.elapsed() > TIMEOUT / 2 {
-                has_ended = true;
-                deadline.end();
-            }
-            let polled = deadline.poll(cx, TIMEOUT);
-            if !has_ended {
-                cx.waker().wake_by_ref();
-            }
-            polled
-        })
-        .await;
-        assert!(started.elapsed() >= TIMEOUT + TIMEOUT / 2, "after {:?}", started.elapsed());
-    }
-
-    #[test]
-    fn only_empty_answers_of_hyper_are_replaced() {
-        let status = |text: &str| status_of_refusal(text.as_bytes()).map(|status| status.as_u16());
-        assert_eq!(
-            status(
-                "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\ndate: x\r\n\r\n"
-            ),
-            Some(431)
-        );
-        assert_eq!(status("HTTP/1.0 400 Bad Request\r\ncontent-length: 0\r\n\r\n"), Some(400));
-        let scripted = "HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 0\r\n\r\n";
-        assert_eq!(status(scripted), None);
-        assert_eq!(status("HTTP/1.1 400 Bad Request\r\ncontent-length: 20\r\n\r\n{}"), None);
-        assert_eq!(status("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"), None);
-        assert_eq!(status("HTTP/1.1 4"), None);
-    }
 
     #[test]
     fn what_follows_the_last_blank_line_is_seen() {

@@ -1,4 +1,5 @@
-//! The trait that a connection serves, and the state that the two share: progress of a request, and what to do with the connection.
+//! The trait that a connection serves, the limits on connections, and the state that the two share: progress of a request, and what to
+//! do with the connection.
 
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr};
@@ -6,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use hyper::body::{Bytes, Incoming};
@@ -15,14 +17,13 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::Now;
-use crate::http::outgoing::Outgoing;
+use crate::http::body::{BodyReader, Outgoing};
 use crate::state::journal::{Arrival, RequestRecord};
 
 pub const PLAIN_ON_TLS: &str = "this is plain HTTP on a TLS port: use https://";
 
 /// What answers requests. Always behind `dyn`, so that the code of a connection is compiled once.
 pub trait Handler: Send + Sync + 'static {
-    /// Answers one request; never fails and never panics.
     fn handle(&self, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering;
 
     fn now(&self) -> Now;
@@ -58,7 +59,6 @@ pub fn caught_now<T>(function: impl FnOnce() -> T) -> Result<T, String> {
     std::panic::catch_unwind(AssertUnwindSafe(function)).map_err(|panic| text_of(&*panic))
 }
 
-/// The message of a panic; empty where it has none.
 fn text_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
@@ -223,23 +223,48 @@ impl Progress {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Limits on each peer and on all together; each is a flag of `serve`. Deadlines follow the machine's time and not the emulator's
+/// clock, as they protect the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub header_bytes: usize,
+    pub header_fields: usize,
+    pub uri_bytes: usize,
+    /// Bytes of a request body, on every route.
+    pub body_bytes: usize,
+    /// Bytes of all request bodies that are being read at a time.
+    pub body_bytes_in_all: usize,
+    /// Connections at a time. Further ones wait in the kernel's queue, and the oldest that has sent no request is closed for them.
+    pub connections: usize,
+    /// For a header block, from the connect or from its first byte.
+    pub header_timeout: Duration,
+    /// For a request body.
+    pub body_timeout: Duration,
+    /// Between two requests of one connection.
+    pub idle_timeout: Duration,
+    /// For a peer that does not take bytes.
+    pub write_timeout: Duration,
+}
 
-    async fn fail(with_text: bool) -> u8 {
-        // Panics after the first suspension, too.
-        tokio::task::yield_now().await;
-        if with_text { panic!("number {}", 7) } else { std::panic::panic_any(7) }
+impl Limits {
+    pub fn body_reader(&self) -> BodyReader {
+        BodyReader::new(self.body_bytes, self.body_bytes_in_all, self.body_timeout)
     }
+}
 
-    #[tokio::test]
-    async fn a_panic_is_reported_and_the_next_future_runs() {
-        assert_eq!(caught(async { panic!("plain") }).await, Err::<u8, _>("plain".to_owned()));
-        assert_eq!(caught(fail(true)).await, Err("number 7".to_owned()));
-        assert_eq!(caught(fail(false)).await, Err(String::new()));
-        assert_eq!(caught(async { 7 }).await, Ok(7));
-        assert_eq!(caught_now(|| panic!("now")), Err::<u8, _>("now".to_owned()));
-        assert_eq!(caught_now(|| 7), Ok(7));
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            header_bytes: 16 * 1024,
+            header_fields: 64,
+            uri_bytes: 8 * 1024,
+            body_bytes: 256 * 1024,
+            body_bytes_in_all: 32 * 1024 * 1024,
+            connections: 1024,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_mins(1),
+            write_timeout: Duration::from_secs(30),
+        }
     }
 }

@@ -8,9 +8,7 @@ pub mod body;
 pub mod connection;
 pub mod handler;
 pub mod host;
-pub mod limits;
 mod operations;
-pub mod outgoing;
 mod request;
 mod scripted;
 pub mod service;
@@ -35,11 +33,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
-use crate::http::connection::{LINGER, Progress, Socket, TimedStream};
-use crate::http::handler::{Answering, Handler, Unreadable};
-use crate::http::limits::Limits;
+use crate::http::connection::{LINGER, Socket, TimedStream};
+use crate::http::handler::{Answering, Handler, Limits, Progress, Unreadable};
 use crate::http::tls::ServerTls;
-use crate::util::tasks::{spawn, stopped};
+use crate::util::tasks::stopped;
 
 /// How long after the grace period a stop waits for what should have ended within it.
 const AFTER_GRACE: Duration = Duration::from_millis(500);
@@ -82,7 +79,7 @@ pub async fn serve(
         let progress = silent.join(peer, accepted_so_far);
         let connection = Connection { handler: Arc::clone(&handler), progress, limits, stop: stop.clone(), grace };
         let (alive, tls) = (alive.clone(), tls.clone());
-        spawn(async move {
+        tokio::spawn(async move {
             match tls {
                 None => connection.run(Socket::Plain(stream)).await,
                 Some(tls) => connection.run_tls(stream, &tls).await,

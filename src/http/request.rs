@@ -91,7 +91,6 @@ pub(super) struct Identity {
 pub(super) struct ValidKey {
     /// The key, where the workspace is not named after it.
     pub(super) group_key: Option<Arc<str>>,
-    /// The quota after this request, if the request counts.
     pub(super) quota: Option<QuotaCheck>,
 }
 
@@ -101,7 +100,6 @@ impl Identity {
         Self { id, variety, workspace, key: None }
     }
 
-    /// The quota after this request, if the request counts.
     pub(super) fn quota(&self) -> Option<&QuotaCheck> {
         self.key.as_ref()?.quota.as_ref()
     }

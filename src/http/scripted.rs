@@ -13,15 +13,14 @@ use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::contract::variation::BodyKind;
 use crate::http::answer::{Answer, JSON, SendFault};
-use crate::http::connection::ConnectionFault;
-use crate::http::outgoing::Pace;
+use crate::http::body::Pace;
+use crate::http::handler::ConnectionFault;
 use crate::http::request::{AppliedRule, Identified, Story};
 use crate::http::service::Api;
 use crate::scenario::template::TemplateProblem;
 use crate::scenario::{Action, Decision, Fault, Patch, ReplyBody, ScriptedReply, Templated, request_facts};
 use crate::state::journal::{Reason, Scripted};
 use crate::state::workspace::{State, Workspace};
-use crate::util::tasks::Lane;
 
 /// Templates longer than this together, with the body that they may copy, hold up other requests on the thread.
 const LARGE: usize = 8 * 1024;
@@ -43,19 +42,28 @@ impl Identified {
         self.limits = limits;
         decision
     }
+
+    /// Records the rule that decided; returns what it does.
+    pub(super) fn note_rule(&mut self, decision: Decision) -> Action {
+        let Decision { scenario, rule, turn, delay, action, description, unsettled, .. } = decision;
+        let story = unsettled.map(|rule| Story {
+            workspace: Arc::clone(self.workspace()),
+            rule,
+            action: action.clone(),
+            activation: self.request.config.activation,
+            status: 0,
+        });
+        let description = match delay {
+            Some(delay) => format!("after {} ms: {description}", delay.as_millis()).into(),
+            None => description,
+        };
+        let scripted = Scripted { scenario, rule, turn, action: description };
+        self.rule = Some(AppliedRule { scripted, warnings: Vec::new(), story, task: None });
+        action
+    }
 }
 
 impl Api {
-    pub(super) fn carry_out_now(
-        &self,
-        identified: &mut Identified,
-        operation: Operation,
-        decision: Decision,
-    ) -> Answer {
-        let action = note_rule(identified, decision);
-        self.act(identified, operation, action)
-    }
-
     pub(super) async fn carry_out(
         &self,
         identified: &mut Identified,
@@ -63,7 +71,7 @@ impl Api {
         decision: Decision,
     ) -> Answer {
         let (delay, has_templates) = (decision.delay, decision.has_templates);
-        let action = note_rule(identified, decision);
+        let action = identified.note_rule(decision);
         if let Some(delay) = delay {
             let task = wait(&identified.identity.workspace, identified.request.now.instant.plus(delay)).await;
             if let Some(rule) = &mut identified.rule {
@@ -87,7 +95,7 @@ impl Api {
     }
 
     /// Carries out an action without templates, or whose templates are rendered.
-    fn act(&self, identified: &mut Identified, operation: Operation, action: Action) -> Answer {
+    pub(super) fn act(&self, identified: &mut Identified, operation: Operation, action: Action) -> Answer {
         match action {
             Action::Pass => self.perform(identified, operation),
             Action::Reply(reply) => scripted_reply(identified, &reply),
@@ -110,7 +118,7 @@ impl Api {
             (request_facts(&view), view.body.len())
         };
         let rendered = if action.template_bytes() + body > LARGE {
-            self.engine.blocking.run(Lane::Answer, move || action.rendered(&facts, wall, random)).await
+            self.engine.blocking.answers.run(move || action.rendered(&facts, wall, random)).await
         } else {
             action.rendered(&facts, wall, random)
         };
@@ -148,25 +156,6 @@ impl Api {
         }
         Answer { fault: Some(fault), ..answer }
     }
-}
-
-/// Records the rule that decided; returns what it does.
-fn note_rule(identified: &mut Identified, decision: Decision) -> Action {
-    let Decision { scenario, rule, turn, delay, action, description, unsettled, .. } = decision;
-    let story = unsettled.map(|rule| Story {
-        workspace: Arc::clone(identified.workspace()),
-        rule,
-        action: action.clone(),
-        activation: identified.request.config.activation,
-        status: 0,
-    });
-    let description = match delay {
-        Some(delay) => format!("after {} ms: {description}", delay.as_millis()).into(),
-        None => description,
-    };
-    let scripted = Scripted { scenario, rule, turn, action: description };
-    identified.rule = Some(AppliedRule { scripted, warnings: Vec::new(), story, task: None });
-    action
 }
 
 /// Waits by the workspace's clock. The agenda counts what follows as running until the task is dropped.

@@ -15,10 +15,10 @@ use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
 use crate::http::answer::{Answer, EarlyRefusal, REQUEST_ID, SendFault, all_headers, id_value, own_headers};
 use crate::http::body::BodyReader;
-use crate::http::connection::Progress;
+use crate::http::body::{Outgoing, paced};
+use crate::http::handler::Progress;
 use crate::http::handler::{Answering, PLAIN_ON_TLS, Unreadable, caught, caught_now};
 use crate::http::host::check_host;
-use crate::http::outgoing::{Outgoing, paced};
 use crate::http::request::{Identified, Identity, Request, ValidKey, draw, sender};
 use crate::scenario::{Decision, Generation};
 use crate::state::engine::Engine;
@@ -56,7 +56,8 @@ impl Api {
             Ok(route) => match identified.decide_by_scenarios() {
                 None => Remaining::Answer(self.perform(&identified, route.operation)),
                 Some(decision) if decision.is_immediate() => {
-                    Remaining::Answer(self.carry_out_now(&mut identified, route.operation, decision))
+                    let action = identified.note_rule(decision);
+                    Remaining::Answer(self.act(&mut identified, route.operation, action))
                 }
                 Some(decision) => Remaining::Rule(route.operation, decision),
             },
@@ -74,7 +75,6 @@ impl Api {
         }
     }
 
-    /// The answer to bytes that hyper could not read as a request.
     pub fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {
         let (kind, text) = match (status, sent) {
             (StatusCode::URI_TOO_LONG, _) => (ErrorKind::UriTooLong, ErrorKind::UriTooLong.message()),
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, Seed};
     use crate::contract::routes::Operation;
-    use crate::http::limits::Limits;
+    use crate::http::handler::Limits;
     use crate::scenario::{Folders, Library};
     use crate::settings::Layered;
     use crate::state::journal::{Journal, Reason};
@@ -287,7 +287,7 @@ mod tests {
         let stopping = watch::Sender::new(false).subscribe();
         let (engine, _) =
             Engine::new(Library::new(Layered::default()), registry, journal, Folders::default(), stopping);
-        Api { engine, bodies: Arc::new(BodyReader::new(&limits)), uri_bytes: limits.uri_bytes }
+        Api { engine, bodies: Arc::new(limits.body_reader()), uri_bytes: limits.uri_bytes }
     }
 
     fn identified(api: &Api) -> Identified {
@@ -295,11 +295,6 @@ mod tests {
         let request = Request::new(head.into_parts().0, api.engine.registry.clock().now(), &api.engine.library.load());
         let identity = api.anonymous(&request);
         Identified::new(request, identity)
-    }
-
-    async fn json(response: Response<Outgoing>) -> Value {
-        let body = response.into_body().collect().await.expect("bytes at hand").to_bytes();
-        serde_json::from_slice(&body).expect("the body is JSON")
     }
 
     #[tokio::test]
@@ -316,7 +311,8 @@ mod tests {
         let response = api.finish(&mut first, responded, &progress);
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
-        let body = json(response).await;
+        let body = response.into_body().collect().await.expect("bytes at hand").to_bytes();
+        let body: Value = serde_json::from_slice(&body).expect("the body is JSON");
         assert_eq!(body["error"]["code"], "internal_error");
         assert_eq!(body["error"]["request_id"], id);
         assert!(!body.to_string().contains("by the test"), "{body}");
@@ -337,16 +333,5 @@ mod tests {
         let response = api.finish(&mut next, Ok(answer), &progress);
         assert_eq!(response.status(), StatusCode::OK);
         assert_ne!(response.headers()[REQUEST_ID].to_str().expect("text"), id);
-    }
-
-    #[tokio::test]
-    async fn a_panic_before_a_request_has_its_id_is_answered_with_one() {
-        let api = api();
-        let mut identified = identified(&api);
-        let answer = identified.denied(EarlyRefusal::Panicked(String::new()));
-        let response = api.finish(&mut identified, Ok(answer), &Progress::default());
-        let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
-        assert!(id.starts_with("req_"), "{id}");
-        assert_eq!(json(response).await["error"]["request_id"], id);
     }
 }

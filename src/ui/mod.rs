@@ -18,7 +18,7 @@ use hyper::{Method, Response, StatusCode};
 use sha2::{Digest as _, Sha256};
 
 use crate::http::answer::{answer as answer_of, header_value};
-use crate::http::outgoing::Outgoing;
+use crate::http::body::Outgoing;
 
 /// What the page may do: run its own scripts, ask the emulator that it came from, and nothing else. No text can become markup or
 /// script.

@@ -70,7 +70,6 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// The sum of one or more numbers, each with its unit; a day is 24 hours.
 fn parts(mut text: &str) -> Option<Duration> {
     let mut sum = Duration::ZERO;
     loop {

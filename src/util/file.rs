@@ -3,8 +3,6 @@
 //! A path can be replaced between checking and opening it, and opening a pipe blocks until its other end is open. Therefore a
 //! running emulator opens files without blocking and checks the opened file, not the path. Must not know what the files contain.
 
-mod system;
-
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,22 +16,18 @@ use crate::clock::Seed;
 /// Largest file of certificates or keys, in bytes: far more than the authorities of any system.
 pub const LARGEST_PEM: u64 = 16 * 1024 * 1024;
 
-/// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FileProblem {
-    /// The system reports an error.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// A pipe, socket, device or folder.
     #[error("it is not a regular file")]
     NotRegular,
-    /// It has more bytes than the limit, which is given.
     #[error("it is larger than {} MiB", .0 / (1024 * 1024))]
     TooLarge(u64),
 }
 
 impl FileProblem {
-    /// Whether the file does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Io(error) if error.kind() == ErrorKind::NotFound)
     }
@@ -100,7 +94,6 @@ pub fn check_whole(path: &Path) -> Result<(), FileProblem> {
     Ok(fs::remove_file(&beside)?)
 }
 
-/// Removes a file, if it is there.
 pub fn remove(path: &Path) -> Result<(), FileProblem> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
@@ -111,7 +104,7 @@ pub fn remove(path: &Path) -> Result<(), FileProblem> {
 /// Makes a folder that only its owner can read; on Windows, whoever can read the folder that it is in.
 pub fn create_folder(path: &Path, with_parents: bool) -> io::Result<()> {
     let mut builder = DirBuilder::new();
-    system::folder_mode(&mut builder, 0o700);
+    own::folder_mode(&mut builder, 0o700);
     builder.recursive(with_parents).create(path)
 }
 
@@ -126,16 +119,14 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of what this path leads to, if anything.
     pub fn of(path: &Path) -> Option<Self> {
         let about = path.metadata().ok()?;
-        let (number, changed) = system::changed(&about);
+        let (number, changed) = own::changed(&about);
         let modified = about.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
         Some(Self { size: about.len(), number, times: [modified, changed] })
     }
 }
 
-/// A new file beside this one, to be renamed to it.
 fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     if path.file_name().is_none() {
         return Err(io::Error::other("it names no file"));
@@ -149,7 +140,7 @@ fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
 /// A new file; never one that exists, nor what a link there points to.
 fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    system::creation_mode(&mut options, mode);
+    own::creation_mode(&mut options, mode);
     options.write(true).create_new(true).open(path)
 }
 
@@ -167,7 +158,6 @@ fn write_beside(path: &Path, bytes: &[u8], beside: &Path, mut new: File) -> io::
     written.and_then(|()| sync_folder(path))
 }
 
-/// Makes a rename durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match File::open(folder).and_then(|folder| folder.sync_all()) {
@@ -205,7 +195,7 @@ impl Claim {
         let lock = beside(&file, ".lock")?;
         loop {
             let mut options = OpenOptions::new();
-            system::creation_mode(&mut options, 0o600);
+            own::creation_mode(&mut options, 0o600);
             let locked = open(&lock, options.read(true).write(true).create(true), false)?;
             if !try_lock(&locked)? {
                 return Ok(None);
@@ -217,7 +207,7 @@ impl Claim {
                 continue;
             }
             let found =
-                if system::LOCKS_HIDE_CONTENT { None } else { open(&file, OpenOptions::new().read(true), true).ok() };
+                if own::LOCKS_HIDE_CONTENT { None } else { open(&file, OpenOptions::new().read(true), true).ok() };
             if let Some(found) = &found
                 && !try_lock(found)?
             {
@@ -242,7 +232,6 @@ impl Claim {
     }
 }
 
-/// The path with this at its end.
 fn beside(path: &Path, ending: &str) -> io::Result<PathBuf> {
     let mut name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_owned();
     name.push(ending);
@@ -266,12 +255,86 @@ impl Drop for Claim {
 }
 
 fn open(path: &Path, options: &mut OpenOptions, follows_links: bool) -> Result<File, FileProblem> {
-    system::open_flags(options, follows_links);
+    own::open_flags(options, follows_links);
     let file = options.open(path).map_err(|error| {
         // Windows reports a folder as an access denied.
-        if system::is_irregular(&error) || path.is_dir() { FileProblem::NotRegular } else { FileProblem::Io(error) }
+        if own::is_irregular(&error) || path.is_dir() { FileProblem::NotRegular } else { FileProblem::Io(error) }
     })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(FileProblem::NotRegular) }
+}
+
+// What opening a file asks of the system beyond `std::fs`. Windows has no modes: who may read a new file follows from its folder. It
+// opens neither pipes nor devices as files.
+#[cfg(unix)]
+mod own {
+    use std::fs::{DirBuilder, Metadata, OpenOptions};
+    use std::io;
+    use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+
+    use jiff::Timestamp;
+    use rustix::fs::OFlags;
+    use rustix::io::Errno;
+
+    /// Whether nobody else can read a locked file.
+    pub(super) const LOCKS_HIDE_CONTENT: bool = false;
+
+    pub(super) fn creation_mode(options: &mut OpenOptions, mode: u32) {
+        options.mode(mode);
+    }
+
+    pub(super) fn folder_mode(builder: &mut DirBuilder, mode: u32) {
+        builder.mode(mode);
+    }
+
+    /// Opens a pipe without waiting for its other end.
+    pub(super) fn open_flags(options: &mut OpenOptions, follows_links: bool) {
+        // NOCTTY: a terminal must not become the controlling terminal of this process.
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+        let flags = if follows_links { flags } else { flags | OFlags::NOFOLLOW };
+        options.custom_flags(flags.bits().cast_signed());
+    }
+
+    /// Whether opening failed as the path names a pipe without a reader, or a socket.
+    pub(super) fn is_irregular(error: &io::Error) -> bool {
+        error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
+    }
+
+    /// The file's device and number, and when anything about it changed.
+    pub(super) fn changed(about: &Metadata) -> ([u64; 2], Option<Timestamp>) {
+        let nanoseconds = i32::try_from(about.ctime_nsec()).unwrap_or_default();
+        ([about.dev(), about.ino()], Timestamp::new(about.ctime(), nanoseconds).ok())
+    }
+}
+
+#[cfg(windows)]
+mod own {
+    use std::fs::{DirBuilder, Metadata, OpenOptions};
+    use std::io;
+    use std::os::windows::fs::OpenOptionsExt as _;
+
+    use jiff::Timestamp;
+
+    /// `FILE_FLAG_OPEN_REPARSE_POINT`: opens a link and not what it points to.
+    const OPEN_LINK: u32 = 0x0020_0000;
+
+    pub(super) const LOCKS_HIDE_CONTENT: bool = true;
+
+    pub(super) fn creation_mode(_: &mut OpenOptions, _: u32) {}
+
+    pub(super) fn folder_mode(_: &mut DirBuilder, _: u32) {}
+
+    pub(super) fn open_flags(options: &mut OpenOptions, follows_links: bool) {
+        options.custom_flags(if follows_links { 0 } else { OPEN_LINK });
+    }
+
+    pub(super) fn is_irregular(_: &io::Error) -> bool {
+        false
+    }
+
+    /// When the file was made, as a file that replaces another is a new one.
+    pub(super) fn changed(about: &Metadata) -> ([u64; 2], Option<Timestamp>) {
+        ([0; 2], about.created().ok().and_then(|at| Timestamp::try_from(at).ok()))
+    }
 }
 
 #[cfg(test)]
@@ -300,33 +363,20 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_file_is_claimed_once_until_the_claim_ends() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("state.json");
-        let claim = || Claim::new(&file).expect("it can be claimed");
-        for _ in 0..2 {
-            let first = claim().expect("it is free");
-            first.write("1").expect("it is written");
-            assert!(claim().is_none());
-            drop(first);
-        }
-        // A lock file left behind by a killed process is not a claim.
-        fs::write(folder.path().join("state.json.lock"), "").expect("it is written");
-        assert!(claim().is_some());
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
-    }
-
     #[cfg(unix)]
     #[test]
-    fn a_claim_holds_for_every_name_of_the_file() {
+    fn a_claim_holds_for_every_name_of_the_file_until_it_ends() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = |name: &str| folder.path().join(name);
         fs::write(path("state.json"), "0").expect("it is written");
         std::os::unix::fs::symlink("state.json", path("link.json")).expect("it is linked");
         fs::hard_link(path("state.json"), path("hard.json")).expect("it is linked");
+        // Both are left behind by killed processes.
+        fs::write(path("state.json.lock"), "").expect("it is written");
+        fs::write(path("state.json.tmp"), "{\"secret").expect("it is written");
         let free = |name: &str| Claim::new(&path(name)).expect("it can be claimed").is_some();
         let first = Claim::new(&path("link.json")).expect("it can be claimed").expect("it is free");
+        assert!(!path("state.json.tmp").exists());
         for _ in 0..2 {
             assert_eq!(["state.json", "link.json", "hard.json"].map(free), [false; 3]);
             first.write("1").expect("it is written");
@@ -335,16 +385,7 @@ mod tests {
         assert!(path("link.json").is_symlink());
         drop(first);
         assert_eq!(["state.json", "link.json", "hard.json"].map(free), [true; 3]);
-    }
-
-    #[test]
-    fn an_incomplete_file_of_a_killed_process_is_removed() {
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::write(folder.path().join("state.json.tmp"), "{\"secret").expect("it is written");
-        let claim = Claim::new(&folder.path().join("state.json")).expect("it can be claimed").expect("it is free");
-        claim.write("1").expect("it is written");
-        drop(claim);
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
     }
 
     #[cfg(target_os = "linux")]

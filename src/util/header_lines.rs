@@ -15,7 +15,6 @@ impl HeaderLines {
         Self(lines)
     }
 
-    /// These headers in their order.
     pub fn of(headers: &HeaderMap) -> Self {
         let mut lines = Vec::new();
         push_headers(&mut lines, headers);
@@ -32,20 +31,17 @@ impl HeaderLines {
         self.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
-    /// The bytes that they take.
     pub fn size(&self) -> usize {
         self.0.len()
     }
 }
 
-/// Writes headers as lines.
 pub fn push_headers(lines: &mut Vec<u8>, headers: &HeaderMap) {
     for (name, value) in headers {
         push_header(lines, name.as_str(), value.as_bytes());
     }
 }
 
-/// Writes one header as a line.
 pub fn push_header(lines: &mut Vec<u8>, name: &str, value: &[u8]) {
     lines.extend_from_slice(name.as_bytes());
     lines.extend_from_slice(b": ");

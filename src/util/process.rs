@@ -15,12 +15,10 @@ mod own {
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
     use tokio::process::{Child, Command};
 
-    /// The number of the signal that ended a process.
     pub fn ending_signal(status: ExitStatus) -> Option<i32> {
         status.signal()
     }
 
-    /// Passes the signal of this number on to a process.
     pub fn pass_signal(child: &Child, number: u8) {
         let signal = match number {
             1 => Signal::HUP,
@@ -34,7 +32,6 @@ mod own {
         }
     }
 
-    /// The process group of a command.
     #[derive(Clone, Copy, Debug)]
     pub struct Group(Pid);
 
@@ -65,13 +62,11 @@ mod own {
             }
         }
 
-        /// Asks all processes of the group to end.
         pub fn terminate(self) {
             // A signal fails only if nothing is left that could take it.
             let _ = kill_process_group(self.0, Signal::TERM);
         }
 
-        /// Ends all processes of the group.
         pub fn kill(self) {
             let _ = kill_process_group(self.0, Signal::KILL);
         }

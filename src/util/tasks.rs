@@ -1,63 +1,22 @@
-//! Tasks for every higher layer: starts them, waits for the signal to stop, and runs long computations, such as checking a scenario
-//! or making many events, on threads that may block.
+//! Tasks for every higher layer: waits for the signal to stop, and runs long computations, such as checking a scenario or making many
+//! events, on threads that may block.
 
 use std::panic::resume_unwind;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
-use tokio::runtime::Runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::task::spawn_blocking;
 
 /// Returns once `stop` is true, or its sender is dropped.
 pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// The future of a task, of one type for all: the runtime's code for a task is compiled again, 4 KB of it, for each type of future.
-pub fn boxed(task: impl Future<Output = ()> + Send + 'static) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(task)
-}
-
-pub fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
-    tokio::spawn(boxed(task))
-}
-
-/// Starts work that blocks, on a thread of the runtime.
-pub fn spawn_blocking_task(work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    spawn_blocking(Box::new(work) as Box<dyn FnOnce() + Send>)
-}
-
-/// Does work that blocks, on a thread of the runtime.
-pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
-    let result = Arc::new(Mutex::new(None));
-    let place = Arc::clone(&result);
-    spawn_blocking_task(move || *place.lock() = Some(work())).await?;
-    Ok(result.lock().take().expect("the work is done"))
-}
-
-pub fn block_on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
-    let mut result = None;
-    let whole: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(async { result = Some(future.await) });
-    runtime.block_on(whole);
-    result.expect("the future has ended")
-}
-
 /// Most reads that wait; further ones are refused.
 pub const MOST_READS: usize = 256;
 /// Most computations of one kind at a time.
 const MOST_OF_A_KIND: usize = 2;
-
-/// What a computation is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
-    /// An answer of the emulated API, or an emission.
-    Answer,
-    /// A call of the control API that changes something.
-    Change,
-}
 
 #[derive(Debug)]
 pub struct Busy;
@@ -66,32 +25,29 @@ pub struct Busy;
 /// a read.
 #[derive(Clone, Debug)]
 pub struct Blocking {
-    answers: Arc<Semaphore>,
-    changes: Arc<Semaphore>,
-    reads: Arc<Semaphore>,
+    /// For answers of the emulated API, and emissions.
+    pub answers: Lane,
+    /// For calls of the control API that change something.
+    pub changes: Lane,
+    reads: Lane,
     /// For reads whose callers have disconnected.
-    abandoned: Arc<Semaphore>,
+    abandoned: Lane,
     waiting_reads: Arc<Semaphore>,
 }
 
 impl Default for Blocking {
     fn default() -> Self {
-        let [answers, changes, reads, abandoned, waiting_reads] =
-            [MOST_OF_A_KIND, MOST_OF_A_KIND, MOST_OF_A_KIND, 1, MOST_READS].map(|most| Arc::new(Semaphore::new(most)));
-        Self { answers, changes, reads, abandoned, waiting_reads }
+        Self {
+            answers: Lane::new(MOST_OF_A_KIND),
+            changes: Lane::new(MOST_OF_A_KIND),
+            reads: Lane::new(MOST_OF_A_KIND),
+            abandoned: Lane::new(1),
+            waiting_reads: Arc::new(Semaphore::new(MOST_READS)),
+        }
     }
 }
 
 impl Blocking {
-    /// Runs `work`: once it has begun, to its end, even if the caller stops waiting. A panic in it is resumed in the caller.
-    pub async fn run<T: Send + 'static>(&self, lane: Lane, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let slots = match lane {
-            Lane::Answer => &self.answers,
-            Lane::Change => &self.changes,
-        };
-        on_thread(slot_of(slots).await, work).await
-    }
-
     /// Runs work that only reads. While `is_disconnected` is true, other reads go first.
     pub async fn read<T: Send + 'static>(
         &self,
@@ -99,22 +55,37 @@ impl Blocking {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
         let waiting = self.waiting_reads.try_acquire().map_err(|_| Busy)?;
-        let slot = slot_of(&self.reads).await;
+        let slot = self.reads.slot().await;
         drop(waiting);
         if is_disconnected.load(Ordering::Relaxed) {
             drop(slot);
-            return Ok(on_thread(slot_of(&self.abandoned).await, work).await);
+            return Ok(self.abandoned.run(work).await);
         }
         Ok(on_thread(slot, work).await)
     }
 }
 
-async fn slot_of(slots: &Arc<Semaphore>) -> OwnedSemaphorePermit {
-    Arc::clone(slots).acquire_owned().await.expect("the semaphore is never closed")
+/// Computations of one kind.
+#[derive(Clone, Debug)]
+pub struct Lane(Arc<Semaphore>);
+
+impl Lane {
+    fn new(most: usize) -> Self {
+        Self(Arc::new(Semaphore::new(most)))
+    }
+
+    /// Runs `work`: once it has begun, to its end, even if the caller stops waiting. A panic in it is resumed in the caller.
+    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        on_thread(self.slot().await, work).await
+    }
+
+    async fn slot(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.0).acquire_owned().await.expect("the semaphore is never closed")
+    }
 }
 
 async fn on_thread<T: Send + 'static>(slot: OwnedSemaphorePermit, work: impl FnOnce() -> T + Send + 'static) -> T {
-    let done = run_blocking(move || {
+    let done = spawn_blocking(move || {
         // Released when the work has ended, even if the caller has stopped waiting by then.
         let _slot = slot;
         work()
@@ -143,7 +114,7 @@ mod tests {
                     thread::yield_now();
                     running.fetch_sub(1, Ordering::SeqCst);
                 };
-                blocking.run(Lane::Answer, work).await;
+                blocking.answers.run(work).await;
             })
         };
         for done in (0..200).map(piece).collect::<Vec<_>>() {
@@ -151,9 +122,9 @@ mod tests {
         }
         assert!(most.load(Ordering::SeqCst) <= MOST_OF_A_KIND);
         for _ in 0..=MOST_OF_A_KIND {
-            assert_eq!(caught(blocking.run(Lane::Answer, || panic!("wrong"))).await, Err::<(), _>("wrong".to_owned()));
+            assert_eq!(caught(blocking.answers.run(|| panic!("wrong"))).await, Err::<(), _>("wrong".to_owned()));
         }
-        assert_eq!(blocking.run(Lane::Answer, || 7).await, 7);
+        assert_eq!(blocking.answers.run(|| 7).await, 7);
     }
 
     /// Reads that begin, then wait until they are released.
@@ -165,7 +136,7 @@ mod tests {
     }
 
     impl Held {
-        fn read(&self, is_disconnected: bool) -> JoinHandle<Result<(), Busy>> {
+        fn read(&self, is_disconnected: bool) -> tokio::task::JoinHandle<Result<(), Busy>> {
             let (blocking, begun, release) =
                 (self.blocking.clone(), Arc::clone(&self.begun), Arc::clone(&self.release));
             tokio::spawn(async move {
@@ -200,8 +171,8 @@ mod tests {
             let _ = read.await;
         }
         // In the meantime, others are not behind them.
-        assert_eq!(held.blocking.run(Lane::Answer, || 1).await, 1);
-        assert_eq!(held.blocking.run(Lane::Change, || 2).await, 2);
+        assert_eq!(held.blocking.answers.run(|| 1).await, 1);
+        assert_eq!(held.blocking.changes.run(|| 2).await, 2);
         held.release.store(true, Ordering::SeqCst);
         for read in reads.drain(..) {
             assert!(read.await.expect("no panic").is_ok());

@@ -1,28 +1,41 @@
-//! Sends one attempt over a pooled connection, with one deadline over connect, TLS, send and read, and a limit on the answer's
-//! size. Redirects are answers like any other and are not followed.
+//! Sends requests to receivers: dials the addresses that the egress guard permits, speaks TLS if the URL says so, and keeps
+//! connections. One deadline covers connect, TLS, send and read, and the answer's size is limited. Redirects are answers like any
+//! other and are not followed. Each kind of failure has its own reason and names the flag that fixes it.
 
+use std::fmt::Debug;
+use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
+use std::pin::pin;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
+use hyper::client::conn::http1;
 use hyper::header::{DATE, HOST, HeaderMap, LOCATION, RETRY_AFTER};
 use hyper::{Method, Request, Version};
+use hyper_util::rt::TokioIo;
 use jiff::fmt::rfc2822::DateTimeParser;
 use parking_lot::Mutex;
+use rustls::pki_types::ServerName;
+use rustls::{CertificateError, Error as TlsError};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::clock::machine;
-use crate::http::outgoing::Outgoing;
+use crate::http::body::Outgoing;
+use crate::http::tls::Trust;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
-use crate::util::tasks::spawn;
-use crate::webhook::dial::{DialContext, DialProblem, Link, Sender, dial, permitted, resolve};
-use crate::webhook::egress::Target;
+use crate::util::wording::any_of;
+use crate::webhook::egress::{DialProblem, Egress, Target};
+use crate::webhook::resolve::{Resolver, lacks_descriptors, no_descriptors};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
-pub const IDLE_PER_ORIGIN: usize = 64;
 pub const MOST_KEPT: usize = 512;
 
 #[derive(Clone, Debug)]
@@ -52,36 +65,19 @@ struct IdleConnection {
     was_swept: bool,
 }
 
-#[derive(Debug, Default)]
-struct Idle {
-    connections: Vec<IdleConnection>,
-    has_sweeper: bool,
-}
-
-impl Idle {
-    fn of<'i>(&'i self, origin: &str) -> impl Iterator<Item = &'i IdleConnection> {
-        self.connections.iter().filter(move |kept| *kept.origin == *origin)
-    }
-
-    /// Closes connections not used since the last sweep; returns whether any are left.
-    fn sweep(&mut self) -> bool {
-        self.connections.retain_mut(|kept| !std::mem::replace(&mut kept.was_swept, true));
-        self.has_sweeper = !self.connections.is_empty();
-        self.has_sweeper
-    }
-}
-
 #[derive(Debug)]
 pub struct Client {
     reach: DialContext,
-    idle: Mutex<Idle>,
+    idle: Mutex<Vec<IdleConnection>>,
     most_kept: usize,
     sweep_interval: Duration,
+    sweeper: OnceLock<()>,
 }
 
 impl Client {
     pub fn new(reach: DialContext, most_kept: usize) -> Arc<Self> {
-        Arc::new(Self { reach, idle: Mutex::default(), most_kept, sweep_interval: SWEEP_INTERVAL })
+        let (idle, sweeper) = (Mutex::default(), OnceLock::new());
+        Arc::new(Self { reach, idle, most_kept, sweep_interval: SWEEP_INTERVAL, sweeper })
     }
 
     /// The addresses that an attempt at `target` needs; `None` if a kept connection may be used. Never takes longer than `limit`,
@@ -92,26 +88,23 @@ impl Client {
         look_ups: &Arc<Semaphore>,
         limit: Duration,
     ) -> Result<Option<Vec<SocketAddr>>, DialProblem> {
-        if self.idle.lock().of(&target.origin).next().is_some() {
+        if self.idle.lock().iter().any(|kept| *kept.origin == *target.origin) {
             return Ok(None);
         }
-        let found = timeout(limit, resolve(target, &self.reach.resolver, look_ups)).await;
-        found
-            .unwrap_or_else(|_| {
-                let (host, limit) = (target.host_text(), limit.as_secs_f64());
-                let detail = format!(
-                    "the look-up of the name `{host}` did not end within {limit} s (webhooks.timeout); {}",
-                    target.elsewhere()
-                );
-                Err(DialProblem::new(FailureReason::Timeout, detail))
-            })
-            .map(Some)
+        let found = timeout(limit, self.reach.resolver.addresses(target, look_ups)).await.unwrap_or_else(|_| {
+            let (host, limit, elsewhere) = (target.host_text(), limit.as_secs_f64(), target.elsewhere());
+            let detail = format!(
+                "the look-up of the name `{host}` did not end within {limit} s (webhooks.timeout); {elsewhere}"
+            );
+            Err(DialProblem::new(FailureReason::Timeout, detail))
+        });
+        found.map(Some)
     }
 
     /// Whether a target may be dialled, without dialling it.
     pub async fn check(&self, target: &Target, look_ups: &Arc<Semaphore>, limit: Duration) -> Result<(), DialProblem> {
         let addresses = self.look_up(target, look_ups, limit).await?.unwrap_or_default();
-        permitted(target, &addresses, &self.reach).map(drop)
+        self.reach.egress.choose(target, &addresses).map(drop)
     }
 
     /// Makes one attempt; never takes longer than its timeout.
@@ -119,13 +112,10 @@ impl Client {
         let limit = post.timeout;
         let time_left = limit.saturating_sub(post.looked_up);
         // Boxed, as it is large and would be copied into the timeout.
-        let result = match timeout(time_left, Box::pin(self.exchange(post))).await {
-            Ok(result) => result,
-            Err(_) => Err(DialProblem::new(
-                FailureReason::Timeout,
-                format!("no answer within {} s (webhooks.timeout)", limit.as_secs_f64()),
-            )),
-        };
+        let result = timeout(time_left, Box::pin(self.exchange(post))).await.unwrap_or_else(|_| {
+            let detail = format!("no answer within {} s (webhooks.timeout)", limit.as_secs_f64());
+            Err(DialProblem::new(FailureReason::Timeout, detail))
+        });
         result.unwrap_or_else(AttemptOutcome::from)
     }
 
@@ -135,20 +125,27 @@ impl Client {
         let mut request = request(post);
         // A kept connection may have been closed by the receiver; then hyper hands the request back and the next is tried.
         while let Some(mut link) = self.take_idle(origin) {
-            match link.run(async |sender| exchange(sender, request).await).await {
+            match link.exchange(request).await {
                 Err(Unanswered { unsent: Some(unsent), .. }) => request = *unsent,
                 done => return self.end(origin, link, done),
             }
         }
         let addresses = match addresses {
             Some(addresses) => addresses,
-            None => resolve(&target, &self.reach.resolver, &look_ups).await?,
+            None => self.reach.resolver.addresses(&target, &look_ups).await?,
         };
-        let mut link = Box::new(dial(&target, &addresses, &self.reach, connect_timeout).await?);
-        let done = link.run(async |sender| exchange(sender, request).await).await;
+        let mut link = dial(&target, &addresses, &self.reach, connect_timeout).await?;
+        let done = link.exchange(request).await;
         self.end(origin, link, done)
     }
 
+    fn take_idle(&self, origin: &str) -> Option<Box<Link>> {
+        let mut idle = self.idle.lock();
+        let latest = idle.iter().rposition(|kept| *kept.origin == *origin)?;
+        Some(idle.remove(latest).link)
+    }
+
+    /// Keeps the connection of an exchange if it can serve another.
     fn end(
         self: &Arc<Self>,
         origin: &Arc<str>,
@@ -156,39 +153,22 @@ impl Client {
         exchange: Result<Answered, Unanswered>,
     ) -> Result<AttemptOutcome, DialProblem> {
         let Answered { outcome, is_whole, .. } = exchange.map_err(|unanswered| unanswered.problem)?;
-        if is_whole && link.is_ready() {
-            self.keep(origin, link);
+        if is_whole && link.sender.is_ready() {
+            let mut idle = self.idle.lock();
+            if idle.len() >= self.most_kept {
+                idle.clear();
+            }
+            idle.push(IdleConnection { origin: Arc::clone(origin), link, was_swept: false });
+            self.sweeper.get_or_init(|| drop(tokio::spawn(Self::sweep(Arc::downgrade(self), self.sweep_interval))));
         }
         Ok(outcome)
     }
 
-    fn take_idle(&self, origin: &str) -> Option<Box<Link>> {
-        let connections = &mut self.idle.lock().connections;
-        let latest = connections.iter().rposition(|kept| *kept.origin == *origin)?;
-        Some(connections.remove(latest).link)
-    }
-
-    fn keep(self: &Arc<Self>, origin: &Arc<str>, link: Box<Link>) {
-        let mut idle = self.idle.lock();
-        if idle.connections.len() >= self.most_kept {
-            idle.connections.clear();
-        }
-        if idle.of(origin).count() < IDLE_PER_ORIGIN {
-            idle.connections.push(IdleConnection { origin: Arc::clone(origin), link, was_swept: false });
-        }
-        if !std::mem::replace(&mut idle.has_sweeper, true) {
-            spawn(Self::sweep(Arc::downgrade(self), self.sweep_interval));
-        }
-    }
-
-    /// Sweeps until no connection is kept, or the client is dropped.
     async fn sweep(client: Weak<Self>, interval: Duration) {
         loop {
             tokio::time::sleep(interval).await;
             let Some(client) = client.upgrade() else { return };
-            if !client.idle.lock().sweep() {
-                return;
-            }
+            client.idle.lock().retain_mut(|kept| !std::mem::replace(&mut kept.was_swept, true));
         }
     }
 }
@@ -202,15 +182,14 @@ pub async fn send_once(
     connect_timeout: Duration,
     request: Request<Outgoing>,
 ) -> Result<Answered, DialProblem> {
-    let mut link = Box::new(dial(target, addresses, reach, connect_timeout).await?);
-    Ok(link.run(async |sender| exchange(sender, request).await).await.unwrap_or_else(|unanswered| Answered {
+    let mut link = dial(target, addresses, reach, connect_timeout).await?;
+    Ok(link.exchange(request).await.unwrap_or_else(|unanswered| Answered {
         outcome: unanswered.problem.into(),
         is_whole: false,
         headers: HeaderMap::new(),
     }))
 }
 
-/// How an exchange ended.
 #[derive(Debug)]
 pub struct Answered {
     pub outcome: AttemptOutcome,
@@ -287,12 +266,6 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::try_from(at.duration_since(now)).unwrap_or_default())
 }
 
-impl From<DialProblem> for AttemptOutcome {
-    fn from(DialProblem { reason, detail }: DialProblem) -> Self {
-        Self::Failed { reason, detail }
-    }
-}
-
 fn broken(error: &hyper::Error) -> DialProblem {
     if error.is_parse() {
         return DialProblem::new(FailureReason::InvalidAnswer, format!("the answer is not valid HTTP: {error}"));
@@ -303,39 +276,217 @@ fn broken(error: &hyper::Error) -> DialProblem {
     )
 }
 
+#[derive(Clone, Debug)]
+pub struct DialContext {
+    pub egress: Arc<Egress>,
+    pub trust: Arc<Trust>,
+    pub resolver: Arc<Resolver>,
+}
+
+pub trait ByteStream: AsyncRead + AsyncWrite + Debug + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Debug + Unpin + Send> ByteStream for S {}
+
+/// Sends requests on a connection. One type, so that the code of a client's connection is compiled once.
+pub type Sender = http1::SendRequest<Outgoing>;
+
+type Connection = http1::Connection<TokioIo<Box<dyn ByteStream>>, Outgoing>;
+
+/// A connection with a task of its own, which ends when the sender is dropped or the peer closes.
+pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
+    let (sender, connection) = http(stream).await?;
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+async fn http(stream: Box<dyn ByteStream>) -> hyper::Result<(Sender, Connection)> {
+    http1::Builder::new().max_buf_size(64 * 1024).max_headers(128).writev(false).handshake(TokioIo::new(stream)).await
+}
+
+/// A connection to a receiver. It has no task of its own: the attempt that sends a request drives it, so that no other task, and
+/// maybe thread, has to be woken for a request and again for its answer.
+#[derive(Debug)]
+struct Link {
+    sender: Sender,
+    /// `None` once it is closed.
+    connection: Option<Connection>,
+}
+
+impl Link {
+    async fn exchange(&mut self, request: Request<Outgoing>) -> Result<Answered, Unanswered> {
+        let mut exchange = pin!(exchange(&mut self.sender, request));
+        if let Some(connection) = &mut self.connection {
+            tokio::select! {
+                biased;
+                done = &mut exchange => return done,
+                _ = connection => {}
+            }
+            self.connection = None;
+        }
+        exchange.await
+    }
+}
+
+impl Drop for Link {
+    /// Ends the connection in a task, as TLS sends a closing message.
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(connection);
+        }
+    }
+}
+
+/// Opens a connection to a server at one of its addresses, with TLS if the URL says so.
+async fn dial(
+    target: &Target,
+    addresses: &[SocketAddr],
+    reach: &DialContext,
+    connect_timeout: Duration,
+) -> Result<Box<Link>, DialProblem> {
+    let addresses = reach.egress.choose(target, addresses)?;
+    let stream = connect(target, &addresses, connect_timeout).await?;
+    let stream: Box<dyn ByteStream> = if target.url.scheme() == "https" {
+        Box::new(handshake(target, stream, &reach.trust, connect_timeout).await?)
+    } else {
+        Box::new(stream)
+    };
+    let (sender, connection) = http(stream).await.map_err(|error| {
+        DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}"))
+    })?;
+    Ok(Box::new(Link { sender, connection: Some(connection) }))
+}
+
+async fn connect(target: &Target, addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, DialProblem> {
+    let mut last = DialProblem::new(FailureReason::NameNotFound, format!("`{}` has no address", target.host_text()));
+    let mut refused = Vec::new();
+    for address in addresses {
+        last = match timeout(limit, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                refused.push(address.to_string());
+                let (tried, elsewhere) = (any_of(&refused), target.elsewhere());
+                let detail = format!("nothing listens on {tried}; start your receiver there; {elsewhere}");
+                DialProblem::new(FailureReason::ConnectionRefused, detail)
+            }
+            Ok(Err(error)) if lacks_descriptors(&error) => return Err(no_descriptors(&error)),
+            Ok(Err(error)) => {
+                DialProblem::new(FailureReason::ConnectionRefused, format!("cannot connect to {address}: {error}"))
+            }
+            Err(_) => {
+                let detail = format!(
+                    "{address} did not accept a connection within {} s (webhooks.connect_timeout)",
+                    limit.as_secs_f64()
+                );
+                DialProblem::new(FailureReason::ConnectTimeout, detail)
+            }
+        };
+    }
+    Err(last)
+}
+
+async fn handshake(
+    target: &Target,
+    stream: TcpStream,
+    trust: &Trust,
+    limit: Duration,
+) -> Result<TlsStream<TcpStream>, DialProblem> {
+    let host = target.host_text().trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| DialProblem::new(FailureReason::TlsFailed, format!("`{host}` cannot be a certificate's name")))?;
+    let connected = async { TlsConnector::from(trust.config().await).connect(name, stream).await };
+    match timeout(limit, connected).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(tls_problem(target, host, trust, &error)),
+        Err(_) => {
+            let detail = format!(
+                "`{host}` accepted the connection but said nothing in the TLS handshake for {} s (webhooks.connect_timeout); is it a TLS server?",
+                limit.as_secs_f64()
+            );
+            Err(DialProblem::new(FailureReason::TlsTimeout, detail))
+        }
+    }
+}
+
+fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
+    let (reason, detail) = match tls {
+        Some(TlsError::InvalidCertificate(problem)) => match problem {
+            // An authority that was regenerated under the same name shows up as a bad signature.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => (
+                FailureReason::UnknownCertificateAuthority,
+                if trust.has_authorities() {
+                    format!(
+                        "none of the authorities of --webhook-ca signed the certificate of `{host}`; add its own, or --webhook-insecure to skip the check"
+                    )
+                } else {
+                    format!(
+                        "the certificate of `{host}` is not signed by an authority known here; pass its CA with --webhook-ca FILE, or --webhook-insecure to skip the check"
+                    )
+                },
+            ),
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => (
+                FailureReason::CertificateNameMismatch,
+                format!(
+                    "the certificate is not for `{host}`: {problem}; use a name that it holds, or --webhook-insecure to skip the check; {}",
+                    target.elsewhere()
+                ),
+            ),
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. } => (
+                FailureReason::CertificateExpired,
+                format!(
+                    "the certificate of `{host}` is not valid at present: {problem}; renew it, or --webhook-insecure to skip the check"
+                ),
+            ),
+            other => (
+                FailureReason::TlsFailed,
+                format!("the certificate of `{host}` is not acceptable: {other}; --webhook-insecure skips the check"),
+            ),
+        },
+        Some(TlsError::InvalidMessage(_)) => {
+            let plain = target.origin.replacen("https:", "http:", 1);
+            let forward = target.forward_to(&plain);
+            let detail = format!("`{host}` does not speak TLS there; to deliver over plain HTTP: {forward}");
+            (FailureReason::NotTls, detail)
+        }
+        Some(other) => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` failed: {other}")),
+        None => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` was broken off: {error}")),
+    };
+    DialProblem::new(reason, detail)
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::TcpListener;
     use url::Url;
 
     use super::*;
-    use crate::settings::Forwards;
-    use crate::webhook::egress::{Destination, Egress};
-    use crate::webhook::resolve::{LookUp, Resolver};
-    use crate::webhook::tls::Trust;
+    use crate::webhook::resolve::LookUp;
 
     const PATIENCE: Duration = Duration::from_secs(20);
+    const ANSWER: [&str; 1] = ["HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"];
 
     fn client(sweep_interval: Duration) -> Arc<Client> {
         let (egress, resolver) = (Arc::default(), Arc::new(Resolver::new(LookUp::default())));
-        let trust = Arc::new(Trust::new(&[], false).expect("no files"));
-        let client = Client::new(DialContext { egress, trust, resolver }, 8);
-        let mut client = Arc::into_inner(client).expect("the only reference");
-        client.sweep_interval = sweep_interval;
-        Arc::new(client)
+        let client = Client::new(DialContext { egress, trust: Arc::default(), resolver }, 8);
+        let client = Arc::into_inner(client).expect("the only reference");
+        Arc::new(Client { sweep_interval, ..client })
     }
 
     /// Posts to a receiver at the listener's address.
     fn post(client: &Arc<Client>, listener: &TcpListener) -> tokio::task::JoinHandle<AttemptOutcome> {
         let address = listener.local_addr().expect("an address");
         let url = Url::parse(&format!("http://{address}/")).expect("a URL");
-        let Some(Destination::Dial(target)) = Egress::default().destination(&Forwards::default(), &Arc::new(url))
-        else {
-            panic!("it is a server");
-        };
         let post = Post {
-            target,
+            target: Arc::new(Target::new(url, None).expect("a server")),
             headers: HeaderMap::new(),
             body: Bytes::new(),
             timeout: PATIENCE,
@@ -348,9 +499,17 @@ mod tests {
         tokio::spawn(async move { client.post(post).await })
     }
 
-    async fn answer(stream: &mut TcpStream) {
+    async fn accept(listener: &TcpListener) -> TcpStream {
+        timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0
+    }
+
+    async fn answer(stream: &mut TcpStream, pieces: &[&str]) {
         assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0, "the connection was closed");
-        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.expect("an open connection");
+        for piece in pieces {
+            stream.write_all(piece.as_bytes()).await.expect("an open connection");
+            // The client reads this piece before the next one.
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]
@@ -358,24 +517,14 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let client = client(Duration::from_secs(1));
         let first = post(&client, &listener);
-        let mut stream = timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0;
-        answer(&mut stream).await;
+        let mut stream = accept(&listener).await;
+        answer(&mut stream, &ANSWER).await;
         assert!(first.await.expect("no panic").is_success());
         let second = post(&client, &listener);
-        answer(&mut stream).await;
+        answer(&mut stream, &ANSWER).await;
         assert!(second.await.expect("no panic").is_success());
         let end = timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
         assert_eq!(end.expect("an orderly end"), 0);
-        assert!(!client.idle.lock().has_sweeper, "no sweeper without kept connections");
-        // The next kept connection starts a new sweeper.
-        let again = post(&client, &listener);
-        let mut stream = timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0;
-        answer(&mut stream).await;
-        assert!(again.await.expect("no panic").is_success());
-        assert!(client.idle.lock().has_sweeper);
-        drop(client);
-        let end = timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
-        assert_eq!(end.expect("an orderly end"), 0, "it ends with the client");
     }
 
     #[tokio::test]
@@ -383,15 +532,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let client = client(PATIENCE);
         let first = post(&client, &listener);
-        let mut stream = timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0;
-        assert!(stream.read(&mut [0; 4096]).await.expect("a request") > 0, "the connection was closed");
-        for piece in
-            ["HTTP/1.1 200 OK\r\ntransfer-enc", "oding: chunked\r\n\r\n3\r\nabc\r", "\n3\r\ndef\r\n", "0\r\n\r\n"]
-        {
-            stream.write_all(piece.as_bytes()).await.expect("an open connection");
-            // The client reads this piece before the next one.
-            tokio::task::yield_now().await;
-        }
+        let mut stream = accept(&listener).await;
+        let pieces =
+            ["HTTP/1.1 200 OK\r\ntransfer-enc", "oding: chunked\r\n\r\n3\r\nabc\r", "\n3\r\ndef\r\n", "0\r\n\r\n"];
+        answer(&mut stream, &pieces).await;
         let AttemptOutcome::Answered { status: 200, body, .. } = first.await.expect("no panic") else {
             panic!("an answer is expected")
         };
@@ -402,8 +546,8 @@ mod tests {
             // The runtime learns of it when it has nothing else to do.
             tokio::time::sleep(Duration::from_millis(1)).await;
             let next = post(&client, &listener);
-            stream = timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0;
-            answer(&mut stream).await;
+            stream = accept(&listener).await;
+            answer(&mut stream, &ANSWER).await;
             assert!(next.await.expect("no panic").is_success());
         }
     }

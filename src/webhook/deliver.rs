@@ -1,33 +1,34 @@
 //! Delivery attempts: a worker for each workspace with waiting deliveries takes due jobs from its queue, makes the attempts, reports
 //! each outcome to the queue, the delivery store and the journal, and sleeps until the next is due.
 //!
-//! The workspace's queue decides what is due, and whether and when to retry.
+//! Each attempt sends the event's bytes unchanged, signed with the secrets and the time of the attempt. The workspace's queue decides
+//! what is due, and whether and when to retry.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::clock::agenda::Task;
-use crate::clock::{Instant, machine};
-use crate::settings::Profile;
+use crate::clock::{Clock, ClockMode, Instant, Now, machine};
+use crate::contract::signature::{Message, Scheme, SigningKey, TOLERANCE_SECONDS, sign, sign_forged, verify};
+use crate::settings::{Profile, SignatureTime};
 use crate::state::engine::deliveries::DeliveryStatus;
 use crate::state::engine::sink::Receipt;
 use crate::state::engine::{Engine, WORKSPACE_GONE, events_made};
 use crate::state::journal::Entry;
 use crate::state::workspace::{
-    AttemptOutcome, AttemptRecord, FailureReason, Job, Next, PlannedDelivery, SignedContent, Workspace,
+    AttemptOutcome, AttemptRecord, FailureReason, Job, Next, Secret, SignedContent, Workspace,
 };
-use crate::util::header_lines::HeaderLines;
-use crate::util::tasks::{boxed, stopped};
-use crate::webhook::attempt::{Prepared, prepare, signature_time, verify_delivery};
+use crate::util::header_lines::{HeaderLines, push_header};
+use crate::util::tasks::stopped;
 use crate::webhook::client::{Client, Post};
-use crate::webhook::dial::DialProblem;
-use crate::webhook::egress::{Destination, Egress, Target};
+use crate::webhook::egress::{Destination, DialProblem, Egress};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 
 pub const CONCURRENT_ATTEMPTS: usize = 256;
@@ -50,16 +51,12 @@ struct WorkerState {
     look_ups: Arc<Semaphore>,
 }
 
-/// Where an attempt goes, with what had to be looked up for it.
-enum Way {
-    Sink(Arc<str>),
-    /// A server. `addresses` is `None` if a kept connection may be used. `took` is how long the look-up took: by the machine's
-    /// time, which counts towards the timeout, and by the workspace's clock.
-    Dial {
-        target: Arc<Target>,
-        addresses: Result<Option<Vec<SocketAddr>>, DialProblem>,
-        took: (Duration, Duration),
-    },
+/// The look-up for one attempt: the addresses, `None` if a kept connection may be used, and how long it took, by the machine's time,
+/// which counts towards the timeout, and by the workspace's clock.
+struct LookedUp {
+    addresses: Result<Option<Vec<SocketAddr>>, DialProblem>,
+    took: Duration,
+    took_by_clock: Duration,
 }
 
 impl Deliverer {
@@ -79,7 +76,7 @@ impl Deliverer {
         loop {
             tokio::select! {
                 received = workspaces.recv() => match received {
-                    Some(workspace) => drop(workers.spawn(boxed(Arc::clone(&self).worker(workspace, stopping.clone())))),
+                    Some(workspace) => drop(workers.spawn(Arc::clone(&self).worker(workspace, stopping.clone()))),
                     None => break,
                 },
                 // Frees the memory of workers that have ended.
@@ -180,169 +177,128 @@ impl Deliverer {
     }
 
     async fn run_attempt(&self, state: &WorkerState, job: Job, destination: Option<Destination>) {
-        let route = match destination {
-            Some(destination) => Some(self.route(state, destination).await),
-            None => None,
-        };
+        let looked_up = self.look_up(state, destination.as_ref()).await;
+        let took_by_clock = looked_up.took_by_clock;
         // Acquired after the look-up, so that one that hangs does not take a slot from other attempts.
-        let _slots = match &route {
-            Some(Way::Dial { addresses: Ok(_), .. }) => Some((state.slots.acquire().await, self.slots.acquire().await)),
+        let _slots = match &destination {
+            Some(Destination::Dial(_)) if looked_up.addresses.is_ok() => {
+                Some((state.slots.acquire().await, self.slots.acquire().await))
+            }
             _ => None,
         };
-        if state.workspace.has_left() {
+        let workspace = &state.workspace;
+        if workspace.has_left() {
             return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, WORKSPACE_GONE);
         }
         // The settings may have changed while the attempt waited.
-        let profile = self.profile_of(&state.workspace);
-        let (record, began) = self.attempt(job, route, state, &profile).await;
-        self.settle(state, &profile, record, began);
+        let profile = self.profile_of(workspace);
+        let now = workspace.clock().now();
+        let at = signature_time(workspace.clock(), now, &profile);
+        let secrets = workspace.lock().signing_secrets(&job.delivery.subscription, now);
+        let prepared = match &secrets {
+            None => {
+                let gone = "the subscription was deleted or disabled before this attempt";
+                Err(failed(FailureReason::SubscriptionGone, gone))
+            }
+            Some(secrets) => prepare(&job, secrets, &profile, at).map_err(|problem| {
+                failed(FailureReason::SecretUnreadable, &format!("{problem} (webhooks.secret_key)"))
+            }),
+        };
+        let mut dialled = None;
+        let (outcome, sent) = match (prepared, destination) {
+            (Err(failure), _) => (failure, Prepared { body: job.event.body.clone(), ..Prepared::default() }),
+            (Ok(prepared), None) => {
+                (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), prepared)
+            }
+            (Ok(prepared), Some(Destination::Sink(name))) => {
+                dialled = Some(format!("sink {name}").into());
+                let verified = verify_delivery(&job, &prepared, &secrets.unwrap_or_default(), &profile, at);
+                (self.receive(&name, &job, &prepared, verified, now.wall), prepared)
+            }
+            (Ok(mut prepared), Some(Destination::Dial(target))) => {
+                dialled = Some(Arc::clone(&target.text));
+                let outcome = match looked_up.addresses {
+                    Err(problem) => problem.into(),
+                    Ok(addresses) => {
+                        let post = Post {
+                            target,
+                            headers: std::mem::take(&mut prepared.headers),
+                            body: prepared.body.clone(),
+                            timeout: profile.webhooks.timeout.get(),
+                            looked_up: looked_up.took,
+                            connect_timeout: profile.webhooks.connect_timeout.get(),
+                            addresses,
+                            look_ups: Arc::clone(&state.look_ups),
+                        };
+                        self.client.post(post).await
+                    }
+                };
+                (outcome, prepared)
+            }
+        };
+        let is_detectable = |scheme| job.event.tamper.is_some_and(|tamper| tamper.is_detectable(scheme));
+        let record = AttemptRecord {
+            delivery: job.delivery,
+            forged: profile.schemes().iter().all(is_detectable),
+            event: job.event,
+            number: job.attempt,
+            at: now.wall.checked_sub(took_by_clock).unwrap_or(now.wall),
+            dialled: dialled.unwrap_or_default(),
+            headers: sent.lines,
+            signed: sent.signed,
+            body: sent.body,
+            outcome,
+            latency: Duration::ZERO,
+            next: None,
+        };
+        self.settle(state, &profile, record, now.instant.minus(took_by_clock));
     }
 
     /// Looks the name of a server up, limited by the attempt's timeout.
-    async fn route(&self, state: &WorkerState, destination: Destination) -> Way {
-        let target = match destination {
-            Destination::Sink(name) => return Way::Sink(name),
-            Destination::Dial(target) => target,
-        };
-        let clock = state.workspace.clock();
-        let began = (machine::monotonic(), clock.instant());
-        let limit = self.profile_of(&state.workspace).webhooks.timeout.get();
-        let addresses = self.client.look_up(&target, &state.look_ups, limit).await;
-        let took = match addresses {
-            Ok(None) => Default::default(),
-            _ => (machine::monotonic().duration_since(began.0), clock.instant().since(began.1)),
-        };
-        Way::Dial { target, addresses, took }
+    async fn look_up(&self, state: &WorkerState, destination: Option<&Destination>) -> LookedUp {
+        let addresses = Ok(None);
+        let mut looked_up = LookedUp { addresses, took: Duration::ZERO, took_by_clock: Duration::ZERO };
+        if let Some(Destination::Dial(target)) = destination {
+            let clock = state.workspace.clock();
+            let (began, began_by_clock) = (machine::monotonic(), clock.instant());
+            let limit = self.profile_of(&state.workspace).webhooks.timeout.get();
+            looked_up.addresses = self.client.look_up(target, &state.look_ups, limit).await;
+            if !matches!(looked_up.addresses, Ok(None)) {
+                looked_up.took = machine::monotonic().duration_since(began);
+                looked_up.took_by_clock = clock.instant().since(began_by_clock);
+            }
+        }
+        looked_up
     }
 
     /// Where an attempt goes under the settings in force; `None` if no request can be made for its URL.
     fn destination(&self, workspace: &Workspace, job: &Job) -> Option<Destination> {
-        let forwards = &self.profile_of(workspace).webhooks.forwards;
-        self.egress.destination(forwards, &job.delivery.url)
+        self.egress.destination(&self.profile_of(workspace).webhooks.forwards, &job.delivery.url)
     }
 
     fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {
         self.engine.profile_for(Some(workspace.name()))
     }
 
-    async fn attempt(
-        &self,
-        job: Job,
-        route: Option<Way>,
-        state: &WorkerState,
-        profile: &Profile,
-    ) -> (AttemptRecord, Instant) {
-        let workspace = &state.workspace;
-        let now = workspace.clock().now();
-        let looked_up = match &route {
-            Some(Way::Dial { took: (_, by_clock), .. }) => *by_clock,
-            _ => Duration::ZERO,
-        };
-        let secrets = workspace.lock().signing_secrets(&job.delivery.subscription, now);
-        let at = signature_time(workspace.clock(), now, profile);
-        let is_detectable = |scheme| job.event.tamper.is_some_and(|tamper| tamper.is_detectable(scheme));
-        let forged = profile.schemes().iter().all(is_detectable);
-        let (outcome, dialled, prepared) = match secrets {
-            None => {
-                let gone = "the subscription was deleted or disabled before this attempt";
-                (failed(FailureReason::SubscriptionGone, gone), Arc::from(""), None)
-            }
-            Some(secrets) => match prepare(&job, &secrets, profile, at) {
-                Err(problem) => {
-                    let unreadable = format!("{problem} (webhooks.secret_key)");
-                    (failed(FailureReason::SecretUnreadable, &unreadable), Arc::from(""), None)
-                }
-                Ok(mut prepared) => {
-                    let (outcome, dialled) = match route {
-                        None => {
-                            (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), Arc::from(""))
-                        }
-                        Some(Way::Sink(name)) => {
-                            let url = job.delivery.url.as_str();
-                            let verified =
-                                verify_delivery(&prepared.headers, url, &prepared.body, &secrets, profile, at);
-                            self.receive(&name, &job.delivery, &prepared, verified, now.wall)
-                        }
-                        Some(Way::Dial { target, addresses, took: (took, _) }) => {
-                            self.post(state, target, addresses, took, &mut prepared, profile).await
-                        }
-                    };
-                    (outcome, dialled, Some(prepared))
-                }
-            },
-        };
-        let (headers, body, signed) = match prepared {
-            Some(prepared) => (prepared.lines, prepared.body, prepared.signed),
-            None => (HeaderLines::default(), job.event.body.clone(), SignedContent::default()),
-        };
-        let record = AttemptRecord {
-            delivery: job.delivery,
-            event: job.event,
-            forged,
-            number: job.attempt,
-            at: now.wall.checked_sub(looked_up).unwrap_or(now.wall),
-            dialled,
-            headers,
-            signed,
-            body,
-            outcome,
-            latency: Duration::ZERO,
-            next: None,
-        };
-        (record, now.instant.minus(looked_up))
-    }
-
     fn receive(
         &self,
         name: &Arc<str>,
-        delivery: &PlannedDelivery,
+        job: &Job,
         prepared: &Prepared,
         verified: Result<(), String>,
         now: Timestamp,
-    ) -> (AttemptOutcome, Arc<str>) {
-        let url = delivery.url.as_ref();
+    ) -> AttemptOutcome {
         let headers = prepared.lines.iter();
         let receipt = Receipt {
             at: now,
-            target: url[url::Position::BeforePath..].to_owned(),
+            target: job.delivery.url[url::Position::BeforePath..].to_owned(),
             headers: headers.map(|(name, value)| (name.to_owned(), value.into_owned())).collect(),
             body: prepared.body.clone(),
             verified,
             status: 200,
         };
         let status = self.engine.sinks.receive(name, receipt);
-        let outcome = AttemptOutcome::Answered { status, retry_after: None, body: Bytes::new() };
-        (outcome, format!("sink {name}").into())
-    }
-
-    /// Posts an attempt to a server, within what is left of the timeout after the look-up.
-    async fn post(
-        &self,
-        state: &WorkerState,
-        target: Arc<Target>,
-        addresses: Result<Option<Vec<SocketAddr>>, DialProblem>,
-        took: Duration,
-        prepared: &mut Prepared,
-        profile: &Profile,
-    ) -> (AttemptOutcome, Arc<str>) {
-        let dialled = Arc::clone(&target.text);
-        let outcome = match addresses {
-            Err(DialProblem { reason, detail }) => AttemptOutcome::Failed { reason, detail },
-            Ok(addresses) => {
-                let post = Post {
-                    target,
-                    headers: std::mem::take(&mut prepared.headers),
-                    body: prepared.body.clone(),
-                    timeout: profile.webhooks.timeout.get(),
-                    looked_up: took,
-                    connect_timeout: profile.webhooks.connect_timeout.get(),
-                    addresses,
-                    look_ups: Arc::clone(&state.look_ups),
-                };
-                self.client.post(post).await
-            }
-        };
-        (outcome, dialled)
+        AttemptOutcome::Answered { status, retry_after: None, body: Bytes::new() }
     }
 
     fn settle(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {
@@ -401,4 +357,103 @@ async fn sleep_until(workspace: &Workspace, due: Option<Instant>) {
         Some(due) => workspace.clock().sleep_until(due).await,
         None => std::future::pending().await,
     }
+}
+
+const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
+
+#[derive(Default)]
+struct Prepared {
+    /// Headers in sending order, without `host` and `content-length`.
+    headers: HeaderMap,
+    /// The same as lines.
+    lines: HeaderLines,
+    /// The event's bytes, unless the delivery is forged.
+    body: Bytes,
+    signed: SignedContent,
+}
+
+fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> Result<Prepared, String> {
+    let message =
+        Message { id: &job.event.id, timestamp: at.as_second(), url: job.delivery.url.as_str(), body: &job.event.body };
+    let mut content = None;
+    let mut lines = Vec::with_capacity(384);
+    let mut names = Vec::with_capacity(8);
+    let mut push = |name: HeaderName, value: &str| {
+        push_header(&mut lines, name.as_str(), value.as_bytes());
+        let end = lines.len() - "\r\n".len();
+        names.push((name, end - value.len()..end));
+    };
+    push(CONTENT_TYPE, "application/json");
+    push(DELIVERY, &job.delivery.id);
+    for scheme in profile.schemes() {
+        let keys = signing_keys(secrets, &scheme, profile).map_err(|problem| format!("the secret {problem}"))?;
+        let signed = match job.event.tamper {
+            None => sign(&scheme, &keys, &message),
+            Some(tamper) => sign_forged(&scheme, &keys, &message, tamper),
+        };
+        for (name, value) in signed.headers {
+            push(header_name(&name)?, &value);
+        }
+        content.get_or_insert(signed.content);
+    }
+    // With room for the two that are added when it is sent. The values are parts of the lines.
+    let (mut headers, lines, mut is_twice) = (HeaderMap::with_capacity(7), Bytes::from(lines), false);
+    for (name, value) in names {
+        let value = HeaderValue::from_maybe_shared(lines.slice(value)).map_err(|error| error.to_string())?;
+        is_twice |= headers.insert(name, value).is_some();
+    }
+    let lines = if is_twice { HeaderLines::of(&headers) } else { HeaderLines::of_lines(lines) };
+    let forged = job.event.tamper.and_then(|tamper| tamper.falsify_body(&job.event.body));
+    let body = forged.map_or_else(|| job.event.body.clone(), Bytes::from);
+    let signed = content.map(|content| SignedContent::new(content, &job.event.body)).unwrap_or_default();
+    Ok(Prepared { headers, lines, body, signed })
+}
+
+pub fn signing_keys(secrets: &[Secret], scheme: &Scheme, profile: &Profile) -> Result<Vec<SigningKey>, String> {
+    let read = |secret: &Secret| secret.signing_key(scheme, profile.webhooks.secret_key);
+    secrets.iter().map(read).collect::<Result<_, _>>().map_err(|problem| problem.to_string())
+}
+
+/// A header's name; parsed unless it is one of the default scheme's.
+fn header_name(name: &str) -> Result<HeaderName, String> {
+    const USUAL: [HeaderName; 3] = [
+        HeaderName::from_static("webhook-id"),
+        HeaderName::from_static("webhook-timestamp"),
+        HeaderName::from_static("webhook-signature"),
+    ];
+    match USUAL.into_iter().find(|usual| usual == name) {
+        Some(usual) => Ok(usual),
+        None => HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string()),
+    }
+}
+
+/// The timestamp of a signature, by the setting `webhooks.timestamp`: receivers compare it with their own clock.
+fn signature_time(clock: &Clock, now: Now, profile: &Profile) -> Timestamp {
+    if signs_by_clock(clock, profile) { now.wall } else { machine::wall_time() }
+}
+
+pub fn signs_by_clock(clock: &Clock, profile: &Profile) -> bool {
+    match profile.webhooks.timestamp {
+        SignatureTime::Real => false,
+        SignatureTime::Clock => true,
+        SignatureTime::Auto => clock.mode() == ClockMode::Frozen,
+    }
+}
+
+/// Verifies a delivery with every scheme of the profile, as the built-in receiver does.
+fn verify_delivery(
+    job: &Job,
+    prepared: &Prepared,
+    secrets: &[Secret],
+    profile: &Profile,
+    now: Timestamp,
+) -> Result<(), String> {
+    let header = |name: &str| prepared.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    for scheme in profile.schemes() {
+        let keys = signing_keys(secrets, &scheme, profile)?;
+        let (url, at) = (job.delivery.url.as_str(), now.as_second());
+        verify(&scheme, &keys, &header, url, &prepared.body, at, TOLERANCE_SECONDS)
+            .map_err(|rejection| rejection.to_string())?;
+    }
+    Ok(())
 }

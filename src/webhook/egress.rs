@@ -11,10 +11,29 @@ use parking_lot::Mutex;
 use url::{Position, Url};
 
 use crate::settings::{Forward, Forwards};
+use crate::state::workspace::{AttemptOutcome, FailureReason};
 
 const SINK_SUFFIX: &str = ".sink.localhost";
 
-/// Where one attempt goes.
+/// Why there is no connection to a server, or none any more.
+#[derive(Clone, Debug)]
+pub struct DialProblem {
+    pub reason: FailureReason,
+    pub detail: String,
+}
+
+impl DialProblem {
+    pub(super) fn new(reason: FailureReason, detail: impl Into<String>) -> Self {
+        Self { reason, detail: detail.into() }
+    }
+}
+
+impl From<DialProblem> for AttemptOutcome {
+    fn from(DialProblem { reason, detail }: DialProblem) -> Self {
+        Self::Failed { reason, detail }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum Destination {
     Sink(Arc<str>),
@@ -69,18 +88,12 @@ type DestinationCache = HashMap<Arc<Url>, (Option<Forward>, Destination)>;
 #[derive(Debug, Default)]
 pub struct Egress {
     allowed: BTreeSet<String>,
-    allow_any: bool,
     known: Mutex<DestinationCache>,
 }
 
 impl Egress {
     pub fn new(allowed: &[String]) -> Self {
-        let allow_any = allowed.iter().any(|host| host == "any");
-        Self {
-            allowed: allowed.iter().map(|host| host.to_ascii_lowercase()).collect(),
-            allow_any,
-            known: Mutex::default(),
-        }
+        Self { allowed: allowed.iter().map(|host| host.to_ascii_lowercase()).collect(), known: Mutex::default() }
     }
 
     /// Where an attempt at `url` goes under these forwards; `None` if no request can be made for it.
@@ -105,23 +118,23 @@ impl Egress {
         Some(found)
     }
 
-    pub fn choose(&self, target: &Target, addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, String> {
+    /// Those of a server's addresses that may be dialled.
+    pub(super) fn choose(&self, target: &Target, addresses: &[SocketAddr]) -> Result<Vec<SocketAddr>, DialProblem> {
         let host = target.host_text();
+        let is_allowed = ["any", &host.to_ascii_lowercase()].iter().any(|host| self.allowed.contains(*host));
         let mut refusal = None;
         let mut chosen = Vec::new();
         for address in addresses {
             match judge(address.ip()) {
                 Exposure::Local => chosen.push(*address),
-                Exposure::Public if self.allow_any || self.allowed.contains(&host.to_ascii_lowercase()) => {
-                    chosen.push(*address);
-                }
+                Exposure::Public if is_allowed => chosen.push(*address),
                 Exposure::Public => {
-                    let text = format!(
-                        "{} is on the internet; webhooks stay local unless you pass --allow-egress {host}; {}",
-                        address.ip(),
-                        target.elsewhere()
-                    );
-                    refusal.get_or_insert(text);
+                    let (address, elsewhere) = (address.ip(), target.elsewhere());
+                    refusal.get_or_insert_with(|| {
+                        format!(
+                            "{address} is on the internet; webhooks stay local unless you pass --allow-egress {host}; {elsewhere}"
+                        )
+                    });
                 }
                 Exposure::Never(what) => {
                     refusal.get_or_insert_with(|| format!("{} is {what}; it is never dialled", address.ip()));
@@ -129,7 +142,7 @@ impl Egress {
             }
         }
         match refusal {
-            Some(refusal) if chosen.is_empty() => Err(refusal),
+            Some(refusal) if chosen.is_empty() => Err(DialProblem::new(FailureReason::EgressRefused, refusal)),
             _ => Ok(chosen),
         }
     }
@@ -211,10 +224,6 @@ mod tests {
         Forwards::try_from([(from.to_owned(), to.to_owned())].into_iter().collect::<BTreeMap<_, _>>()).expect("a rule")
     }
 
-    fn target(url: &str) -> Target {
-        Target::new(Url::parse(url).expect("a URL"), None).expect("a server")
-    }
-
     #[test]
     fn forwards_and_built_in_receivers_decide_the_destination() {
         let egress = Egress::default();
@@ -240,16 +249,6 @@ mod tests {
                 assert_eq!(found, expected, "{url}");
             }
         }
-    }
-
-    #[test]
-    fn destinations_are_remembered_up_to_a_number() {
-        let egress = Egress::default();
-        for number in 0..=MOST_KNOWN {
-            let url = Url::parse(&format!("https://a.example/{number}")).expect("a URL");
-            egress.destination(&Forwards::default(), &Arc::new(url)).expect("a destination");
-        }
-        assert_eq!(egress.known.lock().len(), 1);
     }
 
     #[test]
@@ -284,38 +283,26 @@ mod tests {
 
     #[test]
     fn only_allowed_addresses_are_dialled() {
-        let addresses =
-            |texts: &[&str]| texts.iter().map(|text| text.parse().expect("an address")).collect::<Vec<SocketAddr>>();
-        let local = Egress::default();
-        assert_eq!(
-            local.choose(&target("https://a"), &addresses(&["8.8.8.8:443", "127.0.0.1:443"])),
-            Ok(addresses(&["127.0.0.1:443"]))
-        );
-        assert!(
-            local
-                .choose(&target("https://a"), &addresses(&["8.8.8.8:443"]))
-                .expect_err("public")
-                .contains("--allow-egress a")
-        );
-        let named = Egress::new(&["A.example".to_owned()]);
-        assert!(named.choose(&target("https://a.EXAMPLE"), &addresses(&["8.8.8.8:443"])).is_ok());
-        assert!(named.choose(&target("https://b.example"), &addresses(&["8.8.8.8:443"])).is_err());
-        let any = Egress::new(&["any".to_owned()]);
-        for never in [
-            "169.254.169.254:80",
-            "168.63.129.16:80",
-            "192.0.0.192:80",
-            "[fd00:ec2::23]:80",
-            "[fd20:ce::254]:80",
-            "[::ffff:168.63.129.16]:80",
-            "[2002:c000:c0::1]:80",
-        ] {
-            assert!(any.choose(&target("https://b.example"), &addresses(&[never])).expect_err(never).contains("never"));
+        let public = "8.8.8.8:443";
+        let never = "169.254.169.254:80 168.63.129.16:80 192.0.0.192:80 [fd00:ec2::23]:80 [fd20:ce::254]:80 [::ffff:168.63.129.16]:80 [2002:c000:c0::1]:80";
+        let chosen = |allowed: &[&str], url: &str, addresses: &[&str]| {
+            let egress = Egress::new(&allowed.iter().map(|&host| host.to_owned()).collect::<Vec<_>>());
+            let target = Target::new(Url::parse(url).expect("a URL"), None).expect("a server");
+            let addresses: Vec<_> = addresses.iter().map(|text| text.parse().expect("an address")).collect();
+            let found = egress.choose(&target, &addresses).map_err(|problem| problem.detail)?;
+            Ok::<_, String>(found.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(chosen(&[], "https://a", &[public, "127.0.0.1:443"]), Ok(vec!["127.0.0.1:443".to_owned()]));
+        assert!(chosen(&[], "https://a", &[public]).is_err_and(|detail| detail.contains("--allow-egress a")));
+        assert!(chosen(&["A.example"], "https://a.EXAMPLE", &[public]).is_ok());
+        assert!(chosen(&["A.example"], "https://b.example", &[public]).is_err());
+        assert!(chosen(&["any"], "https://b.example", &[public]).is_ok());
+        for address in never.split(' ') {
             // Not even if the host itself is allowed.
-            let named = Egress::new(&["169.254.169.254".to_owned(), "b.example".to_owned()]);
-            assert!(
-                named.choose(&target("https://b.example"), &addresses(&[never])).expect_err(never).contains("never")
-            );
+            for allowed in [&["any"][..], &["169.254.169.254", "b.example"]] {
+                let refused = chosen(allowed, "https://b.example", &[address]);
+                assert!(refused.is_err_and(|detail| detail.contains("never")), "{address}");
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wrs_emulator::Emulator;
-use wrs_emulator::http::limits::Limits;
+use wrs_emulator::http::handler::Limits;
 
 use crate::support::{PATIENCE, START, builder, control, fire, get, start, started, subscribe_sink};
 

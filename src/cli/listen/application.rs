@@ -13,12 +13,12 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::cli::failure::{Failure, warn};
+use crate::http::tls::Trust;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
+use crate::webhook::client::DialContext;
 use crate::webhook::client::{Client, Post};
-use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{Egress, Target};
 use crate::webhook::resolve::{LookUp, Resolver};
-use crate::webhook::tls::Trust;
 
 const OF_THE_CONNECTION: [HeaderName; 8] =
     [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];

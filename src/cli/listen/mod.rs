@@ -25,11 +25,9 @@ use super::output::{print, ready_line};
 use super::signals::Signals;
 use super::signatures::{Signing, SigningArgs, check_url};
 use super::target::{address, bound};
-use crate::http::body::BodyReader;
-use crate::http::limits::Limits;
+use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
-use crate::util::tasks::spawn;
 use application::{Application, application_url};
 use emulator::{Registration, RegistrationArgs, registered};
 use receiver::{Answers, Receiver, Tally};
@@ -135,11 +133,11 @@ async fn listen(
         answers,
         count: args.count,
         json: args.json,
-        bodies: BodyReader::new(&limits),
+        bodies: limits.body_reader(),
         tally: Mutex::default(),
         stop: stop.clone(),
     });
-    let mut served = spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
+    let mut served = tokio::spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
     let code = tokio::select! {
         _ = &mut served => outcome(*receiver.tally.lock()),
         _ = signals.wait() => {

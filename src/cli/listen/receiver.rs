@@ -20,10 +20,10 @@ use crate::clock::{Instant, Now, machine};
 use crate::contract::signature::{Evidence, Rejection, Remedy, TOLERANCE_SECONDS};
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::http::answer::answer;
+use crate::http::body::Outgoing;
 use crate::http::body::{BodyProblem, BodyReader};
-use crate::http::connection::Progress;
+use crate::http::handler::Progress;
 use crate::http::handler::{Answering, Handler, PLAIN_ON_TLS, Unreadable};
-use crate::http::outgoing::Outgoing;
 use crate::redact::{Redactor, visible};
 
 pub(super) enum Answers {

@@ -29,7 +29,6 @@ use crate::cli::signals::Signals;
 use crate::clock::machine;
 use crate::control::api::List;
 use crate::review::differential::{Aspect, CHANGES, Part, Record, UnpromisedChange, compare, is_exercised};
-use crate::util::tasks::block_on;
 
 /// The limit of the first run, unless --timeout gives one.
 const FIRST: Duration = Duration::from_mins(10);
@@ -117,7 +116,7 @@ pub(crate) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
         limit: args.timeout.map_or_else(OnceLock::new, OnceLock::from),
         count: AtomicUsize::new(0),
     };
-    let found = block_on(&runtime, async {
+    let found = runtime.block_on(async {
         let mut signals = Signals::install()?;
         // A run that is dropped ends its command.
         tokio::select! {

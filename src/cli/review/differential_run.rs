@@ -22,7 +22,6 @@ use crate::review::differential::Record;
 use crate::util::duration::duration_text;
 use crate::util::file;
 use crate::util::process::Group;
-use crate::util::tasks::run_blocking;
 
 /// How often, and at what interval, processes that were asked to end are checked; those still running are then killed.
 const LAST_STEPS: u32 = 40;
@@ -76,7 +75,7 @@ impl Runner<'_> {
         .map_err(|failure| Failure { status: 2, ..failure })?;
         // Dropped before the child, which is not reaped until then, so that no other process can have taken over the id of the group.
         let ending = GroupGuard(group);
-        let is_late = timeout(limit, run_blocking(move || group.wait())).await.is_err();
+        let is_late = timeout(limit, tokio::task::spawn_blocking(move || group.wait())).await.is_err();
         let took = began.elapsed();
         // What it started must not still run during the next run.
         block_in_place(|| drop(ending));

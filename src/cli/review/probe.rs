@@ -20,14 +20,14 @@ use crate::cli::output::{cell, print_as_is, print_json, show_list, table};
 use crate::cli::profile::with_forwards;
 use crate::cli::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
+use crate::http::tls::Trust;
 use crate::review::probe::{CASES, Case, LONGEST, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
 use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
 use crate::util::wording::counted;
-use crate::webhook::dial::{DialContext, DialProblem};
-use crate::webhook::egress::{Destination, Egress};
+use crate::webhook::client::DialContext;
+use crate::webhook::egress::{Destination, DialProblem, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
-use crate::webhook::tls::Trust;
 
 const PROGRESS: Duration = Duration::from_secs(2);
 

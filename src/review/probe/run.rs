@@ -19,12 +19,12 @@ use super::delivery::{Occasion, ProbeRequest, ProbeSigning, is_applicable, make,
 use super::judge::{Outcome, Reply, judge};
 use super::table::{CASES, Case, Expectation, VALID};
 use crate::clock::machine;
-use crate::http::outgoing::Outgoing;
+use crate::http::body::Outgoing;
 use crate::redact::Redactor;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
+use crate::webhook::client::DialContext;
 use crate::webhook::client::send_once;
-use crate::webhook::dial::{DialContext, DialProblem, resolve};
-use crate::webhook::egress::Target;
+use crate::webhook::egress::{DialProblem, Target};
 
 pub const LONGEST: Duration = Duration::from_secs(10);
 /// How many cases run at a time: many receivers in development handle one request at a time.
@@ -102,7 +102,7 @@ impl Probe {
     /// Runs the probe. The error: the receiver cannot be reached, or must not be.
     pub async fn run(&self) -> Result<ProbeReport, DialProblem> {
         let share = Arc::new(Semaphore::new(1));
-        let looked_up = timeout(self.timeout, resolve(&self.target, &self.reach.resolver, &share)).await;
+        let looked_up = timeout(self.timeout, self.reach.resolver.addresses(&self.target, &share)).await;
         let addresses = looked_up.unwrap_or_else(|_| {
             let (host, limit) = (self.target.host_text(), self.timeout.as_secs_f64());
             let detail = format!("the look-up of the name `{host}` did not end within {limit} s (--timeout)");

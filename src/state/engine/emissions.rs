@@ -16,7 +16,7 @@ use crate::contract::types::SubscribeRequest;
 use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer, due_emits};
 use crate::settings::Profile;
 use crate::state::workspace::{FireProblem, FireRequest, Origin, PlannedEvent, State, Workspace};
-use crate::util::tasks::{Lane, boxed, stopped};
+use crate::util::tasks::stopped;
 /// Most events fired before the lock and the thread are released for others.
 const MOST_AT_A_TIME: usize = 16;
 /// Most events that the timed emissions of a workspace fire at once, and then in each second of the machine's time. Moving a clock
@@ -134,7 +134,7 @@ impl Engine {
     fn start_emitter(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State) {
         if state.timeline.wake() {
             let task = Arc::clone(self).emitter(Arc::clone(workspace), state.timeline.changed());
-            self.runtime.spawn(boxed(task));
+            self.runtime.spawn(task);
         }
     }
 
@@ -145,8 +145,7 @@ impl Engine {
         let mut pace = Pace { left: MOST_AT_ONCE, at: machine.instant() };
         loop {
             let (engine, of) = (Arc::clone(&self), Arc::clone(&workspace));
-            let Some((next, timed)) = self.blocking.run(Lane::Answer, move || engine.fire_what_is_due(&of)).await
-            else {
+            let Some((next, timed)) = self.blocking.answers.run(move || engine.fire_what_is_due(&of)).await else {
                 return;
             };
             let pause = pace.spend(timed, machine.instant());

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
-use wrs_emulator::http::limits::Limits;
+use wrs_emulator::http::handler::Limits;
 
 use super::peer::{GOOD, Peer, assert_error, assert_journaled, others_are_served};
 use crate::support::{builder, start, started};

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use tokio::time::timeout;
-use wrs_emulator::http::limits::Limits;
+use wrs_emulator::http::handler::Limits;
 
 use super::bodies::subscription;
 use super::peer::{GOOD, Peer, others_are_served};

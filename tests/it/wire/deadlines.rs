@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 use wrs_emulator::Emulator;
-use wrs_emulator::http::limits::Limits;
+use wrs_emulator::http::handler::Limits;
 
 use super::bodies::subscription;
 use super::peer::{GOOD, Peer, assert_error, assert_journaled, others_are_served};

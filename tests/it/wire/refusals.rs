@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use wrs_emulator::Emulator;
-use wrs_emulator::http::limits::Limits;
+use wrs_emulator::http::handler::Limits;
 
 use super::peer::{GOOD, Peer, assert_error, assert_journaled};
 use crate::support::{builder, start, started};

@@ -14,6 +14,7 @@ async fn a_host_that_is_missing_doubled_or_malformed_is_refused() {
         "Host: a b\r\n",
         "Host: user@a\r\n",
         "Host: a:port\r\n",
+        "Host: a:65536\r\n",
         "Host: [::1\r\n",
         "Host: http://a/\r\n",
         "Host: \u{e4}\r\n",
@@ -78,7 +79,7 @@ async fn the_host_of_an_older_version_is_no_way_around() {
 #[tokio::test]
 async fn any_one_well_formed_host_is_served() {
     let emulator = start().await;
-    for host in ["localhost", "api.example.com:443", "127.0.0.1", "[::1]:9770", "LOCALHOST"] {
+    for host in ["localhost", "api.example.com:443", "127.0.0.1", "[::1]:9770", "LOCALHOST", "a:65535", "a:"] {
         let mut peer = Peer::sending(&emulator, format!("GET /v1/hello HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;
         assert_eq!(peer.answer().await.status, 200, "{host}");
     }

@@ -2,34 +2,31 @@
 //!
 //! Everything shown or exported passes through here: log lines, answers of the control API, the event stream, the command line.
 //! Test keys are shown in full, as they protect nothing and people must distinguish them; live keys, secrets, cookies and
-//! passwords are masked. `body` reads JSON, `visible` escapes characters. Must not know what is shown, or where.
-
-mod body;
-mod visible;
+//! passwords are masked. Must not know what is shown, or where.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use visible::{visible, visible_json, visible_lines};
-
-use crate::contract::keys::Keys;
-use crate::contract::keys::{is_test_key, masked, shown};
+use crate::contract::keys::{Keys, is_test_key, masked, shown};
 use crate::settings::Layered;
 
-/// Shown in place of a value that is masked.
 pub const MASK: &str = "…";
+
+/// Shown in place of a body that may contain a secret anywhere.
+const WITHHELD: &str = "… (not shown: it cannot be read as JSON and may hold a secret)";
+
+const LONGEST_LINE: usize = 120;
 
 /// Fields of JSON, forms and queries whose values are never shown, in lower case.
 const SECRET_FIELDS: [&str; 7] = ["secret", "client_secret", "password", "token", "access_token", "api_key", "apikey"];
-/// Settings whose value is a list of keys.
 const KEY_LISTS: [&str; 2] = ["keys.list", "keys.workspaces"];
 /// The live prefix of the contract, which is masked whatever the profile.
 const LIVE_PREFIX: &str = "sk_live_";
-/// The prefix of signing secrets.
 const SECRET_PREFIX: &str = "whsec_";
 
 /// Longest name of a parameter that may be that of a secret, in bytes.
@@ -42,7 +39,6 @@ pub fn is_secret_field(name: &str) -> bool {
     name.split(['[', ']']).any(|part| SECRET_FIELDS.iter().any(|known| known.eq_ignore_ascii_case(part)))
 }
 
-/// Whether a header of this name holds a credential.
 pub fn is_credential_header(name: &str) -> bool {
     ["authorization", "proxy-authorization", "x-api-key", "cookie", "set-cookie"]
         .iter()
@@ -51,7 +47,6 @@ pub fn is_credential_header(name: &str) -> bool {
 
 static CONTRACT: LazyLock<Keys> = LazyLock::new(|| Layered::default().profile().keys.clone());
 
-/// Masks credentials by a profile's rules for keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Redactor<'k> {
     keys: &'k Keys,
@@ -125,6 +120,49 @@ impl<'k> Redactor<'k> {
         value
     }
 
+    /// A body with credentials masked; the same bytes if it has none.
+    pub fn body(self, body: &[u8]) -> Cow<'_, [u8]> {
+        // Bytes that are not UTF-8 are shown unchanged only if their lossy text needs no masking.
+        let text = String::from_utf8_lossy(body);
+        let masked = match self.json(&text, 0) {
+            Ok(masked) => masked,
+            Err(_) if is_json_like(&text) && names_secret(&text) => Some(WITHHELD.to_owned()),
+            Err(_) => match self.text(&text) {
+                Cow::Owned(masked) => Some(masked),
+                Cow::Borrowed(_) => None,
+            },
+        };
+        masked.map_or(Cow::Borrowed(body), |masked| Cow::Owned(masked.into_bytes()))
+    }
+
+    /// The signed bytes. They contain the body, which is masked as [`Self::body`] does.
+    pub fn signed(self, signed: &[u8], body: &[u8]) -> Vec<u8> {
+        let at = (!body.is_empty()).then(|| signed.windows(body.len()).rposition(|part| part == body)).flatten();
+        match at {
+            Some(at) => {
+                let (before, after) = (&signed[..at], &signed[at + body.len()..]);
+                [self.body(before), self.body(body), self.body(after)].concat()
+            }
+            None => self.body(signed).into_owned(),
+        }
+    }
+
+    /// The first line of a body that has content; JSON over several lines is joined to one. `None` if the body is empty.
+    pub fn first_line(self, body: &[u8]) -> Option<String> {
+        let text = String::from_utf8_lossy(body);
+        let shown = if let Ok(mut value @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(&text) {
+            self.value(&mut value);
+            value.to_string()
+        } else {
+            let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+            String::from_utf8_lossy(&self.body(line.as_bytes())).into_owned()
+        };
+        match shown.char_indices().nth(LONGEST_LINE) {
+            Some((at, _)) => Some(format!("{}…", &shown[..at])),
+            None => Some(shown),
+        }
+    }
+
     /// A text inside JSON, which may be JSON itself; `depth` counts what contains it.
     fn nested(self, text: &str, depth: usize) -> Cow<'_, str> {
         if is_json_like(text) {
@@ -183,7 +221,6 @@ impl<'k> Redactor<'k> {
         }
     }
 
-    /// Masks the value of a setting of the profile.
     pub fn setting(self, name: &str, value: &mut Value) {
         self.setting_at(name, value, 0);
     }
@@ -192,7 +229,6 @@ impl<'k> Redactor<'k> {
         if KEY_LISTS.contains(&name) { self.keys(value) } else { self.value_at(value, depth) }
     }
 
-    /// Masks the keys of a list, or of each group.
     fn keys(self, value: &mut Value) {
         match value {
             Value::String(key) => *key = self.key(key).into_owned(),
@@ -233,7 +269,6 @@ impl<'k> Redactor<'k> {
         changed.then_some(shown)
     }
 
-    /// [`Self::encoded`] for one part between delimiters.
     fn encoded_part(self, part: &str) -> Option<String> {
         let mut decoded = Cow::Borrowed(part);
         for _ in 0..DEEPEST {
@@ -349,6 +384,48 @@ fn user_end(text: &str, start: usize) -> Option<usize> {
     authority.iter().rposition(|byte| *byte == b'@').map(|at| start + at)
 }
 
+/// Whether a character is escaped: controls (C0, DEL, C1), line separators, and characters that change the direction of text
+/// or are invisible.
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// A text on one line: control characters and line ends as escapes such as `\n` or `\u{202e}`.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    escaped(text, is_hidden, |c, shown| shown.extend(c.escape_default()))
+}
+
+/// [`visible`] for a text of several lines: line ends and tabs are kept.
+pub fn visible_lines(text: &str) -> Cow<'_, str> {
+    let hides = |c: char| is_hidden(c) && c != '\n' && c != '\t';
+    let escape = |c: char, shown: &mut String| shown.extend(c.escape_default());
+    if text.contains("\r\n") {
+        return escaped(&text.replace("\r\n", "\n"), hides, escape).into_owned().into();
+    }
+    escaped(text, hides, escape)
+}
+
+/// [`visible`] for a JSON text, which stays valid: characters that serde does not escape become `\u202e` and the like.
+pub fn visible_json(json: &str) -> Cow<'_, str> {
+    let hides = |c: char| is_hidden(c) && !matches!(c, '\n' | '\r' | '\t');
+    escaped(json, hides, |c, shown| {
+        // A write to a String cannot fail; all of these are in the basic plane.
+        let _ = write!(shown, "\\u{:04x}", u32::from(c));
+    })
+}
+
+fn escaped(text: &str, hides: impl Fn(char) -> bool, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
+    if !text.chars().any(&hides) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if hides(c) { escape(c, &mut shown) } else { shown.push(c) }
+    }
+    Cow::Owned(shown)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -395,21 +472,16 @@ mod tests {
 
     #[test]
     fn the_prefixes_of_the_profile_and_of_the_contract_are_masked() {
-        let own = redactor(&["keys.live_prefix=pk-", "keys.test_prefix=tk-"]);
-        assert_eq!(own.text("pk-abcdefgh sk_live_abcdefgh tk-abcdefgh"), "pk-…efgh sk_live_…efgh tk-abcdefgh");
-        let nested = redactor(&["keys.live_prefix=sk_", "keys.test_prefix=sk_test_"]);
-        assert_eq!(nested.text("sk_abcdefgh sk_test_abcdefgh"), "sk_…efgh sk_test_abcdefgh");
-        assert_eq!(
-            (nested.key("sk_test_abcdefgh").as_ref(), nested.key("sk_abcdefgh").as_ref()),
-            ("sk_test_abcdefgh", "sk_…efgh")
-        );
-        let longer = redactor(&["keys.live_prefix=sk_", "keys.test_prefix=sk_live_test_"]);
-        assert_eq!(longer.text("sk_live_test_abcdefgh, sk_live_abcdefgh"), "sk_live_test_abcdefgh, sk_live_…efgh");
+        for (live, test, text, expected) in [
+            ("pk-", "tk-", "pk-abcdefgh sk_live_abcdefgh tk-abcdefgh", "pk-…efgh sk_live_…efgh tk-abcdefgh"),
+            ("sk_", "sk_test_", "sk_abcdefgh sk_test_abcdefgh", "sk_…efgh sk_test_abcdefgh"),
+            ("sk_", "sk_live_test_", "sk_live_test_abcdefgh, sk_live_abcdefgh", "sk_live_test_abcdefgh, sk_live_…efgh"),
+        ] {
+            let redactor = redactor(&[&format!("keys.live_prefix={live}"), &format!("keys.test_prefix={test}")]);
+            assert_eq!(redactor.text(text), expected);
+        }
         let turned = redactor(&["keys.live_prefix=sk_live_", "keys.test_prefix=sk_"]);
-        assert_eq!(
-            (turned.key("sk_abcdefgh").as_ref(), turned.key("sk_live_abcdefgh").as_ref()),
-            ("sk_abcdefgh", "sk_live_…efgh")
-        );
+        assert_eq!(["sk_abcdefgh", "sk_live_abcdefgh"].map(|key| turned.key(key)), ["sk_abcdefgh", "sk_live_…efgh"]);
     }
 
     #[test]
@@ -459,5 +531,87 @@ mod tests {
             "draft": "[draft] of a token",
         });
         assert_eq!(value, expected);
+    }
+
+    fn check(body: &str, expected: &str) {
+        let redactor = Redactor::default();
+        let shown = redactor.body(body.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&shown), expected, "{body}");
+    }
+
+    #[test]
+    fn json_keeps_its_form_unless_it_may_hold_a_secret() {
+        check("{ \"a\" : [1, \"b\"] }\n", "{ \"a\" : [1, \"b\"] }\n");
+        check("{\"secret\": \"x\\\"y\", \"a\": 1}", "{\"secret\":\"…\",\"a\":1}");
+        check("{\"a\":{\"b\":[{\"Client_Secret\" :12}]}}", "{\"a\":{\"b\":[{\"Client_Secret\":\"…\"}]}}");
+        check("{\"token\":{\"a\":[\"}\",{}]},\"b\":2}", "{\"token\":\"…\",\"b\":2}");
+        check("{\"s\\u0065cret\":true,\"password\":null}", "{\"secret\":\"…\",\"password\":null}");
+        check("{\"token\":\"sk_test_abc\"}", "{\"token\":\"sk_test_abc\"}");
+        check("[\"secret\",\"x\"]", "[\"secret\",\"x\"]");
+        check("{\"a\":\"sk\\u005flive\\u005fabcdefgh\"}", "{\"a\":\"sk_live_…efgh\"}");
+        check("{\"u\":\"https:\\/\\/u:p@h\\/?token=a\\\"b\"}", "{\"u\":\"https://***@h/?token=…\\\"b\"}");
+        check("{\"whsec_abc\":\"\\ud800\"}", WITHHELD);
+        check("{\"user[password]\":\"x\",\"api_key\":\"x\"}", "{\"user[password]\":\"…\",\"api_key\":\"…\"}");
+        check("{\"a\": \"sk_live_abcdefgh\", \"a\": 1}", "{\"a\":1}");
+        check("{\"token\": \"x\", \"token\": null}", "{\"token\":null}");
+        let inner = |value: &str| serde_json::json!({ "a": format!("{{\"password\":\"{value}\"}}") }).to_string();
+        check(&inner("x"), &inner("…"));
+        let twice = |value: &str| serde_json::json!([inner(value)]).to_string();
+        check(&twice("x"), &twice("…"));
+    }
+
+    #[test]
+    fn other_bodies_are_texts_and_what_may_hold_a_secret_is_withheld() {
+        check("", "");
+        check("plain token", "plain token");
+        check("grant_type=a&client_secret=b", "grant_type=a&client_secret=…");
+        check("key sk_live_abcdefgh", "key sk_live_…efgh");
+        check("{\"secret\": \"x\"", WITHHELD);
+        check("{'s': 1}", "{'s': 1}");
+        check(&format!("{}\"password\":\"x\"", "[".repeat(500)), WITHHELD);
+        let redactor = Redactor::default();
+        assert_eq!(redactor.body(b"\xff\xfe"), &b"\xff\xfe"[..]);
+        assert!(String::from_utf8_lossy(&redactor.body(b"\xff sk_live_abcdefgh")).ends_with(" sk_live_…efgh"));
+        assert_eq!(redactor.body(b"{\"secret\":\"\xff\"}"), "{\"secret\":\"…\"}".as_bytes());
+    }
+
+    #[test]
+    fn what_was_signed_shows_the_body_as_it_is_shown() {
+        let (redactor, body) = (Redactor::default(), b"{\"secret\":\"x\"}");
+        let signed = [b"msg_1.17.".as_slice(), body].concat();
+        assert_eq!(String::from_utf8_lossy(&redactor.signed(&signed, body)), "msg_1.17.{\"secret\":\"…\"}");
+        assert_eq!(redactor.signed(b"17.", b""), b"17.");
+    }
+
+    #[test]
+    fn the_first_line_with_content_is_short_and_masked() {
+        for (body, expected) in [
+            ("", None),
+            (" \r\n\n", None),
+            ("one\ntwo", Some("one")),
+            ("\r\n  one \r\ntwo", Some("one")),
+            ("{\n  \"error\": \"bad\",\n  \"secret\": \"hidden\"\n}\n", Some(r#"{"error":"bad","secret":"…"}"#)),
+            ("refused sk_live_abcdefgh1234", Some("refused sk_live_…1234")),
+            (&"ä".repeat(500), Some(&*format!("{}…", "ä".repeat(120)))),
+        ] {
+            assert_eq!(Redactor::default().first_line(body.as_bytes()).as_deref(), expected, "{body:?}");
+        }
+        let broken = "{\"secret\":\"hidden\"} and\nmore";
+        assert!(!Redactor::default().first_line(broken.as_bytes()).expect("a line").contains("hidden"));
+        assert_eq!(Redactor::default().first_line(b"\xff\xfe").as_deref(), Some("\u{fffd}\u{fffd}"));
+    }
+
+    #[test]
+    fn control_characters_are_escaped_and_json_stays_json() {
+        let odd =
+            "a\u{1b}[31m\u{7f}\u{85}\u{9b}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}ä";
+        let expected = "a\\u{1b}[31m\\u{7f}\\u{85}\\u{9b}\\u{61c}\\u{200e}\\u{200f}\\u{2028}\\u{2029}\\u{202a}\\u{202e}\\u{2066}\\u{2069}ä";
+        assert_eq!(visible(odd), expected);
+        assert_eq!(visible("a\r\n\tb ä"), "a\\r\\n\\tb ä");
+        assert_eq!(visible_lines("a\r\n\tb\rc\u{9b}\n"), "a\n\tb\\rc\\u{9b}\n");
+        let json = serde_json::to_string(odd).expect("a text serialises");
+        let shown = visible_json(&json);
+        assert!(!shown.chars().any(is_hidden), "{shown}");
+        assert_eq!(serde_json::from_str::<String>(&shown).expect("it is JSON"), odd);
     }
 }
