@@ -203,5 +203,201 @@ impl Bucket {
 }
 
 #[cfg(test)]
-#[path = "decide_tests.rs"]
-mod tests;
+mod tests {
+    use hyper::Method;
+    use hyper::header::HeaderMap;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::clock::Seed;
+    use crate::scenario::check_text;
+
+    /// One request of a test.
+    #[derive(Clone, Debug, Default)]
+    struct Request {
+        operation: Option<Operation>,
+        query: String,
+        body: String,
+        key: Option<String>,
+    }
+
+    impl Request {
+        fn with_view<T>(&self, look: impl FnOnce(&RequestView<'_>) -> T) -> T {
+            look(&RequestView {
+                operation: self.operation,
+                method: &Method::GET,
+                path: "/v1/system/status",
+                query: Some(&self.query),
+                headers: &HeaderMap::new(),
+                body: self.body.as_bytes(),
+                key: self.key.as_deref(),
+                keys: &crate::settings::Profile::default().keys,
+            })
+        }
+    }
+
+    fn rules(text: &str) -> RuleSet {
+        let (scenario, problems) = check_text("test", text);
+        RuleSet::new([scenario.unwrap_or_else(|| panic!("{text}\n{problems:?}")).rule_index()].into_iter())
+    }
+
+    #[test]
+    fn a_trace_says_why_each_rule_left_a_request() {
+        let check = |rule: &str, expected: &str| {
+            let rules = rules(&format!("[[rule]]\n{rule}\npass = true\n"));
+            let request = Request { operation: Some(Operation::SystemStatus), ..Request::default() };
+            let since = Duration::from_secs(2);
+            let traces = request.with_view(|view| rules.trace(view, None, since, LimitTrace::default()));
+            assert_eq!((traces.len(), traces[0].outcome.as_str()), (1, expected), "{rule}");
+        };
+        check("to = '1s'", "applies until 1s after activation; it was 2s");
+        check("from = '1m'", "applies from 60s after activation; it was 2s");
+        check(
+            "when.step = 'start'\nskip = 1\nnext = 'gone'",
+            "matched, but did not apply: the story was not at step \"start\" or it lets 1 matching request through first",
+        );
+        check(
+            "every = 3\nchance = 0.5",
+            "matched, but did not apply: it applies to one in 3 matching requests or it applies with a chance of 0.5",
+        );
+        check("", "did not apply, although what was recorded of the request matches");
+    }
+
+    /// A rule of the reference model, with the plainest meaning of each word.
+    #[derive(Clone, Debug)]
+    struct Plain {
+        operation: Option<&'static str>,
+        query: Option<&'static str>,
+        body: Option<&'static str>,
+        key: Option<&'static str>,
+        step: Option<&'static str>,
+        skip: u64,
+        times: Option<u64>,
+        every: u64,
+        from: u64,
+        to: u64,
+        next: Option<&'static str>,
+    }
+
+    impl Plain {
+        fn text(&self, status: usize) -> String {
+            let mut when = Vec::new();
+            when.extend(self.operation.map(|name| format!("operation = '{name}'")));
+            when.extend(self.query.map(|value| format!("query.a = '{value}'")));
+            when.extend(self.body.map(|value| format!("body.\"/a\" = '{value}'")));
+            when.extend(self.key.map(|value| format!("key = '{value}'")));
+            when.extend(self.step.map(|value| format!("step = '{value}'")));
+            let mut lines = vec!["[[rule]]".to_owned(), format!("when = {{ {} }}", when.join(", "))];
+            lines.push(format!(
+                "skip = {}\nevery = {}\nfrom = '{}s'\nto = '{}s'",
+                self.skip, self.every, self.from, self.to
+            ));
+            lines.extend(self.times.map(|times| format!("times = {times}")));
+            lines.extend(self.next.map(|next| format!("next = '{next}'")));
+            lines.push(format!("reply = {{ status = {status} }}\n"));
+            lines.join("\n")
+        }
+    }
+
+    /// The reference model: a walk over all rules with two counters each.
+    struct Model {
+        rules: Vec<(Plain, u64, u64)>,
+        step: &'static str,
+    }
+
+    impl Model {
+        fn first_applying(&mut self, request: &Request, second: u64) -> Option<usize> {
+            let operation = request.operation.map(Operation::name);
+            for (at, (rule, seen, applied)) in self.rules.iter_mut().enumerate() {
+                let matches = rule.operation.is_none_or(|wanted| operation == Some(wanted))
+                    && rule.query.is_none_or(|wanted| request.query == format!("a={wanted}"))
+                    && rule.body.is_none_or(|wanted| request.body == format!("{{\"a\":\"{wanted}\"}}"))
+                    && rule.key.is_none_or(|wanted| request.key.as_deref() == Some(wanted))
+                    && rule.step.is_none_or(|wanted| self.step == wanted)
+                    && (rule.from..rule.to).contains(&second);
+                if !matches {
+                    continue;
+                }
+                *seen += 1;
+                if *seen > rule.skip
+                    && rule.times.is_none_or(|times| *applied < times)
+                    && (*seen - rule.skip).is_multiple_of(rule.every)
+                {
+                    *applied += 1;
+                    if let Some(next) = rule.next.filter(|_| rule.times.is_none_or(|times| *applied >= times)) {
+                        self.step = next;
+                    }
+                    return Some(at);
+                }
+            }
+            None
+        }
+    }
+
+    fn maybe<T: Clone + std::fmt::Debug + 'static>(values: &'static [T]) -> impl Strategy<Value = Option<T>> {
+        prop::option::of(prop::sample::select(values))
+    }
+
+    const VALUES: &[&str] = &["1", "2", "3"];
+    const STEPS: &[&str] = &["start", "middle", "last"];
+
+    fn plain_rule() -> impl Strategy<Value = Plain> {
+        let conditions =
+            (maybe(&["system.status", "hello"]), maybe(VALUES), maybe(VALUES), maybe(VALUES), maybe(STEPS));
+        let counts = (0..3_u64, prop::option::of(1..4_u64), 1..3_u64, 0..3_u64, 1..40_u64, maybe(STEPS));
+        (conditions, counts).prop_map(|((operation, query, body, key, step), (skip, times, every, from, to, next))| {
+            Plain { operation, query, body, key, step, skip, times, every, from, to, next }
+        })
+    }
+
+    fn request() -> impl Strategy<Value = Request> {
+        let operation = maybe(&[Operation::SystemStatus, Operation::Hello, Operation::EventsSubscribe]);
+        (operation, maybe(VALUES), maybe(VALUES), maybe(VALUES)).prop_map(|(operation, query, body, key)| Request {
+            operation,
+            query: query.map_or(String::new(), |value| format!("a={value}")),
+            body: body.map_or(String::new(), |value| format!("{{\"a\":\"{value}\"}}")),
+            key: key.map(str::to_owned),
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        /// Whatever the rules and requests, the indexed decision and the plain model are one, and a trace of it accounts for each rule
+        /// before the one that decided.
+        #[test]
+        fn decisions_equal_a_plain_model(
+            plain in prop::collection::vec(plain_rule(), 1..40),
+            requests in prop::collection::vec(request(), 1..40),
+        ) {
+            let text: String = plain.iter().enumerate().map(|(at, rule)| rule.text(200 + at)).collect();
+            let rules = rules(&text);
+            let mut model = Model { rules: plain.into_iter().map(|rule| (rule, 0, 0)).collect(), step: "start" };
+            let mut counters = RuleCounters::default();
+            let random = &mut Seed::from_number(1).source("test");
+            for (second, request) in (0..).zip(&requests) {
+                let expected = model.first_applying(request, second).map(|at| format!("rule {}", at + 1));
+                let since = Duration::from_secs(second);
+                let (found, traces) = request.with_view(|view| {
+                    let found = rules.first_decision(view, &mut counters, since, random);
+                    let decided = found.as_ref().map(|found| DecidedBy {
+                        scenario: &found.scenario,
+                        rule: &found.rule,
+                        action: &found.description,
+                    });
+                    let traces = rules.trace(view, decided, since, LimitTrace::default());
+                    (found, traces)
+                });
+                let (last, left) = match &found {
+                    Some(found) => traces.split_last().map(|(last, left)| (last.applied && *last.rule == *found.rule, left)),
+                    None => Some((true, traces.as_slice())),
+                }
+                .expect("a rule decided");
+                let unexplained = |trace: &RuleTrace| trace.applied || trace.outcome.starts_with("did not apply, although");
+                prop_assert!(last && !left.iter().any(unexplained), "{}: {:?}", text, traces);
+                let decided = found.map(|found| found.rule.to_string());
+                prop_assert_eq!(decided, expected, "{}", text);
+            }
+        }
+    }
+}

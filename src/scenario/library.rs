@@ -505,5 +505,45 @@ fn still_active(problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
 }
 
 #[cfg(test)]
-#[path = "library_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::after_start(std::time::Duration::from_secs(1));
+
+    #[test]
+    fn inline_comes_before_files_before_shipped() {
+        let library = Library::new(Layered::default());
+        let name = "rate-limit-burst";
+        let title = |library: &Library| library.load().find(name).map(|found| found.title.clone());
+        let file =
+            |title: &str| vec![("dir/rate-limit-burst.toml".into(), Ok(format!("title = '{title}'\n[profile]\n")))];
+        let shipped = title(&library);
+        library.reload_files(file("file"), NOW);
+        assert_eq!(title(&library).as_deref(), Some("file"));
+        library.put_inline(name, "title = 'inline'\n[profile]\n", NOW).expect("valid");
+        assert_eq!(title(&library).as_deref(), Some("inline"));
+        library.activate(None, &[name], NOW).expect("known");
+        library.remove_inline(name, NOW).expect("the file takes its place");
+        library.activate(None, &[], NOW).expect("none");
+        library.reload_files(Vec::new(), NOW);
+        assert_eq!(title(&library), shipped);
+        library.put_inline("mine", "[profile]\n", NOW).expect("valid");
+        library.activate(None, &["mine"], NOW).expect("known");
+        assert!(library.remove_inline("mine", NOW).is_err(), "it is active");
+    }
+
+    #[test]
+    fn what_a_request_may_name_is_bounded() {
+        let library = Library::new(Layered::default());
+        for name in ["a", "b", "c"] {
+            let text = format!("[profile]\n# {}\n", "x".repeat(900_000));
+            library.put_inline(name, &text, NOW).expect("valid");
+        }
+        let generation = library.load();
+        let problem = |names: &[&str]| generation.config_named(None, names).err().map(|problems| problems[0].code);
+        assert_eq!(problem(&["a", "b"]), None);
+        assert_eq!(problem(&["a", "b", "c"]), Some("scenario/too-many"));
+        assert_eq!(problem(&["a"; MOST_ACTIVE]), None, "one that is named twice counts once");
+        assert_eq!(problem(&["nope"; MOST_ACTIVE + 1]), Some("scenario/too-many"));
+    }
+}

@@ -306,6 +306,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_sequence_ends_stays_or_repeats() {
+        for (then, last) in [(Then::End, [None, None]), (Then::Stay, [Some(3), Some(3)]), (Then::Repeat, [Some(2); 2])]
+        {
+            let sequence = Sequence::of(vec![(2, None, Action::Pass), (1, None, Action::Pass)], then);
+            let played: Vec<_> = (0..5).map(|applied| sequence.step(applied).map(|step| step.until)).collect();
+            assert_eq!(played, [[Some(2); 2].as_slice(), &[Some(3)], &last].concat(), "{then:?}");
+        }
+    }
+
+    #[test]
     fn answers_that_are_not_there_yet_do_not_move_a_story() {
         let rule = "[[rule]]\nwhen = { step = 'start' }\ntimes = 2\npass = true\nnext = { step = 'b', status = 200 }\n";
         let (scenario, problems) = crate::scenario::check_text("test", rule);

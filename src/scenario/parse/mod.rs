@@ -306,5 +306,30 @@ pub fn json_to_toml(json: &str) -> Result<String, String> {
 }
 
 #[cfg(test)]
-#[path = "parse_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_follow_the_content_of_each_rule() {
+        let rule = |times: u32| format!("[[rule]] # note\ntimes = {times}\npass = true\n");
+        let prints = |name: &str, text: &str| {
+            let (scenario, _) = check_text(name, text);
+            scenario.expect("the text is valid").rules.iter().map(|rule| rule.fingerprint).collect::<Vec<_>>()
+        };
+        let before = prints("test", &format!("{}{}", rule(1), rule(2)));
+        let after = prints("test", &format!("title = 'x'\n{}\n\n{}", rule(3), rule(2).replace("# note", "")));
+        assert_ne!(before[0], after[0]);
+        assert_eq!(before[1], after[1]);
+        let equal = prints("test", &rule(1).repeat(2));
+        assert_eq!(equal[0], before[0]);
+        assert_ne!(equal[0], equal[1]);
+        assert_ne!(prints("other", &rule(1))[0], before[0]);
+    }
+
+    #[test]
+    fn names_are_restricted() {
+        let valid = |name: &str| check_text(name, "[profile]\n").0.is_some();
+        assert!(valid("Rate-limit_2.v1"));
+        assert!(!["", "a,b", "a b", "ä", "a/b", &"x".repeat(101)].iter().any(|name| valid(name)));
+    }
+}
