@@ -1,11 +1,10 @@
 //! Scenarios: a story in a file, checked, and what it does with each request. Overview of layer 2.
 //!
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
-//! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `render` (its templates), `decide`
+//! files. Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
 //! (which rule applies), `emit` (events), `parse` (text to scenario), `effective_config` (all that is in force for one key), `clashes` (scenarios that get in each other's way),
 //! `library` (the scenarios and which are active, as one generation; `files` reloads files into it, `setting_patch` is the
-//! settings changed while running, `overrides` changes what single keys have of their own), `progress` (how far rules and stories
-//! are), `watch` (files on disk).
+//! settings changed while running, `overrides` changes what single keys have of their own), `watch` (files on disk).
 
 mod action;
 mod built_in;
@@ -18,7 +17,6 @@ mod library;
 mod matcher;
 mod overrides;
 mod parse;
-mod progress;
 mod render;
 mod rule;
 pub mod rule_counters;
@@ -45,9 +43,8 @@ pub use library::{Activation, Generation, HeldBack, Library, generation_text};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
 pub use overrides::{Restored, RestoredList};
 pub use parse::{check_text, json_to_toml};
-pub use progress::{RuleTurns, StoryProgress, counts_for, rule_turns, story_progress};
 pub use render::{Templated, request_facts};
-pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, Then};
+pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, StoryProgress, Then};
 pub use schema::{language_markdown, schema};
 pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
 pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_directory, read_file};

@@ -1,7 +1,7 @@
 //! Warnings of a text that is otherwise valid: conditions, rules and templates that never hold, apply or have a value.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 
 use super::Parser;
@@ -17,6 +17,9 @@ use crate::util::wording::any_of;
 
 /// The parts of a request that templates see.
 const PARTS: [&str; 7] = ["method", "path", "operation", "query", "headers", "body", "key"];
+
+/// Most pairs of rules compared, so that ten thousand rules are checked at once.
+const MOST_COMPARED: usize = 1_000_000;
 
 impl Parser<'_> {
     fn warn_never(&mut self, span: Range<usize>, why: &str, hint: &str) {
@@ -100,32 +103,24 @@ impl Parser<'_> {
         }
     }
 
-    /// Warns of rules after one that decides everything they match. Such rules are looked up by their least common condition, so that
-    /// checking ten thousand rules takes no longer than reading them.
+    /// Warns of rules after one that decides everything they match.
     pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
-        let demands_of = |rule: &Rule| -> BTreeSet<String> {
+        let mut lasting: Vec<(&Rule, BTreeSet<String>)> = Vec::new();
+        let mut left = MOST_COMPARED;
+        for (table, rule) in rules {
             let step = rule.step.iter().map(|step| format!("step {step}"));
-            rule.when.demands().into_iter().chain(step).collect()
-        };
-        let demands: Vec<BTreeSet<String>> = rules.iter().map(|(_, rule)| demands_of(rule)).collect();
-        let mut uses: HashMap<&str, usize> = HashMap::new();
-        for demand in demands.iter().flatten() {
-            *uses.entry(demand).or_default() += 1;
-        }
-        let mut lasting: HashMap<&str, Vec<(&Rule, &BTreeSet<String>)>> = HashMap::new();
-        for ((table, rule), demands) in rules.iter().zip(&demands) {
-            let keys = demands.iter().map(String::as_str).chain([""]);
-            let covering = keys.filter_map(|key| lasting.get(key)).flatten().find(|(earlier, needed)| {
-                earlier.spans(rule) && needed.is_subset(demands) && earlier.when.has_every_operation_of(&rule.when)
+            let demands: BTreeSet<String> = rule.when.demands().into_iter().chain(step).collect();
+            let covering = lasting.iter().take(left).find(|(earlier, needed)| {
+                earlier.spans(rule) && needed.is_subset(&demands) && earlier.when.has_every_operation_of(&rule.when)
             });
+            left = left.saturating_sub(lasting.len());
             if let Some((earlier, _)) = covering {
                 let label = shown(&earlier.label);
                 let message = format!("this rule never applies: \"{label}\" leaves it nothing to decide");
                 let hint = "move it up, or give the earlier rule `times`";
                 self.problems.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
             } else if rule.never_pauses() {
-                let rarest = demands.iter().min_by_key(|demand| uses[demand.as_str()]);
-                lasting.entry(rarest.map_or("", String::as_str)).or_default().push((rule, demands));
+                lasting.push((rule, demands));
             }
         }
     }
