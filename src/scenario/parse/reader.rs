@@ -421,7 +421,7 @@ impl<'t> Problems<'t> {
                 let tried = template.as_ref().map_err(Clone::clone).and_then(Template::try_out);
                 if let Err(problem) = tried {
                     let hint = "write values such as {{ request.body.url }}, {{ now }} or {{ ulid() }}; `docs/scenario-language.md` lists them";
-                    self.error("scenario/bad-template", value.span(), problem.to_string(), hint);
+                    self.error("scenario/bad-template", value.span(), problem, hint);
                 }
                 let paths = template.map(|template| template.request_paths()).unwrap_or_default();
                 self.request_paths.extend(paths.into_iter().map(|path| (value.span(), path)));
