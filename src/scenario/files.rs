@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::library::{ByName, Generation, HeldBack, Library};
+use super::generation::{ByName, Generation, HeldBack};
+use super::library::Library;
 use super::parse::{MOST_WEIGHT, parse_scenario};
 use super::watch::{FileTexts, leads_out};
 use super::{Scenario, ScenarioOrigin};
