@@ -384,7 +384,7 @@ pub(crate) fn glob_pattern(glob: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::{AUTHORIZATION, COOKIE};
+    use hyper::header::HeaderValue;
     use serde_json::json;
 
     use super::*;
@@ -453,73 +453,54 @@ mod tests {
     fn values_differ_by_length_key_and_depth() {
         for (one, other, expected) in [
             (json!([1, 2]), json!([1]), false),
-            (json!([1, 2]), json!([1, 3]), false),
             (json!([[1], 2.0]), json!([[1.0], 2]), true),
             (json!({ "a": 1 }), json!({ "a": 1, "b": 2 }), false),
             (json!({ "a": 1 }), json!({ "b": 1 }), false),
-            (json!({ "a": 1, "b": 2 }), json!({ "a": 1, "b": 3 }), false),
             (json!({ "a": 1, "b": [2] }), json!({ "b": [2.0], "a": 1.0 }), true),
             (json!(5), json!(6.0), false),
-            (json!(5), json!(6), false),
             // Beyond a double's precision whole numbers are compared as such.
             (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992_u64), false),
             (json!("5"), json!(5), false),
-            (json!(null), json!(false), false),
         ] {
             assert_eq!(same(&one, &other), expected, "{one} and {other}");
             assert_eq!(same(&other, &one), expected, "{other} and {one}");
         }
     }
 
-    /// Why a condition on this subject fails for a request with a secret in its body and its headers.
-    fn failure(subject: Subject) -> String {
-        let mut headers = hyper::HeaderMap::new();
-        headers.insert(AUTHORIZATION, hyper::header::HeaderValue::from_static("Bearer sk_test_hidden"));
-        headers.insert(COOKIE, hyper::header::HeaderValue::from_static("session=hidden"));
-        headers.insert("x-shown", hyper::header::HeaderValue::from_static("seen"));
-        let body = br#"{"url":"https://a.example","secret":"whsec_hidden","hook":{"secret":"hidden"},"list":[1]}"#;
+    /// Checks why a condition on this subject fails for a request with secrets in its query, its body and its headers.
+    fn check_failure(subject: Subject, expected: &str) {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("authorization", "Bearer sk_test_hidden"), ("cookie", "a=hidden"), ("x-shown", "seen")] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
         let view = RequestView {
             operation: None,
-            method: &hyper::Method::POST,
+            method: &Method::POST,
             path: "/v1/events/subscribe",
             query: Some("token=hidden"),
             headers: &headers,
-            body: &hyper::body::Bytes::from_static(body),
+            body: br#"{"url":"https://a.example","secret":"whsec_hidden","hook":{"secret":"hidden"},"list":[1]}"#,
             key: Some("sk_live_hidden_1234"),
             keys: &crate::settings::Profile::default().keys,
         };
-        let condition = Condition { subject, tests: vec![Test::Equals(literal(json!("expected")))] };
-        condition.failure(&Reading::new(&view)).expect("it does not hold")
+        let condition = Condition { subject, tests: vec![Test::Equals(literal(json!("x")))] };
+        let failure = condition.failure(&Reading::new(&view)).expect("it does not hold");
+        assert!(failure.starts_with(expected) && !failure.contains("hidden"), "{failure}");
     }
 
     #[test]
     fn a_failure_shows_what_is_there_but_no_secret() {
         let body = |pointer: &str| Subject::Body(pointer.into());
-        for (subject, shown) in [
-            (body("/url"), "https://a.example"),
-            (body("/list"), "[1]"),
-            (body("/none"), "is absent"),
-            (body("/none/secret"), "is absent"),
-            (Subject::Header("x-shown".parse().expect("a name")), "seen"),
-            (Subject::Path, "/v1/events/subscribe"),
-        ] {
-            let text = failure(subject);
-            assert!(text.contains(shown) && text.ends_with("expected \"expected\""), "{text}");
-        }
-        for subject in [
-            body("/secret"),
-            body("/hook"),
-            body("/hook/secret"),
-            Subject::Header(AUTHORIZATION),
-            Subject::Header(COOKIE),
-            Subject::Query("token".into()),
-            Subject::Key,
-        ] {
-            let text = failure(subject);
-            assert!(!text.contains("hidden"), "{text}");
-        }
-        assert_eq!(failure(Subject::Header(AUTHORIZATION)), "header.authorization is another");
-        assert_eq!(failure(Subject::Key), "the key is sk_live_…1234; another was expected");
-        assert!(failure(body("/secret")).contains("may hold a secret; expected \"expected\""));
+        let header = |name: &str| Subject::Header(name.parse().expect("a name"));
+        check_failure(body("/url"), "body.\"/url\" is \"https://a.example\"; expected \"x\"");
+        check_failure(body("/list"), "body.\"/list\" is [1]; expected \"x\"");
+        check_failure(body("/none/secret"), "body.\"/none/secret\" is absent; expected \"x\"");
+        check_failure(header("x-shown"), "header.x-shown is \"seen\"; expected \"x\"");
+        check_failure(body("/secret"), "body.\"/secret\" is not shown, as it may hold a secret; expected \"x\"");
+        check_failure(body("/hook"), "body.\"/hook\" is {");
+        check_failure(header("authorization"), "header.authorization is another");
+        check_failure(header("cookie"), "header.cookie is another");
+        check_failure(Subject::Query("token".into()), "query.token is not shown");
+        check_failure(Subject::Key, "the key is sk_live_…1234; another was expected");
     }
 }

@@ -69,6 +69,7 @@ impl SettingPatch {
         if !problems.is_empty() {
             return Err(problems.into_iter().map(diagnostic).collect());
         }
+        // More than any patch has, even one that undoes everything and sets as much.
         if found.len() > 2 * MOST_ENTRIES {
             return Err(too_many());
         }
@@ -138,10 +139,6 @@ fn collect(
     problems: &mut Vec<ProfileProblem>,
 ) {
     for (name, value) in changes {
-        // More than any patch has, even one that undoes everything and sets as much.
-        if found.len() + problems.len() > 2 * MOST_ENTRIES {
-            return;
-        }
         let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
         let below = format!("{path}.");
         let setting = SETTINGS.iter().find(|setting| setting.path == path);

@@ -26,12 +26,8 @@ impl Parser<'_> {
         let tables = self.problems.tables(file, "rule");
         let mut fingerprints = Fingerprints::new(scenario, "rule");
         let mut rules = Vec::new();
-        // Lines are counted from rule to rule, not each time from the start, as a file may have thousands of rules.
-        let (mut line, mut counted) = (1, 0);
         for (position, table) in (1..).zip(&tables) {
-            line += self.problems.line_ends(counted..table.span.start);
-            counted = counted.max(table.span.start);
-            let rule = self.rule(table, (position, line), scenario, &mut fingerprints);
+            let rule = self.rule(table, position, scenario, &mut fingerprints);
             rules.extend(rule.map(|rule| (table, rule)));
         }
         self.check_names("rule", &tables);
@@ -48,7 +44,7 @@ impl Parser<'_> {
     fn rule(
         &mut self,
         table: &Table<'_, '_>,
-        (position, line): (usize, usize),
+        position: usize,
         scenario: &Arc<str>,
         fingerprints: &mut Fingerprints,
     ) -> Option<Rule> {
@@ -67,7 +63,7 @@ impl Parser<'_> {
         let rule = Rule {
             scenario: Arc::clone(scenario),
             label: name.map_or_else(|| format!("rule {position}").into(), Arc::from),
-            line,
+            line: self.problems.line_of(&table.span),
             fingerprint: fingerprints.of(table.fields),
             story: fingerprints.story(),
             when,
@@ -89,16 +85,13 @@ impl Parser<'_> {
     /// Refuses names given twice: explanations could not distinguish the two.
     pub(super) fn check_names(&mut self, what: &str, tables: &[Table<'_, '_>]) {
         let mut lines = HashMap::new();
-        let (mut line, mut counted) = (1, 0);
         for name in tables.iter().filter_map(|table| table.get("name")) {
             let Some(text) = name.get_ref().as_str() else { continue };
-            line += self.problems.line_ends(counted..name.span().start);
-            counted = name.span().start;
-            if let Some(first) = lines.get(text) {
-                let message = format!("another {what} is named \"{}\" already, on line {first}", shown(text));
+            let first = lines.entry(text).or_insert_with(|| name.span()).clone();
+            if first != name.span() {
+                let line = self.problems.line_of(&first);
+                let message = format!("another {what} is named \"{}\" already, on line {line}", shown(text));
                 self.problems.error("scenario/duplicate-name", name.span(), message, "give each a name of its own");
-            } else {
-                lines.insert(text, line);
             }
         }
     }
