@@ -1,7 +1,10 @@
 //! Typed values out of TOML, read by the tables of keys: every problem is recorded with its place, and reading continues.
 
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::iter;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -10,8 +13,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::{Kind, TableKeys};
 use crate::contract::nearest;
+use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::scenario::template::{MOST_TEMPLATES, Template, is_template};
+use crate::settings::Profile;
 use crate::util::duration::parse_duration;
 use crate::util::wording::any_of;
 
@@ -57,8 +62,8 @@ impl<'v, 'i> Table<'v, 'i> {
     }
 }
 
-/// The problems found in one text so far.
-pub(super) struct Problems<'t> {
+/// One text being checked, and the problems found in it so far.
+pub(super) struct Parser<'t> {
     text: &'t str,
     /// Where its lines end, as a file may have thousands of rules to number.
     line_ends: Vec<usize>,
@@ -67,12 +72,30 @@ pub(super) struct Problems<'t> {
     templates: usize,
     /// The paths into the request that templates name, each with its place; kept until they are taken.
     request_paths: Vec<(Span, Vec<String>)>,
+    /// The profile in force while the scenario is active: decides which event types and URLs are accepted.
+    pub(super) profile: Arc<Profile>,
+    /// About what the patterns take once compiled.
+    pub(super) pattern_bytes: usize,
+    /// The statuses that each operation answers, once asked for.
+    pub(super) statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
+    /// Statuses that the file's own rules answer.
+    pub(super) scripted: BTreeSet<u16>,
 }
 
-impl<'t> Problems<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
-        let line_ends = text.match_indices('\n').map(|(at, _)| at).collect();
-        Self { text, line_ends, found: Vec::new(), unreported: 0, templates: 0, request_paths: Vec::new() }
+impl<'t> Parser<'t> {
+    pub(super) fn new(text: &'t str, profile: Arc<Profile>) -> Self {
+        Self {
+            text,
+            line_ends: text.match_indices('\n').map(|(at, _)| at).collect(),
+            found: Vec::new(),
+            unreported: 0,
+            templates: 0,
+            request_paths: Vec::new(),
+            profile,
+            pattern_bytes: 0,
+            statuses: OnceCell::new(),
+            scripted: BTreeSet::new(),
+        }
     }
 
     /// The line of a place, from 1.

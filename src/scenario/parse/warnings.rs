@@ -2,10 +2,8 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
-use std::ops::Range;
 
-use super::Parser;
-use super::reader::{Table, nearest_hint, shown};
+use super::reader::{Parser, Span, Table, nearest_hint, shown};
 use crate::contract::keys::judge;
 use crate::contract::nearest;
 use crate::contract::routes::{Credential, Operation, ROUTES, Route};
@@ -22,8 +20,8 @@ const PARTS: [&str; 7] = ["method", "path", "operation", "query", "headers", "bo
 const MOST_COMPARED: usize = 1_000_000;
 
 impl Parser<'_> {
-    fn warn_never(&mut self, span: Range<usize>, why: &str, hint: &str) {
-        self.problems.warning("scenario/never-matches", span, why, hint);
+    fn warn_never(&mut self, span: Span, why: &str, hint: &str) {
+        self.warning("scenario/never-matches", span, why, hint);
     }
 
     pub(super) fn warn_of_contradictory_counts(&mut self, table: &Table<'_, '_>, rule: &Rule) {
@@ -42,7 +40,7 @@ impl Parser<'_> {
         } else {
             return;
         };
-        self.problems.warning("scenario/clashing-times", table.span_of("times"), message, hint);
+        self.warning("scenario/clashing-times", table.span_of("times"), message, hint);
     }
 
     /// Warns of a story that waits for a status with which neither the operation nor the rule answers.
@@ -99,7 +97,7 @@ impl Parser<'_> {
                 None => format!("add next = \"{}\" to a rule; the story begins at \"{FIRST_STEP}\"", shown(step)),
             };
             let span = place.map_or(0..0, toml::Spanned::span);
-            self.problems.warning("scenario/unreachable-step", span, message, hint);
+            self.warning("scenario/unreachable-step", span, message, hint);
         }
     }
 
@@ -118,7 +116,7 @@ impl Parser<'_> {
                 let label = shown(&earlier.label);
                 let message = format!("this rule never applies: \"{label}\" leaves it nothing to decide");
                 let hint = "move it up, or give the earlier rule `times`";
-                self.problems.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
+                self.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
             } else if rule.never_pauses() {
                 lasting.push((rule, demands));
             }
@@ -126,7 +124,7 @@ impl Parser<'_> {
     }
 
     /// Conditions on one subject that no value can meet.
-    pub(super) fn warn_of_contradiction(&mut self, subject: &Subject, tests: &[Test], span: Range<usize>) {
+    pub(super) fn warn_of_contradiction(&mut self, subject: &Subject, tests: &[Test], span: Span) {
         let mut never =
             |why: &str, hint: &str| self.warn_never(span.clone(), &format!("this never holds: {why}"), hint);
         let equals = tests.iter().find_map(|test| if let Test::Equals(literal) = test { Some(literal) } else { None });
@@ -191,7 +189,7 @@ impl Parser<'_> {
 
     /// Warns of each part named by a template that is always missing from requests like these; `None` is an event, which has none.
     pub(super) fn warn_of_missing_parts(&mut self, when: Option<&When>) {
-        for (span, path) in self.problems.take_request_paths() {
+        for (span, path) in self.take_request_paths() {
             let found = match when {
                 None => Some((
                     "an event's data has no request".to_owned(),
@@ -201,7 +199,7 @@ impl Parser<'_> {
             };
             let Some((why, hint)) = found else { continue };
             let message = format!("`request.{}` is always empty: {why}", shown(&path.join(".")));
-            self.problems.warning("scenario/missing-part", span, message, hint);
+            self.warning("scenario/missing-part", span, message, hint);
         }
     }
 
