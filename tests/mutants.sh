@@ -20,8 +20,8 @@ files() {
     quota) echo src/state/quota.rs src/http/headers.rs ;;
     signatures) echo 'src/contract/signature/*.rs' ;;
     egress) echo src/webhook/{guard,egress,dial}.rs ;;
-    decisions) echo src/scenario/{decide,matcher,progress,rule}.rs ;;
-    reload) echo src/scenario/{files,library,restart,watch}.rs ;;
+    decisions) echo src/scenario/{decide,matcher,rule}.rs ;;
+    reload) echo src/scenario/{files,generation,library,watch}.rs ;;
     *) echo "mutants.sh: no area \`$1\`: quota, signatures, egress, decisions, reload" >&2; return 2 ;;
   esac
 }

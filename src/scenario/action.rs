@@ -268,13 +268,6 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl Action {
-    /// Whether the operation itself answers, maybe with changes to its body.
-    pub fn is_ordinary(&self) -> bool {
-        matches!(self, Self::Pass | Self::Patch(_))
-    }
-}
-
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -268,12 +268,12 @@ mod tests {
         let (rules, counters) = (rules(text), &mut RuleCounters::default());
         let random = &mut Seed::from_number(1).source("test");
         let request = Request { operation: Some(Operation::SystemStatus), ..Request::default() };
-        let mut decided = |second| {
+        let decided = |second| {
             let since = Duration::from_secs(second);
             let decision = request.with_view(|view| rules.first_decision(view, counters, since, random));
             decision.map_or("-".to_owned(), |decision| decision.rule.replace("rule ", ""))
         };
-        assert_eq!((0..6).map(|second| decided(second)).collect::<String>(), expected, "{text}");
+        assert_eq!((0..6).map(decided).collect::<String>(), expected, "{text}");
     }
 
     #[test]

@@ -204,7 +204,8 @@ impl Rule {
         let turn = counters.of(self.fingerprint);
         turn.pending = turn.pending.saturating_sub(1);
         if status != *expected {
-            turn.applied = turn.applied.saturating_sub(u64::from(action.is_ordinary()));
+            let is_ordinary = matches!(action, Action::Pass | Action::Patch(_));
+            turn.applied = turn.applied.saturating_sub(u64::from(is_ordinary));
             return;
         }
         let answered = turn.applied.saturating_sub(turn.pending);

@@ -434,6 +434,17 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_is_read_up_to_a_number_of_files() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        for number in 0..MOST_FILES + 5 {
+            write(&directory.path().join(format!("{number:04}.toml")), "");
+        }
+        let read = read_directory(directory.path());
+        let problem = read[MOST_FILES].1.as_ref().expect_err("there are more");
+        assert!(read.len() == MOST_FILES + 1 && problem.code == "file/too-many" && !problem.is_error());
+    }
+
+    #[test]
     fn a_folder_that_nobody_asked_for_may_come_later_and_go_again() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let later = directory.path().join("scenarios");
