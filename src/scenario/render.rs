@@ -61,13 +61,14 @@ impl Action {
     }
 }
 
+/// An action with its templates rendered, and what gave an empty string in place of a value.
+type Rendered<T> = Result<(T, Vec<Gap>), String>;
+
 pub trait Templated: Sized {
     /// How long its templates are together.
     fn template_bytes(&self) -> usize;
 
-    /// The action with its templates rendered, and what gave an empty string in place of a value.
-    fn rendered(&self, facts: &Map<String, Value>, wall: Timestamp, random: Random)
-    -> Result<(Self, Vec<Gap>), String>;
+    fn rendered(&self, facts: &Map<String, Value>, wall: Timestamp, random: Random) -> Rendered<Self>;
 }
 
 impl Templated for ScriptedReply {
@@ -80,12 +81,7 @@ impl Templated for ScriptedReply {
         body + self.message.as_deref().map_or(0, text_bytes)
     }
 
-    fn rendered(
-        &self,
-        facts: &Map<String, Value>,
-        wall: Timestamp,
-        random: Random,
-    ) -> Result<(Self, Vec<Gap>), String> {
+    fn rendered(&self, facts: &Map<String, Value>, wall: Timestamp, random: Random) -> Rendered<Self> {
         let mut values = Map::new();
         if let Some(message) = &self.message {
             values.insert("message".to_owned(), message.clone().into());
@@ -112,12 +108,7 @@ impl Templated for Patch {
         self.merge.values().map(template_bytes).sum()
     }
 
-    fn rendered(
-        &self,
-        facts: &Map<String, Value>,
-        wall: Timestamp,
-        random: Random,
-    ) -> Result<(Self, Vec<Gap>), String> {
+    fn rendered(&self, facts: &Map<String, Value>, wall: Timestamp, random: Random) -> Rendered<Self> {
         let (merge, gaps) = render_map(&self.merge, facts, wall, || random)?;
         Ok((Self { merge, remove: self.remove.clone() }, gaps))
     }
