@@ -19,16 +19,16 @@ files() {
   case $1 in
     quota) echo src/state/quota.rs src/http/headers.rs ;;
     signatures) echo 'src/contract/signature/*.rs' ;;
-    egress) echo src/webhook/{egress,client,resolve}.rs ;;
-    decisions) echo src/scenario/{decide,matcher,progress,rule}.rs ;;
-    reload) echo src/scenario/{files,library,restart,watch}.rs ;;
+    egress) echo src/webhook/{guard,egress,dial}.rs ;;
+    decisions) echo src/scenario/{decide,matcher,rule}.rs ;;
+    reload) echo src/scenario/{files,generation,library,watch}.rs ;;
     *) echo "mutants.sh: no area \`$1\`: quota, signatures, egress, decisions, reload" >&2; return 2 ;;
   esac
 }
 units() {
   case $1 in
     quota) echo rate_limit http:: ;;
-    signatures) echo contract::signature webhook::deliver ;;
+    signatures) echo contract::signature webhook::attempt ;;
     egress) echo webhook:: ;;
     decisions) echo scenario::{action,built_in,decide,emit,matcher,progress,render,rule}:: ;;
     reload) echo scenario::{built_in,knob_patch,library,watch}:: ;;

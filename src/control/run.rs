@@ -28,7 +28,7 @@ use super::{
 use crate::http::answer::answer;
 use crate::redact::Redactor;
 use crate::review::findings::Findings;
-use crate::scenario::{Clash, Generation, Scenario, story_progress};
+use crate::scenario::{Clash, Generation, Scenario, StoryProgress};
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::{DeliveryWhole, Event, LogLine, QuotaState, RequestWhole, Time, WorkspaceId, time};
 use crate::state::journal::{Entry, Notice, RequestRecord};
@@ -535,7 +535,7 @@ fn progress(
 }
 
 fn of_player(scenario: &Scenario, player: &Player, planned: &HashMap<u64, u64>, redactor: Redactor<'_>) -> Progress {
-    let story = story_progress(scenario, &player.turns);
+    let story = StoryProgress::of(&scenario.rules, &player.turns);
     let rules = scenario.rules.iter().map(|rule| RuleProgress {
         rule: rule.label.to_string(),
         line: rule.line,

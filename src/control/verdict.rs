@@ -22,7 +22,7 @@ use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
 use crate::redact::Redactor;
 use crate::scenario::rule_counters::RuleCounters;
-use crate::scenario::{EffectiveConfig, Generation, Rule, Scenario, Trigger, counts_for, rule_turns, story_progress};
+use crate::scenario::{EffectiveConfig, Generation, Rule, Scenario, StoryProgress, Trigger};
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::engine::settle_ahead;
 use crate::state::journal::record::{DeliveryRow, Request, WorkspaceId};
@@ -311,7 +311,7 @@ impl Player {
     /// Whether a rule counts for one of its keys.
     fn reaches(&self, rule: &Rule) -> bool {
         let keys: Vec<Option<&str>> = self.keys.iter().map(Option::as_deref).collect();
-        counts_for(rule, &keys, &self.turns)
+        rule.counts_for(&keys, &self.turns)
     }
 
     /// How many events of each emission are planned, counted in one pass, as there may be 100,000 of a thousand emissions.
@@ -405,8 +405,9 @@ fn counters(players: &[Player], concerns: impl Fn(&Player) -> bool) -> Vec<(Opti
 fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
     for rule in &scenario.rules {
         for (player, turns) in counters(players, |player| player.reaches(rule)) {
-            let Some(progress) = rule_turns(rule, &turns).filter(|progress| progress.left() > 0) else { continue };
-            let (applied, turns, left) = (progress.applied, progress.turns, progress.left());
+            let applied = turns.get(rule.fingerprint).applied;
+            let Some(turns) = rule.turns_in_all().filter(|turns| applied < *turns) else { continue };
+            let left = turns - applied;
             let what = format!("rule `{}` of scenario `{}`", rule.label, scenario.name);
             let message = match player {
                 Some(player) => {
@@ -423,7 +424,7 @@ fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Pla
 fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
     let leads = |player: &Player| scenario.rules.iter().any(|rule| rule.next.is_some() && player.reaches(rule));
     for (player, turns) in counters(players, leads) {
-        let story = story_progress(scenario, &turns).filter(|story| player.is_none() || !story.is_over());
+        let story = StoryProgress::of(&scenario.rules, &turns).filter(|story| player.is_none() || !story.is_over());
         let Some(story) = story else { continue };
         let ends: Vec<String> = story.ends.iter().map(|end| format!("\"{end}\"")).collect();
         let who = player.map_or_else(|| "no key, as no request reached it".to_owned(), |player| player.name(redactor));

@@ -17,7 +17,6 @@ use crate::http::body::Pace;
 use crate::http::handler::ConnectionFault;
 use crate::http::request::{AppliedRule, Identified, Story};
 use crate::http::service::Api;
-use crate::scenario::template::TemplateProblem;
 use crate::scenario::{Action, Decision, Fault, Patch, ReplyBody, ScriptedReply, Templated, request_facts};
 use crate::state::journal::{Reason, Scripted};
 use crate::state::workspace::{State, Workspace};
@@ -109,7 +108,7 @@ impl Api {
         &self,
         identified: &mut Identified,
         action: Arc<T>,
-    ) -> Result<T, TemplateProblem> {
+    ) -> Result<T, String> {
         // A source of its own, so that what templates draw does not shift what is drawn after them.
         let random = identified.workspace().lock().random.fork();
         let wall = identified.request.now.wall;
@@ -216,7 +215,7 @@ fn kind_of(status: StatusCode) -> ErrorKind {
 }
 
 /// The answer where a template of the scenario fails while it is rendered, which no check can foresee.
-fn unrendered(identified: &Identified, problem: &TemplateProblem) -> Answer {
+fn unrendered(identified: &Identified, problem: &str) -> Answer {
     let error = Error::new(ErrorKind::InternalError, format!("a scenario's {problem}"));
     identified.error(&error, Reason::Scripted)
 }

@@ -203,5 +203,146 @@ impl Bucket {
 }
 
 #[cfg(test)]
-#[path = "decide_tests.rs"]
-mod tests;
+mod tests {
+    use hyper::Method;
+    use hyper::header::HeaderMap;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::clock::Seed;
+    use crate::scenario::check_text;
+
+    /// One request of a test.
+    #[derive(Clone, Debug, Default)]
+    struct Request {
+        operation: Option<Operation>,
+        query: String,
+        body: String,
+        key: Option<String>,
+    }
+
+    impl Request {
+        fn with_view<T>(&self, look: impl FnOnce(&RequestView<'_>) -> T) -> T {
+            look(&RequestView {
+                operation: self.operation,
+                method: &Method::GET,
+                path: "/v1/system/status",
+                query: Some(&self.query),
+                headers: &HeaderMap::new(),
+                body: self.body.as_bytes(),
+                key: self.key.as_deref(),
+                keys: &crate::settings::Profile::default().keys,
+            })
+        }
+    }
+
+    fn rules(text: &str) -> RuleSet {
+        let (scenario, problems) = check_text("test", text);
+        RuleSet::new([scenario.unwrap_or_else(|| panic!("{text}\n{problems:?}")).rule_index()].into_iter())
+    }
+
+    #[test]
+    fn a_trace_says_why_each_rule_left_a_request() {
+        let check = |rule: &str, expected: &str| {
+            let rules = rules(&format!("[[rule]]\n{rule}\npass = true\n"));
+            let request = Request { operation: Some(Operation::SystemStatus), ..Request::default() };
+            let since = Duration::from_secs(2);
+            let traces = request.with_view(|view| rules.trace(view, None, since, LimitTrace::default()));
+            assert_eq!((traces.len(), traces[0].outcome.as_str()), (1, expected), "{rule}");
+        };
+        check("to = '1s'", "applies until 1s after activation; it was 2s");
+        check("from = '1m'", "applies from 60s after activation; it was 2s");
+        check(
+            "when.step = 'start'\nskip = 1\nnext = 'gone'",
+            "matched, but did not apply: the story was not at step \"start\" or it lets 1 matching request through first",
+        );
+        check(
+            "every = 3\nchance = 0.5",
+            "matched, but did not apply: it applies to one in 3 matching requests or it applies with a chance of 0.5",
+        );
+        check("", "did not apply, although what was recorded of the request matches");
+    }
+
+    /// Plays status checks, a second apart, and notes the rules that decide.
+    fn check(text: &str, expected: &str) {
+        let (rules, counters) = (rules(text), &mut RuleCounters::default());
+        let random = &mut Seed::from_number(1).source("test");
+        let request = Request { operation: Some(Operation::SystemStatus), ..Request::default() };
+        let decided = |second| {
+            let since = Duration::from_secs(second);
+            let decision = request.with_view(|view| rules.first_decision(view, counters, since, random));
+            decision.map_or("-".to_owned(), |decision| decision.rule.replace("rule ", ""))
+        };
+        assert_eq!((0..6).map(decided).collect::<String>(), expected, "{text}");
+    }
+
+    #[test]
+    fn rules_count_keep_to_their_time_and_tell_stories() {
+        check("[[rule]]\nskip = 2\ntimes = 2\npass = true\n", "--11--");
+        check("[[rule]]\nskip = 1\nevery = 2\npass = true\n", "--1-1-");
+        check("[[rule]]\nfrom = '1s'\nto = '3s'\npass = true\n", "-11---");
+        check("[[rule]]\ntimes = 1\npass = true\n[[rule]]\nevery = 2\npass = true\n", "1-2-2-");
+        check(
+            "[[rule]]\nwhen.step = 'start'\ntimes = 2\npass = true\nnext = 'down'\n\
+             [[rule]]\nwhen.step = 'down'\nskip = 1\npass = true\nnext = 'start'\n",
+            "11-2--",
+        );
+    }
+
+    fn any_of(values: &'static [&'static str]) -> impl Strategy<Value = Option<&'static str>> {
+        prop::option::of(prop::sample::select(values))
+    }
+
+    const VALUES: &[&str] = &["1", "2", "3"];
+
+    /// The conditions of a rule, or the same of a request: operation, query, body and key.
+    fn conditions() -> impl Strategy<Value = [Option<&'static str>; 4]> {
+        (any_of(&["system.status", "hello"]), any_of(VALUES), any_of(VALUES), any_of(VALUES)).prop_map(<[_; 4]>::from)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        /// Whatever the rules and requests, the index finds the rule that a walk over all of them finds, and a trace accounts for each
+        /// rule before it.
+        #[test]
+        fn the_index_changes_no_decision(
+            rows in prop::collection::vec((conditions(), 1..4_u64), 1..40),
+            requests in prop::collection::vec(conditions(), 1..40),
+        ) {
+            let rule = |(conditions, times): &([Option<&str>; 4], u64)| {
+                let names = ["operation", "query.a", "body.\"/a\"", "key"];
+                let when = names.iter().zip(conditions);
+                let when: Vec<_> = when.filter_map(|(name, value)| Some(format!("{name} = '{}'", (*value)?))).collect();
+                format!("[[rule]]\nwhen = {{ {} }}\ntimes = {times}\npass = true\n", when.join(", "))
+            };
+            let rules = rules(&rows.iter().map(rule).collect::<String>());
+            let (mut counters, mut walked) = (RuleCounters::default(), RuleCounters::default());
+            let (random, since) = (&mut Seed::from_number(1).source("test"), Duration::ZERO);
+            for [operation, query, body, key] in requests {
+                let request = Request {
+                    operation: operation.and_then(Operation::from_name),
+                    query: query.map_or(String::new(), |value| format!("a={value}")),
+                    body: body.map_or(String::new(), |value| format!("{{\"a\":\"{value}\"}}")),
+                    key: key.map(str::to_owned),
+                };
+                let (found, expected, traces) = request.with_view(|view| {
+                    let reading = Reading::new(view);
+                    let expected = rules.rules().find_map(|rule| rule.play(&reading, &mut walked, since, random));
+                    let found = rules.first_decision(view, &mut counters, since, random);
+                    let decided = found.as_ref().map(|found| DecidedBy {
+                        scenario: &found.scenario,
+                        rule: &found.rule,
+                        action: &found.description,
+                    });
+                    (found.clone(), expected, rules.trace(view, decided, since, LimitTrace::default()))
+                });
+                let found = found.map(|found| found.rule.to_string());
+                prop_assert_eq!(&found, &expected.map(|expected| expected.rule.to_string()));
+                let applied: Vec<&String> = traces.iter().filter(|trace| trace.applied).map(|trace| &trace.rule).collect();
+                prop_assert_eq!(applied, found.iter().collect::<Vec<_>>());
+                prop_assert!(!traces.iter().any(|trace| trace.outcome.starts_with("did not apply, although")));
+            }
+        }
+    }
+}

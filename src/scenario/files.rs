@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::library::{ByName, Generation, HeldBack, Library};
+use super::generation::{ByName, Generation, HeldBack};
+use super::library::Library;
 use super::parse::{MOST_WEIGHT, parse_scenario};
 use super::watch::{FileTexts, leads_out};
 use super::{Scenario, ScenarioOrigin};
@@ -268,4 +269,70 @@ fn labelled(scenario: &Scenario) -> Vec<(String, u64)> {
     let rules = scenario.rules.iter().map(|rule| (named("rule", "rule ", &rule.label), rule.fingerprint));
     let emits = scenario.emits.iter().map(|emit| (named("emission", "emit ", &emit.label), emit.fingerprint));
     rules.chain(emits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Layered;
+
+    const NOW: Instant = Instant::after_start(std::time::Duration::from_secs(1));
+    const RULE: &str = "[[rule]]\nname = 'a'\nreply = { status = 500 }\n";
+    const NONE: &str = "title = 't'\n";
+
+    fn reload(library: &Library, files: &[(&str, &str)]) -> Reload {
+        let file = |(name, text): &(&str, &str)| (format!("dir/{name}.toml").into(), Ok((*text).to_owned()));
+        library.reload_files(files.iter().map(file).collect(), NOW)
+    }
+
+    fn codes(reload: &Reload) -> Vec<&str> {
+        reload.found.iter().map(|problem| problem.code).collect()
+    }
+
+    #[test]
+    fn files_that_stay_out_leave_the_last_good_version() {
+        let library = Library::new(Layered::default());
+        let header = |name: &str, value: &str| format!("[profile]\nrate_limit.header_names.{name} = '{value}'\n");
+        let (a, b) = (header("limit", "x-a"), header("remaining", "x-b"));
+        reload(&library, &[("a", &a), ("b", &b), ("c", RULE)]);
+        library.activate(None, &["a", "b"], NOW).expect("they go together");
+        library.mark_start();
+        let number = library.load().number;
+        assert_eq!(reload(&library, &[("a", &a), ("b", &b), ("c", RULE)]).generation, number, "nothing changed");
+        assert_eq!(codes(&reload(&library, &[("a", &a), ("a", &b), ("b", &b)])), ["scenario/duplicate-name"]);
+        let text = |name: &str| library.load().find(name).map(|found| found.text.to_string());
+        assert_eq!((text("a"), text("c")), (Some(a.clone()), None));
+        // Valid alone, but not together with another that is active.
+        reload(&library, &[("a", &header("limit", "x-b")), ("b", &b), ("c", NONE)]);
+        assert!(matches!(library.load().held_back("a"), Some(HeldBack::Broken(_))));
+        assert_eq!((text("a"), text("c")), (Some(a.clone()), Some(NONE.to_owned())));
+        // A reset goes back to the list of the start.
+        library.activate(None, &[], NOW).expect("none");
+        assert_eq!(codes(&reload(&library, &[])), ["scenario/active-missing"; 2]);
+        assert_eq!((text("a"), text("c")), (Some(a), None));
+    }
+
+    #[test]
+    fn a_reload_names_the_changes() {
+        for (old, new, expected) in [
+            (RULE, &*format!("# a note\n{RULE}"), "no rule changed"),
+            (
+                &format!("{RULE}[[rule]]\npass = true\n"),
+                &format!("[[rule]]\npass = true\n{RULE}"),
+                "the order of rules changed",
+            ),
+            ("profile.rate_limit.requests = 3\n", "profile.rate_limit.requests = 4\n", "[profile] changed"),
+            (NONE, "[[given.user]]\nid = 'u'\n", "given state changed"),
+            (NONE, "[[emit]]\nevent = 'workflow.completed'\non = 'command'\n", "emission 1 added"),
+        ] {
+            let library = Library::new(Layered::default());
+            assert_eq!(reload(&library, &[("s", old)]).changes, ["dir/s.toml: added"]);
+            assert_eq!(reload(&library, &[("s", new)]).changes, [format!("dir/s.toml: {expected}")], "{old}\n{new}");
+            assert_eq!(reload(&library, &[]).changes, ["dir/s.toml: removed"]);
+        }
+        let names: Vec<String> = (0..20).map(|n| format!("t{n}")).collect();
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), NONE)).collect();
+        let changes = reload(&Library::new(Layered::default()), &files).changes;
+        assert_eq!((changes.len(), changes[5].as_str()), (6, "and 15 more files"));
+    }
 }

@@ -1,24 +1,20 @@
 //! Scenarios: a story in a file, checked, and what it does with each request. Overview of layer 2.
 //!
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
-//! files. Reading order: this file, `rule` (one rule and its counts), `matcher`, `action`, `render` (its templates), `decide`
-//! (which rule applies), `emit` (events), `parse` (text to scenario), `effective_config` (all that is in force for one key), `clashes` (scenarios that get in each other's way),
-//! `library` (the scenarios and which are active, as one generation; `files` reloads files into it, `setting_patch` is the
-//! settings changed while running, `overrides` changes what single keys have of their own), `progress` (how far rules and stories
-//! are), `watch` (files on disk).
+//! files. Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
+//! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (scenarios that get in each other's way),
+//! `setting_patch` (settings changed while running), `generation` (the scenarios, which are active, and what is in force for each
+//! key), `library` (its changes), `files` (reloads), `watch` (files on disk).
 
 mod action;
-mod built_in;
 mod clashes;
 mod decide;
-mod effective_config;
 mod emit;
 mod files;
+mod generation;
 mod library;
 mod matcher;
-mod overrides;
 mod parse;
-mod progress;
 mod render;
 mod rule;
 pub mod rule_counters;
@@ -33,21 +29,20 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Map, Value};
 
 pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
-pub use built_in::{STARTER_TEXT, built_in, built_in_names};
 pub(crate) use clashes::{Clash, clashes};
 use decide::RuleIndex;
 pub use decide::RuleSet;
 pub(crate) use decide::{DecidedBy, RuleTrace};
-pub use effective_config::EffectiveConfig;
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;
-pub use library::{Activation, Generation, HeldBack, Library, generation_text};
+pub use generation::{
+    Activation, EffectiveConfig, Generation, HeldBack, STARTER_TEXT, built_in, built_in_names, generation_text,
+};
+pub use library::{Library, Restored, RestoredList};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
-pub use overrides::{Restored, RestoredList};
 pub use parse::{check_text, json_to_toml};
-pub use progress::{RuleTurns, StoryProgress, counts_for, rule_turns, story_progress};
 pub use render::{Templated, request_facts};
-pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, Then};
+pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, StoryProgress, Then};
 pub use schema::{language_markdown, schema};
 pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
 pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_directory, read_file};

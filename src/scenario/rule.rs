@@ -1,9 +1,11 @@
-//! One rule: when it matches, how often it applies, what it does. Counters are an argument; nothing is kept here.
+//! One rule: when it matches, how often it applies, what it does; and how far rules and stories are. Counters are an argument;
+//! nothing is kept here.
 //!
 //! A rule counts the requests that match it, at its step and in its time, and that no earlier rule decided. Of those it lets
 //! `skip` through, then applies to every `every`th, by `chance`, at most `times` times.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -202,7 +204,8 @@ impl Rule {
         let turn = counters.of(self.fingerprint);
         turn.pending = turn.pending.saturating_sub(1);
         if status != *expected {
-            turn.applied = turn.applied.saturating_sub(u64::from(action.is_ordinary()));
+            let is_ordinary = matches!(action, Action::Pass | Action::Patch(_));
+            turn.applied = turn.applied.saturating_sub(u64::from(is_ordinary));
             return;
         }
         let answered = turn.applied.saturating_sub(turn.pending);
@@ -226,9 +229,20 @@ impl Rule {
         }
     }
 
+    /// Whether the rule counts for these keys; `None` means requests without a key.
+    ///
+    /// A rule that names neither operation nor key may match requests without a key as well; for those it counts only once it has
+    /// matched one.
+    pub fn counts_for(&self, keys: &[Option<&str>], counters: &RuleCounters) -> bool {
+        keys.iter().any(|key| {
+            let meant = key.is_some() || !self.when.operations.is_empty() || counters.get(self.fingerprint).matched > 0;
+            meant && self.may_match(*key)
+        })
+    }
+
     /// Whether a request with this key, or without one, can match at all, as far as operations and conditions on the key
     /// show. Requests to operations without authentication count as requests without a key.
-    pub(crate) fn may_match(&self, key: Option<&str>) -> bool {
+    fn may_match(&self, key: Option<&str>) -> bool {
         let credential = if key.is_some() { Credential::Bearer } else { Credential::None };
         let takes = |operation: &Operation| {
             ROUTES.iter().any(|route| route.operation == *operation && route.credential == credential)
@@ -301,15 +315,111 @@ impl Rule {
     }
 }
 
+/// How far the story of a scenario is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoryProgress {
+    pub step: Arc<str>,
+    /// The steps from which no rule leads on.
+    pub ends: Vec<Arc<str>>,
+}
+
+impl StoryProgress {
+    /// The progress of the story that these rules tell; `None` without a story, and for one that has no end.
+    pub fn of(rules: &[Arc<Rule>], counters: &RuleCounters) -> Option<Self> {
+        let leading: Vec<(Option<&Arc<str>>, &Arc<str>)> =
+            rules.iter().filter_map(|rule| Some((rule.step.as_ref(), &rule.next.as_ref()?.step))).collect();
+        // A rule that names no step leads on from every step.
+        let leads_on =
+            |step: &Arc<str>| leading.iter().any(|(from, to)| from.is_none_or(|from| from == step) && *to != step);
+        let ends: BTreeSet<&Arc<str>> = leading.iter().map(|(_, to)| *to).filter(|step| !leads_on(step)).collect();
+        let story = rules.first().filter(|_| !ends.is_empty())?.story;
+        let step = counters.step(story).cloned().unwrap_or_else(|| Arc::from(FIRST_STEP));
+        Some(Self { step, ends: ends.into_iter().cloned().collect() })
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.ends.contains(&self.step)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn rules(text: &str) -> Vec<Arc<Rule>> {
+        let (scenario, problems) = crate::scenario::check_text("test", text);
+        scenario.unwrap_or_else(|| panic!("{text}\n{problems:?}")).rules
+    }
+
+    #[test]
+    fn rules_have_as_many_turns_as_times_and_sequence_allow() {
+        let steps = "sequence = [{ error = 'rate_limit_exceeded', times = 2 }, { pass = true }]";
+        for (rule, turns) in [
+            ("pass = true", None),
+            ("times = 4\npass = true", Some(4)),
+            (steps, Some(3)),
+            (&format!("{steps}\nthen = 'stay'"), None),
+            (&format!("{steps}\nthen = 'repeat'\ntimes = 7"), Some(7)),
+            (&format!("{steps}\ntimes = 2"), Some(2)),
+            (&format!("{steps}\ntimes = 5"), Some(3)),
+        ] {
+            assert_eq!(rules(&format!("[[rule]]\n{rule}\n"))[0].turns_in_all(), turns, "{rule}");
+        }
+    }
+
+    #[test]
+    fn a_rule_counts_for_whom_it_can_match() {
+        for (when, matched, expected) in [
+            ("operation = 'system.status'", 0, [true, true, false]),
+            ("operation = 'hello'", 0, [false, false, true]),
+            ("operation = ['hello', 'system.status']", 0, [true, true, true]),
+            ("key = 'sk_test_a'", 0, [true, false, false]),
+            ("operation = 'system.status', key = { not = 'sk_test_a' }", 0, [false, true, false]),
+            ("method = 'GET'", 0, [true, true, false]),
+            ("method = 'GET'", 1, [true, true, true]),
+        ] {
+            let rule = &rules(&format!("[[rule]]\nwhen = {{ {when} }}\npass = true\n"))[0];
+            let mut counters = RuleCounters::default();
+            counters.of(rule.fingerprint).matched = matched;
+            let counts = [Some("sk_test_a"), Some("sk_test_b"), None].map(|key| rule.counts_for(&[key], &counters));
+            assert_eq!(counts, expected, "{when}");
+        }
+    }
+
+    #[test]
+    fn a_story_ends_where_no_rule_leads_on() {
+        let rule = |(step, next): &(&str, &str)| {
+            let step = if step.is_empty() { String::new() } else { format!("when.step = '{step}'\n") };
+            let next = if next.is_empty() { String::new() } else { format!("next = '{next}'\n") };
+            format!("[[rule]]\n{step}{next}pass = true\n")
+        };
+        for (steps, expected) in [
+            (&[("", "")][..], None),
+            (&[("start", "a"), ("a", "b"), ("b", "")], Some("b")),
+            (&[("start", "a"), ("start", "b")], Some("a b")),
+            (&[("start", "a"), ("a", "start")], None),
+            (&[("start", "a"), ("", "b")], Some("b")),
+        ] {
+            let rules = rules(&steps.iter().map(rule).collect::<String>());
+            let story = StoryProgress::of(&rules, &RuleCounters::default());
+            assert_eq!(story.map(|story| story.ends.join(" ")).as_deref(), expected, "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn a_sequence_ends_stays_or_repeats() {
+        for (then, last) in [(Then::End, [None, None]), (Then::Stay, [Some(3), Some(3)]), (Then::Repeat, [Some(2); 2])]
+        {
+            let sequence = Sequence::of(vec![(2, None, Action::Pass), (1, None, Action::Pass)], then);
+            let played: Vec<_> = (0..5).map(|applied| sequence.step(applied).map(|step| step.until)).collect();
+            assert_eq!(played, [[Some(2); 2].as_slice(), &[Some(3)], &last].concat(), "{then:?}");
+        }
+    }
+
     #[test]
     fn answers_that_are_not_there_yet_do_not_move_a_story() {
         let rule = "[[rule]]\nwhen = { step = 'start' }\ntimes = 2\npass = true\nnext = { step = 'b', status = 200 }\n";
-        let (scenario, problems) = crate::scenario::check_text("test", rule);
-        let rule = Arc::clone(&scenario.unwrap_or_else(|| panic!("{problems:?}")).rules[0]);
+        let rule = Arc::clone(&rules(rule)[0]);
         // Two requests at a time, answered in either order; 0 is a client that left.
         for (answers, steps) in [
             ([200, 200], [false, true]),

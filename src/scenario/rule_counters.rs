@@ -165,21 +165,6 @@ mod tests {
     }
 
     #[test]
-    fn each_activation_has_counters_of_its_own() {
-        let mut counters = RuleCounters::default();
-        counters.of(1).applied = 2;
-        counters.begin(3);
-        assert_eq!(counters.get(1), RuleCounter::default());
-        counters.of(1).applied = 5;
-        counters.set_step(9, Arc::from("later"));
-        for (activation, applied, step) in [(4, 0, None), (3, 5, Some("later")), (0, 2, None)] {
-            counters.begin(activation);
-            assert_eq!((counters.get(1).applied, counters.step(9).map(AsRef::as_ref)), (applied, step), "{activation}");
-        }
-        assert_eq!([0, 3, 4, 5].map(|activation| counters.has_started(activation)), [false, true, true, false]);
-    }
-
-    #[test]
     fn old_activations_leave() {
         let mut counters = RuleCounters::default();
         for activation in 1..=1_000 {

@@ -69,6 +69,7 @@ impl SettingPatch {
         if !problems.is_empty() {
             return Err(problems.into_iter().map(diagnostic).collect());
         }
+        // More than any patch has, even one that undoes everything and sets as much.
         if found.len() > 2 * MOST_ENTRIES {
             return Err(too_many());
         }
@@ -138,10 +139,6 @@ fn collect(
     problems: &mut Vec<ProfileProblem>,
 ) {
     for (name, value) in changes {
-        // More than any patch has, even one that undoes everything and sets as much.
-        if found.len() + problems.len() > 2 * MOST_ENTRIES {
-            return;
-        }
         let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
         let below = format!("{path}.");
         let setting = SETTINGS.iter().find(|setting| setting.path == path);
@@ -173,5 +170,35 @@ pub(super) fn diagnostic(problem: ProfileProblem) -> Diagnostic {
 }
 
 #[cfg(test)]
-#[path = "setting_patch_tests.rs"]
-mod tests;
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The settings of a patch after these changes, or the code of the first problem.
+    fn check(changes: &[Value], expected: Result<Value, &str>) {
+        let patched = changes
+            .iter()
+            .try_fold(SettingPatch::default(), |patch, changes| patch.with(changes.as_object().expect("an object")));
+        let found = patched.map(|patch| Value::from(patch.entries().clone()));
+        assert_eq!(found.map_err(|problems| problems[0].code), expected, "{changes:?}");
+    }
+
+    #[test]
+    fn entries_are_set_and_taken_back_one_by_one() {
+        let codes = json!({ "errors": { "codes": { "not_found": "gone", "unauthorized": "who" } } });
+        let left = json!({ "errors.codes.unauthorized": "who" });
+        check(&[codes, json!({ "errors.codes.not_found": null })], Ok(left));
+        let data = json!({ "events.data": { "workflow.completed": { "a": 1 } } });
+        check(&[data], Ok(json!({ "events.data.\"workflow.completed\"": { "a": 1 } })));
+        let (below, above) = (json!({ "hello.body.b": 2 }), json!({ "hello.body": { "a": 1 } }));
+        check(&[above.clone(), below.clone()], Ok(json!({ "hello.body": { "a": 1 }, "hello.body.b": 2 })));
+        check(&[below.clone(), above.clone()], Ok(above));
+        check(&[below, json!({ "hello": null })], Ok(json!({})));
+        check(&[json!({ "rate_limit": 5 })], Err("profile/unknown-knob"));
+        check(&[json!({ "rate_limit.request": null })], Err("profile/unknown-knob"));
+        check(&[json!({ "a b": 1 })], Err("profile/syntax"));
+        let many: Map<String, Value> = (0..300).map(|n| (format!("type{n}"), json!({ "a": 1 }))).collect();
+        check(&[json!({ "events": { "data": many } })], Err("profile/bad-value"));
+    }
+}

@@ -383,5 +383,137 @@ fn watch_again(events: &mut Option<RecommendedWatcher>, folders: &Folders) {
 }
 
 #[cfg(test)]
-#[path = "watch_tests.rs"]
-mod tests;
+mod tests {
+    use std::fs;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Ends a test that would hang.
+    const BOUND: Duration = Duration::from_secs(20);
+
+    /// A folder that the user named.
+    fn given(folder: PathBuf) -> Folders {
+        Folders { given: vec![folder], usual: None }
+    }
+
+    fn write(path: &Path, text: &str) {
+        fs::write(path, text).expect("the file can be written");
+    }
+
+    #[test]
+    fn unfit_files_are_told_and_never_block() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = |name: &str| directory.path().join(name);
+        fs::write(path("bytes.toml"), b"title = \"\xff\"").expect("it can be written");
+        fs::create_dir(path("folder.toml")).expect("it can be made");
+        fs::File::create(path("huge.toml")).and_then(|file| file.set_len(LARGEST_FILE + 1)).expect("it can be written");
+        write(&path("notes.txt"), "");
+        write(&path(".hidden.toml"), "");
+        #[cfg_attr(windows, expect(unused_mut))]
+        let mut expected =
+            vec![("bytes.toml", "file/not-utf8"), ("folder.toml", "file/not-regular"), ("huge.toml", "file/too-large")];
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink("nowhere", path("link.toml")).expect("it can be linked");
+            expected.push(("link.toml", "file/unreadable"));
+            let made = std::process::Command::new("mkfifo").arg(path("pipe.toml")).status();
+            if made.is_ok_and(|status| status.success()) {
+                expected.push(("pipe.toml", "file/not-regular"));
+            }
+        }
+        let read = read_directory(directory.path());
+        let found: Vec<_> = read
+            .iter()
+            .map(|(path, text)| {
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                (name, text.as_ref().expect_err("it is unfit").code)
+            })
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_folder_is_read_up_to_a_number_of_files() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        for number in 0..MOST_FILES + 5 {
+            write(&directory.path().join(format!("{number:04}.toml")), "");
+        }
+        let read = read_directory(directory.path());
+        let problem = read[MOST_FILES].1.as_ref().expect_err("there are more");
+        assert!(read.len() == MOST_FILES + 1 && problem.code == "file/too-many" && !problem.is_error());
+    }
+
+    #[test]
+    fn a_folder_that_nobody_asked_for_may_come_later_and_go_again() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let later = directory.path().join("scenarios");
+        let (sender, changes) = mpsc::channel();
+        let folders = Folders { given: Vec::new(), usual: Some(later.clone()) };
+        let (_watcher, files) = Watcher::start(folders, move |files| {
+            let _ = sender.send(files.len());
+        })
+        .expect("a thread can be started");
+        assert!(files.is_empty(), "no file and no problem: {files:?}");
+        fs::create_dir(&later).expect("it can be made");
+        write(&later.join("a.toml"), "one");
+        assert_eq!(changes.recv_timeout(BOUND), Ok(1));
+        fs::remove_dir_all(&later).expect("it can be removed");
+        assert_eq!(changes.recv_timeout(BOUND), Ok(0));
+        // A missing folder that the user named is a problem.
+        assert_eq!(given(later).read().len(), 1);
+    }
+
+    #[test]
+    fn dropping_does_not_wait_for_a_thread_that_is_held_up() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let (entered, entries) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let (watcher, _) = Watcher::start(given(directory.path().to_owned()), move |_| {
+            let _ = entered.send(());
+            let _ = released.recv();
+        })
+        .expect("a thread can be started");
+        write(&directory.path().join("a.toml"), "one");
+        entries.recv_timeout(BOUND).expect("the change is reported");
+        let (dropped, drops) = mpsc::channel();
+        std::thread::spawn(move || {
+            drop(watcher);
+            let _ = dropped.send(());
+        });
+        let outcome = drops.recv_timeout(BOUND);
+        drop(release);
+        outcome.expect("the watcher is dropped while its thread is held up");
+    }
+
+    #[test]
+    fn folders_are_read_again_only_if_their_files_changed_or_are_young() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let (file, folders) = (directory.path().join("a.toml"), given(directory.path().to_owned()));
+        write(&file, "one");
+        let (mut known, _) = FolderState::read(&folders);
+        assert!(known.young && !known.holds(&folders), "another save might leave the same stamp");
+        known.young = false;
+        assert!(known.holds(&folders));
+        for change in [
+            &|| write(&file, "longer"),
+            &|| fs::rename(&file, directory.path().join("b.toml")).expect("it can be renamed"),
+            &|| write(&file, "longer"),
+            &|| fs::remove_file(&file).expect("it can be removed"),
+            &|| fs::remove_dir_all(directory.path()).expect("it can be removed"),
+        ] as [&dyn Fn(); 5]
+        {
+            change();
+            assert!(!known.holds(&folders));
+            known = FolderState { young: false, ..FolderState::read(&folders).0 };
+            assert!(known.holds(&folders));
+        }
+
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        for (modified, changed, young) in
+            [(97, 97, false), (98, 90, true), (90, 98, true), (90, 100, true), (200, 90, false)]
+        {
+            assert_eq!(is_young([Some(at(modified)), Some(at(changed))], at(100)), young, "{modified} {changed}");
+        }
+    }
+}

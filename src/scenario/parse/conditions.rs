@@ -1,16 +1,14 @@
 //! `when` and `on`: text to checked conditions.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use hyper::header::HeaderName;
 use serde_json::Value;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::Parser;
 use super::keys::MATCHER;
-use super::reader::{Place, Table, nearest_hint, shown};
+use super::reader::{Parser, Place, Span, Table, nearest_hint, shown};
 use crate::contract::routes::{Operation, ROUTES};
 use crate::scenario::matcher::{Condition, Literal, Subject, Test, When, glob_pattern};
 
@@ -31,7 +29,7 @@ impl Parser<'_> {
                 "path" => Subject::Path,
                 "key" => Subject::Key,
                 "query" | "header" | "body" => {
-                    let fields = self.problems.fields(table, key, "a table of names");
+                    let fields = self.fields(table, key, "a table of names");
                     for (name, value) in fields.into_iter().flatten() {
                         if let Some(subject) = self.subject(key, name) {
                             when.conditions.extend(self.condition(subject, name.get_ref(), value));
@@ -50,17 +48,17 @@ impl Parser<'_> {
     fn operations(&mut self, table: &Table<'_, '_>) -> Vec<Operation> {
         if table.get("operation").and_then(|value| value.get_ref().as_array()).is_some_and(|names| names.is_empty()) {
             let message = "`operation` must not be an empty array";
-            self.problems.error("scenario/bad-value", table.span_of("operation"), message, "");
+            self.error("scenario/bad-value", table.span_of("operation"), message, "");
         }
         let mut operations = Vec::new();
-        for (span, name) in self.problems.texts(table, "operation", "a name, or an array of names") {
+        for (span, name) in self.texts(table, "operation", "a name, or an array of names") {
             match Operation::from_name(name) {
                 Some(operation) if operations.contains(&operation) => {}
                 Some(operation) => operations.push(operation),
                 None => {
                     let known: Vec<&str> = ROUTES.iter().map(|route| route.operation.name()).collect();
                     let (message, hint) = (format!("unknown operation `{}`", shown(name)), nearest_hint(name, &known));
-                    self.problems.error("scenario/unknown-operation", span, message, hint);
+                    self.error("scenario/unknown-operation", span, message, hint);
                 }
             }
         }
@@ -75,7 +73,7 @@ impl Parser<'_> {
                 let header = HeaderName::from_bytes(text.as_bytes()).ok();
                 if header.is_none() {
                     let message = format!("`{}` is not a valid header name", shown(text));
-                    self.problems.error("scenario/bad-value", name.span(), message, "for example `header.user-agent`");
+                    self.error("scenario/bad-value", name.span(), message, "for example `header.user-agent`");
                 }
                 header.map(Subject::Header)
             }
@@ -83,7 +81,7 @@ impl Parser<'_> {
             _ => {
                 let message = format!("expected a JSON pointer, found `{}`", shown(text));
                 let hint = format!("write body.\"/{}\": a pointer begins with a slash", shown(&text.replace('.', "/")));
-                self.problems.refuse("scenario/bad-pointer", name.span(), message, hint)
+                self.refuse("scenario/bad-pointer", name.span(), message, hint)
             }
         }
     }
@@ -91,11 +89,11 @@ impl Parser<'_> {
     fn condition(&mut self, subject: Subject, key: &str, value: Place<'_, '_>) -> Option<Condition> {
         let tests = match value.get_ref() {
             DeValue::Table(fields) => {
-                let matcher = self.problems.open(fields, &MATCHER, value.span());
+                let matcher = self.open(fields, &MATCHER, value.span());
                 if fields.is_empty() {
                     let message = format!("the matcher for `{}` is empty", shown(key));
                     let hint = "for example { present = true }";
-                    self.problems.error("scenario/missing-key", value.span(), message, hint);
+                    self.error("scenario/missing-key", value.span(), message, hint);
                 }
                 self.tests(&subject, &matcher, 0)
             }
@@ -118,17 +116,17 @@ impl Parser<'_> {
             let test = match key.get_ref().as_ref() {
                 "equals" => self.literal(subject, value).map(Test::Equals),
                 "contains" => self.literal(subject, value).map(Test::Contains),
-                "starts_with" => self.problems.text(table, "starts_with").map(|text| Test::StartsWith(text.into())),
-                "ends_with" => self.problems.text(table, "ends_with").map(|text| Test::EndsWith(text.into())),
+                "starts_with" => self.text(table, "starts_with").map(|text| Test::StartsWith(text.into())),
+                "ends_with" => self.text(table, "ends_with").map(|text| Test::EndsWith(text.into())),
                 "matches" => {
-                    let pattern = self.problems.text(table, "matches");
+                    let pattern = self.text(table, "matches");
                     pattern.and_then(|pattern| self.pattern(value.span(), pattern)).map(Test::Matches)
                 }
                 "one_of" => self.one_of(subject, value),
-                "present" => self.problems.flag(table, "present").map(Test::Present),
+                "present" => self.flag(table, "present").map(Test::Present),
                 "not" => self.negated(subject, value, depth),
-                "lt" => self.problems.number(table, "lt").map(Test::Lt),
-                "gt" => self.problems.number(table, "gt").map(Test::Gt),
+                "lt" => self.number(table, "lt").map(Test::Lt),
+                "gt" => self.number(table, "gt").map(Test::Gt),
                 _ => None,
             };
             tests.extend(test);
@@ -138,7 +136,7 @@ impl Parser<'_> {
 
     fn one_of(&mut self, subject: &Subject, value: Place<'_, '_>) -> Option<Test> {
         let Some(values) = value.get_ref().as_array() else {
-            self.problems.wrong_type("one_of", "an array of values", value, String::new());
+            self.wrong_type("one_of", "an array of values", value, String::new());
             return None;
         };
         Some(Test::OneOf(values.iter().filter_map(|value| self.literal(subject, value)).collect()))
@@ -148,11 +146,11 @@ impl Parser<'_> {
         if depth >= DEEPEST_NOT {
             let message = format!("`not` is nested more than {DEEPEST_NOT} deep");
             let hint = "two of them cancel each other out";
-            return self.problems.refuse("scenario/too-many", value.span(), message, hint);
+            return self.refuse("scenario/too-many", value.span(), message, hint);
         }
         let tests = match value.get_ref() {
             DeValue::Table(fields) => {
-                let matcher = self.problems.open(fields, &MATCHER, value.span());
+                let matcher = self.open(fields, &MATCHER, value.span());
                 self.tests(subject, &matcher, depth + 1)
             }
             // `not = "x"` reads as naturally as `not = { equals = "x" }`.
@@ -160,7 +158,7 @@ impl Parser<'_> {
         };
         if tests.is_empty() {
             let hint = "for example not = { starts_with = \"x\" }";
-            return self.problems.refuse("scenario/missing-key", value.span(), "`not` has nothing to negate", hint);
+            return self.refuse("scenario/missing-key", value.span(), "`not` has nothing to negate", hint);
         }
         Some(Test::Not(tests))
     }
@@ -168,24 +166,24 @@ impl Parser<'_> {
     fn literal(&mut self, subject: &Subject, value: Place<'_, '_>) -> Option<Literal> {
         if !matches!(subject, Subject::Body(_)) && matches!(value.get_ref(), DeValue::Array(_) | DeValue::Table(_)) {
             let expected = "a string, a number or a boolean";
-            self.problems.wrong_type(&subject.to_string(), expected, value, String::new());
+            self.wrong_type(&subject.to_string(), expected, value, String::new());
             return None;
         }
-        let json = self.problems.json(value)?;
+        let json = self.json(value)?;
         Some(Literal::new(match (subject, json) {
             (Subject::Method, Value::String(method)) => Value::String(method.to_ascii_uppercase()),
             (_, json) => json,
         }))
     }
 
-    fn pattern(&mut self, span: Range<usize>, pattern: &str) -> Option<regex::Regex> {
+    fn pattern(&mut self, span: Span, pattern: &str) -> Option<regex::Regex> {
         // The smallest limit that suffices tells what the compiled expression takes, which nothing else does.
         for limit in [LARGEST_PATTERN >> 7, LARGEST_PATTERN >> 4, LARGEST_PATTERN] {
             self.pattern_bytes += limit;
             if self.pattern_bytes > MOST_PATTERN_BYTES {
                 let message = "the regular expressions of this file are too large together";
                 let hint = "use `starts_with`, `one_of` or a shorter expression where it will do";
-                return self.problems.refuse("scenario/too-many", span, message, hint);
+                return self.refuse("scenario/too-many", span, message, hint);
             }
             match regex::RegexBuilder::new(pattern).size_limit(limit).build() {
                 Ok(compiled) => return Some(compiled),
@@ -196,11 +194,11 @@ impl Parser<'_> {
                     let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
                     let message = format!("the regular expression is wrong: {reason}");
                     let hint = "text with special characters can be matched as it is with `contains`";
-                    return self.problems.refuse("scenario/bad-pattern", span, message, hint);
+                    return self.refuse("scenario/bad-pattern", span, message, hint);
                 }
             }
         }
         let message = "the regular expression is too large when compiled";
-        self.problems.refuse("scenario/bad-pattern", span, message, "use smaller repetition counts")
+        self.refuse("scenario/bad-pattern", span, message, "use smaller repetition counts")
     }
 }

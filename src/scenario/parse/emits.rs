@@ -1,13 +1,12 @@
 //! `[[emit]]` and `given`: text to checked emissions and state.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use toml::de::DeValue;
 
-use super::reader::{Table, nearest_hint, shown};
-use super::{Fingerprints, Parser};
+use super::Fingerprints;
+use super::reader::{Parser, Span, Table, nearest_hint, shown};
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::rules::check_webhook_url;
 use crate::contract::signature::{SigningKey, Tamper};
@@ -20,7 +19,7 @@ const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 
 impl Parser<'_> {
     pub(super) fn emits(&mut self, file: &Table<'_, '_>, scenario: &Arc<str>) -> Vec<Arc<Emit>> {
-        let tables = self.problems.tables(file, "emit");
+        let tables = self.tables(file, "emit");
         let mut fingerprints = Fingerprints::new(scenario, "emit");
         let mut emits = Vec::new();
         for (position, table) in (1..).zip(&tables) {
@@ -37,30 +36,30 @@ impl Parser<'_> {
         scenario: &Arc<str>,
         fingerprints: &mut Fingerprints,
     ) -> Option<Emit> {
-        let name: Option<Arc<str>> = self.problems.text(table, "name").map(Arc::from);
-        let event = self.problems.text(table, "event").filter(|event| self.is_event(event, table.span_of("event")));
+        let name: Option<Arc<str>> = self.text(table, "name").map(Arc::from);
+        let event = self.text(table, "event").filter(|event| self.is_event(event, table.span_of("event")));
         let trigger = self.trigger(table);
-        let data = self.problems.json_fields(table, "data");
+        let data = self.json_fields(table, "data");
         self.warn_of_missing_parts(None);
         let delay = self.delay(table);
-        let times = self.problems.integer(table, "times");
-        let interval = self.problems.duration(table, "interval");
+        let times = self.integer(table, "times");
+        let interval = self.duration(table, "interval");
         let delivery = self.delivery(table);
         let is_periodic = matches!(trigger, Some(Trigger::Every(_)));
         let is_single = times.unwrap_or(1) == 1;
         if let Some(span) = table.key_span("interval") {
             if is_periodic {
                 let message = "`interval` excludes `every`: the period is the interval";
-                self.problems.error("scenario/clash", span, message, "keep one of the two");
+                self.error("scenario/clash", span, message, "keep one of the two");
             } else if is_single {
                 let message = "`interval` has no effect without `times`: there is one event";
-                self.problems.warning("scenario/no-effect", span, message, "add `times`");
+                self.warning("scenario/no-effect", span, message, "add `times`");
             }
         }
         if delivery.shuffle && (is_periodic || is_single || interval.unwrap_or_default().is_zero()) {
             let message = "`shuffle` has no effect: there are no two events of one trigger at different times";
             let hint = "add `times` and `interval`";
-            self.problems.warning("scenario/no-effect", table.span_of("delivery"), message, hint);
+            self.warning("scenario/no-effect", table.span_of("delivery"), message, hint);
         }
         Some(Emit {
             scenario: Arc::clone(scenario),
@@ -77,70 +76,70 @@ impl Parser<'_> {
         })
     }
 
-    fn is_event(&mut self, event: &str, span: Range<usize>) -> bool {
+    fn is_event(&mut self, event: &str, span: Span) -> bool {
         let known: Vec<&str> = self.profile.events.types().collect();
         if known.contains(&event) {
             return true;
         }
         let hint = format!("{} the setting `events.extra` adds more", nearest_hint(event, &known));
         let message = format!("unknown event type `{}`", shown(event));
-        self.problems.error("scenario/unknown-event", span, message, hint);
+        self.error("scenario/unknown-event", span, message, hint);
         false
     }
 
     fn trigger(&mut self, table: &Table<'_, '_>) -> Option<Trigger> {
         let value = table.get("on")?;
         match value.get_ref() {
-            DeValue::String(_) => match self.problems.choice(table, "on")? {
+            DeValue::String(_) => match self.choice(table, "on")? {
                 "activation" => return Some(Trigger::Activation),
                 _ => return Some(Trigger::Command),
             },
             DeValue::Table(_) => {}
             _ => {
-                self.problems.wrong_type("on", "a name or a table", value, String::new());
+                self.wrong_type("on", "a name or a table", value, String::new());
                 return None;
             }
         }
-        let on = self.problems.table(table, "on")?;
-        let timed = self.problems.only_one(&on, &["every", "after"], "there is one trigger");
+        let on = self.table(table, "on")?;
+        let timed = self.only_one(&on, &["every", "after"], "there is one trigger");
         if let Some(timed) = timed {
             for (key, _) in on.fields.iter().filter(|(key, _)| !["every", "after"].contains(&key.get_ref().as_ref())) {
                 let message = format!("`{}` excludes `{timed}`: there is one trigger", shown(key.get_ref()));
-                self.problems.error("scenario/clash", key.span(), message, "write a second `[[emit]]`");
+                self.error("scenario/clash", key.span(), message, "write a second `[[emit]]`");
             }
-            let duration = self.problems.duration(&on, timed)?;
+            let duration = self.duration(&on, timed)?;
             if timed == "after" {
                 return Some(Trigger::After(duration));
             }
             if duration < SHORTEST_PERIOD {
                 let (message, hint) = ("`every` must be at least 10ms", "for many events at once, use `times`");
-                self.problems.error("scenario/bad-value", on.span_of("every"), message, hint);
+                self.error("scenario/bad-value", on.span_of("every"), message, hint);
             }
             return Some(Trigger::Every(duration));
         }
         if on.fields.is_empty() {
             let hint = "for example { operation = \"events.subscribe\", status = 200 }";
-            return self.problems.refuse("scenario/missing-key", on.span, "`on` names no trigger", hint);
+            return self.refuse("scenario/missing-key", on.span, "`on` names no trigger", hint);
         }
         let when = self.conditions(&on);
-        let status = self.problems.status(&on);
+        let status = self.status(&on);
         self.warn_of_answer_never_given(&on, &when, status);
         Some(Trigger::Answer { when, status })
     }
 
     fn delivery(&mut self, table: &Table<'_, '_>) -> Delivery {
-        let Some(table) = self.problems.table(table, "delivery") else { return Delivery::default() };
-        let copies = self.problems.integer(&table, "duplicate").unwrap_or(1);
+        let Some(table) = self.table(table, "delivery") else { return Delivery::default() };
+        let copies = self.integer(&table, "duplicate").unwrap_or(1);
         let delivery = Delivery {
-            tamper: self.problems.choice(&table, "tamper").and_then(Tamper::from_name),
+            tamper: self.choice(&table, "tamper").and_then(Tamper::from_name),
             duplicate: u32::try_from(copies).unwrap_or(1),
-            shuffle: self.problems.flag(&table, "shuffle").unwrap_or(false),
-            drop: self.problems.flag(&table, "drop").unwrap_or(false),
+            shuffle: self.flag(&table, "shuffle").unwrap_or(false),
+            drop: self.flag(&table, "drop").unwrap_or(false),
         };
         for key in ["tamper", "duplicate"].into_iter().filter(|_| delivery.drop) {
             if let Some(span) = table.key_span(key) {
                 let message = format!("`{key}` has no effect: `drop` delivers nothing");
-                self.problems.warning("scenario/no-effect", span, message, "drop one of the two");
+                self.warning("scenario/no-effect", span, message, "drop one of the two");
             }
         }
         delivery
@@ -149,22 +148,22 @@ impl Parser<'_> {
     /// The state that a file puts in place.
     pub(super) fn given(&mut self, file: &Table<'_, '_>) -> Given {
         let mut given = Given::default();
-        let Some(table) = self.problems.table(file, "given") else { return given };
-        for subscription in self.problems.tables(&table, "subscription") {
+        let Some(table) = self.table(file, "given") else { return given };
+        for subscription in self.tables(&table, "subscription") {
             given.subscriptions.extend(self.subscription(&subscription));
         }
-        for workflow in self.problems.tables(&table, "workflow") {
+        for workflow in self.tables(&table, "workflow") {
             given.workflows.push(self.workflow(&workflow));
         }
         if let Some(value) = table.get("user") {
             let Some(users) = value.get_ref().as_array() else {
-                self.problems.wrong_type("given.user", "an array of tables", value, String::new());
+                self.wrong_type("given.user", "an array of tables", value, String::new());
                 return given;
             };
             for user in users {
                 match user.get_ref().as_table() {
-                    Some(fields) => given.users.extend(self.problems.json_map(fields)),
-                    None => self.problems.wrong_type("given.user", "a table", user, String::new()),
+                    Some(fields) => given.users.extend(self.json_map(fields)),
+                    None => self.wrong_type("given.user", "a table", user, String::new()),
                 }
             }
         }
@@ -172,31 +171,30 @@ impl Parser<'_> {
     }
 
     fn workflow(&mut self, table: &Table<'_, '_>) -> GivenWorkflow {
-        let [id, name, reference] =
-            ["id", "name", "reference"].map(|key| self.problems.text(table, key).map(str::to_owned));
+        let [id, name, reference] = ["id", "name", "reference"].map(|key| self.text(table, key).map(str::to_owned));
         if id.as_ref().is_some_and(|id| !id.starts_with("wf_")) {
             let message = "a workflow's id has the form wf_<id>";
-            self.problems.error("scenario/bad-value", table.span_of("id"), message, "for example \"wf_1\"");
+            self.error("scenario/bad-value", table.span_of("id"), message, "for example \"wf_1\"");
         }
-        let status = self.problems.choice(table, "status").and_then(WorkflowStatus::from_name);
+        let status = self.choice(table, "status").and_then(WorkflowStatus::from_name);
         let fields = WorkflowFields { name: Some(name), reference: Some(reference) };
         GivenWorkflow { id, fields, status: status.unwrap_or(WorkflowStatus::Running) }
     }
 
     fn subscription(&mut self, table: &Table<'_, '_>) -> Option<SubscribeRequest> {
-        let url = self.problems.text(table, "url");
+        let url = self.text(table, "url");
         if let Some(Err(reason)) = url.map(|url| check_webhook_url(url, self.profile.webhooks.allow_http)) {
-            self.problems.error("scenario/bad-value", table.span_of("url"), format!("`url` {reason}"), "");
+            self.error("scenario/bad-value", table.span_of("url"), format!("`url` {reason}"), "");
         }
         let mut events = Vec::new();
         if let Some(value) = table.get("events") {
             match value.get_ref().as_array() {
-                None => self.problems.wrong_type("events", "an array of event types", value, String::new()),
+                None => self.wrong_type("events", "an array of event types", value, String::new()),
                 Some(entries) if entries.is_empty() => {
-                    self.problems.error("scenario/bad-value", value.span(), "`events` must not be empty", "");
+                    self.error("scenario/bad-value", value.span(), "`events` must not be empty", "");
                 }
                 Some(_) => {
-                    for (span, event) in self.problems.texts(table, "events", "an array of event types") {
+                    for (span, event) in self.texts(table, "events", "an array of event types") {
                         if self.is_event(event, span) {
                             events.push(event.to_owned());
                         }
@@ -204,15 +202,15 @@ impl Parser<'_> {
                 }
             }
         }
-        let secret = self.problems.text(table, "secret").map(str::to_owned);
+        let secret = self.text(table, "secret").map(str::to_owned);
         if let Some(secret) = &secret {
             let schemes = self.profile.schemes();
             let read = |scheme| SigningKey::read(secret, scheme, self.profile.webhooks.secret_key);
             if let Some(problem) = schemes.iter().find_map(|scheme| read(scheme).err()) {
-                self.problems.error("scenario/bad-value", table.span_of("secret"), format!("`secret`: {problem}"), "");
+                self.error("scenario/bad-value", table.span_of("secret"), format!("`secret`: {problem}"), "");
             }
         }
-        let description = self.problems.text(table, "description").map(str::to_owned);
+        let description = self.text(table, "description").map(str::to_owned);
         Some(SubscribeRequest { url: url?.to_owned(), events, secret, description })
     }
 }

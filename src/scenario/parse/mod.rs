@@ -10,18 +10,16 @@ mod reader;
 mod rules;
 mod warnings;
 
-use std::cell::OnceCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
 use toml::de::{DeTable, DeValue};
 
 use super::{Overlay, Scenario, ScenarioOrigin};
-use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::settings::{Draft, Layered, Profile, SyntaxProblem, other_language, syntax_problems};
-use reader::{Problems, Table, shown};
+use crate::settings::{Draft, Layered, SyntaxProblem, other_language, syntax_problems};
+use reader::{Parser, Table, shown};
 
 /// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
 /// hundred times as much as their text.
@@ -49,16 +47,10 @@ pub(super) fn parse_scenario(
     if !errors.is_empty() {
         return (None, problems_of_syntax(text, &errors));
     }
-    let mut parser = Parser {
-        problems: Problems::new(text),
-        profile: Arc::clone(base.profile()),
-        pattern_bytes: 0,
-        statuses: OnceCell::new(),
-        scripted: BTreeSet::new(),
-    };
+    let mut parser = Parser::new(text, Arc::clone(base.profile()));
     let scenario = parser.scenario(name, text, origin, base, document.get_ref());
-    let failed = parser.problems.has_errors();
-    (scenario.filter(|_| !failed), parser.problems.finish())
+    let failed = parser.has_errors();
+    (scenario.filter(|_| !failed), parser.finish())
 }
 
 fn problem_of_name(name: &str) -> Option<Diagnostic> {
@@ -136,19 +128,6 @@ fn value_weight(value: &DeValue<'_>) -> usize {
     }
 }
 
-/// One text being checked.
-struct Parser<'t> {
-    problems: Problems<'t>,
-    /// The profile in force while the scenario is active: decides which event types and URLs are accepted.
-    profile: Arc<Profile>,
-    /// About what the patterns take once compiled.
-    pattern_bytes: usize,
-    /// The statuses that each operation answers, once asked for.
-    statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
-    /// Statuses that the file's own rules answer.
-    scripted: BTreeSet<u16>,
-}
-
 impl Parser<'_> {
     fn scenario(
         &mut self,
@@ -163,22 +142,22 @@ impl Parser<'_> {
             let hint = "`wrs-emulator scenarios new NAME` writes one to begin with";
             let is_blank = text.trim().is_empty();
             let message = if is_blank { "the file is empty" } else { "the file has nothing but comments" };
-            return self.problems.refuse("scenario/no-effect", 0..0, message, hint);
+            return self.refuse("scenario/no-effect", 0..0, message, hint);
         }
         let weight = text.len() + table_weight(file);
         if weight > MOST_WEIGHT {
             let message = format!("the scenario would take {weight} bytes once read; the most is {MOST_WEIGHT}");
-            return self.problems.refuse(
+            return self.refuse(
                 "scenario/too-many",
                 0..0,
                 message,
                 "a large body takes less as one string than as a table",
             );
         }
-        let file = &self.problems.open(file, &keys::FILE, 0..0);
+        let file = &self.open(file, &keys::FILE, 0..0);
         let name: Arc<str> = Arc::from(name);
-        let title = self.problems.text(file, "title").unwrap_or(&name).to_owned();
-        let description = self.problems.text(file, "description").map(|text| text.trim().to_owned());
+        let title = self.text(file, "title").unwrap_or(&name).to_owned();
+        let description = self.text(file, "description").map(|text| text.trim().to_owned());
         let text: Arc<str> = Arc::from(text);
         let overlay = self.overlay(&name, base, file);
         let given = self.given(file);
@@ -186,10 +165,10 @@ impl Parser<'_> {
         let emits = self.emits(file, &name);
         let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !file.has(key));
         // A key that nobody knows is most likely the one that is missing.
-        if is_empty && !self.problems.has_errors() {
+        if is_empty && !self.has_errors() {
             let message = "the scenario changes nothing";
             let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";
-            self.problems.warning("scenario/no-effect", 0..0, message, hint);
+            self.warning("scenario/no-effect", 0..0, message, hint);
         }
         let weight = weight + self.pattern_bytes;
         let index = OnceLock::new();
@@ -210,7 +189,7 @@ impl Parser<'_> {
     }
 
     fn overlay(&mut self, name: &str, base: &Layered, file: &Table<'_, '_>) -> Option<Overlay> {
-        let table = self.problems.fields(file, "profile", "a table of settings")?;
+        let table = self.fields(file, "profile", "a table of settings")?;
         let source = format!("scenario {name}");
         let mut draft = Draft::of(base);
         let settings = draft.table(table, &source);
@@ -222,7 +201,7 @@ impl Parser<'_> {
             }
             Err(problems) => {
                 for problem in problems {
-                    self.problems.error(problem.code, problem.span, problem.message, problem.hint);
+                    self.error(problem.code, problem.span, problem.message, problem.hint);
                 }
                 None
             }
@@ -306,5 +285,30 @@ pub fn json_to_toml(json: &str) -> Result<String, String> {
 }
 
 #[cfg(test)]
-#[path = "parse_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_follow_the_content_of_each_rule() {
+        let rule = |times: u32| format!("[[rule]] # note\ntimes = {times}\npass = true\n");
+        let prints = |name: &str, text: &str| {
+            let (scenario, _) = check_text(name, text);
+            scenario.expect("the text is valid").rules.iter().map(|rule| rule.fingerprint).collect::<Vec<_>>()
+        };
+        let before = prints("test", &format!("{}{}", rule(1), rule(2)));
+        let after = prints("test", &format!("title = 'x'\n{}\n\n{}", rule(3), rule(2).replace("# note", "")));
+        assert_ne!(before[0], after[0]);
+        assert_eq!(before[1], after[1]);
+        let equal = prints("test", &rule(1).repeat(2));
+        assert_eq!(equal[0], before[0]);
+        assert_ne!(equal[0], equal[1]);
+        assert_ne!(prints("other", &rule(1))[0], before[0]);
+    }
+
+    #[test]
+    fn names_are_restricted() {
+        let valid = |name: &str| check_text(name, "[profile]\n").0.is_some();
+        assert!(valid("Rate-limit_2.v1"));
+        assert!(!["", "a,b", "a b", "ä", "a/b", &"x".repeat(101)].iter().any(|name| valid(name)));
+    }
+}

@@ -1,7 +1,10 @@
 //! Typed values out of TOML, read by the tables of keys: every problem is recorded with its place, and reading continues.
 
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::iter;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -10,8 +13,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::{Kind, TableKeys};
 use crate::contract::nearest;
+use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::scenario::template::{MOST_TEMPLATES, Template, is_template};
+use crate::settings::Profile;
 use crate::util::duration::parse_duration;
 use crate::util::wording::any_of;
 
@@ -19,12 +24,14 @@ use crate::util::wording::any_of;
 const MOST: usize = 100;
 
 pub(super) type Place<'v, 'i> = &'v Spanned<DeValue<'i>>;
+pub(super) type Span = Range<usize>;
+type Code = &'static str;
 
 /// A table of the file with the keys that it may have.
 pub(super) struct Table<'v, 'i> {
     pub(super) fields: &'v DeTable<'i>,
     pub(super) keys: &'static TableKeys,
-    pub(super) span: Range<usize>,
+    pub(super) span: Span,
 }
 
 impl<'v, 'i> Table<'v, 'i> {
@@ -37,11 +44,11 @@ impl<'v, 'i> Table<'v, 'i> {
     }
 
     /// The place of a value; the table's own if there is none.
-    pub(super) fn span_of(&self, key: &str) -> Range<usize> {
+    pub(super) fn span_of(&self, key: &str) -> Span {
         self.get(key).map_or_else(|| self.span.clone(), Spanned::span)
     }
 
-    pub(super) fn key_span(&self, key: &str) -> Option<Range<usize>> {
+    pub(super) fn key_span(&self, key: &str) -> Option<Span> {
         self.fields.get_key_value(key).map(|(key, _)| key.span())
     }
 
@@ -55,41 +62,56 @@ impl<'v, 'i> Table<'v, 'i> {
     }
 }
 
-/// The problems found in one text so far.
-pub(super) struct Problems<'t> {
+/// One text being checked, and the problems found in it so far.
+pub(super) struct Parser<'t> {
     text: &'t str,
+    /// Where its lines end, as a file may have thousands of rules to number.
+    line_ends: Vec<usize>,
     found: Vec<Diagnostic>,
     unreported: usize,
     templates: usize,
     /// The paths into the request that templates name, each with its place; kept until they are taken.
-    request_paths: Vec<(Range<usize>, Vec<String>)>,
+    request_paths: Vec<(Span, Vec<String>)>,
+    /// The profile in force while the scenario is active: decides which event types and URLs are accepted.
+    pub(super) profile: Arc<Profile>,
+    /// About what the patterns take once compiled.
+    pub(super) pattern_bytes: usize,
+    /// The statuses that each operation answers, once asked for.
+    pub(super) statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
+    /// Statuses that the file's own rules answer.
+    pub(super) scripted: BTreeSet<u16>,
 }
 
-impl<'t> Problems<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
-        Self { text, found: Vec::new(), unreported: 0, templates: 0, request_paths: Vec::new() }
+impl<'t> Parser<'t> {
+    pub(super) fn new(text: &'t str, profile: Arc<Profile>) -> Self {
+        Self {
+            text,
+            line_ends: text.match_indices('\n').map(|(at, _)| at).collect(),
+            found: Vec::new(),
+            unreported: 0,
+            templates: 0,
+            request_paths: Vec::new(),
+            profile,
+            pattern_bytes: 0,
+            statuses: OnceCell::new(),
+            scripted: BTreeSet::new(),
+        }
     }
 
-    /// How many lines end in this part of the text.
-    pub(super) fn line_ends(&self, part: Range<usize>) -> usize {
-        self.text.get(part).map_or(0, |part| part.matches('\n').count())
+    /// The line of a place, from 1.
+    pub(super) fn line_of(&self, span: &Span) -> usize {
+        self.line_ends.partition_point(|end| *end < span.start) + 1
     }
 
-    pub(super) fn error(
-        &mut self,
-        code: &'static str,
-        span: Range<usize>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
+    pub(super) fn error(&mut self, code: Code, span: Span, message: impl Into<String>, hint: impl Into<String>) {
         self.report(Level::Error, code, span, message.into(), hint.into());
     }
 
     /// An error in place of a value.
     pub(super) fn refuse<T>(
         &mut self,
-        code: &'static str,
-        span: Range<usize>,
+        code: Code,
+        span: Span,
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Option<T> {
@@ -97,17 +119,11 @@ impl<'t> Problems<'t> {
         None
     }
 
-    pub(super) fn warning(
-        &mut self,
-        code: &'static str,
-        span: Range<usize>,
-        message: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
+    pub(super) fn warning(&mut self, code: Code, span: Span, message: impl Into<String>, hint: impl Into<String>) {
         self.report(Level::Warning, code, span, message.into(), hint.into());
     }
 
-    fn report(&mut self, severity: Level, code: &'static str, span: Range<usize>, message: String, hint: String) {
+    fn report(&mut self, severity: Level, code: Code, span: Span, message: String, hint: String) {
         if self.found.len() >= MOST {
             // A warning must not push an error out: only whether there is an error decides whether the file is taken.
             let warning = self.found.iter().rposition(|known| !known.is_error());
@@ -164,7 +180,7 @@ impl<'t> Problems<'t> {
         &mut self,
         fields: &'v DeTable<'i>,
         keys: &'static TableKeys,
-        span: Range<usize>,
+        span: Span,
     ) -> Table<'v, 'i> {
         for key in fields.keys().filter(|key| !keys.has(key.get_ref())) {
             // Looking for the nearest name takes time, and a file may have thousands of wrong keys.
@@ -237,21 +253,12 @@ impl<'t> Problems<'t> {
         tables
     }
 
-    /// The value of a key, or each entry if it is an array.
-    fn one_or_more<'v, 'i>(table: &Table<'v, 'i>, key: &str) -> Vec<Place<'v, 'i>> {
-        let Some(value) = table.get(key) else { return Vec::new() };
-        value.get_ref().as_array().map_or_else(|| vec![value], |entries| entries.iter().collect())
-    }
-
     /// The texts at a key, which has one or an array of them; `expected` says of what.
-    pub(super) fn texts<'v>(
-        &mut self,
-        table: &Table<'v, '_>,
-        key: &str,
-        expected: &str,
-    ) -> Vec<(Range<usize>, &'v str)> {
+    pub(super) fn texts<'v>(&mut self, table: &Table<'v, '_>, key: &str, expected: &str) -> Vec<(Span, &'v str)> {
+        let Some(value) = table.get(key) else { return Vec::new() };
+        let entries = value.get_ref().as_array().map_or_else(|| vec![value], |entries| entries.iter().collect());
         let mut texts = Vec::new();
-        for entry in Self::one_or_more(table, key) {
+        for entry in entries {
             match entry.get_ref().as_str() {
                 Some(text) => texts.push((entry.span(), text)),
                 None => self.wrong_type(key, expected, entry, String::new()),
@@ -421,7 +428,7 @@ impl<'t> Problems<'t> {
                 let tried = template.as_ref().map_err(Clone::clone).and_then(Template::try_out);
                 if let Err(problem) = tried {
                     let hint = "write values such as {{ request.body.url }}, {{ now }} or {{ ulid() }}; `docs/scenario-language.md` lists them";
-                    self.error("scenario/bad-template", value.span(), problem.to_string(), hint);
+                    self.error("scenario/bad-template", value.span(), problem, hint);
                 }
                 let paths = template.map(|template| template.request_paths()).unwrap_or_default();
                 self.request_paths.extend(paths.into_iter().map(|path| (value.span(), path)));
@@ -433,7 +440,7 @@ impl<'t> Problems<'t> {
     }
 
     /// The paths into the request that templates named since the last call.
-    pub(super) fn take_request_paths(&mut self) -> Vec<(Range<usize>, Vec<String>)> {
+    pub(super) fn take_request_paths(&mut self) -> Vec<(Span, Vec<String>)> {
         std::mem::take(&mut self.request_paths)
     }
 

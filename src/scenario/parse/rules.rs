@@ -9,9 +9,9 @@ use serde_json::Map;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::Fingerprints;
 use super::keys::{self, FAULT};
-use super::reader::{Table, nearest_hint, shown};
-use super::{Fingerprints, Parser};
+use super::reader::{Parser, Table, nearest_hint, shown};
 use crate::contract::error::ErrorKind;
 use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
 use crate::scenario::rule::{NextStep, Rule, Sequence, Then};
@@ -23,15 +23,11 @@ const OWN_PREFIX: &str = "x-emulator-";
 
 impl Parser<'_> {
     pub(super) fn rules(&mut self, file: &Table<'_, '_>, scenario: &Arc<str>) -> Vec<Arc<Rule>> {
-        let tables = self.problems.tables(file, "rule");
+        let tables = self.tables(file, "rule");
         let mut fingerprints = Fingerprints::new(scenario, "rule");
         let mut rules = Vec::new();
-        // Lines are counted from rule to rule, not each time from the start, as a file may have thousands of rules.
-        let (mut line, mut counted) = (1, 0);
         for (position, table) in (1..).zip(&tables) {
-            line += self.problems.line_ends(counted..table.span.start);
-            counted = counted.max(table.span.start);
-            let rule = self.rule(table, (position, line), scenario, &mut fingerprints);
+            let rule = self.rule(table, position, scenario, &mut fingerprints);
             rules.extend(rule.map(|rule| (table, rule)));
         }
         self.check_names("rule", &tables);
@@ -48,26 +44,26 @@ impl Parser<'_> {
     fn rule(
         &mut self,
         table: &Table<'_, '_>,
-        (position, line): (usize, usize),
+        position: usize,
         scenario: &Arc<str>,
         fingerprints: &mut Fingerprints,
     ) -> Option<Rule> {
-        let name = self.problems.text(table, "name");
-        let when = self.problems.table(table, "when");
-        let step = when.as_ref().and_then(|when| self.problems.text(when, "step")).map(Arc::from);
+        let name = self.text(table, "name");
+        let when = self.table(table, "when");
+        let step = when.as_ref().and_then(|when| self.text(when, "step")).map(Arc::from);
         let when = when.map(|when| self.conditions(&when)).unwrap_or_default();
-        let skip = self.problems.integer(table, "skip").unwrap_or(0);
-        let times = self.problems.integer(table, "times");
-        let every = self.problems.integer(table, "every").unwrap_or(1);
+        let skip = self.integer(table, "skip").unwrap_or(0);
+        let times = self.integer(table, "times");
+        let every = self.integer(table, "every").unwrap_or(1);
         let chance = self.chance(table);
-        let (from, to) = (self.problems.duration(table, "from"), self.problems.duration(table, "to"));
+        let (from, to) = (self.duration(table, "from"), self.duration(table, "to"));
         let next = self.next(table);
         let sequence = self.sequence(table);
         self.warn_of_missing_parts(Some(&when));
         let rule = Rule {
             scenario: Arc::clone(scenario),
             label: name.map_or_else(|| format!("rule {position}").into(), Arc::from),
-            line,
+            line: self.line_of(&table.span),
             fingerprint: fingerprints.of(table.fields),
             story: fingerprints.story(),
             when,
@@ -89,73 +85,70 @@ impl Parser<'_> {
     /// Refuses names given twice: explanations could not distinguish the two.
     pub(super) fn check_names(&mut self, what: &str, tables: &[Table<'_, '_>]) {
         let mut lines = HashMap::new();
-        let (mut line, mut counted) = (1, 0);
         for name in tables.iter().filter_map(|table| table.get("name")) {
             let Some(text) = name.get_ref().as_str() else { continue };
-            line += self.problems.line_ends(counted..name.span().start);
-            counted = name.span().start;
-            if let Some(first) = lines.get(text) {
-                let message = format!("another {what} is named \"{}\" already, on line {first}", shown(text));
-                self.problems.error("scenario/duplicate-name", name.span(), message, "give each a name of its own");
-            } else {
-                lines.insert(text, line);
+            let first = lines.entry(text).or_insert_with(|| name.span()).clone();
+            if first != name.span() {
+                let line = self.line_of(&first);
+                let message = format!("another {what} is named \"{}\" already, on line {line}", shown(text));
+                self.error("scenario/duplicate-name", name.span(), message, "give each a name of its own");
             }
         }
     }
 
     fn chance(&mut self, table: &Table<'_, '_>) -> Option<f64> {
-        let chance = self.problems.number(table, "chance")?;
+        let chance = self.number(table, "chance")?;
         if chance > 0.0 && chance <= 1.0 {
             return Some(chance);
         }
         let message = format!("`chance` must be greater than 0 and at most 1, found {chance}");
-        self.problems.refuse("scenario/bad-value", table.span_of("chance"), message, "0.25 is one request in four")
+        self.refuse("scenario/bad-value", table.span_of("chance"), message, "0.25 is one request in four")
     }
 
     fn next(&mut self, table: &Table<'_, '_>) -> Option<NextStep> {
         if !table.get("next")?.get_ref().is_table() {
-            return self.problems.text(table, "next").map(|step| NextStep { step: step.into(), status: None });
+            return self.text(table, "next").map(|step| NextStep { step: step.into(), status: None });
         }
-        let next = self.problems.table(table, "next")?;
-        let status = self.problems.status(&next);
-        Some(NextStep { step: self.problems.text(&next, "step")?.into(), status })
+        let next = self.table(table, "next")?;
+        let status = self.status(&next);
+        Some(NextStep { step: self.text(&next, "step")?.into(), status })
     }
 
     fn sequence(&mut self, table: &Table<'_, '_>) -> Option<Sequence> {
         let Some(value) = table.get("sequence") else {
             let hint = "add `sequence`, or use `next` for a story's step";
-            self.problems.clash(table, "then", "`then` needs a `sequence`", hint);
+            self.clash(table, "then", "`then` needs a `sequence`", hint);
             let (action, delay) = self.delayed_action(table)?;
             if action.is_none() && !table.has("delay") && !table.has("next") {
                 let hint = "add reply, patch, remove, delay, fault, sequence, or pass = true";
                 let message = "the rule does not say what it does";
-                return self.problems.refuse("scenario/missing-key", table.span.clone(), message, hint);
+                return self.refuse("scenario/missing-key", table.span.clone(), message, hint);
             }
             return Some(Sequence::always(delay, action.unwrap_or(Action::Pass)));
         };
         let excluded = ["sequence", "reply", "patch", "remove", "fault", "pass", "delay"];
-        self.problems.only_one(table, &excluded, "each step of the sequence says what it does");
-        let then = match self.problems.choice(table, "then") {
+        self.only_one(table, &excluded, "each step of the sequence says what it does");
+        let then = match self.choice(table, "then") {
             Some("stay") => Then::Stay,
             Some("repeat") => Then::Repeat,
             _ => Then::End,
         };
         if value.get_ref().as_array().is_some_and(|steps| steps.is_empty()) {
             let hint = "for example sequence = [{ error = \"rate_limit_exceeded\", times = 2 }, { pass = true }]";
-            self.problems.error("scenario/missing-key", value.span(), "`sequence` has no steps", hint);
+            self.error("scenario/missing-key", value.span(), "`sequence` has no steps", hint);
         }
-        let tables = self.problems.tables(table, "sequence");
+        let tables = self.tables(table, "sequence");
         let steps: Vec<_> = tables.iter().filter_map(|step| self.step(step)).collect();
         (!steps.is_empty()).then(|| Sequence::of(steps, then))
     }
 
     fn step(&mut self, table: &Table<'_, '_>) -> Option<(u64, Option<Delay>, Action)> {
-        let times = self.problems.integer(table, "times").unwrap_or(1);
+        let times = self.integer(table, "times").unwrap_or(1);
         let written_out = keys::REPLY.keys().map(|key| key.name).find(|key| table.has(key));
         let (action, delay) = match written_out {
             Some(first) => {
                 let others = [first, "reply", "fault", "pass", "patch", "remove"];
-                self.problems.only_one(table, &others, "the step's answer is written out already");
+                self.only_one(table, &others, "the step's answer is written out already");
                 let (reply, delay) = (self.reply(table), self.delay(table));
                 (Some(Action::Reply(Arc::new(reply?))), delay)
             }
@@ -164,7 +157,7 @@ impl Parser<'_> {
         if action.is_none() && !table.has("delay") {
             let hint = "say { pass = true } for the ordinary answer";
             let message = "the step does not say what happens";
-            return self.problems.refuse("scenario/missing-key", table.span.clone(), message, hint);
+            return self.refuse("scenario/missing-key", table.span.clone(), message, hint);
         }
         Some((times, delay, action.unwrap_or(Action::Pass)))
     }
@@ -174,7 +167,7 @@ impl Parser<'_> {
     fn delayed_action(&mut self, table: &Table<'_, '_>) -> Option<(Option<Action>, Option<Delay>)> {
         // `patch` and `remove` belong together; `remove` alone takes the place of `patch`.
         let patch = if table.has("patch") { "patch" } else { "remove" };
-        let key = self.problems.only_one(table, &["reply", "fault", "pass", patch], "a request has one answer");
+        let key = self.only_one(table, &["reply", "fault", "pass", patch], "a request has one answer");
         let action = key.and_then(|key| self.action(table, key));
         let delay = self.delay(table);
         let is_wrong = if key.is_some() { action.is_none() } else { table.has_unknown_key() };
@@ -184,14 +177,14 @@ impl Parser<'_> {
     fn action(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Action> {
         Some(match key {
             "reply" => {
-                let reply = self.problems.table(table, "reply")?;
+                let reply = self.table(table, "reply")?;
                 Action::Reply(Arc::new(self.reply(&reply)?))
             }
             "fault" => Action::Fault(self.fault(table)?),
-            "pass" if self.problems.flag(table, "pass")? => Action::Pass,
+            "pass" if self.flag(table, "pass")? => Action::Pass,
             "pass" => {
                 let hint = "leave `pass` out, or say `pass = true`";
-                return self.problems.refuse("scenario/bad-value", table.span_of(key), "`pass` can only be true", hint);
+                return self.refuse("scenario/bad-value", table.span_of(key), "`pass` can only be true", hint);
             }
             _ => Action::Patch(Arc::new(self.patch(table)?)),
         })
@@ -199,26 +192,26 @@ impl Parser<'_> {
 
     fn reply(&mut self, table: &Table<'_, '_>) -> Option<ScriptedReply> {
         let error = self.error_kind(table);
-        let status = self.problems.status(table);
-        let code = self.problems.text(table, "code").map(str::to_owned);
-        let message = self.problems.text(table, "message").map(str::to_owned);
-        self.problems.check_templates(table, &["message", "body"]);
+        let status = self.status(table);
+        let code = self.text(table, "code").map(str::to_owned);
+        let message = self.text(table, "message").map(str::to_owned);
+        self.check_templates(table, &["message", "body"]);
         let headers = self.headers(table);
         let body = table.get("body").and_then(|body| {
             for key in ["code", "message"] {
                 let why = format!("`{key}` would not be seen: `body` takes the place of the error envelope");
-                self.problems.clash(table, key, why, "write the whole answer in `body`, or drop it");
+                self.clash(table, key, why, "write the whole answer in `body`, or drop it");
             }
             Some(match body.get_ref() {
                 DeValue::String(text) => ReplyBody::Text(text.to_string()),
-                _ => ReplyBody::json(self.problems.json(body)?),
+                _ => ReplyBody::json(self.json(body)?),
             })
         });
         let Some(status) = status.or_else(|| error.map(ErrorKind::status)) else {
             if !table.has_unknown_key() && !table.has("status") && !table.has("error") {
                 let hint = "for example error = \"unauthorized\", or status = 422";
                 let message = "the reply needs an `error` or a `status`";
-                self.problems.error("scenario/missing-key", table.span.clone(), message, hint);
+                self.error("scenario/missing-key", table.span.clone(), message, hint);
             }
             return None;
         };
@@ -227,7 +220,7 @@ impl Parser<'_> {
             let message =
                 format!("the error `{name}` is sent with status {status}, which clients do not take for an error");
             let hint = format!("leave `status` out to send {}, or leave `error` out", error.status());
-            self.problems.warning("scenario/error-status", table.span_of("status"), message, hint);
+            self.warning("scenario/error-status", table.span_of("status"), message, hint);
         }
         if error.is_none() && (200..400).contains(&status) && !matches!(status, 204 | 304) {
             for key in [message.is_some().then_some("message"), code.is_some().then_some("code")].into_iter().flatten()
@@ -236,30 +229,30 @@ impl Parser<'_> {
                     "`{key}` is part of an error, but the status is {status}, which clients take for a success"
                 );
                 let hint = "choose a status of 400 or more, or write the whole answer in `body`";
-                self.problems.error("scenario/error-status", table.span_of(key), why, hint);
+                self.error("scenario/error-status", table.span_of(key), why, hint);
             }
         }
         if matches!(status, 204 | 304) && ["body", "code", "message", "error"].iter().any(|key| table.has(key)) {
             let message = format!("an answer with status {status} has no body");
             let hint = "drop the body, or choose another status";
-            self.problems.error("scenario/clash", table.span_of("status"), message, hint);
+            self.error("scenario/clash", table.span_of("status"), message, hint);
         }
         Some(ScriptedReply { error, status, code, message, headers, body })
     }
 
     fn error_kind(&mut self, table: &Table<'_, '_>) -> Option<ErrorKind> {
-        let name = self.problems.text(table, "error")?;
+        let name = self.text(table, "error")?;
         let kind = ErrorKind::from_name(name);
         if kind.is_none() {
             let hint = nearest_hint(name, &ErrorKind::ALL.map(ErrorKind::name));
             let message = format!("unknown error `{}`", shown(name));
-            self.problems.error("scenario/unknown-error", table.span_of("error"), message, hint);
+            self.error("scenario/unknown-error", table.span_of("error"), message, hint);
         }
         kind
     }
 
     fn headers(&mut self, table: &Table<'_, '_>) -> Vec<(HeaderName, HeaderValue)> {
-        let fields = self.problems.fields(table, "headers", "a table of names and strings");
+        let fields = self.fields(table, "headers", "a table of names and strings");
         fields.into_iter().flatten().filter_map(|(name, value)| self.header(name, value)).collect()
     }
 
@@ -270,37 +263,37 @@ impl Parser<'_> {
     ) -> Option<(HeaderName, HeaderValue)> {
         let Ok(name) = HeaderName::from_bytes(key.get_ref().as_bytes()) else {
             let message = format!("`{}` is not a valid header name", shown(key.get_ref()));
-            return self.problems.refuse("scenario/bad-value", key.span(), message, "for example Retry-After = \"5\"");
+            return self.refuse("scenario/bad-value", key.span(), message, "for example Retry-After = \"5\"");
         };
         if FRAMING.contains(&name.as_str()) || name.as_str().starts_with(OWN_PREFIX) {
             let message = format!("the header `{name}` cannot be scripted");
             let hint = "to break the connection, use `fault`";
-            return self.problems.refuse("scenario/bad-value", key.span(), message, hint);
+            return self.refuse("scenario/bad-value", key.span(), message, hint);
         }
         let text = match value.get_ref() {
             DeValue::String(text) => text.to_string(),
             DeValue::Integer(number) => number.to_string(),
             _ => {
-                self.problems.wrong_type(name.as_str(), "a string", value, String::new());
+                self.wrong_type(name.as_str(), "a string", value, String::new());
                 return None;
             }
         };
         if text.contains("{{") || text.contains("{%") {
             let message = "templates are not rendered in headers";
             let hint = "use them in `body` or `message`";
-            return self.problems.refuse("scenario/bad-template", value.span(), message, hint);
+            return self.refuse("scenario/bad-template", value.span(), message, hint);
         }
         let Ok(text) = HeaderValue::from_str(&text) else {
             let message = format!("the value of the header `{name}` holds characters that no header may hold");
-            return self.problems.refuse("scenario/bad-value", value.span(), message, "use visible ASCII characters");
+            return self.refuse("scenario/bad-value", value.span(), message, "use visible ASCII characters");
         };
         Some((name, text))
     }
 
     fn patch(&mut self, table: &Table<'_, '_>) -> Option<Patch> {
-        let merge = if table.has("patch") { self.problems.json_fields(table, "patch")? } else { Map::new() };
+        let merge = if table.has("patch") { self.json_fields(table, "patch")? } else { Map::new() };
         let mut remove = Vec::new();
-        for (span, pointer) in self.problems.texts(table, "remove", "an array of JSON pointers") {
+        for (span, pointer) in self.texts(table, "remove", "an array of JSON pointers") {
             if pointer.starts_with('/') {
                 remove.push(pointer.to_owned());
                 continue;
@@ -308,11 +301,11 @@ impl Parser<'_> {
             let message = format!("expected a JSON pointer, found \"{}\"", shown(pointer));
             let right = shown(&pointer.replace('.', "/"));
             let hint = format!("write \"/{right}\": a pointer begins with a slash");
-            self.problems.error("scenario/bad-pointer", span, message, hint);
+            self.error("scenario/bad-pointer", span, message, hint);
         }
-        if merge.is_empty() && remove.is_empty() && !self.problems.has_errors() {
+        if merge.is_empty() && remove.is_empty() && !self.has_errors() {
             let span = table.span_of(if table.has("patch") { "patch" } else { "remove" });
-            self.problems.warning("scenario/no-effect", span, "the patch changes nothing", "name a field to change");
+            self.warning("scenario/no-effect", span, "the patch changes nothing", "name a field to change");
         }
         Some(Patch { merge, remove })
     }
@@ -320,24 +313,24 @@ impl Parser<'_> {
     /// The `delay` of a rule, step or emission.
     pub(super) fn delay(&mut self, table: &Table<'_, '_>) -> Option<Delay> {
         if !table.get("delay")?.get_ref().is_table() {
-            return self.problems.duration(table, "delay").map(Delay::Fixed);
+            return self.duration(table, "delay").map(Delay::Fixed);
         }
-        let spread = self.problems.table(table, "delay")?;
+        let spread = self.table(table, "delay")?;
         let pairs = [("min", "max"), ("median", "p99")];
         let Some((low, high)) = pairs.into_iter().find(|(low, high)| spread.has(low) && spread.has(high)) else {
             let hint = "{ min = \"100ms\", max = \"2s\" } or { median = \"100ms\", p99 = \"2s\" }";
             let message = "a spread delay needs `min` and `max`, or `median` and `p99`";
-            return self.problems.refuse("scenario/missing-key", spread.span, message, hint);
+            return self.refuse("scenario/missing-key", spread.span, message, hint);
         };
         for other in ["min", "max", "median", "p99"].into_iter().filter(|key| *key != low && *key != high) {
             let message = format!("`{other}` excludes `{low}` and `{high}`");
-            self.problems.clash(&spread, other, message, "keep one pair");
+            self.clash(&spread, other, message, "keep one pair");
         }
-        let (shortest, longest) = (self.problems.duration(&spread, low), self.problems.duration(&spread, high));
+        let (shortest, longest) = (self.duration(&spread, low), self.duration(&spread, high));
         let (shortest, longest) = (shortest?, longest?);
         if shortest > longest {
             let message = format!("`{low}` is longer than `{high}`");
-            self.problems.error("scenario/bad-value", spread.span, message, "swap the two");
+            self.error("scenario/bad-value", spread.span, message, "swap the two");
         }
         Some(match low {
             "min" => Delay::Range { min: shortest, max: longest },
@@ -350,12 +343,12 @@ impl Parser<'_> {
         let none = DeTable::new();
         let (kind, fault) = match value.get_ref() {
             DeValue::Table(_) => {
-                let fault = self.problems.table(table, "fault")?;
-                (self.problems.text(&fault, "kind")?, fault)
+                let fault = self.table(table, "fault")?;
+                (self.text(&fault, "kind")?, fault)
             }
             DeValue::String(kind) => (kind.as_ref(), Table { fields: &none, keys: &FAULT, span: value.span() }),
             _ => {
-                self.problems.wrong_type("fault", "a name, or a table with `kind`", value, String::new());
+                self.wrong_type("fault", "a name, or a table with `kind`", value, String::new());
                 return None;
             }
         };
@@ -366,16 +359,15 @@ impl Parser<'_> {
             "drip" => &["bytes", "interval"],
             _ => {
                 let (message, hint) = (format!("unknown fault `{}`", shown(kind)), nearest_hint(kind, &Fault::NAMES));
-                return self.problems.refuse("scenario/bad-value", fault.span_of("kind"), message, hint);
+                return self.refuse("scenario/bad-value", fault.span_of("kind"), message, hint);
             }
         };
         for key in ["bytes", "duration", "interval"].into_iter().filter(|key| !takes.contains(key)) {
-            self.problems.clash(&fault, key, format!("the fault `{kind}` takes no `{key}`"), "drop it");
+            self.clash(&fault, key, format!("the fault `{kind}` takes no `{key}`"), "drop it");
         }
         let least = u64::from(matches!(kind, "garbage" | "drip"));
-        let bytes = self.problems.integer_within(&fault, "bytes", least, keys::MOST_BYTES);
-        let (duration, interval) =
-            (self.problems.duration(&fault, "duration"), self.problems.duration(&fault, "interval"));
+        let bytes = self.integer_within(&fault, "bytes", least, keys::MOST_BYTES);
+        let (duration, interval) = (self.duration(&fault, "duration"), self.duration(&fault, "interval"));
         Some(match kind {
             "reset" => Fault::Reset,
             "empty" => Fault::Empty,

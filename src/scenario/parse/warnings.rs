@@ -1,11 +1,9 @@
 //! Warnings of a text that is otherwise valid: conditions, rules and templates that never hold, apply or have a value.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ops::Range;
+use std::collections::{BTreeSet, HashSet};
 
-use super::Parser;
-use super::reader::{Table, nearest_hint, shown};
+use super::reader::{Parser, Span, Table, nearest_hint, shown};
 use crate::contract::keys::judge;
 use crate::contract::nearest;
 use crate::contract::routes::{Credential, Operation, ROUTES, Route};
@@ -18,9 +16,12 @@ use crate::util::wording::any_of;
 /// The parts of a request that templates see.
 const PARTS: [&str; 7] = ["method", "path", "operation", "query", "headers", "body", "key"];
 
+/// Most pairs of rules compared, so that ten thousand rules are checked at once.
+const MOST_COMPARED: usize = 1_000_000;
+
 impl Parser<'_> {
-    fn warn_never(&mut self, span: Range<usize>, why: &str, hint: &str) {
-        self.problems.warning("scenario/never-matches", span, why, hint);
+    fn warn_never(&mut self, span: Span, why: &str, hint: &str) {
+        self.warning("scenario/never-matches", span, why, hint);
     }
 
     pub(super) fn warn_of_contradictory_counts(&mut self, table: &Table<'_, '_>, rule: &Rule) {
@@ -39,7 +40,7 @@ impl Parser<'_> {
         } else {
             return;
         };
-        self.problems.warning("scenario/clashing-times", table.span_of("times"), message, hint);
+        self.warning("scenario/clashing-times", table.span_of("times"), message, hint);
     }
 
     /// Warns of a story that waits for a status with which neither the operation nor the rule answers.
@@ -96,42 +97,34 @@ impl Parser<'_> {
                 None => format!("add next = \"{}\" to a rule; the story begins at \"{FIRST_STEP}\"", shown(step)),
             };
             let span = place.map_or(0..0, toml::Spanned::span);
-            self.problems.warning("scenario/unreachable-step", span, message, hint);
+            self.warning("scenario/unreachable-step", span, message, hint);
         }
     }
 
-    /// Warns of rules after one that decides everything they match. Such rules are looked up by their least common condition, so that
-    /// checking ten thousand rules takes no longer than reading them.
+    /// Warns of rules after one that decides everything they match.
     pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
-        let demands_of = |rule: &Rule| -> BTreeSet<String> {
+        let mut lasting: Vec<(&Rule, BTreeSet<String>)> = Vec::new();
+        let mut left = MOST_COMPARED;
+        for (table, rule) in rules {
             let step = rule.step.iter().map(|step| format!("step {step}"));
-            rule.when.demands().into_iter().chain(step).collect()
-        };
-        let demands: Vec<BTreeSet<String>> = rules.iter().map(|(_, rule)| demands_of(rule)).collect();
-        let mut uses: HashMap<&str, usize> = HashMap::new();
-        for demand in demands.iter().flatten() {
-            *uses.entry(demand).or_default() += 1;
-        }
-        let mut lasting: HashMap<&str, Vec<(&Rule, &BTreeSet<String>)>> = HashMap::new();
-        for ((table, rule), demands) in rules.iter().zip(&demands) {
-            let keys = demands.iter().map(String::as_str).chain([""]);
-            let covering = keys.filter_map(|key| lasting.get(key)).flatten().find(|(earlier, needed)| {
-                earlier.spans(rule) && needed.is_subset(demands) && earlier.when.has_every_operation_of(&rule.when)
+            let demands: BTreeSet<String> = rule.when.demands().into_iter().chain(step).collect();
+            let covering = lasting.iter().take(left).find(|(earlier, needed)| {
+                earlier.spans(rule) && needed.is_subset(&demands) && earlier.when.has_every_operation_of(&rule.when)
             });
+            left = left.saturating_sub(lasting.len());
             if let Some((earlier, _)) = covering {
                 let label = shown(&earlier.label);
                 let message = format!("this rule never applies: \"{label}\" leaves it nothing to decide");
                 let hint = "move it up, or give the earlier rule `times`";
-                self.problems.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
+                self.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
             } else if rule.never_pauses() {
-                let rarest = demands.iter().min_by_key(|demand| uses[demand.as_str()]);
-                lasting.entry(rarest.map_or("", String::as_str)).or_default().push((rule, demands));
+                lasting.push((rule, demands));
             }
         }
     }
 
     /// Conditions on one subject that no value can meet.
-    pub(super) fn warn_of_contradiction(&mut self, subject: &Subject, tests: &[Test], span: Range<usize>) {
+    pub(super) fn warn_of_contradiction(&mut self, subject: &Subject, tests: &[Test], span: Span) {
         let mut never =
             |why: &str, hint: &str| self.warn_never(span.clone(), &format!("this never holds: {why}"), hint);
         let equals = tests.iter().find_map(|test| if let Test::Equals(literal) = test { Some(literal) } else { None });
@@ -196,7 +189,7 @@ impl Parser<'_> {
 
     /// Warns of each part named by a template that is always missing from requests like these; `None` is an event, which has none.
     pub(super) fn warn_of_missing_parts(&mut self, when: Option<&When>) {
-        for (span, path) in self.problems.take_request_paths() {
+        for (span, path) in self.take_request_paths() {
             let found = match when {
                 None => Some((
                     "an event's data has no request".to_owned(),
@@ -206,7 +199,7 @@ impl Parser<'_> {
             };
             let Some((why, hint)) = found else { continue };
             let message = format!("`request.{}` is always empty: {why}", shown(&path.join(".")));
-            self.problems.warning("scenario/missing-part", span, message, hint);
+            self.warning("scenario/missing-part", span, message, hint);
         }
     }
 

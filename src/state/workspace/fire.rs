@@ -59,8 +59,8 @@ impl State {
             Some(data) => data,
             None => profile.events.data.get(&request.event_type).cloned().unwrap_or_default(),
         };
-        let (mut data, gaps) = render_map(&template, &Map::new(), now.wall, || self.event_random.fork())
-            .map_err(|problem| FireProblem::Template(problem.to_string()))?;
+        let (mut data, gaps) =
+            render_map(&template, &Map::new(), now.wall, || self.event_random.fork()).map_err(FireProblem::Template)?;
         // Events have no request whose data could be missing, so a failed template is the author's mistake.
         if let Some(failed) = gaps.iter().find_map(Gap::failure) {
             return Err(FireProblem::Template(format!("a template of the data cannot be rendered: {failed}")));

@@ -1,0 +1,514 @@
+//! One generation of scenarios and settings: the scenarios there are, which are active, and what is in force for each key.
+//!
+//! A generation never changes. Readers take it without a lock; `library` works changes out and swaps it. What a rule means is not
+//! known here.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::clashes::{Clash, clashes};
+use super::decide::RuleSet;
+use super::emit::Emit;
+use super::matcher::RequestView;
+use super::parse::parse_scenario;
+use super::rule::Decision;
+use super::setting_patch::{SettingPatch, SettingPatches, diagnostic};
+use super::{Scenario, ScenarioOrigin};
+use crate::clock::{Instant, Random};
+use crate::contract::nearest;
+use crate::diagnostic::Diagnostic;
+use crate::scenario::rule_counters::{LimitTrace, RuleCounters};
+use crate::settings::{Draft, Layered, Profile, ProfileProblem};
+use crate::state::budget::Budget;
+
+/// Most keys with a list of their own.
+pub(crate) const MOST_KEYS: usize = 10_000;
+/// Most scenarios that may be active at a time.
+pub(crate) const MOST_ACTIVE: usize = 32;
+/// Most keys of which the lists are looked at for clashes whenever all problems are listed; activating one looks at it in any case.
+const MOST_KEYS_JUDGED: usize = 100;
+/// Most combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
+pub(crate) const MOST_NAMED: usize = 64;
+pub(crate) const MOST_NAMED_TEXT: usize = 2 * 1024 * 1024;
+/// About what one configuration takes without its scenarios, most of it the profile.
+const CONFIG_BYTES: usize = 16 * 1024;
+
+/// A generation's number as people read it, with what it counts.
+pub fn generation_text(number: u64) -> String {
+    format!("generation {number} of settings and scenarios")
+}
+
+/// Which scenarios are active, for all keys or for one.
+#[derive(Clone, Debug, Default)]
+pub struct Activation {
+    pub names: Vec<Arc<str>>,
+    pub at: Instant,
+    /// Which activation this is; 0 before the first.
+    pub serial: u64,
+}
+
+/// Why a scenario is not as its file is saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeldBack {
+    /// The file has this problem, and maybe others; the last good version stays if there is one.
+    Broken(Arc<Diagnostic>),
+    /// The file was deleted; the last good version stays active as long as a list names it.
+    Deleted,
+}
+
+/// The state to which a reset returns. Scenarios from files are not part of it: they stay as their files are saved.
+#[derive(Debug, Default)]
+pub(super) struct Start {
+    pub(super) inline: ByName,
+    pub(super) active: Vec<Arc<str>>,
+}
+
+pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
+
+/// The content of a generation: all scenarios, which are active, and the settings changed while running. A change is
+/// worked out on a copy of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LibraryContent {
+    pub(super) files: ByName,
+    /// Names of which the file is broken or gone.
+    pub(super) held: BTreeMap<Arc<str>, HeldBack>,
+    pub(super) inline: ByName,
+    pub(super) global: Activation,
+    pub(super) keys: BTreeMap<Arc<str>, Activation>,
+    pub(super) activations: u64,
+    pub(super) patches: SettingPatches,
+}
+
+impl LibraryContent {
+    fn find(&self, name: &str) -> Option<Arc<Scenario>> {
+        self.inline.get(name).or_else(|| self.files.get(name)).cloned().or_else(|| built_in(name))
+    }
+
+    /// Adds a scenario given as text, or replaces it.
+    pub(super) fn put_inline(&mut self, mut scenario: Scenario, budget: &Budget) -> Result<(), Vec<Diagnostic>> {
+        let charge = budget.charge(scenario.weight).map_err(|full| {
+            let message = format!("`{}` takes {} bytes once read, and {full}", scenario.name, scenario.weight);
+            let hint = "remove some scenarios, or keep them as files in a folder";
+            vec![Diagnostic::of_file("scenario/too-many", message, hint)]
+        })?;
+        scenario.charge = Some(Arc::new(charge));
+        self.inline.insert(Arc::clone(&scenario.name), Arc::new(scenario));
+        Ok(())
+    }
+
+    /// Begins a new activation of these scenarios: for one key, or for every key without a list of its own.
+    pub(super) fn activate<'n>(
+        &mut self,
+        key: Option<&str>,
+        names: impl Iterator<Item = &'n str>,
+        at: Instant,
+    ) -> Result<(), Vec<Diagnostic>> {
+        let active = self.resolve(names)?;
+        if key.is_some_and(|key| self.keys.len() >= MOST_KEYS && !self.keys.contains_key(key)) {
+            let message = format!("at most {MOST_KEYS} keys can have scenarios of their own");
+            let hint = "let keys follow the global list again";
+            return Err(vec![Diagnostic::of_file("scenario/too-many", message, hint)]);
+        }
+        self.activations += 1;
+        let names = active.iter().map(|scenario| Arc::clone(&scenario.name)).collect();
+        let activation = Activation { names, at, serial: self.activations };
+        match key {
+            Some(key) => drop(self.keys.insert(Arc::from(key), activation)),
+            None => self.global = activation,
+        }
+        Ok(())
+    }
+
+    /// The names of all scenarios and of files that are broken, sorted.
+    fn names(&self) -> Vec<Arc<str>> {
+        let own = self.inline.keys().chain(self.files.keys()).chain(self.held.keys());
+        let all: BTreeSet<Arc<str>> = own.cloned().chain(built_in_names().map(Arc::from)).collect();
+        all.into_iter().collect()
+    }
+
+    /// Every name that a list of active scenarios has, or that a reset goes back to.
+    pub(super) fn listed(&self, start: &Start) -> HashSet<Arc<str>> {
+        let lists = self.keys.values().chain([&self.global]).map(|activation| &activation.names);
+        lists.chain([&start.active]).flatten().cloned().collect()
+    }
+
+    /// The scenarios of these names, in order, each once. A shipped one does not stand in for a file that is broken.
+    fn resolve<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
+        resolve(names, |name| match (self.find(name), self.held.get(name)) {
+            (Some(found), held) if found.origin != ScenarioOrigin::BuiltIn || held.is_none() => Ok(found),
+            (_, Some(HeldBack::Broken(problem))) => Err(Box::new(Diagnostic::clone(problem))),
+            (Some(found), _) => Ok(found),
+            (None, _) => Err(Box::new(self.unknown(name))),
+        })
+    }
+
+    pub(super) fn unknown(&self, name: &str) -> Diagnostic {
+        let names = self.names();
+        let hint = match nearest(name, names.iter().map(AsRef::as_ref)) {
+            Some(near) => format!("did you mean `{near}`? `wrs-emulator scenarios list` shows all"),
+            None => "`wrs-emulator scenarios list` shows all".to_owned(),
+        };
+        let name: String = name.chars().take(80).collect();
+        Diagnostic::of_file("scenario/unknown-scenario", format!("there is no scenario `{name}`"), hint)
+    }
+
+    /// Whether every answer is the same.
+    pub(super) fn answers_as(&self, other: &Self) -> bool {
+        let same = |left: &ByName, right: &ByName| {
+            left.len() == right.len() && left.values().zip(right.values()).all(|(one, other)| one.is_same_as(other))
+        };
+        same(&self.files, &other.files)
+            && same(&self.inline, &other.inline)
+            && self.activations == other.activations
+            && self.keys.len() == other.keys.len()
+            && self.patches == other.patches
+    }
+
+    /// Drops the scenarios whose files are gone and that no list names any more.
+    pub(super) fn drop_deleted(&mut self, start: &Start) {
+        let listed = self.listed(start);
+        let Self { held, files, .. } = self;
+        held.retain(|name, held| {
+            let stays = *held != HeldBack::Deleted || listed.contains(name);
+            if !stays {
+                files.remove(name);
+            }
+            stays
+        });
+    }
+}
+
+fn resolve<'n>(
+    names: impl Iterator<Item = &'n str>,
+    find: impl Fn(&str) -> Result<Arc<Scenario>, Box<Diagnostic>>,
+) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
+    let mut active: Vec<Arc<Scenario>> = Vec::new();
+    let mut problems = Vec::new();
+    for name in names {
+        match find(name) {
+            // A scenario named twice is active once.
+            Ok(scenario) if active.iter().any(|known| known.name == scenario.name) => {}
+            Ok(_) if active.len() == MOST_ACTIVE => {
+                let message = format!("at most {MOST_ACTIVE} scenarios can be active at a time");
+                return Err(vec![Diagnostic::of_file("scenario/too-many", message, "")]);
+            }
+            Ok(scenario) => active.push(scenario),
+            // The first few are enough.
+            Err(_) if problems.len() == MOST_ACTIVE => break,
+            Err(problem) => problems.push(*problem),
+        }
+    }
+    if problems.is_empty() { Ok(active) } else { Err(problems) }
+}
+
+/// One consistent state of scenarios, activations and profile.
+#[derive(Debug)]
+pub struct Generation {
+    /// Counts the swaps, from 1.
+    pub number: u64,
+    /// The profile without any scenario, with the settings that were changed for all keys.
+    pub base: Layered,
+    pub(super) made_at: Instant,
+    pub(super) content: LibraryContent,
+    config: Arc<EffectiveConfig>,
+    key_configs: HashMap<Arc<str>, Arc<EffectiveConfig>>,
+    /// Configurations that requests have named: by their scenarios, and the settings of the key.
+    named: Mutex<HashMap<(String, String), Arc<EffectiveConfig>>>,
+}
+
+impl Generation {
+    pub(super) fn build(
+        number: u64,
+        base: Layered,
+        made_at: Instant,
+        content: LibraryContent,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        // Keys with the same list and the same settings share what is built for them.
+        let mut built: HashMap<(&[Arc<str>], String), EffectiveConfig> = HashMap::new();
+        let mut config = |key: Option<&Arc<str>>| -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
+            let patch = key.and_then(|key| content.patches.keys.get(key));
+            let activation = key.and_then(|key| content.keys.get(key)).unwrap_or(&content.global);
+            let kind = (activation.names.as_slice(), patch.map_or_else(String::new, |patch| patch.text()));
+            let shared = if let Some(shared) = built.get(&kind) {
+                shared.clone()
+            } else {
+                let names = activation.names.iter().map(AsRef::as_ref);
+                // A file that has become invalid since takes nothing from a list that is in force.
+                let active = resolve(names, |name| content.find(name).ok_or_else(|| content.unknown(name).into()));
+                let active = active.map_err(still_active)?;
+                let fresh = EffectiveConfig::build(&base, patch.map(Arc::as_ref), active)?;
+                built.insert(kind, fresh.clone());
+                fresh
+            };
+            Ok(Arc::new(EffectiveConfig { activated_at: activation.at, activation: activation.serial, ..shared }))
+        };
+        let global = config(None)?;
+        let keys: BTreeSet<&Arc<str>> = content.keys.keys().chain(content.patches.keys.keys()).collect();
+        let key_configs = keys
+            .into_iter()
+            .map(|key| Ok((Arc::clone(key), config(Some(key))?)))
+            .collect::<Result<_, Vec<Diagnostic>>>()?;
+        drop(built);
+        Ok(Self { number, base, made_at, content, config: global, key_configs, named: Mutex::default() })
+    }
+
+    /// The configuration of a key: its own list of scenarios if it has one, else the global one, over its own settings. Cheap: it
+    /// takes no lock and copies nothing.
+    pub fn config_for(&self, key: Option<&str>) -> &Arc<EffectiveConfig> {
+        match key {
+            Some(key) if !self.key_configs.is_empty() => self.key_configs.get(key).unwrap_or(&self.config),
+            _ => &self.config,
+        }
+    }
+
+    pub fn has_key_configs(&self) -> bool {
+        !self.key_configs.is_empty()
+    }
+
+    /// The configuration of a request that names its scenarios: these over the key's own settings. Times count from
+    /// this generation's beginning.
+    pub fn config_named(&self, key: Option<&str>, names: &[&str]) -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
+        let patch = key.and_then(|key| self.content.patches.keys.get(key));
+        let too_many = |message: String| {
+            vec![Diagnostic::of_file("scenario/too-many", message, "activate them for the key with `scenarios use`")]
+        };
+        if names.len() > MOST_ACTIVE {
+            return Err(too_many(format!("a request may name at most {MOST_ACTIVE} scenarios, found {}", names.len())));
+        }
+        let combination = (names.join(","), patch.map_or_else(String::new, |patch| patch.text()));
+        if let Some(config) = self.named.lock().get(&combination) {
+            return Ok(Arc::clone(config));
+        }
+        let active = self.content.resolve(names.iter().copied())?;
+        let text: usize = active.iter().map(|scenario| scenario.text.len()).sum();
+        if active.len() > 1 && text > MOST_NAMED_TEXT {
+            return Err(too_many(format!(
+                "the scenarios that a request names may have at most {MOST_NAMED_TEXT} bytes together, found {text}"
+            )));
+        }
+        let config = EffectiveConfig::build(&self.base, patch.map(Arc::as_ref), active)?;
+        let config = Arc::new(EffectiveConfig { activated_at: self.made_at, ..config });
+        let mut named = self.named.lock();
+        // A client that names so many combinations waits for each to be built again.
+        if named.len() >= MOST_NAMED {
+            named.clear();
+        }
+        named.insert(combination, Arc::clone(&config));
+        Ok(config)
+    }
+
+    /// The scenario of this name: inline text before files before the shipped ones.
+    pub fn find(&self, name: &str) -> Option<Arc<Scenario>> {
+        self.content.find(name)
+    }
+
+    pub fn names(&self) -> Vec<Arc<str>> {
+        self.content.names()
+    }
+
+    /// The clashes of scenarios that are active together: for every key without a list of its own, and for the first keys with one.
+    pub fn clashes(&self) -> Vec<Clash> {
+        let own = self.content.keys.keys().take(MOST_KEYS_JUDGED).map(|key| self.config_for(Some(key)));
+        let mut found: Vec<Clash> = Vec::new();
+        for clash in [&self.config].into_iter().chain(own).flat_map(|config| config.clashes()) {
+            if !found.contains(clash) {
+                found.push(clash.clone());
+            }
+        }
+        found
+    }
+
+    pub fn file_count(&self) -> usize {
+        self.content.files.len()
+    }
+
+    pub fn has_files_in(&self, folder: &Path) -> bool {
+        let is_inside =
+            |scenario: &Scenario| matches!(&scenario.origin, ScenarioOrigin::File(path) if path.starts_with(folder));
+        self.content.files.values().any(|scenario| is_inside(scenario))
+    }
+
+    /// The list that is active for every key without one of its own.
+    pub fn active(&self) -> &Activation {
+        &self.content.global
+    }
+
+    pub fn active_by_key(&self) -> &BTreeMap<Arc<str>, Activation> {
+        &self.content.keys
+    }
+
+    pub fn patches(&self) -> &SettingPatches {
+        &self.content.patches
+    }
+
+    /// Why the scenario of a file is not as the file is saved.
+    pub fn held_back(&self, name: &str) -> Option<&HeldBack> {
+        self.content.held.get(name)
+    }
+
+    /// About how many bytes it takes.
+    pub(super) fn weight(&self) -> usize {
+        let scenarios = self.content.files.values().chain(self.content.inline.values());
+        scenarios.map(|scenario| scenario.weight).sum::<usize>() + (1 + self.key_configs.len()) * CONFIG_BYTES
+    }
+}
+
+/// Names that were known when they were activated and are not any more.
+fn still_active(problems: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let missing = |problem: Diagnostic| {
+        let message = format!("{}, and it is active", problem.message);
+        Diagnostic::of_file("scenario/active-missing", message, "bring it back, or choose other scenarios first")
+    };
+    problems.into_iter().map(missing).collect()
+}
+
+/// Everything in force for one key, or for one request that names its scenarios.
+#[derive(Clone, Debug)]
+pub struct EffectiveConfig {
+    pub layered: Layered,
+    pub profile: Arc<Profile>,
+    pub rules: Arc<RuleSet>,
+    pub emits: Arc<[Arc<Emit>]>,
+    pub active: Arc<[Arc<Scenario>]>,
+    /// When the scenarios were activated, by the emulator's clock; a reload does not change it.
+    pub activated_at: Instant,
+    /// Which activation this is: each has counters of its own ([`RuleCounters::begin`]), and `given` state is put in place once for
+    /// each. Zero for scenarios named by a request, which are never activated.
+    pub activation: u64,
+    /// The warnings about its scenarios, once asked for.
+    clashes: Arc<OnceLock<Vec<Clash>>>,
+}
+
+impl EffectiveConfig {
+    /// The effective configuration of these scenarios over a profile and what was changed for the key. All are merged before
+    /// anything is validated: a setting that is valid alone may clash with one of another scenario, and one that
+    /// is invalid alone may be valid with it. They are not activated yet.
+    fn build(
+        base: &Layered,
+        patch: Option<&SettingPatch>,
+        active: Vec<Arc<Scenario>>,
+    ) -> Result<Self, Vec<Diagnostic>> {
+        let overlays = active.iter().filter_map(|scenario| Some((scenario, scenario.overlay.as_ref()?)));
+        let placed =
+            |problem: ProfileProblem| match overlays.clone().find(|(_, overlay)| *overlay.source == *problem.source) {
+                Some((scenario, _)) => problem.in_text(&scenario.text).in_file(scenario.file_name()),
+                None => diagnostic(problem),
+            };
+        let layered = if patch.is_none() && overlays.clone().next().is_none() {
+            base.clone()
+        } else {
+            let add = |draft: &mut Draft| {
+                if let Some(patch) = patch {
+                    patch.add_to(draft);
+                }
+                overlays.clone().for_each(|(_, overlay)| overlay.add_to(draft));
+            };
+            base.with(add).map_err(|problems| problems.into_iter().map(placed).collect::<Vec<_>>())?
+        };
+        Ok(Self {
+            profile: Arc::clone(layered.profile()),
+            layered,
+            rules: Arc::new(RuleSet::new(active.iter().map(|scenario| scenario.rule_index()))),
+            emits: active.iter().flat_map(|scenario| scenario.emits.iter().cloned()).collect(),
+            active: active.into(),
+            activated_at: Instant::default(),
+            activation: 0,
+            clashes: Arc::default(),
+        })
+    }
+
+    /// Warnings about active scenarios that decide the same requests or set the same setting.
+    pub(crate) fn clashes(&self) -> &[Clash] {
+        self.clashes.get_or_init(|| clashes(&self.active))
+    }
+
+    /// The decision of the scenarios on a request, at this time after activation; `None` for the ordinary answer.
+    pub fn decide_by_rules(
+        &self,
+        view: &RequestView<'_>,
+        counters: &mut RuleCounters,
+        since_activation: Duration,
+        random: &mut Random,
+    ) -> Option<Decision> {
+        counters.begin(self.activation);
+        counters.limits = LimitTrace::default();
+        self.rules.first_decision(view, counters, since_activation, random)
+    }
+}
+
+/// A scenario shipped with the binary, read only when it is asked for: the start of the process must stay short.
+struct Shipped {
+    name: &'static str,
+    text: &'static str,
+    checked: OnceLock<Option<Arc<Scenario>>>,
+}
+
+macro_rules! shipped {
+    ($($name:literal),+ $(,)?) => {
+        [$(Shipped {
+            name: $name,
+            text: include_str!(concat!("../../scenarios/", $name, ".toml")),
+            checked: OnceLock::new(),
+        }),+]
+    };
+}
+
+/// Sorted by name.
+static SHIPPED: [Shipped; 18] = shipped![
+    "always-401",
+    "always-422",
+    "always-429",
+    "degraded-dependencies",
+    "flaky-network",
+    "invalid-subscription",
+    "key-revoked-midway",
+    "magic-keys",
+    "preview-workflows",
+    "quota-exhaustion",
+    "rate-limit-burst",
+    "slow-responses",
+    "unsupported-event",
+    "webhook-duplicates-out-of-order",
+    "webhook-flood",
+    "webhook-forged",
+    "webhook-happy-path",
+    "webhook-retries",
+];
+
+/// The file that `scenarios new` writes.
+pub const STARTER_TEXT: &str = include_str!("starter.toml");
+
+pub fn built_in_names() -> impl Iterator<Item = &'static str> {
+    SHIPPED.iter().map(|shipped| shipped.name)
+}
+
+pub fn built_in(name: &str) -> Option<Arc<Scenario>> {
+    let shipped = SHIPPED.iter().find(|shipped| shipped.name == name)?;
+    let read =
+        || parse_scenario(shipped.name, shipped.text, ScenarioOrigin::BuiltIn, &Layered::default()).0.map(Arc::new);
+    shipped.checked.get_or_init(read).clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::render_all;
+    use crate::scenario::check_text;
+
+    #[test]
+    fn shipped_scenarios_and_the_starter_are_valid_and_explain_themselves() {
+        assert!(built_in_names().is_sorted());
+        let starter = Shipped { name: "starter", text: STARTER_TEXT, checked: OnceLock::new() };
+        for Shipped { name, text, .. } in SHIPPED.iter().chain([&starter]) {
+            let (scenario, problems) = check_text(name, text);
+            assert!(problems.is_empty(), "{name}:\n{}", render_all(&problems, false));
+            let scenario = scenario.expect("no problem was found");
+            assert!(*scenario.title != **name && scenario.description.is_some(), "{name} explains itself");
+            assert!(text.starts_with("#:schema ") || *name == "starter", "{name} carries the editor directive");
+        }
+    }
+}
