@@ -149,33 +149,3 @@ impl Drop for Slot {
         self.set(None);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn an_agenda_is_settled_when_nothing_is_due_or_under_way() {
-        let at = |seconds| Instant::after_start(Duration::from_secs(seconds));
-        let agenda = Agenda::default();
-        let (mut one, mut other) = (agenda.slot(), agenda.slot());
-        one.set(Some(at(5)));
-        other.set(Some(at(3)));
-        assert_eq!(agenda.next_due(), Some(at(3)));
-        assert!(agenda.is_settled(at(2)) && !agenda.is_settled(at(3)));
-        let task = agenda.begin();
-        assert!(!agenda.is_settled(at(0)));
-        let task = task.outside();
-        assert!(agenda.is_settled_inside(at(0)) && !agenda.is_settled_inside(at(3)) && !agenda.is_settled(at(0)));
-        drop((task, other));
-        agenda.fires_at(Some(at(7)));
-        assert!(agenda.is_firing(at(7)) && !agenda.is_firing(at(6)));
-        agenda.fires_at(None);
-        assert!(!agenda.is_firing(at(7)));
-        assert_eq!(agenda.next_due(), Some(at(5)));
-        one.set(None);
-        assert!(agenda.next_due().is_none() && agenda.is_settled(at(9)));
-    }
-}

@@ -44,16 +44,6 @@ impl Seed {
     }
 }
 
-/// The complete state of a random source, from which all further draws follow.
-pub fn save_random(random: &Random) -> [u8; 49] {
-    random.serialize_state()
-}
-
-/// A random source that continues where [`save_random`] left it.
-pub fn restore_random(state: &[u8; 49]) -> Random {
-    Random::deserialize_state(state)
-}
-
 impl std::fmt::Debug for Seed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Secrets follow from it.

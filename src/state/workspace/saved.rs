@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 use super::subscriptions::{SubscriptionRecord, Subscriptions};
 use super::workflows::{WorkflowRecord, Workflows};
 use super::{Registry, State, Workspace};
-use crate::clock::{Instant, Random, SavedClock, restore_random, save_random};
+use crate::clock::{Instant, Random, SavedClock};
 use crate::scenario::rule_counters::SavedCounter;
 use crate::state::quota::Quota;
 
@@ -255,7 +255,7 @@ impl Sources {
         let source = |name: &str, text: &str| {
             let bytes = STANDARD.decode(text).ok().and_then(|bytes| <[u8; 49]>::try_from(bytes).ok());
             bytes
-                .map(|bytes| restore_random(&bytes))
+                .map(|bytes| Random::deserialize_state(&bytes))
                 .ok_or_else(|| format!("sources.{name}: expected 49 bytes as base64"))
         };
         Ok((source("random", &self.random)?, source("event_random", &self.event_random)?))
@@ -290,9 +290,9 @@ impl State {
 
     pub fn save_sources(&self) -> Sources {
         Sources {
-            random: STANDARD.encode(save_random(&self.random)),
+            random: STANDARD.encode(self.random.serialize_state()),
             serial: self.serial,
-            event_random: STANDARD.encode(save_random(&self.event_random)),
+            event_random: STANDARD.encode(self.event_random.serialize_state()),
             event_serial: self.event_serial,
         }
     }
