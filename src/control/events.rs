@@ -296,7 +296,7 @@ impl Firing {
     ) -> Result<(Fired, Vec<String>), ControlError> {
         if self.shuffle {
             let in_order = self.events.clone();
-            self.events.shuffle(&mut self.workspace.lock().event_random);
+            self.events.shuffle(&mut self.workspace.lock().sources.event_random);
             if self.events.len() > 1 && self.events.iter().zip(&in_order).all(|(one, other)| Arc::ptr_eq(one, other)) {
                 self.events.rotate_left(1);
             }

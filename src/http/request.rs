@@ -110,8 +110,8 @@ impl Identity {
 
 /// Draws a request's id and, only if the profile varies answers, the seed for the variation.
 pub(super) fn draw(state: &mut State, profile: &Profile, now: Now) -> (String, Option<u64>) {
-    let id = state.make_id(IdKind::Request, profile, now);
-    (id, profile.variation.is_on().then(|| state.random.next_u64()))
+    let id = state.sources.make_id(IdKind::Request, profile, now);
+    (id, profile.variation.is_on().then(|| state.sources.random.next_u64()))
 }
 
 /// A request with its id and its sender: any answer can be given to it.

@@ -238,7 +238,7 @@ impl Deliverer {
             Some(Way::Dial { took: (_, by_clock), .. }) => *by_clock,
             _ => Duration::ZERO,
         };
-        let secrets = workspace.lock().signing_secrets(&job.delivery.subscription, now);
+        let secrets = workspace.lock().subscriptions.signing_secrets(&job.delivery.subscription, now);
         let at = signature_time(workspace.clock(), now, profile);
         let is_detectable = |scheme| job.event.tamper.is_some_and(|tamper| tamper.is_detectable(scheme));
         let forged = profile.schemes().iter().all(is_detectable);
@@ -373,7 +373,7 @@ impl Deliverer {
         self.engine.journal.append_of(Some(workspace), Entry::Attempt(record));
         let Next::Gone(waiting) = next else { return };
         if is_answered {
-            workspace.lock().disable_subscription(subscription);
+            workspace.lock().subscriptions.disable(subscription);
             self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");
             let message = format!(
                 "subscription {subscription} is disabled: its receiver answered 410 Gone; subscribe again to make it active"

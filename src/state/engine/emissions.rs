@@ -184,7 +184,7 @@ impl Engine {
             return state.timeline.end_round(None).map(|next| (next, 0));
         }
         let (timed, dropped) = plan_timed(&mut state, &config, now.instant);
-        let completed = state.take_completed(&config.profile, now);
+        let completed = state.workflows.take_completed(&config.profile, now);
         let happened: Vec<PlannedEvent> =
             std::iter::from_fn(|| state.timeline.take_due(now.instant)).take(MOST_AT_A_TIME).collect();
         let count = happened.iter().filter(|planned| planned.emit.is_timed()).count();
@@ -202,7 +202,7 @@ impl Engine {
             });
         }
         let mut state = workspace.lock();
-        let next = [timed, state.next_completion(), state.timeline.next_due()].into_iter().flatten().min();
+        let next = [timed, state.workflows.next_completion(), state.timeline.next_due()].into_iter().flatten().min();
         // `fires_at` holds deliveries back. An instant that is due already is left out, so that they do not wait for a long burst.
         if !state.timeline.is_awake() {
             workspace.agenda().fires_at(next.filter(|next| *next > now.instant));
@@ -252,11 +252,11 @@ fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Opt
 fn place_announced(state: &mut State, config: &EffectiveConfig, now: Now) {
     for given in config.active.iter().map(|scenario| &scenario.given) {
         for user in &given.users {
-            state.place_user(user.clone(), &config.profile, now);
+            state.workflows.place_user(user.clone(), &config.profile, now, &mut state.sources);
         }
         for workflow in &given.workflows {
             // A full workspace stays as it is.
-            let _ = state.place_workflow(workflow.clone(), &config.profile, now);
+            let _ = state.workflows.place(workflow.clone(), &config.profile, now, &mut state.sources);
         }
     }
 }

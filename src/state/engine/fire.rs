@@ -55,7 +55,7 @@ impl Engine {
     /// delivery's id.
     pub fn redeliver(&self, workspace: &Arc<Workspace>, old: &DeliveryRecord) -> Result<String, Full> {
         let (now, profile) = (workspace.clock().now(), self.profile_for(Some(workspace.name())));
-        let id = workspace.lock().make_id(IdKind::Delivery, &profile, now);
+        let id = workspace.lock().sources.make_id(IdKind::Delivery, &profile, now);
         let (copied, serial) = (PlannedDelivery::clone(&old.planned), OnceLock::new());
         let planned = PlannedDelivery { id: id.clone(), attempts_before: 0, serial, ..copied };
         let event = EventRecord {

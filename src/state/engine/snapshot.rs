@@ -21,7 +21,7 @@ use crate::scenario::{Restored, RestoredList, SettingPatch};
 use crate::state::budget::Budget;
 use crate::state::workspace::{
     Alias, EventRecord, GlobalState, Origin, PlannedDelivery, PlannedEvent, SNAPSHOT_FORMAT, SNAPSHOT_VERSION,
-    SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, SnapshotProblem, Workspace,
+    SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, SnapshotProblem, Sources, Workspace,
 };
 
 /// How long running tasks may take to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
@@ -50,7 +50,7 @@ impl Engine {
             let generation = self.library.load();
             GlobalState {
                 seed: self.registry.seed().to_text(),
-                anonymous: self.registry.anonymous().lock().save_sources(),
+                anonymous: self.registry.anonymous().lock().sources.save(),
                 scenarios: self.library.inline_texts(),
                 active: generation.active().names.iter().map(ToString::to_string).collect(),
                 active_for: self.age(generation.active().at),
@@ -125,13 +125,14 @@ impl Engine {
         };
         // The time since the snapshot has passed for everything that waits, too.
         let elapsed = Duration::try_from(shown.duration_since(snapshot.clock.now)).unwrap_or_default();
-        let seed = snapshot.whole.as_ref().map(|whole| {
-            Seed::from_text(&whole.seed).ok_or_else(|| problem("whole.seed: expected 32 bytes as base64"))
+        let whole = snapshot.whole.as_ref().map(|whole| {
+            let seed =
+                Seed::from_text(&whole.seed).ok_or_else(|| problem("whole.seed: expected 32 bytes as base64"))?;
+            let anonymous =
+                Sources::restored(&whole.anonymous).map_err(|text| problem(format!("whole.anonymous: {text}")))?;
+            Ok((whole, seed, anonymous))
         });
-        let seed = seed.transpose()?;
-        if let Some(whole) = &snapshot.whole {
-            whole.anonymous.restored().map_err(|text| problem(format!("whole.anonymous: {text}")))?;
-        }
+        let whole = whole.transpose()?;
         let budget = self.journal.budget();
         let mut ready: Vec<(_, _, Vec<EventRecord>)> = Vec::new();
         for saved in &snapshot.workspaces {
@@ -153,11 +154,11 @@ impl Engine {
         self.library.restore(restored, instant).map_err(|found| refused_by(&found))?;
 
         // From here on nothing fails.
-        if let (Some(whole), Some(seed)) = (&snapshot.whole, seed) {
+        if let Some((whole, seed, anonymous)) = whole {
             self.clear_all();
             self.registry.set_seed(seed);
             clock.restore(&SavedClock { moment: instant, ..snapshot.clock }, Duration::ZERO);
-            let _ = self.registry.anonymous().lock().restore_sources(&whole.anonymous);
+            self.registry.anonymous().lock().sources = anonymous;
             for (name, statuses) in &whole.sinks {
                 self.sinks.script(name, statuses.clone());
             }

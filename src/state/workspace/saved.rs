@@ -8,18 +8,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hyper::body::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::sources::{SavedSources, Sources};
 use super::subscriptions::{SubscriptionRecord, Subscriptions};
 use super::workflows::{WorkflowRecord, Workflows};
 use super::{Registry, State, Workspace};
-use crate::clock::{Instant, Random, SavedClock};
+use crate::clock::{Instant, SavedClock};
 use crate::scenario::rule_counters::SavedCounter;
 use crate::state::quota::Quota;
 
@@ -57,7 +56,7 @@ pub struct GlobalState {
     /// The seed of all random sources, as base64.
     pub seed: String,
     /// The random sources of requests without a valid key.
-    pub anonymous: Sources,
+    pub anonymous: SavedSources,
     /// Scenarios given as text, by name.
     pub scenarios: BTreeMap<String, String>,
     /// The scenarios active for every key without its own list.
@@ -70,23 +69,13 @@ pub struct GlobalState {
     pub sinks: BTreeMap<String, Vec<u16>>,
 }
 
-/// The states of random sources, as base64, and how many ids they have made.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sources {
-    random: String,
-    serial: u64,
-    event_random: String,
-    event_serial: u64,
-}
-
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedWorkspace {
     /// The key, or the name of the group of keys.
     pub key: String,
     pub clock: SavedClock,
-    sources: Sources,
+    sources: SavedSources,
     /// What each key has used.
     quotas: BTreeMap<String, Quota>,
     subscriptions: Vec<SubscriptionRecord>,
@@ -212,14 +201,14 @@ impl Workspace {
         SavedWorkspace {
             key: self.name().to_string(),
             clock: self.clock().save(),
-            sources: state.save_sources(),
+            sources: state.sources.save(),
             quotas: quotas
                 .filter(|(_, quota)| quota.is_used())
                 .map(|(key, quota)| (key.to_string(), quota.clone()))
                 .collect(),
             subscriptions: state.subscriptions.iter().cloned().collect(),
             workflows: state.workflows.records.clone(),
-            users: state.workflows.users.iter().map(|(_, user)| user.clone()).collect(),
+            users: state.workflows.users.clone(),
             scenarios: SavedScenarios {
                 active: Vec::new(),
                 own: false,
@@ -249,22 +238,9 @@ impl Registry {
     }
 }
 
-impl Sources {
-    /// The source for requests and the one for events.
-    pub fn restored(&self) -> Result<(Random, Random), String> {
-        let source = |name: &str, text: &str| {
-            let bytes = STANDARD.decode(text).ok().and_then(|bytes| <[u8; 49]>::try_from(bytes).ok());
-            bytes
-                .map(|bytes| Random::deserialize_state(&bytes))
-                .ok_or_else(|| format!("sources.{name}: expected 49 bytes as base64"))
-        };
-        Ok((source("random", &self.random)?, source("event_random", &self.event_random)?))
-    }
-}
-
 impl State {
     fn restore(&mut self, saved: &SavedWorkspace) -> Result<(), String> {
-        self.restore_sources(&saved.sources)?;
+        self.sources = Sources::restored(&saved.sources)?;
         for (key, quota) in &saved.quotas {
             let quota = quota.clone().restored();
             if *key == saved.key {
@@ -275,7 +251,8 @@ impl State {
         }
         let budget = self.budget().clone();
         self.subscriptions = Subscriptions::restore(&saved.subscriptions, &budget)?;
-        self.workflows = Workflows::restore(&saved.workflows, &saved.users, &budget)?;
+        self.workflows =
+            Workflows::restore(&saved.workflows, &saved.users, &budget).map_err(|full| full.to_string())?;
         self.counters.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);
         Ok(())
     }
@@ -286,21 +263,6 @@ impl State {
         if let Some(began) = saved.began {
             self.record_activation(activation, began);
         }
-    }
-
-    pub fn save_sources(&self) -> Sources {
-        Sources {
-            random: STANDARD.encode(self.random.serialize_state()),
-            serial: self.serial,
-            event_random: STANDARD.encode(self.event_random.serialize_state()),
-            event_serial: self.event_serial,
-        }
-    }
-
-    pub fn restore_sources(&mut self, saved: &Sources) -> Result<(), String> {
-        (self.random, self.event_random) = saved.restored()?;
-        (self.serial, self.event_serial) = (saved.serial, saved.event_serial);
-        Ok(())
     }
 }
 
