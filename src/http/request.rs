@@ -266,7 +266,7 @@ impl Drop for Story {
 fn key_of<'r>(headers: &'r HeaderMap, tokens: Option<&Tokens>) -> Result<(Cow<'r, str>, Option<Instant>), KeyRefusal> {
     let token = bearer_token(headers)?;
     Ok(match tokens.and_then(|tokens| tokens.find(token)) {
-        Some(alias) => (Cow::Owned(alias.key.to_string()), Some(alias.expires)),
+        Some(alias) => (Cow::Owned(alias.key), Some(alias.expires)),
         None => (Cow::Borrowed(token), None),
     })
 }

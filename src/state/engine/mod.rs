@@ -1,15 +1,15 @@
 //! Layer 3, the engine: the parts of the emulator, and everything that needs more than one of them.
 //!
 //! The control API and Rust tests drive an emulator through the methods of [`Engine`]. Must not know HTTP. Reading order: this
-//! file, `keys` (from a key to its workspace, and resets), `fire`, `emissions` (what fires by itself), `deliveries` (the state of each
-//! delivery),
-//! `sink` (the built-in receiver), `advance` (time), `snapshot`, `reload`.
+//! file (from a key to its workspace, and resets), `fire`, `deliveries` (the state of each delivery), `sink` (the built-in receiver),
+//! `advance` (time), `snapshot`, `reload`.
+//!
+//! A workspace is not emptied but replaced: tasks that still work for the old one see that it is gone, and the next request of
+//! its key gets a new one. So nothing from before a reset can appear after it.
 
 mod advance;
 pub mod deliveries;
-mod emissions;
 mod fire;
-mod keys;
 mod reload;
 pub mod sink;
 mod snapshot;
@@ -23,12 +23,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 pub use advance::{Mover, events_made, settle, settle_ahead};
-pub use emissions::emitted;
-pub use fire::WORKSPACE_GONE;
-pub use keys::KeyProblem;
+pub use fire::{WORKSPACE_GONE, emitted};
 pub use snapshot::settle_for_a_moment;
 
 use crate::clock::SavedClock;
+use crate::contract::keys::{SAMPLE_KEY, judge, not_a_key, workspace_of};
+use crate::diagnostic::Diagnostic;
 use crate::scenario::{EffectiveConfig, Folders, Library};
 use crate::settings::Profile;
 use crate::state::budget::Evictable;
@@ -37,6 +37,17 @@ use crate::state::workspace::{Registry, Workspace};
 use crate::util::tasks::Blocking;
 use deliveries::DeliveryStore;
 use sink::Sinks;
+
+#[derive(Debug, thiserror::Error)]
+pub enum KeyProblem {
+    /// `*`, which names all of them.
+    #[error("key: `*` cannot be meant here; name one key")]
+    All,
+    #[error("there is no workspace `{}`", .0.escape_debug())]
+    UnknownId(String),
+    #[error("{0}")]
+    Invalid(String),
+}
 
 #[derive(Debug)]
 pub struct Engine {
@@ -133,5 +144,97 @@ impl Engine {
         let found = workspace.and_then(|name| self.registry.find(name));
         let at = found.as_ref().map_or_else(|| self.registry.clock(), |found| found.clock()).now().wall;
         self.journal.note(at, workspace.map(Arc::from), message, warning);
+    }
+
+    /// The workspace of a key, or of the sample key if there is none. It is created for a valid key that has made no request yet.
+    pub fn workspace(self: &Arc<Self>, key: Option<&str>) -> Result<Arc<Workspace>, KeyProblem> {
+        let name = self.workspace_name(key)?;
+        Ok(self.registry.find(&name).unwrap_or_else(|| self.begin(&name)))
+    }
+
+    /// The name of that workspace, whether or not it exists yet.
+    pub fn workspace_name(&self, key: Option<&str>) -> Result<Arc<str>, KeyProblem> {
+        let key = key.unwrap_or(SAMPLE_KEY);
+        if key == "*" {
+            return Err(KeyProblem::All);
+        }
+        if let Some(workspace) = self.registry.find(key) {
+            return Ok(Arc::clone(workspace.name()));
+        }
+        let profile = self.profile_for(Some(key));
+        let is_group = profile.keys.workspaces.contains_key(key);
+        if !is_group && let Err(refusal) = judge(key, profile.key_rules()) {
+            return Err(match key.strip_prefix("ws_") {
+                Some(_) => KeyProblem::UnknownId(key.to_owned()),
+                None => KeyProblem::Invalid(not_a_key(key, refusal, profile.key_rules())),
+            });
+        }
+        Ok(Arc::from(workspace_of(key, &profile.keys)))
+    }
+
+    /// Opens a workspace, within the bound on their number, and starts the scenarios that are active for it.
+    fn begin(self: &Arc<Self>, name: &str) -> Arc<Workspace> {
+        let workspace = self.registry.open(name, self.registry.clock().now());
+        {
+            let mut state = workspace.lock();
+            // Read under the lock, so that of two activations the later one is applied last.
+            let generation = self.library.load();
+            let now = workspace.clock().now();
+            self.start_scenarios(&workspace, &mut state, generation.config_for(Some(name)), now);
+        }
+        workspace
+    }
+
+    /// Activates these scenarios in this order, for every key or for one, whose list starts at once. Without names, a key follows
+    /// the list of all keys again.
+    pub fn activate(self: &Arc<Self>, key: Option<&str>, names: Option<&[&str]>) -> Result<u64, Vec<Diagnostic>> {
+        let now = self.registry.clock().instant();
+        let number = match (names, key) {
+            (Some(names), key) => self.library.activate(key, names, now)?,
+            (None, Some(key)) => self.library.follow_global(key, now),
+            (None, None) => self.library.load().number,
+        };
+        if let Some(key) = key {
+            self.begin(key);
+        }
+        Ok(number)
+    }
+
+    /// Forgets one workspace: its state, quota, clock and random source, its own scenarios and settings, its journal entries and
+    /// its deliveries.
+    pub fn reset(&self, workspace: &Workspace) {
+        let name = workspace.name();
+        self.library.forget_key(name, self.registry.clock().instant());
+        self.clear(name);
+    }
+
+    /// Forgets everything: all workspaces, all changes by the control API, what the built-in receivers received. The clock returns
+    /// to the time of the start, or to the machine's time.
+    pub fn reset_all(&self) -> Result<Vec<Arc<Workspace>>, Vec<Diagnostic>> {
+        self.library.restart(self.registry.clock().instant())?;
+        // In this order: a task that moves the restarted clock must not find a workspace from before.
+        let forgotten = self.clear_all();
+        self.registry.clock().restart();
+        Ok(forgotten)
+    }
+
+    /// Forgets a workspace with its access tokens, deliveries and journal entries. The workspace is forgotten first, so that no
+    /// entry is added after they are cleared.
+    pub(super) fn clear(&self, name: &Arc<str>) {
+        self.registry.forget(name);
+        let profile = self.profile_for(Some(name));
+        self.registry.tokens().forget(|key| workspace_of(key, &profile.keys) == name.as_ref());
+        self.deliveries.clear(|of| of == name);
+        self.journal.clear(|of| of == name);
+    }
+
+    /// Forgets every workspace with its access tokens, deliveries and journal entries, and what the built-in receivers received.
+    pub(super) fn clear_all(&self) -> Vec<Arc<Workspace>> {
+        let forgotten = self.registry.forget_all();
+        self.registry.tokens().forget(|_| true);
+        self.deliveries.clear(|_| true);
+        self.journal.clear_all();
+        self.sinks.clear();
+        forgotten
     }
 }

@@ -20,8 +20,8 @@ use crate::redact::Redactor;
 use crate::scenario::{Restored, RestoredList, SettingPatch};
 use crate::state::budget::Budget;
 use crate::state::workspace::{
-    Alias, EventRecord, GlobalState, Origin, PlannedDelivery, PlannedEvent, SNAPSHOT_FORMAT, SNAPSHOT_VERSION,
-    SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, SnapshotProblem, Sources, Workspace,
+    EventRecord, GlobalState, PlannedDelivery, PlannedEvent, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery,
+    SavedEmission, SavedWorkspace, Snapshot, SnapshotProblem, Sources, Workspace,
 };
 
 /// How long running tasks may take to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
@@ -70,13 +70,7 @@ impl Engine {
         saved.scenarios.active_for = self.age(config.activated_at);
         saved.scenarios.own = generation.active_by_key().contains_key(name);
         saved.knobs = raw(generation.patches().keys.get(name).map_or(&SettingPatch::default(), AsRef::as_ref));
-        let tokens = self.registry.tokens().of(|key| workspace_of(key, &config.profile.keys) == name.as_ref());
-        let token = |(token, alias): (Arc<str>, Alias)| SavedToken {
-            token: token.to_string(),
-            key: alias.key.to_string(),
-            expires: alias.expires,
-        };
-        saved.tokens = tokens.into_iter().map(token).collect();
+        saved.tokens = self.registry.tokens().of(|key| workspace_of(key, &config.profile.keys) == name.as_ref());
         let emission = |planned: &PlannedEvent| SavedEmission {
             emission: planned.emit.fingerprint,
             at: planned.at,
@@ -209,8 +203,7 @@ impl Engine {
         workspace.clock().restore(&saved.clock, elapsed);
         workspace.lock().restore_scenarios(&saved.scenarios, config.activation);
         for token in &saved.tokens {
-            let alias = Alias { key: Arc::from(token.key.as_str()), expires: token.expires };
-            self.registry.tokens().put(Arc::from(token.token.as_str()), alias);
+            self.registry.tokens().put(token.clone());
         }
         // A request in between may have created a new workspace, which is removed here.
         if let Some(short_lived) = self.registry.replace(workspace, self.registry.clock().now()) {
@@ -259,12 +252,9 @@ fn refused_by(found: &[Diagnostic]) -> SnapshotProblem {
 /// The event of a delivery that is not settled.
 fn event(workspace: &Workspace, saved: &SavedDelivery, budget: &Budget) -> Result<EventRecord, String> {
     let url = Url::parse(&saved.url).map_err(|error| format!("delivery {}: url: {error}", saved.id))?;
-    let tamper = match &saved.tamper {
-        None => None,
-        Some(name) => {
-            Some(Tamper::from_name(name).ok_or_else(|| format!("delivery {}: tamper: no `{name}`", saved.id))?)
-        }
-    };
+    let tamper =
+        |name: &String| Tamper::from_name(name).ok_or_else(|| format!("delivery {}: tamper: no `{name}`", saved.id));
+    let tamper = saved.tamper.as_ref().map(tamper).transpose()?;
     let delivery = PlannedDelivery {
         id: saved.id.clone(),
         subscription: saved.subscription.clone(),
@@ -281,13 +271,9 @@ fn event(workspace: &Workspace, saved: &SavedDelivery, budget: &Budget) -> Resul
         body: saved.body.clone(),
         due: saved.due,
         deliveries: vec![Arc::new(delivery)],
-        skipped: Vec::new(),
         tamper,
-        lost: false,
         damage: saved.damage.as_deref().map(Arc::from),
-        origin: Origin::default(),
-        warnings: Vec::new(),
-        charge: None,
+        ..EventRecord::default()
     };
     event.charged(budget).map_err(|full| full.to_string())
 }

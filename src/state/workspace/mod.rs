@@ -26,9 +26,9 @@ pub use attempt::{AttemptOutcome, AttemptRecord, DeliveryStatus, FailureReason, 
 pub use events::{EventRecord, FireRequest, Origin, PlannedDelivery, SkipReason, SkippedSubscription};
 pub use fire::FireProblem;
 pub use queue::{Job, Next, Queue};
-pub use registry::{Alias, MOST_WORKSPACES, Registry, Tokens};
+pub use registry::{MOST_WORKSPACES, Registry, Tokens};
 pub use saved::{
-    GlobalState, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot,
+    GlobalState, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedWorkspace, Snapshot,
     SnapshotProblem,
 };
 pub use sources::Sources;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::registry::Token;
 use super::sources::{SavedSources, Sources};
 use super::subscriptions::{SubscriptionRecord, Subscriptions};
 use super::workflows::{WorkflowRecord, Workflows};
@@ -84,7 +85,7 @@ pub struct SavedWorkspace {
     pub scenarios: SavedScenarios,
     /// Settings changed for it while running.
     pub knobs: Box<RawValue>,
-    pub tokens: Vec<SavedToken>,
+    pub tokens: Vec<Token>,
     pub planned: Vec<SavedEmission>,
     /// Deliveries that are not settled.
     pub deliveries: Vec<SavedDelivery>,
@@ -108,16 +109,6 @@ pub struct SavedScenarios {
     /// The same of scenarios that requests named.
     named_turns: Vec<SavedCounter>,
     named_steps: Vec<(u64, String)>,
-}
-
-/// An access token.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SavedToken {
-    pub token: String,
-    /// The key that it is an alias of.
-    pub key: String,
-    pub expires: Instant,
 }
 
 /// A planned event. An emission is part of a scenario, so it is named by its fingerprint.
