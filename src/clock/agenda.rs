@@ -28,11 +28,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Notes {
     under_way: usize,
-    /// How many of them wait for an external receiver.
     outside: usize,
     due: BTreeSet<(Instant, u64)>,
     slots: u64,
-    /// When events are fired next.
     fires: Option<Instant>,
 }
 
@@ -62,12 +60,10 @@ impl Agenda {
         self.change(|notes| notes.fires = due);
     }
 
-    /// Whether events due by `now` have not been fired yet.
     pub fn is_firing(&self, now: Instant) -> bool {
         self.shared.notes.lock().fires.is_some_and(|due| due <= now)
     }
 
-    /// Whether nothing is running and nothing is due by `now`.
     pub fn is_settled(&self, now: Instant) -> bool {
         let notes = self.shared.notes.lock();
         notes.under_way == 0 && notes.due.first().is_none_or(|(due, _)| *due > now)
@@ -96,7 +92,6 @@ impl Agenda {
     }
 }
 
-/// Something that is running, until dropped.
 #[derive(Debug)]
 pub struct Task {
     agenda: Agenda,
@@ -122,7 +117,6 @@ impl Drop for Task {
     }
 }
 
-/// When a driver must run next.
 #[derive(Debug)]
 pub struct Slot {
     agenda: Agenda,
@@ -131,7 +125,6 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Records the next due instant; `None` if there is none.
     pub fn set(&mut self, due: Option<Instant>) {
         let old = std::mem::replace(&mut self.due, due);
         if old == due {

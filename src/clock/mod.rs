@@ -8,19 +8,24 @@
 //! the machine's wall clock therefore neither refills a window nor holds a retry back.
 
 pub mod agenda;
-mod chance;
 pub mod machine;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
+use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-pub use chance::{Random, Seed};
+use machine::{entropy, monotonic, wall_time};
 
 /// A point on the emulator's monotonic time line: time since it started, moved forward by `advance`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -35,7 +40,8 @@ impl From<u64> for Instant {
 
 impl From<Instant> for u64 {
     fn from(instant: Instant) -> Self {
-        instant.nanos()
+        // For a snapshot: enough for five centuries.
+        u64::try_from(instant.0.as_nanos()).unwrap_or(u64::MAX)
     }
 }
 
@@ -48,7 +54,6 @@ impl Instant {
         self.0
     }
 
-    /// The time from `earlier` to this instant; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -64,17 +69,10 @@ impl Instant {
         if by.is_negative() { Self(self.0.saturating_sub(by.unsigned_abs())) } else { self.plus(by.unsigned_abs()) }
     }
 
-    /// The instant that a snapshot names in nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(Duration::from_nanos(nanos))
     }
 
-    /// Nanoseconds since the start, for a snapshot: at most five centuries.
-    pub fn nanos(self) -> u64 {
-        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// The instant this much earlier; the start if that is earlier than it.
     #[must_use]
     pub fn minus(self, age: Duration) -> Self {
         Self(self.0.saturating_sub(age))
@@ -142,7 +140,6 @@ struct Shared {
     changed: watch::Sender<()>,
 }
 
-/// The source of a running clock.
 #[derive(Debug)]
 enum Base {
     /// The machine's time since this instant.
@@ -168,23 +165,20 @@ impl State {
 }
 
 impl Clock {
-    /// A clock that moves with the machine.
     pub fn real() -> Self {
-        Self::start(Base::Machine(machine::monotonic()), State::default(), None)
+        Self::start(Base::Machine(monotonic()), State::default(), None)
     }
 
-    /// A clock frozen at `wall` until it is advanced.
     pub fn frozen(wall: Timestamp) -> Self {
         let state = State::frozen(Now { instant: Instant::default(), wall });
-        Self::start(Base::Machine(machine::monotonic()), state, Some(wall))
+        Self::start(Base::Machine(monotonic()), state, Some(wall))
     }
 
     /// A clock frozen at the machine's present time until it is advanced.
     pub fn frozen_now() -> Self {
-        Self::frozen(machine::wall_time())
+        Self::frozen(wall_time())
     }
 
-    /// A clock that follows this one until it is moved separately.
     #[must_use]
     pub fn follower(&self) -> Self {
         Self::start(Base::Clock(self.clone()), State::default(), None)
@@ -203,7 +197,6 @@ impl Clock {
         self.read(*self.shared.state.read())
     }
 
-    /// Reads the monotonic half of the clock alone.
     pub fn instant(&self) -> Instant {
         if self.is_plain() {
             return self.shared.base.instant();
@@ -271,7 +264,6 @@ impl Clock {
         self.change(|state, now| State { stopped_at: Some(now), ..state });
     }
 
-    /// Lets a clock that is held back continue with its base.
     pub fn release(&self) {
         self.change(|state, _| State { stopped_at: state.stopped_at.filter(|_| state.is_frozen), ..state });
     }
@@ -399,9 +391,7 @@ impl Clock {
 impl Base {
     fn now(&self) -> Now {
         match self {
-            Self::Machine(started) => {
-                Now { instant: Instant::after_start(started.elapsed()), wall: machine::wall_time() }
-            }
+            Self::Machine(started) => Now { instant: Instant::after_start(started.elapsed()), wall: wall_time() },
             Self::Clock(clock) => clock.now(),
         }
     }
@@ -419,6 +409,49 @@ impl Base {
             // Boxed, as a clock's sleep contains that of its base.
             Self::Clock(clock) => Box::pin(clock.sleep_until(instant)).await,
         }
+    }
+}
+
+/// A repeatable source of chance: the same numbers on every machine and in every release.
+pub type Random = ChaCha8Rng;
+
+/// The seed of every id, secret, jitter and dice roll.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Seed([u8; 32]);
+
+impl Seed {
+    /// The seed that `--seed N` means.
+    pub fn from_number(number: u64) -> Self {
+        Self(Sha256::digest(number.to_be_bytes()).into())
+    }
+
+    /// The seed that a snapshot keeps as base64; `None` if it is not a seed.
+    pub fn from_text(text: &str) -> Option<Self> {
+        STANDARD.decode(text).ok()?.try_into().ok().map(Self)
+    }
+
+    /// The seed for a snapshot; every secret follows from it.
+    pub fn to_text(&self) -> String {
+        STANDARD.encode(self.0)
+    }
+
+    pub fn from_entropy() -> Self {
+        Self(entropy())
+    }
+
+    /// The random source of one workspace: fixed by the seed and the name alone, whatever other workspaces draw.
+    pub fn source(&self, name: &str) -> Random {
+        let mut hash = Sha256::new();
+        hash.update(self.0);
+        hash.update(name.as_bytes());
+        Random::from_seed(hash.finalize().into())
+    }
+}
+
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Secrets follow from it.
+        f.write_str("Seed(…)")
     }
 }
 

@@ -24,7 +24,6 @@ pub struct QuotaCheck {
     pub window: Duration,
 }
 
-/// What one key has used.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Quota {
@@ -51,7 +50,6 @@ pub enum Quota {
 }
 
 impl Quota {
-    /// Counts one request at `now`.
     pub fn check(&mut self, policy: &RateLimit, now: Instant) -> QuotaCheck {
         let window = policy.window.get().max(Duration::from_millis(1));
         let limit = policy.requests;
@@ -207,7 +205,6 @@ impl Quota {
     }
 }
 
-/// Numbers as their text.
 mod text {
     use serde::de::Error as _;
     use serde::{Deserialize as _, Deserializer, Serializer};

@@ -17,7 +17,6 @@ pub const MOST_FINISHED: usize = 10_000;
 /// How many of them may be failures before the oldest failure is evicted; failures are kept longer, as they are what people
 /// look for.
 const MOST_FAILED: usize = MOST_FINISHED / 2;
-/// Most changes remembered for waiting readers.
 const MOST_CHANGES: usize = 16_384;
 /// Bytes of a delivery, without its event and its attempts.
 const DELIVERY: usize = 448;
@@ -115,7 +114,6 @@ impl DeliveryStore {
         Ok(())
     }
 
-    /// Records an attempt, and the resulting status of its delivery.
     pub fn note_attempt(&self, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
         let (event, delivery) = (Arc::clone(&attempt.event), Arc::clone(&attempt.delivery));
         let charge = self.budget.charge(attempt.bytes()).ok();
@@ -179,7 +177,6 @@ impl DeliveryStore {
         self.changed.notify_waiters();
     }
 
-    /// Forgets the deliveries of each workspace for whose name `is_meant` is true.
     pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
         let mut state = self.state.lock();
         let State { by_serial, serial_by_id, pending, delivered, failed, charge, .. } = &mut *state;
@@ -235,12 +232,10 @@ impl DeliveryStore {
         self.state.lock().changes
     }
 
-    /// Finished deliveries evicted so far; cleared ones are not counted.
     pub fn forgotten(&self) -> u64 {
         self.state.lock().forgotten
     }
 
-    /// How many deliveries ended with this status so far.
     pub fn settled(&self, status: DeliveryStatus) -> u64 {
         self.state.lock().settled.get(&status).copied().unwrap_or_default()
     }
@@ -256,7 +251,6 @@ impl DeliveryStore {
         Some((state.changes, records.collect()))
     }
 
-    /// Bytes that all deliveries hold, roughly.
     pub fn bytes(&self) -> usize {
         self.state.lock().charge.bytes()
     }
@@ -265,12 +259,10 @@ impl DeliveryStore {
         self.state.lock().pending
     }
 
-    /// Waits until none of these deliveries is pending, at most for `limit`, and returns their records.
     pub async fn wait_settled(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
         self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending).await
     }
 
-    /// Waits until each of these deliveries has had an attempt or is settled, at most for `limit`.
     pub async fn wait_attempted(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
         self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending && record.made == 0).await
     }

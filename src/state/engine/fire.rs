@@ -91,7 +91,6 @@ impl Engine {
     }
 }
 
-/// What timed emissions may fire before they have to pause.
 struct Pace {
     left: u64,
     /// Up to when `left` has been refilled.
@@ -164,7 +163,6 @@ impl Engine {
         }
     }
 
-    /// Plans the emissions that an answer triggers at `at`.
     pub fn plan_emissions_after(
         self: &Arc<Self>,
         workspace: &Arc<Workspace>,
@@ -178,7 +176,6 @@ impl Engine {
         }
     }
 
-    /// Plans an emission that was triggered at `at`.
     pub fn set_off(self: &Arc<Self>, workspace: &Arc<Workspace>, emit: &Arc<Emit>, at: Instant) {
         let activation = self.config_for(Some(workspace.name())).activation;
         let mut state = workspace.lock();
@@ -188,7 +185,6 @@ impl Engine {
         self.note_dropped(workspace, dropped);
     }
 
-    /// Wakes the task that fires timed events in a workspace.
     pub fn wake_emitter(self: &Arc<Self>, workspace: &Arc<Workspace>) {
         self.wake_emitter_of(workspace, &mut workspace.lock());
     }
@@ -205,7 +201,6 @@ impl Engine {
         }
     }
 
-    /// Fires the planned events of one workspace until none are left.
     async fn emitter(self: Arc<Self>, workspace: Arc<Workspace>, changed: Arc<Notify>) {
         let (mut leaving, mut stop) = (workspace.leaving(), self.stopping.clone());
         let machine = Clock::real();
@@ -277,7 +272,6 @@ impl Engine {
         state.timeline.end_round(next).map(|next| (next, count))
     }
 
-    /// Fires a due event, or logs why it cannot be fired.
     fn fire_due(
         &self,
         workspace: &Arc<Workspace>,
@@ -315,7 +309,6 @@ fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Opt
     (found.next.map(|next| began.plus(next)), dropped)
 }
 
-/// Adds the scenarios' workflows and users, which only the preview serves.
 fn place_announced(state: &mut State, config: &EffectiveConfig, now: Now) {
     for given in config.active.iter().map(|scenario| &scenario.given) {
         for user in &given.users {

@@ -39,7 +39,6 @@ pub enum Entry {
     Gone,
 }
 
-/// Something the emulator itself did.
 #[derive(Clone, Debug)]
 pub struct Notice {
     pub at: Timestamp,
@@ -61,7 +60,6 @@ impl Entry {
         }
     }
 
-    /// Roughly the bytes that the entry takes in memory.
     fn bytes(&self) -> usize {
         const FIXED: usize = 512;
         FIXED
@@ -105,7 +103,6 @@ pub struct Fill {
 }
 
 impl Journal {
-    /// A journal of at most this many entries, within this budget.
     pub fn new(most_entries: usize, budget: &Budget) -> Self {
         let (entries, charge) = (VecDeque::new(), Charge::empty(budget));
         let log = Log { entries, first: 1, charge, tally: Tally::default(), waiters: Vec::new() };
@@ -238,7 +235,6 @@ impl Journal {
         log.charge.shrink(bytes);
     }
 
-    /// Forgets the entries of each workspace for whose name `is_meant` is true.
     pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
         let mut log = self.log.lock();
         let mut bytes = 0;
@@ -257,7 +253,6 @@ impl Journal {
         Fill { entries: log.entries.len(), bytes: log.charge.bytes(), evicted: log.tally.evicted }
     }
 
-    /// Counts of everything appended so far.
     pub fn tally(&self) -> Tally {
         self.log.lock().tally.clone()
     }

@@ -4,7 +4,6 @@
 //! Reading order: this file, `subscriptions` and `subscribe`, `events` and `fire`, `queue` (deliveries that wait), `attempt`,
 //! `workflows` and `preview`, `timeline`, `registry`, `saved` (snapshots).
 
-mod attempt;
 mod events;
 mod fire;
 mod queue;
@@ -22,8 +21,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
-pub use attempt::{AttemptOutcome, AttemptRecord, DeliveryStatus, FailureReason, Forgery, SignedContent, is_elsewhere};
-pub use events::{EventRecord, FireRequest, Origin, PlannedDelivery, SkipReason, SkippedSubscription};
+pub use events::{
+    AttemptOutcome, AttemptRecord, DeliveryStatus, EventRecord, FailureReason, FireRequest, Forgery, Origin,
+    PlannedDelivery, SignedContent, SkipReason, SkippedSubscription, is_elsewhere,
+};
 pub use fire::FireProblem;
 pub use queue::{Job, Next, Queue};
 pub use registry::{MOST_WORKSPACES, Registry, Tokens};

@@ -18,7 +18,6 @@ use crate::settings::{DeliveryOrder, Retry, RetryPreset, Webhooks};
 pub struct Job {
     pub delivery: Arc<PlannedDelivery>,
     pub event: Arc<EventRecord>,
-    /// 1 for the first attempt.
     pub attempt: u32,
     pub due: Instant,
 }
@@ -63,7 +62,6 @@ struct Lane {
 }
 
 impl Lane {
-    /// The job to run next; `None` while an attempt is running.
     fn next(&self, strict: bool) -> Option<Key> {
         match (&self.under_way, self.retried) {
             (Some(_), _) => None,

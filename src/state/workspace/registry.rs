@@ -16,7 +16,6 @@ use super::Workspace;
 use crate::clock::{Clock, Instant, Now, Random, Seed};
 use crate::state::journal::Journal;
 
-/// Most workspaces kept at a time.
 pub const MOST_WORKSPACES: usize = 10_000;
 
 /// The name of the workspace for requests without a valid key. It has its own random source, so that such requests do not change
@@ -36,7 +35,6 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry of at most `most` workspaces; it records evictions in the journal.
     pub fn new(seed: Seed, clock: Clock, most: usize, journal: Arc<Journal>) -> Self {
         let anonymous =
             ArcSwap::from_pointee(Workspace::new(Arc::from(ANONYMOUS), &seed, clock.clone(), journal.budget()));
@@ -60,7 +58,6 @@ impl Registry {
         &self.tokens
     }
 
-    /// The seed that every random source follows from.
     pub fn seed(&self) -> Seed {
         *self.seed.read()
     }
@@ -69,7 +66,6 @@ impl Registry {
         *self.seed.write() = seed;
     }
 
-    /// A random source fixed by the seed and this name.
     pub fn source(&self, name: &str) -> Random {
         self.seed().source(name)
     }
@@ -146,7 +142,6 @@ impl Registry {
         forgotten
     }
 
-    /// Forgets every workspace, that of requests without a valid key included.
     pub fn forget_all(&self) -> Vec<Arc<Workspace>> {
         let forgotten: Vec<_> = std::mem::take(&mut *self.workspaces.write()).into_values().collect();
         for workspace in &forgotten {
@@ -224,7 +219,6 @@ impl Tokens {
         kept.push_back(token);
     }
 
-    /// Tokens evicted so far, expired or not.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }

@@ -50,21 +50,16 @@ pub struct Snapshot {
     pub key: Option<String>,
 }
 
-/// The state that does not belong to a workspace.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GlobalState {
-    /// The seed of all random sources, as base64.
     pub seed: String,
-    /// The random sources of requests without a valid key.
     pub anonymous: SavedSources,
-    /// Scenarios given as text, by name.
     pub scenarios: BTreeMap<String, String>,
     /// The scenarios active for every key without its own list.
     pub active: Vec<String>,
     /// How long they have been active, by the emulator's clock, in nanoseconds.
     pub active_for: u64,
-    /// Settings changed for all keys while running.
     pub knobs: Box<RawValue>,
     /// The scripted answers of the built-in receivers, by name.
     pub sinks: BTreeMap<String, Vec<u16>>,
@@ -77,13 +72,11 @@ pub struct SavedWorkspace {
     pub key: String,
     pub clock: SavedClock,
     sources: SavedSources,
-    /// What each key has used.
     quotas: BTreeMap<String, Quota>,
     subscriptions: Vec<SubscriptionRecord>,
     workflows: Vec<WorkflowRecord>,
     users: Vec<Map<String, Value>>,
     pub scenarios: SavedScenarios,
-    /// Settings changed for it while running.
     pub knobs: Box<RawValue>,
     pub tokens: Vec<Token>,
     pub planned: Vec<SavedEmission>,
@@ -96,15 +89,12 @@ pub struct SavedWorkspace {
 #[serde(deny_unknown_fields)]
 pub struct SavedScenarios {
     pub active: Vec<String>,
-    /// Whether the key has its own list.
     pub own: bool,
     /// How long they have been active, by the emulator's clock, in nanoseconds.
     pub active_for: u64,
     /// When they started for it, if they have.
     began: Option<Instant>,
-    /// The counters of their rules and emissions.
     turns: Vec<SavedCounter>,
-    /// The current steps of their stories.
     steps: Vec<(u64, String)>,
     /// The same of scenarios that requests named.
     named_turns: Vec<SavedCounter>,
@@ -133,7 +123,6 @@ pub struct SavedDelivery {
     pub event: String,
     pub event_type: String,
     pub created_at: Timestamp,
-    /// The envelope as it is signed and sent.
     #[serde(with = "shared_text")]
     pub body: Bytes,
     pub tamper: Option<String>,
@@ -175,7 +164,6 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The document.
     pub fn written(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("strings and numbers always serialise")
     }
@@ -257,7 +245,6 @@ impl State {
     }
 }
 
-/// UTF-8 bytes as a string.
 mod shared_text {
     use hyper::body::Bytes;
     use serde::{Deserialize as _, Deserializer, Serializer};

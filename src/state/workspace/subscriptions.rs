@@ -104,7 +104,6 @@ pub struct SubscriptionRecord {
     previous: Option<(Secret, Instant)>,
 }
 
-/// A URL as text.
 mod target {
     use std::sync::Arc;
 
@@ -145,7 +144,6 @@ impl Subscriptions {
         self.by_serial.get(self.serial_by_id.get(id)?)
     }
 
-    /// The newest subscription of this URL.
     fn newest_of(&self, url: &Url) -> Option<u64> {
         self.by_serial.iter().rfind(|(_, record)| *record.target == *url).map(|(serial, _)| *serial)
     }

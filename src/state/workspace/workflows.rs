@@ -36,7 +36,6 @@ pub(crate) struct WorkflowRecord {
 }
 
 impl WorkflowRecord {
-    /// Completes the workflow once its time has come, whether or not its event has been fired yet.
     fn settle(&mut self, now: Now) {
         if self.status == WorkflowStatus::Running && self.completes <= now.instant {
             self.status = WorkflowStatus::Completed;
@@ -65,10 +64,8 @@ pub(crate) struct Workflows {
     charge: Charge,
 }
 
-/// Bytes that a workflow takes in memory, with its name and reference.
 const WORKFLOW: usize = 1024;
 
-/// Roughly the bytes that a user takes in memory.
 fn user_bytes(user: &Map<String, Value>) -> usize {
     256 + 2 * serde_json::to_vec(user).map_or(0, |text| text.len())
 }
@@ -84,7 +81,6 @@ impl Workflows {
         Self { records: Vec::new(), users: Vec::new(), charge: Charge::empty(budget) }
     }
 
-    /// The workflows and users of a snapshot.
     pub(super) fn restore(
         records: &[WorkflowRecord],
         users: &[Map<String, Value>],
@@ -237,7 +233,6 @@ impl Workflows {
         }
     }
 
-    /// A page of users, in the order in which they were added.
     pub(crate) fn list_users(&self, page: &Page) -> Result<Listed<Map<String, Value>>, Error> {
         let after = match &page.cursor {
             None => 0,
@@ -251,7 +246,6 @@ impl Workflows {
     }
 }
 
-/// One page of a list.
 #[derive(Clone, Debug)]
 pub struct Listed<T> {
     pub data: Vec<T>,
