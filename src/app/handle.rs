@@ -99,11 +99,6 @@ impl ControlHandle {
         self.engine.registry.find(key)?.agenda().next_due()
     }
 
-    #[cfg(test)]
-    pub(crate) fn registry(&self) -> &Arc<crate::state::workspace::Registry> {
-        &self.engine.registry
-    }
-
     /// The journal.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.engine.journal

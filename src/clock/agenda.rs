@@ -28,11 +28,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Notes {
     under_way: usize,
-    /// How many of them wait for an external receiver.
     outside: usize,
     due: BTreeSet<(Instant, u64)>,
     slots: u64,
-    /// When events are fired next.
     fires: Option<Instant>,
 }
 
@@ -62,12 +60,10 @@ impl Agenda {
         self.change(|notes| notes.fires = due);
     }
 
-    /// Whether events due by `now` have not been fired yet.
     pub fn is_firing(&self, now: Instant) -> bool {
         self.shared.notes.lock().fires.is_some_and(|due| due <= now)
     }
 
-    /// Whether nothing is running and nothing is due by `now`.
     pub fn is_settled(&self, now: Instant) -> bool {
         let notes = self.shared.notes.lock();
         notes.under_way == 0 && notes.due.first().is_none_or(|(due, _)| *due > now)
@@ -96,7 +92,6 @@ impl Agenda {
     }
 }
 
-/// Something that is running, until dropped.
 #[derive(Debug)]
 pub struct Task {
     agenda: Agenda,
@@ -122,7 +117,6 @@ impl Drop for Task {
     }
 }
 
-/// When a driver must run next.
 #[derive(Debug)]
 pub struct Slot {
     agenda: Agenda,
@@ -131,7 +125,6 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Records the next due instant; `None` if there is none.
     pub fn set(&mut self, due: Option<Instant>) {
         let old = std::mem::replace(&mut self.due, due);
         if old == due {
@@ -147,35 +140,5 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.set(None);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn an_agenda_is_settled_when_nothing_is_due_or_under_way() {
-        let at = |seconds| Instant::after_start(Duration::from_secs(seconds));
-        let agenda = Agenda::default();
-        let (mut one, mut other) = (agenda.slot(), agenda.slot());
-        one.set(Some(at(5)));
-        other.set(Some(at(3)));
-        assert_eq!(agenda.next_due(), Some(at(3)));
-        assert!(agenda.is_settled(at(2)) && !agenda.is_settled(at(3)));
-        let task = agenda.begin();
-        assert!(!agenda.is_settled(at(0)));
-        let task = task.outside();
-        assert!(agenda.is_settled_inside(at(0)) && !agenda.is_settled_inside(at(3)) && !agenda.is_settled(at(0)));
-        drop((task, other));
-        agenda.fires_at(Some(at(7)));
-        assert!(agenda.is_firing(at(7)) && !agenda.is_firing(at(6)));
-        agenda.fires_at(None);
-        assert!(!agenda.is_firing(at(7)));
-        assert_eq!(agenda.next_due(), Some(at(5)));
-        one.set(None);
-        assert!(agenda.next_due().is_none() && agenda.is_settled(at(9)));
     }
 }

@@ -3,24 +3,100 @@
 //!
 //! It knows nothing of what is timed. Rules take `now` and a random source as arguments; only drivers call
 //! [`Clock::sleep_until`]. [`machine`] alone reads the operating system's time and entropy.
+//!
+//! A reading is a monotonic [`Instant`], on which windows, retries and delays run, and a wall time, which only labels. A step of
+//! the machine's wall clock therefore neither refills a window nor holds a retry back.
 
 pub mod agenda;
-mod chance;
-mod instant;
 pub mod machine;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
+use rand::SeedableRng;
+use rand::rngs::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-pub use crate::clock::chance::{Random, Seed, restore_random, save_random};
-use crate::clock::instant::moved;
-pub use crate::clock::instant::{Instant, Now};
+use machine::{entropy, monotonic, wall_time};
+
+/// A point on the emulator's monotonic time line: time since it started, moved forward by `advance`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(from = "u64", into = "u64")]
+pub struct Instant(Duration);
+
+impl From<u64> for Instant {
+    fn from(nanos: u64) -> Self {
+        Self::from_nanos(nanos)
+    }
+}
+
+impl From<Instant> for u64 {
+    fn from(instant: Instant) -> Self {
+        // For a snapshot: enough for five centuries.
+        u64::try_from(instant.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Instant {
+    pub const fn after_start(elapsed: Duration) -> Self {
+        Self(elapsed)
+    }
+
+    pub const fn since_start(self) -> Duration {
+        self.0
+    }
+
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// From `origin` to this instant, below zero if `origin` is later.
+    fn from(self, origin: Self) -> SignedDuration {
+        let signed = |duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
+        signed(self.0).saturating_sub(signed(origin.0))
+    }
+
+    /// This instant moved either way; never before the start.
+    fn moved(self, by: SignedDuration) -> Self {
+        if by.is_negative() { Self(self.0.saturating_sub(by.unsigned_abs())) } else { self.plus(by.unsigned_abs()) }
+    }
+
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(Duration::from_nanos(nanos))
+    }
+
+    #[must_use]
+    pub fn minus(self, age: Duration) -> Self {
+        Self(self.0.saturating_sub(age))
+    }
+
+    #[must_use]
+    pub fn plus(self, delay: Duration) -> Self {
+        Self(self.0.saturating_add(delay))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Monotonic; everything that waits or expires uses it.
+    pub instant: Instant,
+    /// Wall time, UTC; labels only.
+    pub wall: Timestamp,
+}
+
+/// A wall time moved either way; the first or last one that exists if it would leave the calendar.
+fn moved(wall: Timestamp, by: SignedDuration) -> Timestamp {
+    let end = if by.is_negative() { Timestamp::MIN } else { Timestamp::MAX };
+    wall.checked_add(by).unwrap_or(end)
+}
 
 /// How a clock moves.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
@@ -64,7 +140,6 @@ struct Shared {
     changed: watch::Sender<()>,
 }
 
-/// The source of a running clock.
 #[derive(Debug)]
 enum Base {
     /// The machine's time since this instant.
@@ -72,55 +147,45 @@ enum Base {
     Clock(Clock),
 }
 
-#[derive(Clone, Copy, Debug)]
-enum State {
-    /// The base's time; both offsets are what the clock was moved by.
-    Running {
-        instant_offset: SignedDuration,
-        wall_offset: SignedDuration,
-        /// The time shown while the clock is held back, briefly, as its base moves.
-        held: Option<Now>,
-    },
-    Frozen(Now),
+/// How a clock differs from its base.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct State {
+    /// What the clock was moved by; not used while it is frozen.
+    instant_offset: SignedDuration,
+    wall_offset: SignedDuration,
+    /// The time shown while the clock is frozen, or held back, briefly, as its base moves.
+    stopped_at: Option<Now>,
+    is_frozen: bool,
 }
 
-const FOLLOWING: State =
-    State::Running { instant_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO, held: None };
-
 impl State {
-    fn is_plain(self) -> bool {
-        matches!(
-            self,
-            Self::Running { instant_offset: SignedDuration::ZERO, wall_offset: SignedDuration::ZERO, held: None }
-        )
+    fn frozen(now: Now) -> Self {
+        Self { stopped_at: Some(now), is_frozen: true, ..Self::default() }
     }
 }
 
 impl Clock {
-    /// A clock that moves with the machine.
     pub fn real() -> Self {
-        Self::start(Base::Machine(machine::monotonic()), FOLLOWING, None)
+        Self::start(Base::Machine(monotonic()), State::default(), None)
     }
 
-    /// A clock frozen at `wall` until it is advanced.
     pub fn frozen(wall: Timestamp) -> Self {
-        let state = State::Frozen(Now { instant: Instant::default(), wall });
-        Self::start(Base::Machine(machine::monotonic()), state, Some(wall))
+        let state = State::frozen(Now { instant: Instant::default(), wall });
+        Self::start(Base::Machine(monotonic()), state, Some(wall))
     }
 
     /// A clock frozen at the machine's present time until it is advanced.
     pub fn frozen_now() -> Self {
-        Self::frozen(machine::wall_time())
+        Self::frozen(wall_time())
     }
 
-    /// A clock that follows this one until it is moved separately.
     #[must_use]
     pub fn follower(&self) -> Self {
-        Self::start(Base::Clock(self.clone()), FOLLOWING, None)
+        Self::start(Base::Clock(self.clone()), State::default(), None)
     }
 
     fn start(base: Base, state: State, origin: Option<Timestamp>) -> Self {
-        let (plain, life) = (AtomicBool::new(state.is_plain()), AtomicU64::new(0));
+        let (plain, life) = (AtomicBool::new(state == State::default()), AtomicU64::new(0));
         let (state, changed) = (RwLock::new(state), watch::Sender::new(()));
         Self { shared: Arc::new(Shared { base, origin, plain, life, state, changed }) }
     }
@@ -132,7 +197,6 @@ impl Clock {
         self.read(*self.shared.state.read())
     }
 
-    /// Reads the monotonic half of the clock alone.
     pub fn instant(&self) -> Instant {
         if self.is_plain() {
             return self.shared.base.instant();
@@ -151,7 +215,8 @@ impl Clock {
 
     /// Whether the wall time is the base's; the monotonic time may have been moved.
     pub fn follows(&self) -> bool {
-        matches!(*self.shared.state.read(), State::Running { wall_offset, .. } if wall_offset.is_zero())
+        let state = *self.shared.state.read();
+        !state.is_frozen && state.wall_offset.is_zero()
     }
 
     /// The instant of the clock or machine that this one moves with.
@@ -165,59 +230,42 @@ impl Clock {
 
     /// Whether the clock itself is frozen, whatever its base does.
     pub fn is_frozen_itself(&self) -> bool {
-        matches!((*self.shared.state.read(), &self.shared.base), (State::Frozen(_), Base::Clock(_)))
+        self.shared.state.read().is_frozen && matches!(self.shared.base, Base::Clock(_))
     }
 
     fn read(&self, state: State) -> Now {
-        match state {
-            State::Frozen(now) | State::Running { held: Some(now), .. } => now,
-            State::Running { instant_offset, wall_offset, held: None } => {
-                let base = self.shared.base.now();
-                Now { instant: base.instant.moved(instant_offset), wall: moved(base.wall, wall_offset) }
-            }
-        }
+        state.stopped_at.unwrap_or_else(|| {
+            let base = self.shared.base.now();
+            Now { instant: base.instant.moved(state.instant_offset), wall: moved(base.wall, state.wall_offset) }
+        })
     }
 
     /// How the clock moves at present. A clock that follows a frozen one is frozen.
     pub fn mode(&self) -> ClockMode {
-        match (*self.shared.state.read(), &self.shared.base) {
-            (State::Frozen(_), _) => ClockMode::Frozen,
-            (_, Base::Machine(_)) => ClockMode::Real,
-            (_, Base::Clock(base)) => base.mode(),
+        match &self.shared.base {
+            _ if self.shared.state.read().is_frozen => ClockMode::Frozen,
+            Base::Machine(_) => ClockMode::Real,
+            Base::Clock(base) => base.mode(),
         }
     }
 
     pub fn freeze(&self) -> Now {
-        self.change(|_, now| State::Frozen(now))
+        self.change(|_, now| State::frozen(now))
     }
 
     /// Lets a frozen clock continue with its base from its present time.
     pub fn resume(&self) -> Now {
-        self.change(|state, now| match state {
-            State::Running { .. } => state,
-            State::Frozen(_) => self.running_from(now),
-        })
+        self.change(|state, now| if state.is_frozen { self.running_from(now) } else { state })
     }
 
     /// Holds a running clock back until [`Self::release`], so that a caller who moves its base can let the clocks that follow
     /// it continue one by one.
     pub fn hold(&self) {
-        self.change(|state, now| match state {
-            State::Running { instant_offset, wall_offset, .. } => {
-                State::Running { instant_offset, wall_offset, held: Some(now) }
-            }
-            state @ State::Frozen(_) => state,
-        });
+        self.change(|state, now| State { stopped_at: Some(now), ..state });
     }
 
-    /// Lets a clock that is held back continue with its base.
     pub fn release(&self) {
-        self.change(|state, _| match state {
-            State::Running { instant_offset, wall_offset, .. } => {
-                State::Running { instant_offset, wall_offset, held: None }
-            }
-            state @ State::Frozen(_) => state,
-        });
+        self.change(|state, _| State { stopped_at: state.stopped_at.filter(|_| state.is_frozen), ..state });
     }
 
     /// Moves the clock forward. Everything that sleeps on it and has become due wakes.
@@ -234,23 +282,27 @@ impl Clock {
     /// before that must not move the clock after it.
     pub fn advance_in(&self, life: u64, by: Duration) -> Now {
         let step = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
-        self.change(|state, now| match state {
+        self.change(|state, now| {
             // Checked under the lock that a restart also takes.
-            state if self.life() != life => state,
-            State::Running { instant_offset, wall_offset, .. } => State::Running {
-                instant_offset: instant_offset.saturating_add(step),
-                wall_offset: wall_offset.saturating_add(step),
-                held: None,
-            },
-            State::Frozen(_) => State::Frozen(Now { instant: now.instant.plus(by), wall: moved(now.wall, step) }),
+            if self.life() != life {
+                state
+            } else if state.is_frozen {
+                State::frozen(Now { instant: now.instant.plus(by), wall: moved(now.wall, step) })
+            } else {
+                State {
+                    instant_offset: state.instant_offset.saturating_add(step),
+                    wall_offset: state.wall_offset.saturating_add(step),
+                    ..State::default()
+                }
+            }
         })
     }
 
     /// Shows another wall time from now on. Nothing that waits becomes due sooner or later because of it.
     pub fn relabel(&self, wall: Timestamp) -> Now {
-        self.change(|state, now| match state {
-            State::Frozen(_) => State::Frozen(Now { wall, ..now }),
-            State::Running { .. } => self.running_from(Now { wall, ..now }),
+        self.change(|state, now| {
+            let now = Now { wall, ..now };
+            if state.is_frozen { State::frozen(now) } else { self.running_from(now) }
         })
     }
 
@@ -261,7 +313,7 @@ impl Clock {
             let base = self.shared.base.now();
             let jump = base.wall.duration_since(now.wall).max(SignedDuration::ZERO);
             let instant_offset = now.instant.moved(jump).from(base.instant);
-            State::Running { instant_offset, wall_offset: SignedDuration::ZERO, held: None }
+            State { instant_offset, ..State::default() }
         })
     }
 
@@ -271,24 +323,16 @@ impl Clock {
         self.change(|_, now| {
             self.shared.life.fetch_add(1, Ordering::AcqRel);
             match origin {
-                Some(wall) => State::Frozen(Now { wall, ..now }),
-                None => State::Running {
-                    instant_offset: now.instant.from(self.shared.base.instant()),
-                    wall_offset: SignedDuration::ZERO,
-                    held: None,
-                },
+                Some(wall) => State::frozen(Now { wall, ..now }),
+                None => State { instant_offset: now.instant.from(self.shared.base.instant()), ..State::default() },
             }
         })
     }
 
     pub fn save(&self) -> SavedClock {
         let state = *self.shared.state.read();
-        let (frozen, ahead) = match state {
-            State::Frozen(_) => (true, SignedDuration::ZERO),
-            State::Running { wall_offset, .. } => (false, wall_offset),
-        };
         let Now { instant, wall } = self.read(state);
-        SavedClock { moment: instant, now: wall, frozen, ahead }
+        SavedClock { moment: instant, now: wall, frozen: state.is_frozen, ahead: state.wall_offset }
     }
 
     /// Restores a saved clock, `elapsed` later if it was running. Instants keep their meaning, and so does everything that waits for one.
@@ -297,20 +341,20 @@ impl Clock {
             self.shared.life.fetch_add(1, Ordering::AcqRel);
             let (base, instant) = (self.shared.base.now(), saved.moment);
             if saved.frozen {
-                return State::Frozen(Now { instant, wall: saved.now });
+                return State::frozen(Now { instant, wall: saved.now });
             }
             let instant_offset = instant.plus(elapsed).from(base.instant);
-            State::Running { instant_offset, wall_offset: saved.ahead, held: None }
+            State { instant_offset, wall_offset: saved.ahead, ..State::default() }
         })
     }
 
     /// A state that runs with the base and shows `now` at this instant.
     fn running_from(&self, now: Now) -> State {
         let base = self.shared.base.now();
-        State::Running {
+        State {
             instant_offset: now.instant.from(base.instant),
             wall_offset: now.wall.duration_since(base.wall),
-            held: None,
+            ..State::default()
         }
     }
 
@@ -318,7 +362,7 @@ impl Clock {
         let now = {
             let mut state = self.shared.state.write();
             *state = next(*state, self.read(*state));
-            self.shared.plain.store(state.is_plain(), Ordering::Release);
+            self.shared.plain.store(*state == State::default(), Ordering::Release);
             self.read(*state)
         };
         self.shared.changed.send_replace(());
@@ -334,13 +378,11 @@ impl Clock {
             if self.read(state).instant >= instant {
                 return;
             }
-            match state {
-                State::Running { instant_offset, held: None, .. } => {
-                    let wait = self.shared.base.sleep_until(instant.moved(-instant_offset));
-                    tokio::select! { () = wait => {}, _ = changed.changed() => {} }
-                }
-                // The sender lives in `self`, so waiting for it cannot fail.
-                State::Frozen(_) | State::Running { .. } => drop(changed.changed().await),
+            let base_instant = instant.moved(-state.instant_offset);
+            // The sender lives in `self`, so waiting for it cannot fail.
+            tokio::select! {
+                () = self.shared.base.sleep_until(base_instant), if state.stopped_at.is_none() => {}
+                _ = changed.changed() => {}
             }
         }
     }
@@ -349,9 +391,7 @@ impl Clock {
 impl Base {
     fn now(&self) -> Now {
         match self {
-            Self::Machine(started) => {
-                Now { instant: Instant::after_start(started.elapsed()), wall: machine::wall_time() }
-            }
+            Self::Machine(started) => Now { instant: Instant::after_start(started.elapsed()), wall: wall_time() },
             Self::Clock(clock) => clock.now(),
         }
     }
@@ -372,6 +412,73 @@ impl Base {
     }
 }
 
+/// A repeatable source of chance: the same numbers on every machine and in every release.
+pub type Random = ChaCha8Rng;
+
+/// The seed of every id, secret, jitter and dice roll.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Seed([u8; 32]);
+
+impl Seed {
+    /// The seed that `--seed N` means.
+    pub fn from_number(number: u64) -> Self {
+        Self(Sha256::digest(number.to_be_bytes()).into())
+    }
+
+    /// The seed that a snapshot keeps as base64; `None` if it is not a seed.
+    pub fn from_text(text: &str) -> Option<Self> {
+        STANDARD.decode(text).ok()?.try_into().ok().map(Self)
+    }
+
+    /// The seed for a snapshot; every secret follows from it.
+    pub fn to_text(&self) -> String {
+        STANDARD.encode(self.0)
+    }
+
+    pub fn from_entropy() -> Self {
+        Self(entropy())
+    }
+
+    /// The random source of one workspace: fixed by the seed and the name alone, whatever other workspaces draw.
+    pub fn source(&self, name: &str) -> Random {
+        let mut hash = Sha256::new();
+        hash.update(self.0);
+        hash.update(name.as_bytes());
+        Random::from_seed(hash.finalize().into())
+    }
+}
+
+impl fmt::Debug for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Secrets follow from it.
+        f.write_str("Seed(…)")
+    }
+}
+
 #[cfg(test)]
-#[path = "clock_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_began_before_a_restart_does_not_move_the_clock_after_it() {
+        let start = Timestamp::UNIX_EPOCH;
+        let clock = Clock::frozen(start);
+        let saved = clock.save();
+        let put_back: [&dyn Fn() -> Now; 2] = [&|| clock.restart(), &|| clock.restore(&saved, Duration::ZERO)];
+        for put_back in put_back {
+            let life = clock.life();
+            assert_ne!(clock.advance_in(life, Duration::from_secs(5)).wall, start);
+            put_back();
+            assert_eq!(clock.advance_in(life, Duration::from_secs(5)).wall, start);
+            assert_ne!(clock.advance(Duration::from_secs(5)).wall, start);
+        }
+    }
+
+    #[test]
+    fn a_saved_clock_keeps_its_form() {
+        let form = r#"{"moment":103000000000,"now":"2025-06-15T15:06:40.5Z","frozen":false,"ahead":"-PT1H0.25S"}"#;
+        let saved: SavedClock = serde_json::from_str(form).expect("the form of every snapshot so far");
+        assert_eq!(saved.ahead, SignedDuration::from_millis(-3_600_250));
+        assert_eq!(serde_json::to_string(&saved).expect("it serialises"), form);
+    }
+}

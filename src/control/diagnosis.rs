@@ -217,7 +217,8 @@ impl<'a> Diagnosis<'a> {
 /// Verifies an attempt with the secrets that its subscription has now.
 fn verified(attempt: &AttemptRecord, workspace: &Workspace, profile: &Profile) -> Option<Verified> {
     let scheme = profile.schemes().into_iter().next()?;
-    let secrets = workspace.lock().signing_secrets(&attempt.delivery.subscription, workspace.clock().now())?;
+    let secrets =
+        workspace.lock().subscriptions.signing_secrets(&attempt.delivery.subscription, workspace.clock().now())?;
     let keys = signing_keys(&secrets, &scheme, profile).ok()?;
     let header = |name: &str| attempt.headers.get(&name.to_ascii_lowercase()).map(Cow::into_owned);
     let now = attempt.at.as_second();

@@ -247,7 +247,7 @@ fn deliver_shuffled(
     mut events: Vec<Arc<EventRecord>>,
 ) -> Result<(), ControlError> {
     let (count, in_order) = (events.len(), events.clone());
-    events.shuffle(&mut workspace.lock().event_random);
+    events.shuffle(&mut workspace.lock().sources.event_random);
     if count > 1 && events.iter().zip(&in_order).all(|(one, other)| Arc::ptr_eq(one, other)) {
         events.rotate_left(1);
     }

@@ -16,7 +16,7 @@ use crate::contract::timestamp::timestamp_of;
 use crate::redact::Redactor;
 use crate::settings::Profile;
 use crate::state::journal::record::{SubscriptionId, Time, WorkspaceId, name_of};
-use crate::state::workspace::{SubscriptionRecord, Workspace};
+use crate::state::workspace::{Secret, SubscriptionRecord, Workspace};
 
 endpoint! {
     /// Subscriptions, oldest first.
@@ -297,7 +297,7 @@ pub(super) fn change(control: &Control, input: &Input<ChangeSubscription>) -> Re
         Some(status) => matches!(status, SubscriptionState::Disabled),
     };
     let checked = check_subscribe(&fields, &profile.subscribe_rules()).map_err(refused)?;
-    let changed = state.change_subscription(id, checked, disabled, &profile);
+    let changed = state.subscriptions.update(id, checked, disabled, &profile);
     drop(state);
     changed.ok_or_else(|| unknown(id))?.map_err(refused)?;
     view(control, input, &workspace, id)
@@ -305,7 +305,7 @@ pub(super) fn change(control: &Control, input: &Input<ChangeSubscription>) -> Re
 
 pub(super) fn delete(control: &Control, input: &Input<DeleteSubscription>) -> Result<Deleted, ControlError> {
     let workspace = owner(control, input)?;
-    workspace.lock().delete_subscription(&input.segment);
+    workspace.lock().subscriptions.remove(&input.segment);
     Ok(Deleted { deleted: input.segment.as_str().into() })
 }
 
@@ -322,12 +322,14 @@ pub(super) fn rotate(control: &Control, input: &Input<RotateSecret>) -> Result<R
     }
     let grace = profile.webhooks.rotation_grace;
     let mut state = workspace.lock();
-    let secret = state.rotate_secret(&input.segment, given, grace.get(), now);
+    let secret = given.map_or_else(|| Secret::generate(&mut state.sources.random), Secret::new);
+    let rotated = state.subscriptions.rotate(&input.segment, &secret, grace.get(), now);
     let record = state.subscriptions.get(&input.segment);
-    let (Some(secret), Some(record)) = (secret, record) else { return Err(unknown(&input.segment)) };
+    let (Some(rotated), Some(record)) = (rotated, record) else { return Err(unknown(&input.segment)) };
+    rotated.map_err(refused)?;
     Ok(Rotated {
         subscription: shown(record, &workspace, &profile, input.redactor()),
-        secret: secret.map_err(refused)?.reveal().to_owned(),
+        secret: secret.reveal().to_owned(),
         old_secret_signs_for: grace.to_string(),
     })
 }

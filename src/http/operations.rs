@@ -96,7 +96,7 @@ fn warnings(secret: &str, profile: &Profile) -> Vec<String> {
 fn list_workflows(identified: &Identified) -> Answer {
     let profile = identified.profile();
     let listed = parse_workflow_query(identified.request.query(), &profile.validation, &profile.preview)
-        .and_then(|query| identified.workspace().lock().list_workflows(&query, profile, identified.request.now));
+        .and_then(|query| identified.workspace().lock().workflows.list(&query, profile, identified.request.now));
     page(identified, listed)
 }
 
@@ -112,7 +112,7 @@ fn create_workflow(identified: &Identified, engine: &Arc<Engine>) -> Answer {
 
 fn read_workflow(identified: &Identified) -> Answer {
     let id = id_in(identified.request.path());
-    let found = identified.workspace().lock().read_workflow(&id, identified.profile(), identified.request.now);
+    let found = identified.workspace().lock().workflows.read(&id, identified.profile(), identified.request.now);
     found_or_missing(identified, "workflow", found.map(Ok))
 }
 
@@ -121,7 +121,7 @@ fn update_workflow(identified: &Identified) -> Answer {
     match workflow_fields(identified) {
         Ok(fields) => {
             let (profile, now) = (identified.profile(), identified.request.now);
-            let changed = identified.workspace().lock().update_workflow(&id, fields, profile, now);
+            let changed = identified.workspace().lock().workflows.update(&id, fields, profile, now);
             found_or_missing(identified, "workflow", changed.map(Ok))
         }
         Err(error) => identified.invalid(error),
@@ -130,19 +130,19 @@ fn update_workflow(identified: &Identified) -> Answer {
 
 fn cancel_workflow(identified: &Identified) -> Answer {
     let id = id_in(identified.request.path());
-    let cancelled = identified.workspace().lock().cancel_workflow(&id, identified.profile(), identified.request.now);
+    let cancelled = identified.workspace().lock().workflows.cancel(&id, identified.profile(), identified.request.now);
     found_or_missing(identified, "workflow", cancelled)
 }
 
 fn list_users(identified: &Identified) -> Answer {
     let profile = identified.profile();
     let listed = parse_user_query(identified.request.query(), &profile.validation, &profile.preview)
-        .and_then(|page| identified.workspace().lock().list_users(&page));
+        .and_then(|page| identified.workspace().lock().workflows.list_users(&page));
     page(identified, listed)
 }
 
 fn read_user(identified: &Identified) -> Answer {
-    let found = identified.workspace().lock().read_user(&id_in(identified.request.path())).cloned();
+    let found = identified.workspace().lock().workflows.read_user(&id_in(identified.request.path())).cloned();
     found_or_missing(identified, "user", found.map(Ok))
 }
 
@@ -154,7 +154,7 @@ fn issue_token(identified: &Identified, registry: &Registry) -> Answer {
             let workspace = registry.open(workspace_of(&key, &profile.keys), identified.request.now);
             let lifetime = profile.oauth.token_lifetime.get();
             let expires = workspace.clock().instant().plus(lifetime);
-            let token = registry.tokens().issue(&key, expires, &mut workspace.lock().random);
+            let token = registry.tokens().issue(&key, expires, &mut workspace.lock().sources.random);
             let body = json!({ "access_token": &*token, "token_type": "Bearer", "expires_in": lifetime.as_secs() });
             identified.answered(&body, Reason::Answered)
         }

@@ -107,8 +107,8 @@ impl Identity {
 
 /// Draws a request's id and, only if the profile varies answers, the seed for the variation.
 pub(super) fn draw(state: &mut State, profile: &Profile, now: Now) -> (String, Option<u64>) {
-    let id = state.make_id(IdKind::Request, profile, now);
-    (id, profile.variation.is_on().then(|| state.random.next_u64()))
+    let id = state.sources.make_id(IdKind::Request, profile, now);
+    (id, profile.variation.is_on().then(|| state.sources.random.next_u64()))
 }
 
 /// A request with its id and its sender: any answer can be given to it.
@@ -263,7 +263,7 @@ impl Drop for Story {
 fn key_of<'r>(headers: &'r HeaderMap, tokens: Option<&Tokens>) -> Result<(Cow<'r, str>, Option<Instant>), KeyRefusal> {
     let token = bearer_token(headers)?;
     Ok(match tokens.and_then(|tokens| tokens.find(token)) {
-        Some(alias) => (Cow::Owned(alias.key.to_string()), Some(alias.expires)),
+        Some(alias) => (Cow::Owned(alias.key), Some(alias.expires)),
         None => (Cow::Borrowed(token), None),
     })
 }

@@ -34,8 +34,8 @@ impl Identified {
         let mut state = self.workspace().lock();
         let began = state.started_at(config.activation).unwrap_or(config.activated_at);
         let since = self.request.now.instant.since(began);
-        let State { counters, random, .. } = &mut *state;
-        let decision = config.decide_by_rules(&view, counters, since, random);
+        let State { counters, sources, .. } = &mut *state;
+        let decision = config.decide_by_rules(&view, counters, since, &mut sources.random);
         let limits = counters.limits;
         drop(state);
         self.limits = limits;
@@ -110,7 +110,7 @@ impl Api {
         action: Arc<T>,
     ) -> Result<T, String> {
         // A source of its own, so that what templates draw does not shift what is drawn after them.
-        let random = identified.workspace().lock().random.fork();
+        let random = identified.workspace().lock().sources.random.fork();
         let wall = identified.request.now.wall;
         let (facts, body) = {
             let view = identified.view();
@@ -141,7 +141,7 @@ impl Api {
             Fault::Empty => SendFault::Connection(ConnectionFault::Empty),
             Fault::Garbage { bytes } => {
                 let mut garbage = vec![0; size(bytes)];
-                identified.workspace().lock().random.fill_bytes(&mut garbage);
+                identified.workspace().lock().sources.random.fill_bytes(&mut garbage);
                 SendFault::Connection(ConnectionFault::Garbage(garbage.into()))
             }
         };

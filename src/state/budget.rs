@@ -27,7 +27,6 @@ struct Shared {
     histories: OnceLock<Vec<Weak<dyn Evictable>>>,
 }
 
-/// Why nothing more can be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the memory budget of {most} bytes (--max-memory-bytes) is used up")]
 pub struct Full {
@@ -58,7 +57,6 @@ impl Budget {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// The error of a charge that is refused.
     pub fn full(&self) -> Full {
         Full { most: self.0.most }
     }

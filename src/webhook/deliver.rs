@@ -194,7 +194,7 @@ impl Deliverer {
         let profile = self.profile_of(workspace);
         let now = workspace.clock().now();
         let at = signature_time(workspace.clock(), now, &profile);
-        let secrets = workspace.lock().signing_secrets(&job.delivery.subscription, now);
+        let secrets = workspace.lock().subscriptions.signing_secrets(&job.delivery.subscription, now);
         let prepared = match &secrets {
             None => {
                 let gone = "the subscription was deleted or disabled before this attempt";
@@ -329,7 +329,7 @@ impl Deliverer {
         self.engine.journal.append_of(Some(workspace), Entry::Attempt(record));
         let Next::Gone(waiting) = next else { return };
         if is_answered {
-            workspace.lock().disable_subscription(subscription);
+            workspace.lock().subscriptions.disable(subscription);
             self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");
             let message = format!(
                 "subscription {subscription} is disabled: its receiver answered 410 Gone; subscribe again to make it active"

@@ -17,7 +17,6 @@ pub const MOST_FINISHED: usize = 10_000;
 /// How many of them may be failures before the oldest failure is evicted; failures are kept longer, as they are what people
 /// look for.
 const MOST_FAILED: usize = MOST_FINISHED / 2;
-/// Most changes remembered for waiting readers.
 const MOST_CHANGES: usize = 16_384;
 /// Bytes of a delivery, without its event and its attempts.
 const DELIVERY: usize = 448;
@@ -115,7 +114,6 @@ impl DeliveryStore {
         Ok(())
     }
 
-    /// Records an attempt, and the resulting status of its delivery.
     pub fn note_attempt(&self, attempt: Arc<AttemptRecord>, status: DeliveryStatus) {
         let (event, delivery) = (Arc::clone(&attempt.event), Arc::clone(&attempt.delivery));
         let charge = self.budget.charge(attempt.bytes()).ok();
@@ -179,7 +177,6 @@ impl DeliveryStore {
         self.changed.notify_waiters();
     }
 
-    /// Forgets the deliveries of each workspace for whose name `is_meant` is true.
     pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
         let mut state = self.state.lock();
         let State { by_serial, serial_by_id, pending, delivered, failed, charge, .. } = &mut *state;
@@ -235,12 +232,10 @@ impl DeliveryStore {
         self.state.lock().changes
     }
 
-    /// Finished deliveries evicted so far; cleared ones are not counted.
     pub fn forgotten(&self) -> u64 {
         self.state.lock().forgotten
     }
 
-    /// How many deliveries ended with this status so far.
     pub fn settled(&self, status: DeliveryStatus) -> u64 {
         self.state.lock().settled.get(&status).copied().unwrap_or_default()
     }
@@ -256,7 +251,6 @@ impl DeliveryStore {
         Some((state.changes, records.collect()))
     }
 
-    /// Bytes that all deliveries hold, roughly.
     pub fn bytes(&self) -> usize {
         self.state.lock().charge.bytes()
     }
@@ -265,12 +259,10 @@ impl DeliveryStore {
         self.state.lock().pending
     }
 
-    /// Waits until none of these deliveries is pending, at most for `limit`, and returns their records.
     pub async fn wait_settled(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
         self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending).await
     }
 
-    /// Waits until each of these deliveries has had an attempt or is settled, at most for `limit`.
     pub async fn wait_attempted(&self, ids: &[String], limit: Duration) -> Vec<DeliveryRecord> {
         self.wait(ids, limit, |record| record.status == DeliveryStatus::Pending && record.made == 0).await
     }
@@ -355,5 +347,84 @@ fn forget_id(ids: &mut HashMap<String, u64>, id: &str, serial: u64) {
 }
 
 #[cfg(test)]
-#[path = "deliveries_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::clock::{Clock, Seed};
+    use crate::state::journal::Journal;
+    use crate::state::workspace::Registry;
+
+    fn opened() -> (DeliveryStore, Registry, Arc<Workspace>) {
+        let journal = Arc::new(Journal::new(10, &Budget::default()));
+        let registry = Registry::new(Seed::from_number(1), Clock::frozen(jiff::Timestamp::UNIX_EPOCH), 9, journal);
+        let workspace = registry.open("w", registry.clock().now());
+        (DeliveryStore::new(&Budget::default()), registry, workspace)
+    }
+
+    /// Enters an event with one delivery of this id.
+    fn enter(store: &DeliveryStore, workspace: &Workspace, id: &str) -> Arc<EventRecord> {
+        let planned = PlannedDelivery {
+            id: id.to_owned(),
+            subscription: "sub_1".to_owned(),
+            url: Arc::new("https://a.example/".parse().expect("a URL")),
+            attempts_before: 0,
+            serial: std::sync::OnceLock::new(),
+        };
+        let deliveries = vec![Arc::new(planned)];
+        let event =
+            Arc::new(EventRecord { workspace: Arc::clone(workspace.name()), deliveries, ..EventRecord::default() });
+        store.enter(workspace, &event).expect("there is room");
+        event
+    }
+
+    /// Enters so many deliveries and lets them end in this way; returns their ids.
+    fn end(store: &DeliveryStore, workspace: &Workspace, count: usize, status: DeliveryStatus) -> Vec<String> {
+        let end = |number| {
+            let id = format!("dlv_{}_{number}", status as u8);
+            let event = enter(store, workspace, &id);
+            store.change(&event, &event.deliveries[0], None, |record| record.status = status);
+            id
+        };
+        (0..count).map(end).collect()
+    }
+
+    #[test]
+    fn successes_are_evicted_before_failures_until_failures_are_most() {
+        let (store, _registry, workspace) = opened();
+        let is_kept = |id: &String| store.get(id).is_some();
+        let failed = end(&store, &workspace, 1, DeliveryStatus::Exhausted);
+        let delivered = end(&store, &workspace, MOST_FINISHED + 1, DeliveryStatus::Delivered);
+        assert_eq!(store.forgotten(), 2);
+        let kept = [&failed[0], &delivered[0], &delivered[1], &delivered[2]].map(is_kept);
+        assert_eq!(kept, [true, false, false, true]);
+        let cancelled = end(&store, &workspace, MOST_FAILED, DeliveryStatus::Cancelled);
+        assert_eq!([&failed[0], &cancelled[0]].map(is_kept), [false, true]);
+        assert_eq!(store.list(None, usize::MAX, |_| true).len(), MOST_FINISHED);
+        store.clear(|_| true);
+        end(&store, &workspace, 1, DeliveryStatus::Delivered);
+        assert_eq!(store.list(None, usize::MAX, |_| true).len(), 1, "what was cleared needs no room");
+    }
+
+    /// A workspace that was reset or evicted makes the same ids again.
+    #[test]
+    fn a_delivery_that_ends_late_is_not_taken_for_its_successor() {
+        for is_cleared in [true, false] {
+            let (store, _registry, workspace) = opened();
+            let statuses = || -> Vec<DeliveryStatus> {
+                store.list(None, 10, |_| true).into_iter().map(|(_, record)| record.status).collect()
+            };
+            let old = enter(&store, &workspace, "dlv_1");
+            if is_cleared {
+                store.clear(|name| **name == *"w");
+            }
+            let new = enter(&store, &workspace, "dlv_1");
+            for _ in 0..2 {
+                store.note_cancelled(&old, &old.deliveries[0], "left");
+                assert_eq!((store.pending(), statuses()[0]), (1, DeliveryStatus::Pending), "{is_cleared}");
+            }
+            store.note_cancelled(&new, &new.deliveries[0], "given up");
+            assert_eq!((store.pending(), statuses()[0]), (0, DeliveryStatus::Cancelled));
+            store.clear(|_| true);
+            assert_eq!((store.pending(), store.get("dlv_1").is_none()), (0, true));
+        }
+    }
+}

@@ -1,19 +1,19 @@
 //! Layer 3, the engine: the parts of the emulator, and everything that needs more than one of them.
 //!
 //! The control API and Rust tests drive an emulator through the methods of [`Engine`]. Must not know HTTP. Reading order: this
-//! file, `keys` (from a key to its workspace, and resets), `fire`, `emissions` (what fires by itself), `deliveries` (the state of each
-//! delivery),
-//! `sink` (the built-in receiver), `advance` (time), `snapshot`, `reload`.
+//! file (from a key to its workspace, resets, new contents of the scenario folders), `fire`, `deliveries` (the state of each delivery), `sink` (the built-in receiver),
+//! `advance` (time), `snapshot`.
+//!
+//! A workspace is not emptied but replaced: tasks that still work for the old one see that it is gone, and the next request of
+//! its key gets a new one. So nothing from before a reset can appear after it.
 
 mod advance;
 pub mod deliveries;
-mod emissions;
 mod fire;
-mod keys;
-mod reload;
 pub mod sink;
 mod snapshot;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,13 +23,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 pub use advance::{Mover, events_made, settle, settle_ahead};
-pub use emissions::emitted;
-pub use fire::WORKSPACE_GONE;
-pub use keys::KeyProblem;
+pub use fire::{WORKSPACE_GONE, emitted};
 pub use snapshot::settle_for_a_moment;
 
 use crate::clock::SavedClock;
-use crate::scenario::{EffectiveConfig, Folders, Library};
+use crate::contract::keys::{SAMPLE_KEY, judge, not_a_key, workspace_of};
+use crate::diagnostic::Diagnostic;
+use crate::scenario::{EffectiveConfig, FileTexts, Folders, HeldBack, Library, Reload, generation_text};
 use crate::settings::Profile;
 use crate::state::budget::Evictable;
 use crate::state::journal::Journal;
@@ -38,11 +38,24 @@ use crate::util::tasks::Blocking;
 use deliveries::DeliveryStore;
 use sink::Sinks;
 
+/// Most problems of scenario files reported at a time; `GET scenarios` lists all.
+const MOST_REPORTED: usize = 10;
+
+#[derive(Debug, thiserror::Error)]
+pub enum KeyProblem {
+    /// `*`, which names all of them.
+    #[error("key: `*` cannot be meant here; name one key")]
+    All,
+    #[error("there is no workspace `{}`", .0.escape_debug())]
+    UnknownId(String),
+    #[error("{0}")]
+    Invalid(String),
+}
+
 #[derive(Debug)]
 pub struct Engine {
     pub library: Arc<Library>,
     pub registry: Arc<Registry>,
-    /// The log of requests, events, attempts and notices.
     pub journal: Arc<Journal>,
     pub deliveries: Arc<DeliveryStore>,
     pub sinks: Arc<Sinks>,
@@ -133,5 +146,193 @@ impl Engine {
         let found = workspace.and_then(|name| self.registry.find(name));
         let at = found.as_ref().map_or_else(|| self.registry.clock(), |found| found.clock()).now().wall;
         self.journal.note(at, workspace.map(Arc::from), message, warning);
+    }
+
+    /// The workspace of a key, or of the sample key if there is none. It is created for a valid key that has made no request yet.
+    pub fn workspace(self: &Arc<Self>, key: Option<&str>) -> Result<Arc<Workspace>, KeyProblem> {
+        let name = self.workspace_name(key)?;
+        Ok(self.registry.find(&name).unwrap_or_else(|| self.begin(&name)))
+    }
+
+    /// The name of that workspace, whether or not it exists yet.
+    pub fn workspace_name(&self, key: Option<&str>) -> Result<Arc<str>, KeyProblem> {
+        let key = key.unwrap_or(SAMPLE_KEY);
+        if key == "*" {
+            return Err(KeyProblem::All);
+        }
+        if let Some(workspace) = self.registry.find(key) {
+            return Ok(Arc::clone(workspace.name()));
+        }
+        let profile = self.profile_for(Some(key));
+        let is_group = profile.keys.workspaces.contains_key(key);
+        if !is_group && let Err(refusal) = judge(key, profile.key_rules()) {
+            return Err(match key.strip_prefix("ws_") {
+                Some(_) => KeyProblem::UnknownId(key.to_owned()),
+                None => KeyProblem::Invalid(not_a_key(key, refusal, profile.key_rules())),
+            });
+        }
+        Ok(Arc::from(workspace_of(key, &profile.keys)))
+    }
+
+    /// Opens a workspace, within the bound on their number, and starts the scenarios that are active for it.
+    fn begin(self: &Arc<Self>, name: &str) -> Arc<Workspace> {
+        let workspace = self.registry.open(name, self.registry.clock().now());
+        {
+            let mut state = workspace.lock();
+            // Read under the lock, so that of two activations the later one is applied last.
+            let generation = self.library.load();
+            let now = workspace.clock().now();
+            self.start_scenarios(&workspace, &mut state, generation.config_for(Some(name)), now);
+        }
+        workspace
+    }
+
+    /// Activates these scenarios in this order, for every key or for one, whose list starts at once. Without names, a key follows
+    /// the list of all keys again.
+    pub fn activate(self: &Arc<Self>, key: Option<&str>, names: Option<&[&str]>) -> Result<u64, Vec<Diagnostic>> {
+        let now = self.registry.clock().instant();
+        let number = match (names, key) {
+            (Some(names), key) => self.library.activate(key, names, now)?,
+            (None, Some(key)) => self.library.follow_global(key, now),
+            (None, None) => self.library.load().number,
+        };
+        if let Some(key) = key {
+            self.begin(key);
+        }
+        Ok(number)
+    }
+
+    /// Forgets one workspace: its state, quota, clock and random source, its own scenarios and settings, its journal entries and
+    /// its deliveries.
+    pub fn reset(&self, workspace: &Workspace) {
+        let name = workspace.name();
+        self.library.forget_key(name, self.registry.clock().instant());
+        self.clear(name);
+    }
+
+    /// Forgets everything: all workspaces, all changes by the control API, what the built-in receivers received. The clock returns
+    /// to the time of the start, or to the machine's time.
+    pub fn reset_all(&self) -> Result<Vec<Arc<Workspace>>, Vec<Diagnostic>> {
+        self.library.restart(self.registry.clock().instant())?;
+        // In this order: a task that moves the restarted clock must not find a workspace from before.
+        let forgotten = self.clear_all();
+        self.registry.clock().restart();
+        Ok(forgotten)
+    }
+
+    /// Forgets a workspace with its access tokens, deliveries and journal entries. The workspace is forgotten first, so that no
+    /// entry is added after they are cleared.
+    pub(super) fn clear(&self, name: &Arc<str>) {
+        self.registry.forget(name);
+        let profile = self.profile_for(Some(name));
+        self.registry.tokens().forget(|key| workspace_of(key, &profile.keys) == name.as_ref());
+        self.deliveries.clear(|of| of == name);
+        self.journal.clear(|of| of == name);
+    }
+
+    /// Forgets every workspace with its access tokens, deliveries and journal entries, and what the built-in receivers received.
+    pub(super) fn clear_all(&self) -> Vec<Arc<Workspace>> {
+        let forgotten = self.registry.forget_all();
+        self.registry.tokens().forget(|_| true);
+        self.deliveries.clear(|_| true);
+        self.journal.clear_all();
+        self.sinks.clear();
+        forgotten
+    }
+}
+
+impl Engine {
+    /// Loads the contents of all scenario files, and reports changes and files that are newly held back or not read. A broken file
+    /// does not affect other files.
+    pub fn take_files(&self, mut texts: FileTexts) -> Reload {
+        let _reload = self.reload.lock();
+        let now = self.registry.clock().now();
+        let known = self.problems();
+        let had_held_back = !known[0].0.is_empty();
+        texts.extend(self.gone_folder());
+        let reload = self.library.reload_files(texts, now.instant);
+        let generation = generation_text(reload.generation);
+        if reload.is_new {
+            self.note(None, format!("scenarios reloaded, {generation}: {}", reload.changes.join("; ")), false);
+        } else if had_held_back && self.held_back().is_empty() {
+            self.note(
+                None,
+                format!("no scenario file is broken or missing any more, {generation} stays active"),
+                false,
+            );
+        }
+        self.log_problems(&known.map(|(lines, _)| lines).concat());
+        reload
+    }
+
+    /// Logs the problems found in the files at the start, and the clashes of the scenarios that are active from then on.
+    pub fn log_start(&self) {
+        self.log_problems(&[]);
+    }
+
+    /// Logs the problems that were not known before.
+    fn log_problems(&self, known: &[String]) {
+        for (found, what) in self.problems() {
+            let new: Vec<String> = found.into_iter().filter(|problem| !known.contains(problem)).collect();
+            let more = new.len().saturating_sub(MOST_REPORTED);
+            for problem in new.into_iter().take(MOST_REPORTED) {
+                self.note(None, problem, true);
+            }
+            if more > 0 {
+                self.note(None, format!("{more} more {what}; `wrs-emulator scenarios list` shows all"), true);
+            }
+        }
+    }
+
+    /// All problems by kind, one line each, and what more of a kind are called.
+    fn problems(&self) -> [(Vec<String>, &'static str); 3] {
+        let clashes = self.library.load().clashes().iter().map(|clash| clash.warning.one_line()).collect();
+        [
+            (self.held_back(), "scenario files are held back"),
+            (self.not_read(), "files or folders are not read"),
+            (clashes, "clashes of active scenarios"),
+        ]
+    }
+
+    /// A warning if the usual folder has disappeared since it was read.
+    fn gone_folder(&self) -> Option<(PathBuf, Result<String, Box<Diagnostic>>)> {
+        let folder = self.scenario_folders.usual.as_ref().filter(|folder| !folder.is_dir())?;
+        let had_files = self.library.load().has_files_in(folder);
+        let problem = || {
+            let message = "the folder is gone, and with it its scenarios; what a list names stays active";
+            let hint = "bring the folder back, or choose other scenarios";
+            Box::new(Diagnostic::of_file("file/folder-gone", message, hint).as_warning())
+        };
+        had_files.then(|| (folder.clone(), Err(problem())))
+    }
+
+    /// Warnings about what is not read in the scenario folders or about a missing folder, one line each.
+    fn not_read(&self) -> Vec<String> {
+        let found = self.library.diagnostics();
+        let warnings = found.iter().filter(|problem| !problem.is_error() && problem.code.starts_with("file/"));
+        warnings.map(Diagnostic::one_line).collect()
+    }
+
+    /// Why scenarios differ from their saved files, one line each.
+    fn held_back(&self) -> Vec<String> {
+        let generation = self.library.load();
+        let mut named = Vec::new();
+        let mut held: Vec<String> = Vec::new();
+        for name in generation.names() {
+            held.extend(generation.held_back(&name).map(|why| match why {
+                HeldBack::Deleted => {
+                    format!("the file of scenario `{name}` was deleted, but an active list still names it; its last good version stays active")
+                }
+                HeldBack::Broken(problem) => {
+                    named.push(problem.file.clone());
+                    let stays = if generation.find(&name).is_some() { ", and its last good version stays" } else { "" };
+                    format!("scenario `{name}` is broken{stays}: {}", problem.one_line())
+                }
+            }));
+        }
+        let others = self.library.diagnostics();
+        let others = others.iter().filter(|problem| problem.is_error() && !named.contains(&problem.file));
+        held.extend(others.map(Diagnostic::one_line));
+        held
     }
 }

@@ -20,8 +20,8 @@ use crate::redact::Redactor;
 use crate::scenario::{Restored, RestoredList, SettingPatch};
 use crate::state::budget::Budget;
 use crate::state::workspace::{
-    Alias, EventRecord, GlobalState, Origin, PlannedDelivery, PlannedEvent, SNAPSHOT_FORMAT, SNAPSHOT_VERSION,
-    SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot, SnapshotProblem, Workspace,
+    EventRecord, GlobalState, PlannedDelivery, PlannedEvent, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery,
+    SavedEmission, SavedWorkspace, Snapshot, SnapshotProblem, Sources, Workspace,
 };
 
 /// How long running tasks may take to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
@@ -50,7 +50,7 @@ impl Engine {
             let generation = self.library.load();
             GlobalState {
                 seed: self.registry.seed().to_text(),
-                anonymous: self.registry.anonymous().lock().save_sources(),
+                anonymous: self.registry.anonymous().lock().sources.save(),
                 scenarios: self.library.inline_texts(),
                 active: generation.active().names.iter().map(ToString::to_string).collect(),
                 active_for: self.age(generation.active().at),
@@ -70,13 +70,7 @@ impl Engine {
         saved.scenarios.active_for = self.age(config.activated_at);
         saved.scenarios.own = generation.active_by_key().contains_key(name);
         saved.knobs = raw(generation.patches().keys.get(name).map_or(&SettingPatch::default(), AsRef::as_ref));
-        let tokens = self.registry.tokens().of(|key| workspace_of(key, &config.profile.keys) == name.as_ref());
-        let token = |(token, alias): (Arc<str>, Alias)| SavedToken {
-            token: token.to_string(),
-            key: alias.key.to_string(),
-            expires: alias.expires,
-        };
-        saved.tokens = tokens.into_iter().map(token).collect();
+        saved.tokens = self.registry.tokens().of(|key| workspace_of(key, &config.profile.keys) == name.as_ref());
         let emission = |planned: &PlannedEvent| SavedEmission {
             emission: planned.emit.fingerprint,
             at: planned.at,
@@ -125,13 +119,14 @@ impl Engine {
         };
         // The time since the snapshot has passed for everything that waits, too.
         let elapsed = Duration::try_from(shown.duration_since(snapshot.clock.now)).unwrap_or_default();
-        let seed = snapshot.whole.as_ref().map(|whole| {
-            Seed::from_text(&whole.seed).ok_or_else(|| problem("whole.seed: expected 32 bytes as base64"))
+        let whole = snapshot.whole.as_ref().map(|whole| {
+            let seed =
+                Seed::from_text(&whole.seed).ok_or_else(|| problem("whole.seed: expected 32 bytes as base64"))?;
+            let anonymous =
+                Sources::restored(&whole.anonymous).map_err(|text| problem(format!("whole.anonymous: {text}")))?;
+            Ok((whole, seed, anonymous))
         });
-        let seed = seed.transpose()?;
-        if let Some(whole) = &snapshot.whole {
-            whole.anonymous.restored().map_err(|text| problem(format!("whole.anonymous: {text}")))?;
-        }
+        let whole = whole.transpose()?;
         let budget = self.journal.budget();
         let mut ready: Vec<(_, _, Vec<EventRecord>)> = Vec::new();
         for saved in &snapshot.workspaces {
@@ -153,11 +148,11 @@ impl Engine {
         self.library.restore(restored, instant).map_err(|found| refused_by(&found))?;
 
         // From here on nothing fails.
-        if let (Some(whole), Some(seed)) = (&snapshot.whole, seed) {
+        if let Some((whole, seed, anonymous)) = whole {
             self.clear_all();
             self.registry.set_seed(seed);
             clock.restore(&SavedClock { moment: instant, ..snapshot.clock }, Duration::ZERO);
-            let _ = self.registry.anonymous().lock().restore_sources(&whole.anonymous);
+            self.registry.anonymous().lock().sources = anonymous;
             for (name, statuses) in &whole.sinks {
                 self.sinks.script(name, statuses.clone());
             }
@@ -208,8 +203,7 @@ impl Engine {
         workspace.clock().restore(&saved.clock, elapsed);
         workspace.lock().restore_scenarios(&saved.scenarios, config.activation);
         for token in &saved.tokens {
-            let alias = Alias { key: Arc::from(token.key.as_str()), expires: token.expires };
-            self.registry.tokens().put(Arc::from(token.token.as_str()), alias);
+            self.registry.tokens().put(token.clone());
         }
         // A request in between may have created a new workspace, which is removed here.
         if let Some(short_lived) = self.registry.replace(workspace, self.registry.clock().now()) {
@@ -258,12 +252,9 @@ fn refused_by(found: &[Diagnostic]) -> SnapshotProblem {
 /// The event of a delivery that is not settled.
 fn event(workspace: &Workspace, saved: &SavedDelivery, budget: &Budget) -> Result<EventRecord, String> {
     let url = Url::parse(&saved.url).map_err(|error| format!("delivery {}: url: {error}", saved.id))?;
-    let tamper = match &saved.tamper {
-        None => None,
-        Some(name) => {
-            Some(Tamper::from_name(name).ok_or_else(|| format!("delivery {}: tamper: no `{name}`", saved.id))?)
-        }
-    };
+    let tamper =
+        |name: &String| Tamper::from_name(name).ok_or_else(|| format!("delivery {}: tamper: no `{name}`", saved.id));
+    let tamper = saved.tamper.as_ref().map(tamper).transpose()?;
     let delivery = PlannedDelivery {
         id: saved.id.clone(),
         subscription: saved.subscription.clone(),
@@ -280,13 +271,9 @@ fn event(workspace: &Workspace, saved: &SavedDelivery, budget: &Budget) -> Resul
         body: saved.body.clone(),
         due: saved.due,
         deliveries: vec![Arc::new(delivery)],
-        skipped: Vec::new(),
         tamper,
-        lost: false,
         damage: saved.damage.as_deref().map(Arc::from),
-        origin: Origin::default(),
-        warnings: Vec::new(),
-        charge: None,
+        ..EventRecord::default()
     };
     event.charged(budget).map_err(|full| full.to_string())
 }

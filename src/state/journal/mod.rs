@@ -2,34 +2,76 @@
 //! it; the control API and the log output read from it, each reader with its own cursor.
 //!
 //! Bounded by entries and by the budget; evicted entries are counted. The journal does not know its readers.
-//! Reading order: `entry`, `request` (the largest kind of entry), this file, `tally`; `record` is how entries are shown.
+//! `request` is the largest kind of entry, `record` is how entries are shown.
 
-mod entry;
 pub(crate) mod record;
 mod request;
-mod tally;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-pub use entry::{Entry, Notice};
 pub use request::{Arrival, KEPT_BODY, Reason, RequestRecord, Scripted, Transcript, Wire, Written};
-pub use tally::{LATENCY_BOUNDS, Tally};
 
-use crate::contract::routes::Operation;
+use crate::contract::routes::{Operation, ROUTES};
 use crate::state::budget::{Budget, Charge, Evictable};
-use crate::state::workspace::Workspace;
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, FailureReason, Workspace};
 
 pub const MOST_ENTRIES: usize = 10_000;
 
 /// The newest entries, in this part of the budget, do not give way: they explain why something else is refused.
 const LEAST_SHARE: usize = 16;
+
+#[derive(Clone, Debug)]
+pub enum Entry {
+    Request(Arc<RequestRecord>),
+    Event(Arc<EventRecord>),
+    Attempt(Arc<AttemptRecord>),
+    /// Something the emulator itself did, such as a reload or an eviction.
+    Notice(Arc<Notice>),
+    /// In place of an entry that was cleared, so that numbers stay gapless.
+    Gone,
+}
+
+#[derive(Clone, Debug)]
+pub struct Notice {
+    pub at: Timestamp,
+    /// The workspace concerned; `None` if it concerns the whole emulator.
+    pub workspace: Option<Arc<str>>,
+    pub message: String,
+    pub warning: bool,
+}
+
+impl Entry {
+    /// The workspace concerned; `None` for requests without a valid key and for notices about the whole emulator.
+    pub fn workspace(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Request(request) => request.workspace.as_ref().map(|workspace| workspace.name()),
+            Self::Event(event) => Some(&event.workspace),
+            Self::Attempt(attempt) => Some(&attempt.event.workspace),
+            Self::Notice(notice) => notice.workspace.as_ref(),
+            Self::Gone => None,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        const FIXED: usize = 512;
+        FIXED
+            + match self {
+                Self::Request(request) => request.bytes(),
+                Self::Attempt(attempt) => attempt.bytes(),
+                Self::Notice(notice) => notice.message.len(),
+                // An event has a charge of its own, which all of its records share.
+                Self::Event(_) | Self::Gone => 0,
+            }
+    }
+}
 
 #[derive(Debug)]
 pub struct Journal {
@@ -61,7 +103,6 @@ pub struct Fill {
 }
 
 impl Journal {
-    /// A journal of at most this many entries, within this budget.
     pub fn new(most_entries: usize, budget: &Budget) -> Self {
         let (entries, charge) = (VecDeque::new(), Charge::empty(budget));
         let log = Log { entries, first: 1, charge, tally: Tally::default(), waiters: Vec::new() };
@@ -79,10 +120,10 @@ impl Journal {
         &self.budget
     }
 
-    /// Appends an entry and returns its number. The oldest entries are evicted when a bound is exceeded. An entry of a
-    /// workspace that was reset meanwhile is counted but not kept; its number is 0.
-    pub fn append(&self, entry: Entry) -> u64 {
-        self.append_of(None, entry)
+    /// Appends an entry. The oldest entries are evicted when a bound is exceeded. An entry of a workspace that was reset
+    /// meanwhile is counted but not kept.
+    pub fn append(&self, entry: Entry) {
+        self.append_of(None, entry);
     }
 
     /// Appends a notice; `workspace` is `None` if it concerns the whole emulator.
@@ -91,13 +132,12 @@ impl Journal {
     }
 
     /// Appends an entry of the workspace `owner`. For a request, the workspace in its record is used instead.
-    pub fn append_of(&self, owner: Option<&Workspace>, entry: Entry) -> u64 {
+    pub fn append_of(&self, owner: Option<&Workspace>, entry: Entry) {
         let bytes = entry.bytes();
         // An entry that nothing gives way to is kept until the next one.
         self.budget.take_anyway(bytes);
         // Dropped after the lock is released.
-        let evicted;
-        let number = {
+        let evicted = {
             let mut log = self.log.lock();
             log.tally.count(&entry);
             // Under the lock, so that a reader that registers first and reads then misses none.
@@ -116,18 +156,16 @@ impl Journal {
             };
             if owner.is_some_and(Workspace::is_forgotten) {
                 self.budget.give_back(bytes);
-                return 0;
+                return;
             }
             log.entries.push_back((bytes, entry));
             log.charge.adopt(bytes);
-            evicted = if log.entries.len() > self.most_entries { log.evict() } else { None };
-            log.first + log.entries.len() as u64 - 1
+            if log.entries.len() > self.most_entries { log.evict() } else { None }
         };
         drop(evicted);
         if self.readers.load(Ordering::SeqCst) > 0 {
             self.appended.notify_waiters();
         }
-        number
     }
 
     /// Entries numbered from `from` on, oldest first, at most `most`, each with its number.
@@ -197,7 +235,6 @@ impl Journal {
         log.charge.shrink(bytes);
     }
 
-    /// Forgets the entries of each workspace for whose name `is_meant` is true.
     pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
         let mut log = self.log.lock();
         let mut bytes = 0;
@@ -216,7 +253,6 @@ impl Journal {
         Fill { entries: log.entries.len(), bytes: log.charge.bytes(), evicted: log.tally.evicted }
     }
 
-    /// Counts of everything appended so far.
     pub fn tally(&self) -> Tally {
         self.log.lock().tally.clone()
     }
@@ -301,55 +337,114 @@ impl Drop for Reader {
     }
 }
 
+/// Upper bounds of the latency histogram, in milliseconds; above the last there is one more bucket.
+pub const LATENCY_BOUNDS: [u64; 12] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000];
+
+/// Classes of answers: the first digit of the status; 0 is a broken connection.
+const CLASSES: usize = 6;
+/// All operations, and one more row for requests that matched none.
+const OPERATIONS: usize = ROUTES.len() + 1;
+
+/// Counts of everything appended. They do not fall when entries are evicted or cleared.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    requests: [[u64; CLASSES]; OPERATIONS],
+    pub quota_refusals: u64,
+    pub events: u64,
+    /// Attempts that the receiver answered with 2xx.
+    pub accepted: u64,
+    /// Attempts that the receiver answered otherwise.
+    pub refused: u64,
+    /// Attempts that had no answer, by cause.
+    pub failed: BTreeMap<FailureReason, u64>,
+    /// Attempts by latency; the last bucket is for those above every bound.
+    pub latencies: [u64; LATENCY_BOUNDS.len() + 1],
+    pub latency_sum: Duration,
+    /// Entries evicted from the journal; cleared entries are not counted.
+    pub evicted: u64,
+}
+
+impl Tally {
+    fn count(&mut self, entry: &Entry) {
+        match entry {
+            Entry::Request(request) => {
+                if let Some(count) = self.requests[row(request.operation)].get_mut(usize::from(request.status / 100)) {
+                    *count += 1;
+                }
+                self.quota_refusals += u64::from(matches!(request.reason, Reason::RateLimited));
+            }
+            Entry::Event(_) => self.events += 1,
+            Entry::Attempt(attempt) => self.count_attempt(attempt),
+            Entry::Notice(_) | Entry::Gone => {}
+        }
+    }
+
+    fn count_attempt(&mut self, attempt: &AttemptRecord) {
+        match &attempt.outcome {
+            outcome @ AttemptOutcome::Answered { .. } if outcome.is_success() => self.accepted += 1,
+            AttemptOutcome::Answered { .. } => self.refused += 1,
+            AttemptOutcome::Failed { reason, .. } => *self.failed.entry(*reason).or_default() += 1,
+        }
+        let bucket = LATENCY_BOUNDS.iter().position(|bound| attempt.latency <= Duration::from_millis(*bound));
+        self.latencies[bucket.unwrap_or(LATENCY_BOUNDS.len())] += 1;
+        self.latency_sum += attempt.latency;
+    }
+
+    /// Requests by operation (`None` for those that matched none) and by the first digit of the status, 0 for a broken
+    /// connection.
+    pub fn requests(&self) -> impl Iterator<Item = (Option<Operation>, usize, u64)> {
+        let operations = ROUTES.iter().map(|route| Some(route.operation)).chain([None]);
+        operations.flat_map(|operation| {
+            let counts = self.requests[row(operation)].into_iter().enumerate();
+            counts.map(move |(class, count)| (operation, class, count))
+        })
+    }
+}
+
+/// The row of an operation in [`Tally::requests`].
+fn row(operation: Option<Operation>) -> usize {
+    let place = operation.and_then(|operation| ROUTES.iter().position(|route| route.operation == operation));
+    place.unwrap_or(OPERATIONS - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn notice(text: &str) -> Entry {
-        let (at, message) = (Timestamp::UNIX_EPOCH, text.to_owned());
-        Entry::Notice(Arc::new(Notice { at, workspace: None, message, warning: false }))
+    fn append(journal: &Journal, count: usize) {
+        for _ in 0..count {
+            journal.note(Timestamp::UNIX_EPOCH, None, "x", false);
+        }
     }
 
-    fn texts(entries: &[(u64, Entry)]) -> Vec<(u64, String)> {
-        let text = |entry: &Entry| match entry {
-            Entry::Notice(notice) => notice.message.clone(),
-            _ => unreachable!("only notices are appended here"),
-        };
-        entries.iter().map(|(number, entry)| (*number, text(entry))).collect()
+    fn numbers(journal: &Journal, before: Option<u64>, most: usize) -> Vec<u64> {
+        journal.search(before, most, |number, _| Some(number))
     }
 
     #[test]
     fn eviction_keeps_the_bounds_and_the_numbering() {
-        let journal = Journal::new(2, &Budget::default());
-        for text in ["a", "b", "c"] {
-            journal.append(notice(text));
-        }
-        assert_eq!(texts(&journal.read(0, 10)), [(2, "b".to_owned()), (3, "c".to_owned())]);
-        assert_eq!(texts(&journal.read(3, 10)), [(3, "c".to_owned())]);
-        assert_eq!(journal.read(4, 10).len(), 0);
-        assert_eq!(journal.search(None, 1, |number, _| Some(number)), [3]);
-        assert_eq!(journal.search(Some(3), 9, |number, _| Some(number)), [2]);
-        assert_eq!(journal.fill().evicted, 1);
-        let budget = Budget::new(1100);
-        let small = Arc::new(Journal::new(100, &budget));
-        let history: Arc<dyn Evictable> = small.clone();
-        budget.evict_first(vec![Arc::downgrade(&history)]);
-        for _ in 0..5 {
-            small.append(notice("x"));
-        }
-        assert_eq!((small.fill().entries, small.fill().evicted), (2, 3));
-        let other = budget.charge(1100).expect("the journal gives way");
-        small.append(notice("x"));
-        small.append(notice("x"));
-        assert_eq!(small.fill().entries, 1, "the newest entry is kept all the same");
-        drop(other);
-        let long = Journal::new(1_000, &Budget::default());
-        for _ in 0..1_500 {
-            long.append(notice("x"));
-        }
-        let found = long.search(Some(1_400), usize::MAX, |number, _| Some(number));
-        assert_eq!(found, (501..1_400).rev().collect::<Vec<u64>>(), "each entry once, newest first");
+        let journal = Journal::new(1_000, &Budget::default());
+        append(&journal, 1_500);
+        assert_eq!((journal.fill().entries, journal.fill().evicted), (1_000, 500));
+        assert_eq!(journal.read(0, 2).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [501, 502]);
+        assert_eq!((journal.read(1_500, 9).len(), journal.read(1_501, 9).len()), (1, 0));
+        assert_eq!(numbers(&journal, None, 2), [1_500, 1_499]);
+        assert_eq!(numbers(&journal, Some(1_400), usize::MAX), (501..1_400).rev().collect::<Vec<u64>>());
         journal.clear_all();
-        assert_eq!((journal.append(notice("d")), journal.fill().evicted), (4, 1));
+        append(&journal, 1);
+        assert_eq!((numbers(&journal, None, 9), journal.fill().evicted), (vec![1_501], 500));
+    }
+
+    #[test]
+    fn all_but_the_newest_entries_give_way() {
+        let budget = Budget::new(1100);
+        let journal = Arc::new(Journal::new(100, &budget));
+        let history: Arc<dyn Evictable> = journal.clone();
+        budget.evict_first(vec![Arc::downgrade(&history)]);
+        append(&journal, 5);
+        assert_eq!((journal.fill().entries, journal.fill().evicted), (2, 3));
+        let _other = budget.charge(1100).expect("the journal gives way");
+        append(&journal, 2);
+        assert_eq!(journal.fill().entries, 1, "the newest entry is kept all the same");
     }
 }

@@ -23,7 +23,7 @@ use crate::util::header_lines::{fields, push_headers};
 /// Most bytes of a body that the journal keeps.
 pub const KEPT_BODY: usize = 64 * 1024;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RequestRecord {
     pub transcript: Transcript,
     pub at: Timestamp,
@@ -54,7 +54,6 @@ pub struct RequestRecord {
     pub written: Written,
 }
 
-/// The connection that a request came on, and its place there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
     /// The number of the connection, from 1 in the order accepted; 0 for bytes that are not a request.
@@ -80,14 +79,7 @@ impl Written {
     }
 }
 
-impl Clone for Written {
-    fn clone(&self) -> Self {
-        Self(AtomicI64::new(self.0.load(Ordering::Relaxed)))
-    }
-}
-
 impl RequestRecord {
-    /// The bytes that it takes in memory.
     pub fn bytes(&self) -> usize {
         self.transcript.bytes.len() + self.warnings.iter().map(String::len).sum::<usize>()
     }
@@ -239,7 +231,6 @@ impl Transcript {
         &self.bytes[self.ends[2]..self.ends[3]]
     }
 
-    /// The answer's body, as far as it is kept.
     pub fn answer_body(&self) -> &[u8] {
         &self.bytes[self.ends[3]..]
     }

@@ -1,12 +1,15 @@
-//! Events as they are requested and recorded: what to fire, for whom, which subscriptions it goes to, and what is deliberately wrong
-//! with its deliveries, in words. Every output that shows a damaged delivery contains this text, so that nobody mistakes it for a
-//! bug. How an event is fired is in `fire`.
+//! Events as they are requested, events and attempts as the journal and the delivery store keep them: what to fire, which
+//! subscriptions it goes to, what was signed and sent, the answer, and the next attempt. How an event is fired is in `fire`.
+//!
+//! What is deliberately wrong with an event's deliveries is kept in words: every output that shows a damaged delivery contains this
+//! text, so that nobody mistakes it for a bug.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use hyper::body::Bytes;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::Url;
 
@@ -15,9 +18,7 @@ use crate::contract::signature::Tamper;
 use crate::settings::Profile;
 use crate::state::budget::{Budget, Charge, Full};
 use crate::util::duration::duration_text;
-
-/// Most characters of an emission's name that are repeated in texts.
-const LONGEST_NAME: usize = 80;
+use crate::util::header_lines::HeaderLines;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
@@ -38,7 +39,7 @@ impl Origin {
     /// The origin of the events of a scenario's emission, which has this name or, without one, the position `label` (`emit 3`).
     pub fn emission(scenario: &Arc<str>, name: Option<&str>, label: &str) -> Self {
         let emission = match name {
-            Some(name) => format!("emission `{}`", name.chars().take(LONGEST_NAME).collect::<String>()),
+            Some(name) => format!("emission `{name}`"),
             None => format!("emission {}", label.trim_start_matches("emit ")),
         };
         Self::Emission { scenario: Arc::clone(scenario), emission: emission.into() }
@@ -53,7 +54,6 @@ impl Origin {
     }
 }
 
-/// A request to fire an event.
 #[derive(Clone, Debug, Default)]
 pub struct FireRequest {
     pub event_type: String,
@@ -76,7 +76,7 @@ pub struct FireRequest {
     pub origin: Origin,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct EventRecord {
     /// Form `evt_<id>`.
     pub id: String,
@@ -88,7 +88,6 @@ pub struct EventRecord {
     /// The envelope's bytes as signed and sent.
     pub body: Bytes,
     pub due: Instant,
-    /// The subscriptions that it goes to.
     pub deliveries: Vec<Arc<PlannedDelivery>>,
     /// The subscriptions that it does not go to, and why.
     pub skipped: Vec<SkippedSubscription>,
@@ -193,39 +192,174 @@ impl FireRequest {
     }
 }
 
+#[derive(Clone, Debug)]
+pub struct AttemptRecord {
+    pub delivery: Arc<PlannedDelivery>,
+    pub event: Arc<EventRecord>,
+    /// Whether it is a forgery that its receiver could detect. A built-in receiver with a script answers by that.
+    pub forged: bool,
+    pub number: u32,
+    pub at: Timestamp,
+    /// The URL that was dialled, which differs from the subscription's with `--forward` or the built-in receiver; empty if none was.
+    pub dialled: Arc<str>,
+    pub headers: HeaderLines,
+    /// The exact bytes that were signed, for the first scheme.
+    pub signed: SignedContent,
+    pub body: Bytes,
+    pub outcome: AttemptOutcome,
+    /// From start to end, by the workspace's clock.
+    pub latency: Duration,
+    pub next: Option<Instant>,
+}
+
+impl AttemptRecord {
+    /// Whether the receiver accepted or refused a forgery; `None` for other deliveries and for other answers.
+    pub fn forgery(&self) -> Option<Forgery> {
+        match self.outcome {
+            AttemptOutcome::Answered { status: 200..=299, .. } if self.forged => Some(Forgery::Accepted),
+            AttemptOutcome::Answered { status: 400..=499, .. } if self.forged => Some(Forgery::Refused),
+            _ => None,
+        }
+    }
+
+    /// Roughly the bytes that it takes in memory. The event's body is shared by all attempts and is counted with the event.
+    pub fn bytes(&self) -> usize {
+        const FIXED: usize = 1024;
+        let answer = match &self.outcome {
+            AttemptOutcome::Answered { body, .. } => body.len(),
+            AttemptOutcome::Failed { detail, .. } => detail.len(),
+        };
+        FIXED + self.headers.size() + self.signed.before.len() + self.dialled.len() + answer
+    }
+}
+
+/// The status of a delivery.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryStatus {
+    Pending,
+    Delivered,
+    // The last attempt failed.
+    Exhausted,
+    // Given up: the subscription was disabled or deleted, or its key was reset or evicted.
+    Cancelled,
+}
+
+/// What a receiver did with a forged delivery.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub enum Forgery {
+    // It answered 2xx, so it does not verify signatures.
+    Accepted,
+    // It answered 4xx, as it should.
+    Refused,
+}
+
+/// Whether `--forward` sent an attempt to another URL than its subscription's. `dialled` is `sink NAME` for a built-in receiver.
+pub fn is_elsewhere(url: &str, dialled: &str) -> bool {
+    match dialled.strip_prefix("sink ") {
+        Some(name) => !url.contains(&format!("//{name}.sink.localhost")),
+        None => !dialled.is_empty() && dialled != url,
+    }
+}
+
+/// The bytes that were signed. They usually end with the event's body, which is shared and not copied.
+#[derive(Clone, Debug, Default)]
+pub struct SignedContent {
+    before: Bytes,
+    body: Bytes,
+}
+
+impl SignedContent {
+    pub fn new(content: Vec<u8>, body: &Bytes) -> Self {
+        match content.strip_suffix(body.as_ref()) {
+            Some(before) => Self { before: Bytes::copy_from_slice(before), body: body.clone() },
+            None => Self { before: content.into(), body: Bytes::new() },
+        }
+    }
+
+    pub fn to_vec(&self) -> Vec<u8> {
+        [self.before.as_ref(), self.body.as_ref()].concat()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum AttemptOutcome {
+    Answered {
+        status: u16,
+        /// Its `Retry-After`, as a number of seconds or a date.
+        retry_after: Option<Duration>,
+        /// Its body, read to 16 KiB.
+        body: Bytes,
+    },
+    Failed {
+        reason: FailureReason,
+        /// The cause in the user's terms, with the flag that fixes it.
+        detail: String,
+    },
+}
+
+impl AttemptOutcome {
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Answered { status: 200..=299, .. })
+    }
+
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Answered { status, .. } => Some(*status),
+            Self::Failed { .. } => None,
+        }
+    }
+
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Answered { status: 400..=499, .. })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureReason {
+    NameNotFound,
+    EgressRefused,
+    ConnectionRefused,
+    /// The process, or the machine, has no file descriptor left for a connection.
+    NoDescriptors,
+    ConnectTimeout,
+    UnknownCertificateAuthority,
+    CertificateNameMismatch,
+    /// The certificate has expired or is not valid yet.
+    CertificateExpired,
+    NotTls,
+    /// The peer accepted the connection but did not answer the TLS handshake.
+    TlsTimeout,
+    /// The TLS handshake failed otherwise.
+    TlsFailed,
+    Timeout,
+    /// The connection was closed or reset before an answer.
+    ConnectionReset,
+    InvalidAnswer,
+    /// The subscription was deleted or disabled before the attempt.
+    SubscriptionGone,
+    /// The secret cannot be read as key bytes under the profile in force.
+    SecretUnreadable,
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::contract::signature::Tamper;
-
     use super::*;
 
     #[test]
-    fn the_text_names_each_kind_and_the_origin() {
-        let tampered = |origin| FireRequest { tamper: Some(Tamper::Body), origin, ..FireRequest::default() };
-        let scenario: Arc<str> = "forged".into();
-        for (request, expected) in [
-            (FireRequest::default(), None),
-            (tampered(Origin::Embedding), Some("tampered deliberately: body (a `FireRequest`)")),
-            (
-                FireRequest { extra_copies: 1, ..tampered(Origin::Command) },
-                Some(
-                    "tampered deliberately: body, sent 2 times deliberately (`trigger --tamper body --duplicate 2`, or POST /_emulator/events)",
-                ),
-            ),
-            (
-                tampered(Origin::emission(&scenario, None, "emit 3")),
-                Some("tampered deliberately: body (scenario `forged`, emission 3)"),
-            ),
-            (
-                FireRequest {
-                    lost: true,
-                    origin: Origin::emission(&scenario, Some(&"x".repeat(200)), "x"),
-                    ..FireRequest::default()
-                },
-                Some(&*format!("dropped deliberately (scenario `forged`, emission `{}`)", "x".repeat(80))),
-            ),
+    fn forwarded_attempts_go_elsewhere() {
+        for (url, dialled, expected) in [
+            ("https://a.example/x", "https://a.example/x", false),
+            ("https://a.example/x", "", false),
+            ("https://a.example/x", "http://127.0.0.1:1/x", true),
+            ("https://a.sink.localhost/x", "sink a", false),
+            ("https://a.example/x", "sink a", true),
         ] {
-            assert_eq!(request.damage(&Profile::default()).as_deref(), expected);
+            assert_eq!(is_elsewhere(url, dialled), expected, "{url} {dialled}");
         }
     }
 }

@@ -59,8 +59,8 @@ impl State {
             Some(data) => data,
             None => profile.events.data.get(&request.event_type).cloned().unwrap_or_default(),
         };
-        let (mut data, gaps) =
-            render_map(&template, &Map::new(), now.wall, || self.event_random.fork()).map_err(FireProblem::Template)?;
+        let (mut data, gaps) = render_map(&template, &Map::new(), now.wall, || self.sources.event_random.fork())
+            .map_err(FireProblem::Template)?;
         // Events have no request whose data could be missing, so a failed template is the author's mistake.
         if let Some(failed) = gaps.iter().find_map(Gap::failure) {
             return Err(FireProblem::Template(format!("a template of the data cannot be rendered: {failed}")));
@@ -68,12 +68,12 @@ impl State {
         for (path, value) in request.set {
             set_path(&mut data, &path, value, &request.event_type)?;
         }
-        let id = self.make_id(IdKind::Event, profile, now);
+        let id = self.sources.make_id(IdKind::Event, profile, now);
         let created_at = timestamp_of(&id, now.wall, profile.time.precision);
         let envelope = EventEnvelope { id, event_type: request.event_type, created_at, data };
         let mut body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
         if profile.variation.is_on() {
-            body = vary(body, BodyKind::Event, &profile.variation, &mut self.event_random);
+            body = vary(body, BodyKind::Event, &profile.variation, &mut self.sources.event_random);
         }
         let mut targets = Vec::new();
         let mut skipped = Vec::new();
@@ -100,7 +100,7 @@ impl State {
             .into_iter()
             .flat_map(|target| std::iter::repeat_n(target, copies))
             .map(|(subscription, url)| {
-                let id = self.make_id(IdKind::Delivery, profile, now);
+                let id = self.sources.make_id(IdKind::Delivery, profile, now);
                 Arc::new(PlannedDelivery { id, subscription, url, attempts_before: 0, serial: OnceLock::new() })
             })
             .collect();
@@ -131,7 +131,7 @@ impl State {
         if longest == 0 {
             return Duration::ZERO;
         }
-        Duration::from_millis(self.event_random.random_range(0..=longest))
+        Duration::from_millis(self.sources.event_random.random_range(0..=longest))
     }
 
     /// How long an event waits so that the one after it overtakes it: every other one, beginning with the first.

@@ -4,14 +4,12 @@
 //! Reading order: this file, `subscriptions` and `subscribe`, `events` and `fire`, `queue` (deliveries that wait), `attempt`,
 //! `workflows` and `preview`, `timeline`, `registry`, `saved` (snapshots).
 
-mod attempt;
 mod events;
 mod fire;
-mod preview;
 mod queue;
 mod registry;
 mod saved;
-mod subscribe;
+mod sources;
 mod subscriptions;
 mod timeline;
 mod workflows;
@@ -23,26 +21,30 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
-pub use attempt::{AttemptOutcome, AttemptRecord, DeliveryStatus, FailureReason, Forgery, SignedContent, is_elsewhere};
-pub use events::{EventRecord, FireRequest, Origin, PlannedDelivery, SkipReason, SkippedSubscription};
+pub use events::{
+    AttemptOutcome, AttemptRecord, DeliveryStatus, EventRecord, FailureReason, FireRequest, Forgery, Origin,
+    PlannedDelivery, SignedContent, SkipReason, SkippedSubscription, is_elsewhere,
+};
 pub use fire::FireProblem;
-pub use preview::Listed;
 pub use queue::{Job, Next, Queue};
-pub use registry::{Alias, MOST_WORKSPACES, Registry, Tokens};
+pub use registry::{MOST_WORKSPACES, Registry, Tokens};
 pub use saved::{
-    GlobalState, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedToken, SavedWorkspace, Snapshot,
+    GlobalState, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedWorkspace, Snapshot,
     SnapshotProblem,
 };
-pub use subscribe::Subscribed;
-pub use subscriptions::{Secret, SubscriptionRecord};
+pub use sources::Sources;
+pub use subscriptions::{Secret, Subscribed, SubscriptionRecord};
 pub use timeline::{PlannedEvent, Timeline};
+pub use workflows::Listed;
 
 use crate::clock::agenda::{Agenda, Slot};
-use crate::clock::{Clock, Instant, Now, Random, Seed};
-use crate::contract::ids::{IdKind, make_id};
+use crate::clock::{Clock, Instant, Now, Seed};
+use crate::contract::error::Error;
+use crate::contract::preview::{Workflow, WorkflowFields, WorkflowStatus};
 use crate::contract::quota::CountRule;
-use crate::scenario::Emit;
+use crate::contract::rules::CheckedSubscribe;
 use crate::scenario::rule_counters::RuleCounters;
+use crate::scenario::{Emit, GivenWorkflow};
 use crate::settings::Profile;
 use crate::state::budget::Budget;
 use crate::state::quota::{Quota, QuotaCheck};
@@ -67,11 +69,7 @@ pub struct Workspace {
 
 #[derive(Debug)]
 pub struct State {
-    pub random: Random,
-    serial: u64,
-    /// Events have their own source: they are fired by time, between requests, and must not change what requests draw.
-    pub event_random: Random,
-    event_serial: u64,
+    pub sources: Sources,
     /// Whether the previous event was held back by the setting `webhooks.swap`.
     held_back: bool,
     /// The quota of the key that the workspace is named after: a request finds it without another look-up.
@@ -79,7 +77,7 @@ pub struct State {
     /// Those of the keys of a group.
     group_quotas: BTreeMap<Arc<str>, Quota>,
     pub(crate) subscriptions: Subscriptions,
-    workflows: Workflows,
+    pub(crate) workflows: Workflows,
     pub timeline: Timeline,
     pub counters: RuleCounters,
     /// The activation of scenarios that the workspace saw last, and when it began by the workspace's clock.
@@ -94,11 +92,7 @@ impl Workspace {
         let id = digest[..8].iter().fold(String::from("ws_"), |id, byte| format!("{id}{byte:02x}"));
         let agenda = Agenda::default();
         let state = State {
-            random: seed.source(&name),
-            serial: 0,
-            // No key has this name, as keys hold no spaces.
-            event_random: seed.source(&format!("{name} events")),
-            event_serial: 0,
+            sources: Sources::new(seed, &name),
             held_back: false,
             quota: Quota::default(),
             group_quotas: BTreeMap::new(),
@@ -213,17 +207,17 @@ impl State {
         self.subscriptions.charge.budget()
     }
 
-    pub fn make_id(&mut self, kind: IdKind, profile: &Profile, now: Now) -> String {
-        let (serial, random) = match kind {
-            IdKind::Event | IdKind::Delivery => (&mut self.event_serial, &mut self.event_random),
-            _ => (&mut self.serial, &mut self.random),
-        };
-        *serial += 1;
-        make_id(kind, profile.ids.style, unix_millis(now), *serial, random)
+    pub fn subscribe(&mut self, checked: CheckedSubscribe, profile: &Profile, now: Now) -> Result<Subscribed, Error> {
+        self.subscriptions.subscribe(checked, profile, now, &mut self.sources)
+    }
+
+    pub fn create_workflow(&mut self, fields: WorkflowFields, profile: &Profile, now: Now) -> Result<Workflow, Error> {
+        let given = GivenWorkflow { id: None, fields, status: WorkflowStatus::Running };
+        self.workflows.place(given, profile, now, &mut self.sources)
     }
 
     pub fn plan(&mut self, emit: &Arc<Emit>, activation: u64, at: Instant) -> usize {
-        self.timeline.plan(emit, activation, at, &mut self.event_random)
+        self.timeline.plan(emit, activation, at, &mut self.sources.event_random)
     }
 
     /// Records that this activation of scenarios is in force; returns true the first time. 0 means no activation. Time since
@@ -273,8 +267,4 @@ impl State {
             verdict.remaining = verdict.remaining.saturating_add(1).min(verdict.limit);
         }
     }
-}
-
-fn unix_millis(now: Now) -> u64 {
-    u64::try_from(now.wall.as_millisecond()).unwrap_or(0)
 }

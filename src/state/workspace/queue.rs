@@ -4,7 +4,7 @@
 //! Each subscription has a lane with at most one running attempt, so first attempts keep the order of events and lanes do not
 //! wait for each other. Must not know sockets, tasks or the clock; `now` is an argument.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,6 @@ use crate::settings::{DeliveryOrder, Retry, RetryPreset, Webhooks};
 pub struct Job {
     pub delivery: Arc<PlannedDelivery>,
     pub event: Arc<EventRecord>,
-    /// 1 for the first attempt.
     pub attempt: u32,
     pub due: Instant,
 }
@@ -36,10 +35,10 @@ pub enum Next {
 /// The queue of one workspace. Each call takes at most logarithmic time in the number of waiting deliveries.
 #[derive(Debug, Default)]
 pub struct Queue {
-    lanes: BTreeMap<u64, Lane>,
-    lane_of: HashMap<String, u64>,
-    /// The next job of each free lane, earliest first.
-    ready: BTreeSet<(Key, u64)>,
+    /// The lane of each subscription for which anything waits or is running.
+    lanes: BTreeMap<String, Lane>,
+    /// The next job of each free lane, with its subscription.
+    ready: BTreeMap<Key, String>,
     strict: bool,
     serial: u64,
     under_way: usize,
@@ -53,7 +52,6 @@ type Key = (Instant, u64);
 
 #[derive(Debug, Default)]
 struct Lane {
-    subscription: String,
     waiting: BTreeMap<Key, Job>,
     /// With strict order: the delivery that is being retried, which goes before all others.
     retried: Option<Key>,
@@ -64,7 +62,6 @@ struct Lane {
 }
 
 impl Lane {
-    /// The job to run next; `None` while an attempt is running.
     fn next(&self, strict: bool) -> Option<Key> {
         match (&self.under_way, self.retried) {
             (Some(_), _) => None,
@@ -80,8 +77,8 @@ impl Queue {
         let strict = order == DeliveryOrder::Strict;
         if self.strict != strict {
             self.strict = strict;
-            for id in self.lanes.keys().copied().collect::<Vec<_>>() {
-                self.list(id);
+            for subscription in self.lanes.keys().cloned().collect::<Vec<_>>() {
+                self.list(&subscription);
             }
         }
     }
@@ -89,46 +86,35 @@ impl Queue {
     pub fn push(&mut self, event: &Arc<EventRecord>) {
         for delivery in &event.deliveries {
             self.serial += 1;
-            let serial = self.serial;
-            let id = if let Some(id) = self.lane_of.get(&delivery.subscription) {
-                *id
-            } else {
-                self.lane_of.insert(delivery.subscription.clone(), serial);
-                serial
-            };
+            let key = (event.due, self.serial);
             let attempt = delivery.attempts_before + 1;
             let job = Job { delivery: delivery.clone(), event: Arc::clone(event), attempt, due: event.due };
-            let lane = self
-                .lanes
-                .entry(id)
-                .or_insert_with(|| Lane { subscription: delivery.subscription.clone(), ..Lane::default() });
-            lane.waiting.insert((event.due, serial), job);
+            let lane = self.lanes.entry(delivery.subscription.clone()).or_default();
+            lane.waiting.insert(key, job);
             if attempt > 1 {
-                lane.retried = Some((event.due, serial));
+                lane.retried = Some(key);
             }
             self.waiting += 1;
-            self.list(id);
+            self.list(&delivery.subscription);
         }
     }
 
     /// Removes and returns the next due attempt. Its lane then waits for [`Queue::finish`].
     pub fn take_due(&mut self, now: Instant) -> Option<Job> {
-        let (key, id) = self.ready.first().copied().filter(|((due, _), _)| *due <= now)?;
-        let lane = self.lanes.get_mut(&id)?;
+        let (key, subscription) = self.ready.first_entry().filter(|entry| entry.key().0 <= now)?.remove_entry();
+        let lane = self.lanes.get_mut(&subscription)?;
+        lane.listed = None;
         let job = lane.waiting.remove(&key)?;
-        if lane.retried == Some(key) {
-            lane.retried = None;
-        }
+        lane.retried = lane.retried.filter(|retried| *retried != key);
         lane.under_way = Some((key.1, job.clone()));
         self.waiting -= 1;
         self.under_way += 1;
-        self.list(id);
         Some(job)
     }
 
     /// When the next attempt is due; `None` if nothing waits or all lanes have a running attempt.
     pub fn next_due(&self) -> Option<Instant> {
-        self.ready.first().map(|((due, _), _)| *due)
+        self.ready.keys().next().map(|(due, _)| *due)
     }
 
     /// Records how the running attempt for `subscription` ended at `now`. `random` is called only after a failure.
@@ -140,8 +126,7 @@ impl Queue {
         now: Instant,
         random: impl FnOnce() -> Random,
     ) -> Next {
-        let Some(id) = self.lane_of.get(subscription).copied() else { return Next::Exhausted };
-        let Some(lane) = self.lanes.get_mut(&id) else { return Next::Exhausted };
+        let Some(lane) = self.lanes.get_mut(subscription) else { return Next::Exhausted };
         let Some((serial, job)) = lane.under_way.take() else { return Next::Exhausted };
         self.under_way -= 1;
         let is_gone = match outcome {
@@ -151,7 +136,7 @@ impl Queue {
         let next = if outcome.is_success() {
             Next::Delivered
         } else if is_gone {
-            Next::Gone(self.give_up(id))
+            Next::Gone(self.give_up(subscription))
         } else if job.event.tamper.is_some() && outcome.is_refusal() {
             // A refused forgery has had the answer that it was sent for.
             Next::Exhausted
@@ -171,16 +156,16 @@ impl Queue {
                 }
             }
         };
-        self.list(id);
+        self.list(subscription);
         next
     }
 
     /// Gives up every waiting delivery; attempts under way end by themselves.
     pub fn give_up_all(&mut self) -> Vec<Job> {
         let mut jobs = Vec::new();
-        for id in self.lanes.keys().copied().collect::<Vec<_>>() {
-            jobs.extend(self.give_up(id));
-            self.list(id);
+        for subscription in self.lanes.keys().cloned().collect::<Vec<_>>() {
+            jobs.extend(self.give_up(&subscription));
+            self.list(&subscription);
         }
         jobs
     }
@@ -193,8 +178,8 @@ impl Queue {
         self.waiting + self.under_way
     }
 
-    fn give_up(&mut self, id: u64) -> Vec<Job> {
-        let Some(lane) = self.lanes.get_mut(&id) else { return Vec::new() };
+    fn give_up(&mut self, subscription: &str) -> Vec<Job> {
+        let Some(lane) = self.lanes.get_mut(subscription) else { return Vec::new() };
         lane.retried = None;
         let jobs: Vec<Job> = std::mem::take(&mut lane.waiting).into_values().collect();
         self.waiting -= jobs.len();
@@ -202,22 +187,19 @@ impl Queue {
     }
 
     /// Updates the entry of a lane in `ready`; removes an empty lane.
-    fn list(&mut self, id: u64) {
-        let Some(lane) = self.lanes.get_mut(&id) else { return };
+    fn list(&mut self, subscription: &str) {
+        let Some(lane) = self.lanes.get_mut(subscription) else { return };
         let next = lane.next(self.strict);
         if lane.listed != next {
             if let Some(old) = std::mem::replace(&mut lane.listed, next) {
-                self.ready.remove(&(old, id));
+                self.ready.remove(&old);
             }
             if let Some(next) = next {
-                self.ready.insert((next, id));
+                self.ready.insert(next, subscription.to_owned());
             }
         }
-        if lane.waiting.is_empty()
-            && lane.under_way.is_none()
-            && let Some(lane) = self.lanes.remove(&id)
-        {
-            self.lane_of.remove(&lane.subscription);
+        if lane.waiting.is_empty() && lane.under_way.is_none() {
+            self.lanes.remove(subscription);
         }
     }
 }
@@ -268,5 +250,16 @@ fn next_delay(
 }
 
 #[cfg(test)]
-#[path = "queue_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::clock::Seed;
+    use crate::settings::Layered;
+
+    #[test]
+    fn jitter_stays_within_its_spread() {
+        let spread = Layered::default().with_assignment("webhooks.retry.jitter=0.5", "test").expect("it is valid");
+        let mut random = Seed::from_number(1).source("test");
+        let mut delays = (0..50).map(|_| next_delay(&spread.profile().webhooks, 2, None, &mut random));
+        assert!(delays.all(|delay| delay.is_some_and(|delay| (2.0..=6.0).contains(&delay.as_secs_f64()))));
+    }
+}

@@ -3,27 +3,24 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::RwLock;
 use rand::Rng;
+use serde::{Deserialize, Serialize};
 
 use super::Workspace;
 use crate::clock::{Clock, Instant, Now, Random, Seed};
 use crate::state::journal::Journal;
 
-/// Most workspaces kept at a time.
 pub const MOST_WORKSPACES: usize = 10_000;
 
 /// The name of the workspace for requests without a valid key. It has its own random source, so that such requests do not change
 /// what a key's requests draw. No key can have this name, as keys contain no spaces.
 const ANONYMOUS: &str = "no key";
-
-/// A full registry evicts one in this many workspaces at a time, because finding the least recently used scans all of them.
-const EVICTED_SHARE: usize = 128;
 
 #[derive(Debug)]
 pub struct Registry {
@@ -38,7 +35,6 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry of at most `most` workspaces; it records evictions in the journal.
     pub fn new(seed: Seed, clock: Clock, most: usize, journal: Arc<Journal>) -> Self {
         let anonymous =
             ArcSwap::from_pointee(Workspace::new(Arc::from(ANONYMOUS), &seed, clock.clone(), journal.budget()));
@@ -62,7 +58,6 @@ impl Registry {
         &self.tokens
     }
 
-    /// The seed that every random source follows from.
     pub fn seed(&self) -> Seed {
         *self.seed.read()
     }
@@ -71,7 +66,6 @@ impl Registry {
         *self.seed.write() = seed;
     }
 
-    /// A random source fixed by the seed and this name.
     pub fn source(&self, name: &str) -> Random {
         self.seed().source(name)
     }
@@ -81,7 +75,7 @@ impl Registry {
         self.anonymous.load_full()
     }
 
-    /// The workspace of this name, created if it does not exist; `now` is by the emulator's clock. The journal records each
+    /// The workspace of this name, created if it does not exist; `now` is by the emulator's clock. The journal records the
     /// workspace evicted for it.
     pub fn open(&self, name: &str, now: Now) -> Arc<Workspace> {
         if let Some(workspace) = self.workspaces.read().get(name) {
@@ -95,30 +89,26 @@ impl Registry {
         workspace.touch(now.instant);
         let workspace = Arc::clone(workspace);
         drop(workspaces);
-        self.log_evicted(&evicted, now);
+        self.log_evicted(evicted.as_ref(), now);
         workspace
     }
 
-    /// Evicts the least recently used workspaces if there is no room for one more of this name.
-    fn make_room(&self, workspaces: &mut HashMap<Arc<str>, Arc<Workspace>>, name: &str) -> Vec<Arc<Workspace>> {
+    /// Evicts the least recently used workspace if there is no room for one more of this name.
+    fn make_room(&self, workspaces: &mut HashMap<Arc<str>, Arc<Workspace>>, name: &str) -> Option<Arc<Workspace>> {
         if workspaces.len() < self.most || workspaces.contains_key(name) {
-            return Vec::new();
+            return None;
         }
-        let mut by_use: Vec<_> =
-            workspaces.values().map(|known| (known.last_used.load(Ordering::Relaxed), known)).collect();
-        let count = (self.most / EVICTED_SHARE).max(1);
-        by_use.select_nth_unstable_by(count - 1, |(a, one), (b, other)| (a, one.name()).cmp(&(b, other.name())));
-        let evicted: Vec<_> = by_use[..count].iter().map(|(_, known)| Arc::clone(known)).collect();
-        for known in &evicted {
-            workspaces.remove(known.name());
-            known.leave();
-        }
-        self.evicted.fetch_add(count as u64, Ordering::Relaxed);
-        evicted
+        let by_use = |known: &Arc<Workspace>| known.last_used.load(Ordering::Relaxed);
+        let oldest = workspaces.values().min_by(|a, b| (by_use(a), a.name()).cmp(&(by_use(b), b.name())))?;
+        let evicted = Arc::clone(oldest);
+        workspaces.remove(evicted.name());
+        evicted.leave();
+        self.evicted.fetch_add(1, Ordering::Relaxed);
+        Some(evicted)
     }
 
-    fn log_evicted(&self, evicted: &[Arc<Workspace>], now: Now) {
-        for evicted in evicted {
+    fn log_evicted(&self, evicted: Option<&Arc<Workspace>>, now: Now) {
+        if let Some(evicted) = evicted {
             let message =
                 format!("workspace {} was forgotten: there are more keys than workspaces are kept", evicted.id());
             self.journal.note(now.wall, Some(Arc::clone(evicted.name())), message, true);
@@ -129,7 +119,7 @@ impl Registry {
         Workspace::new(name, &self.seed(), self.clock.follower(), self.journal.budget())
     }
 
-    /// Inserts a workspace, for which others may be evicted. An existing one of its name is forgotten and returned.
+    /// Inserts a workspace, for which another may be evicted. An existing one of its name is forgotten and returned.
     pub fn replace(&self, workspace: &Arc<Workspace>, now: Now) -> Option<Arc<Workspace>> {
         workspace.touch(now.instant);
         let mut workspaces = self.workspaces.write();
@@ -139,7 +129,7 @@ impl Registry {
         if let Some(old) = &old {
             old.forget();
         }
-        self.log_evicted(&evicted, now);
+        self.log_evicted(evicted.as_ref(), now);
         old
     }
 
@@ -152,7 +142,6 @@ impl Registry {
         forgotten
     }
 
-    /// Forgets every workspace, that of requests without a valid key included.
     pub fn forget_all(&self) -> Vec<Arc<Workspace>> {
         let forgotten: Vec<_> = std::mem::take(&mut *self.workspaces.write()).into_values().collect();
         for workspace in &forgotten {
@@ -187,99 +176,65 @@ impl Registry {
 /// Most tokens kept; the oldest are evicted first.
 const MOST_TOKENS: usize = 10_000;
 
-#[derive(Debug, Default)]
-pub struct Tokens {
-    /// Whether any was ever issued; if not, requests skip the lock.
-    any: AtomicBool,
-    kept: RwLock<TokenStore>,
-    evicted: AtomicU64,
-}
+/// With which every token begins, and no key.
+const TOKEN_PREFIX: &str = "oat_";
 
-#[derive(Debug, Default)]
-struct TokenStore {
-    by_text: HashMap<Arc<str>, Alias>,
-    in_order: VecDeque<Arc<str>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Alias {
-    pub key: Arc<str>,
+/// An access token, as it is kept and saved.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    #[serde(rename = "token")]
+    pub text: String,
+    /// The key that it is an alias of.
+    pub key: String,
     /// When it expires, by the clock of the key's workspace.
     pub expires: Instant,
 }
 
+/// The access tokens, oldest first. They are few, so they are searched.
+#[derive(Debug, Default)]
+pub struct Tokens {
+    kept: RwLock<VecDeque<Token>>,
+    evicted: AtomicU64,
+}
+
 impl Tokens {
     /// Issues a token for a key. Its text is drawn from the key's random source.
-    pub fn issue(&self, key: &str, expires: Instant, random: &mut impl Rng) -> Arc<str> {
+    pub fn issue(&self, key: &str, expires: Instant, random: &mut impl Rng) -> String {
         let mut bytes = [0; 32];
         random.fill_bytes(&mut bytes);
-        let text: Arc<str> = format!("oat_{}", URL_SAFE_NO_PAD.encode(bytes)).into();
-        self.put(Arc::clone(&text), Alias { key: Arc::from(key), expires });
+        let text = format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes));
+        self.put(Token { text: text.clone(), key: key.to_owned(), expires });
         text
     }
 
-    pub fn put(&self, text: Arc<str>, alias: Alias) {
+    pub fn put(&self, token: Token) {
         let mut kept = self.kept.write();
-        if kept.in_order.len() >= MOST_TOKENS
-            && let Some(oldest) = kept.in_order.pop_front()
-        {
-            kept.by_text.remove(&oldest);
+        // The workspace of a key that was evicted makes the same tokens again.
+        kept.retain(|known| known.text != token.text);
+        if kept.len() >= MOST_TOKENS {
+            kept.pop_front();
             self.evicted.fetch_add(1, Ordering::Relaxed);
         }
-        if kept.by_text.insert(Arc::clone(&text), alias).is_none() {
-            kept.in_order.push_back(text);
-        }
-        self.any.store(true, Ordering::Release);
+        kept.push_back(token);
     }
 
-    /// Tokens evicted so far, expired or not.
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
     }
 
-    pub fn find(&self, text: &str) -> Option<Alias> {
-        if !self.any.load(Ordering::Acquire) {
-            return None;
-        }
-        self.kept.read().by_text.get(text).cloned()
+    pub fn find(&self, text: &str) -> Option<Token> {
+        // Requests with a key need not wait for the lock.
+        text.strip_prefix(TOKEN_PREFIX)?;
+        self.kept.read().iter().find(|token| token.text == text).cloned()
     }
 
     /// The tokens of the keys for which `is_meant` is true, oldest first.
-    pub fn of(&self, is_meant: impl Fn(&str) -> bool) -> Vec<(Arc<str>, Alias)> {
-        let kept = self.kept.read();
-        let known = kept.in_order.iter().filter_map(|text| Some((text, kept.by_text.get(text)?)));
-        known.filter(|(_, alias)| is_meant(&alias.key)).map(|(text, alias)| (Arc::clone(text), alias.clone())).collect()
+    pub fn of(&self, is_meant: impl Fn(&str) -> bool) -> Vec<Token> {
+        self.kept.read().iter().filter(|token| is_meant(&token.key)).cloned().collect()
     }
 
     pub fn forget(&self, is_meant: impl Fn(&str) -> bool) {
-        let mut kept = self.kept.write();
-        let TokenStore { by_text, in_order } = &mut *kept;
-        by_text.retain(|_, alias| !is_meant(&alias.key));
-        in_order.retain(|text| by_text.contains_key(text));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use rand::SeedableRng as _;
-
-    use super::*;
-
-    #[test]
-    fn tokens_are_found_and_the_oldest_are_evicted_first() {
-        let (tokens, mut random) = (Tokens::default(), crate::clock::Random::seed_from_u64(1));
-        let at = |seconds| Instant::after_start(Duration::from_secs(seconds));
-        let first = tokens.issue("sk_test_a", at(10), &mut random);
-        let found = || tokens.find(&first).map(|alias| alias.expires);
-        assert_eq!(found(), Some(at(10)));
-        for _ in 0..MOST_TOKENS {
-            tokens.issue("sk_test_b", at(10), &mut random);
-        }
-        assert_eq!(found(), None);
-        assert_eq!(tokens.of(|key| key == "sk_test_b").len(), MOST_TOKENS);
-        tokens.forget(|key| key == "sk_test_b");
-        assert!(tokens.of(|_| true).is_empty() && tokens.kept.read().by_text.is_empty());
+        self.kept.write().retain(|token| !is_meant(&token.key));
     }
 }

@@ -8,18 +8,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hyper::body::Bytes;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::registry::Token;
+use super::sources::{SavedSources, Sources};
 use super::subscriptions::{SubscriptionRecord, Subscriptions};
 use super::workflows::{WorkflowRecord, Workflows};
 use super::{Registry, State, Workspace};
-use crate::clock::{Instant, Random, SavedClock, restore_random, save_random};
+use crate::clock::{Instant, SavedClock};
 use crate::scenario::rule_counters::SavedCounter;
 use crate::state::quota::Quota;
 
@@ -50,34 +50,19 @@ pub struct Snapshot {
     pub key: Option<String>,
 }
 
-/// The state that does not belong to a workspace.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GlobalState {
-    /// The seed of all random sources, as base64.
     pub seed: String,
-    /// The random sources of requests without a valid key.
-    pub anonymous: Sources,
-    /// Scenarios given as text, by name.
+    pub anonymous: SavedSources,
     pub scenarios: BTreeMap<String, String>,
     /// The scenarios active for every key without its own list.
     pub active: Vec<String>,
     /// How long they have been active, by the emulator's clock, in nanoseconds.
     pub active_for: u64,
-    /// Settings changed for all keys while running.
     pub knobs: Box<RawValue>,
     /// The scripted answers of the built-in receivers, by name.
     pub sinks: BTreeMap<String, Vec<u16>>,
-}
-
-/// The states of random sources, as base64, and how many ids they have made.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Sources {
-    random: String,
-    serial: u64,
-    event_random: String,
-    event_serial: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -86,16 +71,14 @@ pub struct SavedWorkspace {
     /// The key, or the name of the group of keys.
     pub key: String,
     pub clock: SavedClock,
-    sources: Sources,
-    /// What each key has used.
+    sources: SavedSources,
     quotas: BTreeMap<String, Quota>,
     subscriptions: Vec<SubscriptionRecord>,
     workflows: Vec<WorkflowRecord>,
     users: Vec<Map<String, Value>>,
     pub scenarios: SavedScenarios,
-    /// Settings changed for it while running.
     pub knobs: Box<RawValue>,
-    pub tokens: Vec<SavedToken>,
+    pub tokens: Vec<Token>,
     pub planned: Vec<SavedEmission>,
     /// Deliveries that are not settled.
     pub deliveries: Vec<SavedDelivery>,
@@ -106,29 +89,16 @@ pub struct SavedWorkspace {
 #[serde(deny_unknown_fields)]
 pub struct SavedScenarios {
     pub active: Vec<String>,
-    /// Whether the key has its own list.
     pub own: bool,
     /// How long they have been active, by the emulator's clock, in nanoseconds.
     pub active_for: u64,
     /// When they started for it, if they have.
     began: Option<Instant>,
-    /// The counters of their rules and emissions.
     turns: Vec<SavedCounter>,
-    /// The current steps of their stories.
     steps: Vec<(u64, String)>,
     /// The same of scenarios that requests named.
     named_turns: Vec<SavedCounter>,
     named_steps: Vec<(u64, String)>,
-}
-
-/// An access token.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SavedToken {
-    pub token: String,
-    /// The key that it is an alias of.
-    pub key: String,
-    pub expires: Instant,
 }
 
 /// A planned event. An emission is part of a scenario, so it is named by its fingerprint.
@@ -153,7 +123,6 @@ pub struct SavedDelivery {
     pub event: String,
     pub event_type: String,
     pub created_at: Timestamp,
-    /// The envelope as it is signed and sent.
     #[serde(with = "shared_text")]
     pub body: Bytes,
     pub tamper: Option<String>,
@@ -195,7 +164,6 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The document.
     pub fn written(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("strings and numbers always serialise")
     }
@@ -212,14 +180,14 @@ impl Workspace {
         SavedWorkspace {
             key: self.name().to_string(),
             clock: self.clock().save(),
-            sources: state.save_sources(),
+            sources: state.sources.save(),
             quotas: quotas
                 .filter(|(_, quota)| quota.is_used())
                 .map(|(key, quota)| (key.to_string(), quota.clone()))
                 .collect(),
             subscriptions: state.subscriptions.iter().cloned().collect(),
             workflows: state.workflows.records.clone(),
-            users: state.workflows.users.iter().map(|(_, user)| user.clone()).collect(),
+            users: state.workflows.users.clone(),
             scenarios: SavedScenarios {
                 active: Vec::new(),
                 own: false,
@@ -249,22 +217,9 @@ impl Registry {
     }
 }
 
-impl Sources {
-    /// The source for requests and the one for events.
-    pub fn restored(&self) -> Result<(Random, Random), String> {
-        let source = |name: &str, text: &str| {
-            let bytes = STANDARD.decode(text).ok().and_then(|bytes| <[u8; 49]>::try_from(bytes).ok());
-            bytes
-                .map(|bytes| restore_random(&bytes))
-                .ok_or_else(|| format!("sources.{name}: expected 49 bytes as base64"))
-        };
-        Ok((source("random", &self.random)?, source("event_random", &self.event_random)?))
-    }
-}
-
 impl State {
     fn restore(&mut self, saved: &SavedWorkspace) -> Result<(), String> {
-        self.restore_sources(&saved.sources)?;
+        self.sources = Sources::restored(&saved.sources)?;
         for (key, quota) in &saved.quotas {
             let quota = quota.clone().restored();
             if *key == saved.key {
@@ -275,7 +230,8 @@ impl State {
         }
         let budget = self.budget().clone();
         self.subscriptions = Subscriptions::restore(&saved.subscriptions, &budget)?;
-        self.workflows = Workflows::restore(&saved.workflows, &saved.users, &budget)?;
+        self.workflows =
+            Workflows::restore(&saved.workflows, &saved.users, &budget).map_err(|full| full.to_string())?;
         self.counters.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);
         Ok(())
     }
@@ -287,24 +243,8 @@ impl State {
             self.record_activation(activation, began);
         }
     }
-
-    pub fn save_sources(&self) -> Sources {
-        Sources {
-            random: STANDARD.encode(save_random(&self.random)),
-            serial: self.serial,
-            event_random: STANDARD.encode(save_random(&self.event_random)),
-            event_serial: self.event_serial,
-        }
-    }
-
-    pub fn restore_sources(&mut self, saved: &Sources) -> Result<(), String> {
-        (self.random, self.event_random) = saved.restored()?;
-        (self.serial, self.event_serial) = (saved.serial, saved.event_serial);
-        Ok(())
-    }
 }
 
-/// UTF-8 bytes as a string.
 mod shared_text {
     use hyper::body::Bytes;
     use serde::{Deserialize as _, Deserializer, Serializer};

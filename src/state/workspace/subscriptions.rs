@@ -1,19 +1,28 @@
-//! The subscriptions of one workspace and their secrets, as they are stored, saved and restored. What the API and the control
-//! API do with them is in `subscribe`.
+//! The subscriptions of one workspace and their secrets: stored, saved and restored; and what the API and the control API do with
+//! them: subscribe and update, rotate secrets, disable, delete (contract: Subscription).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use rand::Rng;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 use url::Url;
 
+use super::sources::Sources;
 use crate::clock::{Instant, Now};
+use crate::contract::error::{Error, FieldProblem};
+use crate::contract::ids::IdKind;
+use crate::contract::rules::CheckedSubscribe;
 use crate::contract::signature::{KeyReading, Scheme, SchemeName, SecretProblem, SigningKey};
+use crate::contract::timestamp::timestamp_of;
+use crate::contract::types::{Subscription, SubscriptionStatus};
+use crate::settings::{Profile, Upsert};
 use crate::state::budget::{Budget, Charge, Full};
 
 /// A signing secret; its text never appears in debug output. Clones share the key that was read from it.
@@ -90,12 +99,11 @@ pub struct SubscriptionRecord {
     pub description: Option<String>,
     pub disabled: bool,
     pub created_at: Timestamp,
-    pub(super) secret: Secret,
+    secret: Secret,
     /// The secret before the last rotation, and when it stops signing.
-    pub(super) previous: Option<(Secret, Instant)>,
+    previous: Option<(Secret, Instant)>,
 }
 
-/// A URL as text.
 mod target {
     use std::sync::Arc;
 
@@ -113,22 +121,19 @@ mod target {
     }
 }
 
-/// The subscriptions of one workspace, in the order in which they were made. Found by id and by URL without a search: each
-/// delivery looks its own up, and a client may make many.
+/// The subscriptions of one workspace, in the order in which they were made. Found by id without a search, as each delivery
+/// looks its own up, and a client may make many.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
     by_serial: BTreeMap<u64, SubscriptionRecord>,
     serial_by_id: HashMap<String, u64>,
-    /// The newest of each URL.
-    serial_by_url: HashMap<Arc<Url>, u64>,
     made: u64,
     pub(super) charge: Charge,
 }
 
 impl Subscriptions {
     pub(super) fn within(budget: &Budget) -> Self {
-        let (by_serial, serial_by_id, serial_by_url) = (BTreeMap::new(), HashMap::new(), HashMap::new());
-        Self { by_serial, serial_by_id, serial_by_url, made: 0, charge: Charge::empty(budget) }
+        Self { by_serial: BTreeMap::new(), serial_by_id: HashMap::new(), made: 0, charge: Charge::empty(budget) }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SubscriptionRecord> {
@@ -139,26 +144,20 @@ impl Subscriptions {
         self.by_serial.get(self.serial_by_id.get(id)?)
     }
 
-    pub(super) fn serial(&self, id: &str) -> Option<u64> {
-        self.serial_by_id.get(id).copied()
+    fn newest_of(&self, url: &Url) -> Option<u64> {
+        self.by_serial.iter().rfind(|(_, record)| *record.target == *url).map(|(serial, _)| *serial)
     }
 
-    /// The newest subscription of a URL.
-    pub(super) fn serial_of_url(&self, url: &Url) -> Option<u64> {
-        self.serial_by_url.get(url).copied()
-    }
-
-    pub(super) fn insert(&mut self, record: SubscriptionRecord) -> Result<(), Full> {
+    fn insert(&mut self, record: SubscriptionRecord) -> Result<(), Full> {
         self.charge.grow(record.bytes())?;
         self.made += 1;
         self.serial_by_id.insert(record.id.clone(), self.made);
-        self.serial_by_url.insert(Arc::clone(&record.target), self.made);
         self.by_serial.insert(self.made, record);
         Ok(())
     }
 
     /// Changes a subscription and returns it. If the result does not fit, it stays unchanged and the error gives the reason.
-    pub(super) fn change(
+    fn change(
         &mut self,
         serial: u64,
         change: impl FnOnce(&mut SubscriptionRecord),
@@ -166,45 +165,14 @@ impl Subscriptions {
         let mut changed = self.by_serial[&serial].clone();
         change(&mut changed);
         self.charge.grow(changed.bytes())?;
-        let url = Arc::clone(&changed.target);
         if let Some(old) = self.by_serial.insert(serial, changed) {
             self.charge.shrink(old.bytes());
-            if old.target != url {
-                self.release_url(&old.target, serial);
-                let newest = self.serial_by_url.entry(url).or_default();
-                *newest = serial.max(*newest);
-            }
         }
         Ok(&self.by_serial[&serial])
     }
 
-    pub(super) fn disable(&mut self, id: &str) -> bool {
-        let record = self.serial(id).and_then(|serial| self.by_serial.get_mut(&serial));
-        record.map(|record| record.disabled = true).is_some()
-    }
-
-    pub(super) fn remove(&mut self, id: &str) -> bool {
-        let Some(serial) = self.serial_by_id.remove(id) else { return false };
-        if let Some(record) = self.by_serial.remove(&serial) {
-            self.charge.shrink(record.bytes());
-            self.release_url(&record.target, serial);
-        }
-        true
-    }
-
-    /// After a subscription has left its URL: an older one may have the same.
-    fn release_url(&mut self, url: &Url, serial: u64) {
-        if self.serial_by_url.get(url) != Some(&serial) {
-            return;
-        }
-        self.serial_by_url.remove(url);
-        if let Some((older, record)) = self.by_serial.iter().rfind(|(_, record)| *record.target == *url) {
-            self.serial_by_url.insert(Arc::clone(&record.target), *older);
-        }
-    }
-
     /// The subscriptions of a snapshot, oldest first. The error names the one that cannot be restored.
-    pub(crate) fn restore(saved: &[SubscriptionRecord], budget: &Budget) -> Result<Self, String> {
+    pub(super) fn restore(saved: &[SubscriptionRecord], budget: &Budget) -> Result<Self, String> {
         let mut subscriptions = Self::within(budget);
         for record in saved {
             if subscriptions.get(&record.id).is_some() {
@@ -214,11 +182,119 @@ impl Subscriptions {
         }
         Ok(subscriptions)
     }
+
+    /// Creates a subscription, or updates the one with the same URL: id and `created_at` stay, events and description are
+    /// replaced, the secret stays unless one is sent, and a disabled subscription becomes active.
+    pub(super) fn subscribe(
+        &mut self,
+        checked: CheckedSubscribe,
+        profile: &Profile,
+        now: Now,
+        sources: &mut Sources,
+    ) -> Result<Subscribed, Error> {
+        let CheckedSubscribe { request, url: target } = checked;
+        let supplied = request.secret.map(Secret::new);
+        let echo = supplied.clone().filter(|_| profile.subscriptions.echo_secret);
+        let known = match profile.subscriptions.upsert {
+            Upsert::Url => self.newest_of(&target),
+            Upsert::Never => None,
+        };
+        if let Some(serial) = known {
+            let changed = self.change(serial, |record| {
+                record.url = request.url;
+                record.events = request.events;
+                record.description = request.description;
+                record.disabled = false;
+                if let Some(secret) = supplied {
+                    record.secret = secret;
+                    record.previous = None;
+                }
+            });
+            let record = changed.map_err(no_room)?;
+            let body = body(record, echo.as_ref(), profile);
+            return Ok(Subscribed { body, id: record.id.clone(), created: false });
+        }
+        let id = sources.make_id(IdKind::Subscription, profile, now);
+        let (secret, shown) = if let Some(secret) = supplied {
+            (secret, echo)
+        } else {
+            let secret = Secret::generate(&mut sources.random);
+            (secret.clone(), Some(secret))
+        };
+        let record = SubscriptionRecord {
+            id: id.clone(),
+            url: request.url,
+            target: Arc::new(target),
+            events: request.events,
+            description: request.description,
+            disabled: false,
+            created_at: now.wall,
+            secret,
+            previous: None,
+        };
+        let body = body(&record, shown.as_ref(), profile);
+        self.insert(record).map_err(no_room)?;
+        Ok(Subscribed { body, id, created: true })
+    }
+
+    /// The secrets that sign for a subscription at present, newest first; `None` if it is gone or disabled.
+    pub(crate) fn signing_secrets(&self, id: &str, now: Now) -> Option<Vec<Secret>> {
+        let record = self.get(id)?;
+        (!record.disabled).then(|| record.signing_secrets(now))
+    }
+
+    /// Changes a subscription: URL, events and description as checked, and whether events are delivered. Id, `created_at` and
+    /// secret stay. `None` if there is none; an error if another subscription has the URL and URLs must be unique.
+    pub(crate) fn update(
+        &mut self,
+        id: &str,
+        checked: CheckedSubscribe,
+        disabled: bool,
+        profile: &Profile,
+    ) -> Option<Result<(), Error>> {
+        let serial = *self.serial_by_id.get(id)?;
+        let CheckedSubscribe { request, url: target } = checked;
+        let holder = self.newest_of(&target);
+        if profile.subscriptions.upsert == Upsert::Url && holder.is_some_and(|holder| holder != serial) {
+            let problem = FieldProblem::new("url", "is the URL of another subscription of this key");
+            return Some(Err(Error::validation(vec![problem])));
+        }
+        let changed = self.change(serial, |record| {
+            record.url = request.url;
+            record.target = Arc::new(target);
+            record.events = request.events;
+            record.description = request.description;
+            record.disabled = disabled;
+        });
+        Some(changed.map(drop).map_err(no_room))
+    }
+
+    pub(crate) fn disable(&mut self, id: &str) -> bool {
+        let Subscriptions { by_serial, serial_by_id, .. } = self;
+        let record = serial_by_id.get(id).and_then(|serial| by_serial.get_mut(serial));
+        record.map(|record| record.disabled = true).is_some()
+    }
+
+    /// Replaces a subscription's secret; the old one keeps signing until `grace` is over. `None` if there is no subscription.
+    pub(crate) fn rotate(&mut self, id: &str, secret: &Secret, grace: Duration, now: Now) -> Option<Result<(), Error>> {
+        let serial = *self.serial_by_id.get(id)?;
+        let changed = self.change(serial, |record| {
+            let old = std::mem::replace(&mut record.secret, secret.clone());
+            record.previous = (!grace.is_zero()).then(|| (old, now.instant.plus(grace)));
+        });
+        Some(changed.map(drop).map_err(no_room))
+    }
+
+    pub(crate) fn remove(&mut self, id: &str) -> bool {
+        let Subscriptions { by_serial, serial_by_id, charge, .. } = self;
+        let removed = serial_by_id.remove(id).and_then(|serial| by_serial.remove(&serial));
+        removed.map(|record| charge.shrink(record.bytes())).is_some()
+    }
 }
 
 impl SubscriptionRecord {
     /// Roughly the bytes that it takes in memory. The URL is kept twice: as written, and parsed.
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         const FIXED: usize = 640;
         let events: usize = self.events.iter().map(|event| event.len() + 24).sum();
         let secrets =
@@ -234,45 +310,32 @@ impl SubscriptionRecord {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+#[derive(Clone, Debug)]
+pub struct Subscribed {
+    pub body: Map<String, Value>,
+    pub id: String,
+    /// False if an existing subscription was updated.
+    pub created: bool,
+}
 
-    #[test]
-    fn an_older_subscription_of_a_url_is_found_when_the_newest_has_left_it() {
-        let mut subscriptions = Subscriptions::within(&Budget::new(1 << 20));
-        let [hooks, other] =
-            ["https://app.test/hooks", "https://app.test/other"].map(|url| Url::parse(url).expect("a URL"));
-        for id in ["sub_1", "sub_2", "sub_3"] {
-            subscriptions.insert(record(id, &hooks)).expect("room");
-        }
-        let of_hooks = |subscriptions: &Subscriptions| subscriptions.serial_of_url(&hooks);
-        assert_eq!(of_hooks(&subscriptions), subscriptions.serial("sub_3"));
-        assert!(subscriptions.remove("sub_3") && !subscriptions.remove("sub_3"));
-        assert_eq!(of_hooks(&subscriptions), subscriptions.serial("sub_2"));
+fn no_room(full: Full) -> Error {
+    Error::validation(vec![FieldProblem::new("url", full.to_string())])
+}
 
-        let second = subscriptions.serial("sub_2").expect("kept");
-        subscriptions.change(second, |record| record.target = Arc::new(other.clone())).expect("room");
-        assert_eq!(subscriptions.serial_of_url(&other), Some(second));
-        assert_eq!(of_hooks(&subscriptions), subscriptions.serial("sub_1"));
-
-        let first = subscriptions.serial("sub_1").expect("kept");
-        subscriptions.change(first, |record| record.target = Arc::new(other.clone())).expect("room");
-        assert_eq!(subscriptions.serial_of_url(&other), Some(second), "the newest, whichever came last");
-        assert_eq!(of_hooks(&subscriptions), None);
+/// The Subscription resource, with the secret under the name that the profile gives it.
+fn body(record: &SubscriptionRecord, secret: Option<&Secret>, profile: &Profile) -> Map<String, Value> {
+    let resource = Subscription {
+        id: record.id.clone(),
+        url: record.url.clone(),
+        events: record.events.clone(),
+        status: if record.disabled { SubscriptionStatus::Disabled } else { SubscriptionStatus::Active },
+        created_at: timestamp_of(&record.id, record.created_at, profile.time.precision),
+    };
+    let Ok(Value::Object(mut body)) = serde_json::to_value(resource) else {
+        unreachable!("a struct of strings serialises to an object")
+    };
+    if let Some(secret) = secret {
+        body.insert(profile.subscriptions.secret_field.clone(), secret.reveal().into());
     }
-
-    fn record(id: &str, url: &Url) -> SubscriptionRecord {
-        SubscriptionRecord {
-            id: id.into(),
-            url: url.to_string(),
-            target: Arc::new(url.clone()),
-            events: Vec::new(),
-            description: None,
-            disabled: false,
-            created_at: Timestamp::UNIX_EPOCH,
-            secret: Secret::new("whsec_test"),
-            previous: None,
-        }
-    }
+    body
 }

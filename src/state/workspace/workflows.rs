@@ -1,46 +1,49 @@
-//! The workflows and users of one workspace, as they are stored, saved and restored. What the API does with them is in
-//! `preview`; their form on the wire is in `contract::preview`.
-
-use std::collections::HashSet;
+//! The preview's workflows and users of one workspace: create, list, change, cancel, complete, restore. Their form on the wire is in
+//! `contract::preview`.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::events::{FireRequest, Origin};
+use super::sources::Sources;
 use crate::clock::{Instant, Now};
-use crate::contract::preview::{Workflow, WorkflowStatus};
+use crate::contract::error::{Error, FieldProblem};
+use crate::contract::ids::IdKind;
+use crate::contract::preview::{Page, Workflow, WorkflowFields, WorkflowQuery, WorkflowStatus, bad_cursor};
 use crate::contract::timestamp::timestamp_of;
+use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
+use crate::scenario::GivenWorkflow;
 use crate::settings::Profile;
-use crate::state::budget::{Budget, Charge};
+use crate::state::budget::{Budget, Charge, Full};
 
 /// One workflow as it is kept and saved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WorkflowRecord {
-    pub(super) id: String,
-    pub(super) name: Option<String>,
-    pub(super) reference: Option<String>,
-    pub(super) status: WorkflowStatus,
-    pub(super) created_at: Timestamp,
-    pub(super) updated_at: Timestamp,
+    id: String,
+    name: Option<String>,
+    reference: Option<String>,
+    status: WorkflowStatus,
+    created_at: Timestamp,
+    updated_at: Timestamp,
     /// When it completes unless it is cancelled, by the workspace's clock and as wall time.
-    pub(super) completes: Instant,
-    pub(super) completes_at: Timestamp,
+    completes: Instant,
+    completes_at: Timestamp,
     /// Whether the events of its completion are still to be fired.
     #[serde(rename = "untold")]
-    pub(super) is_due: bool,
+    is_due: bool,
 }
 
 impl WorkflowRecord {
-    /// Completes the workflow once its time has come, whether or not its event has been fired yet.
-    pub(super) fn settle(&mut self, now: Now) {
+    fn settle(&mut self, now: Now) {
         if self.status == WorkflowStatus::Running && self.completes <= now.instant {
             self.status = WorkflowStatus::Completed;
             self.updated_at = self.updated_at.max(self.completes_at);
         }
     }
 
-    pub(super) fn view(&self, profile: &Profile) -> Workflow {
+    fn view(&self, profile: &Profile) -> Workflow {
         let shown = |instant| timestamp_of(&self.id, instant, profile.time.precision);
         Workflow {
             id: self.id.clone(),
@@ -57,17 +60,20 @@ impl WorkflowRecord {
 #[derive(Debug)]
 pub(crate) struct Workflows {
     pub(super) records: Vec<WorkflowRecord>,
-    /// With their ids.
-    pub(super) users: Vec<(String, Map<String, Value>)>,
-    pub(super) charge: Charge,
+    pub(super) users: Vec<Map<String, Value>>,
+    charge: Charge,
 }
 
-/// Bytes that a workflow takes in memory, with its name and reference.
-pub(super) const WORKFLOW: usize = 1024;
+const WORKFLOW: usize = 1024;
 
-/// Roughly the bytes that a user takes in memory.
-pub(super) fn user_bytes(user: &Map<String, Value>) -> usize {
+fn user_bytes(user: &Map<String, Value>) -> usize {
     256 + 2 * serde_json::to_vec(user).map_or(0, |text| text.len())
+}
+
+/// A user's id, which may be of any type.
+fn user_id(user: &Map<String, Value>) -> Option<String> {
+    let id = user.get("id")?;
+    Some(id.as_str().map_or_else(|| id.to_string(), str::to_owned))
 }
 
 impl Workflows {
@@ -75,38 +81,196 @@ impl Workflows {
         Self { records: Vec::new(), users: Vec::new(), charge: Charge::empty(budget) }
     }
 
-    pub(super) fn position(&self, id: &str) -> Option<usize> {
+    pub(super) fn restore(
+        records: &[WorkflowRecord],
+        users: &[Map<String, Value>],
+        budget: &Budget,
+    ) -> Result<Self, Full> {
+        let charge = budget.charge(WORKFLOW * records.len() + users.iter().map(user_bytes).sum::<usize>())?;
+        Ok(Self { records: records.to_vec(), users: users.to_vec(), charge })
+    }
+
+    fn position(&self, id: &str) -> Option<usize> {
         self.records.iter().position(|record| record.id == id)
     }
 
-    pub(super) fn user_position(&self, id: &str) -> Option<usize> {
-        self.users.iter().position(|(known, _)| known == id)
+    fn user_position(&self, id: &str) -> Option<usize> {
+        self.users.iter().position(|user| user_id(user).as_deref() == Some(id))
     }
 
-    /// The workflows and users of a snapshot. The error names the one that cannot be restored.
-    pub(crate) fn restore(
-        saved: &[WorkflowRecord],
-        users: &[Map<String, Value>],
-        budget: &Budget,
-    ) -> Result<Self, String> {
-        let (mut workflows, mut ids) = (Self::within(budget), HashSet::new());
-        for record in saved {
-            if !ids.insert(&record.id) {
-                return Err(format!("workflow {} is there twice", record.id));
+    /// Adds a workflow or replaces the one with the same id.
+    pub(crate) fn place(
+        &mut self,
+        placed: GivenWorkflow,
+        profile: &Profile,
+        now: Now,
+        sources: &mut Sources,
+    ) -> Result<Workflow, Error> {
+        match placed.id.as_deref().and_then(|id| self.position(id)) {
+            Some(known) => drop(self.records.remove(known)),
+            None => self.charge.grow(WORKFLOW).map_err(|full| invalid("body", full.to_string()))?,
+        }
+        let run_time = profile.preview.run_time.get();
+        let record = WorkflowRecord {
+            id: placed.id.unwrap_or_else(|| sources.make_id(IdKind::Workflow, profile, now)),
+            name: placed.fields.name.flatten(),
+            reference: placed.fields.reference.flatten(),
+            status: placed.status,
+            created_at: now.wall,
+            updated_at: now.wall,
+            completes: now.instant.plus(run_time),
+            completes_at: now.wall.saturating_add(run_time).unwrap_or(Timestamp::MAX),
+            is_due: placed.status == WorkflowStatus::Running,
+        };
+        let view = record.view(profile);
+        self.records.push(record);
+        Ok(view)
+    }
+
+    pub(crate) fn list(
+        &mut self,
+        query: &WorkflowQuery,
+        profile: &Profile,
+        now: Now,
+    ) -> Result<Listed<Workflow>, Error> {
+        let before = match &query.page.cursor {
+            None => self.records.len(),
+            Some(cursor) => self.position(cursor).ok_or_else(|| bad_cursor(cursor))?,
+        };
+        let matching = self.records[..before].iter_mut().rev().filter_map(|record| {
+            record.settle(now);
+            let matches = query.status.is_none_or(|status| status == record.status)
+                && query.created_after.is_none_or(|after| record.created_at > after)
+                && query.created_before.is_none_or(|before| record.created_at < before);
+            matches.then(|| record.view(profile))
+        });
+        Ok(listed(matching, &query.page, |workflow| Some(workflow.id.clone())))
+    }
+
+    pub(crate) fn read(&mut self, id: &str, profile: &Profile, now: Now) -> Option<Workflow> {
+        self.settled(id, now).map(|record| record.view(profile))
+    }
+
+    pub(crate) fn update(&mut self, id: &str, fields: WorkflowFields, profile: &Profile, now: Now) -> Option<Workflow> {
+        let record = self.settled(id, now)?;
+        let name = fields.name.unwrap_or_else(|| record.name.clone());
+        let reference = fields.reference.unwrap_or_else(|| record.reference.clone());
+        if name != record.name || reference != record.reference {
+            (record.name, record.reference) = (name, reference);
+            record.updated_at = now.wall;
+        }
+        Some(record.view(profile))
+    }
+
+    /// Cancels a workflow. A cancelled one stays as it is; for a completed one, that is an error. `None` if there is none.
+    pub(crate) fn cancel(&mut self, id: &str, profile: &Profile, now: Now) -> Option<Result<Workflow, Error>> {
+        let record = self.settled(id, now)?;
+        match record.status {
+            WorkflowStatus::Completed => {
+                return Some(Err(invalid("status", "a completed workflow cannot be cancelled")));
             }
-            workflows.charge.grow(WORKFLOW).map_err(|full| full.to_string())?;
-            workflows.records.push(record.clone());
+            WorkflowStatus::Running => {
+                record.status = WorkflowStatus::Cancelled;
+                record.updated_at = now.wall;
+            }
+            WorkflowStatus::Cancelled => {}
         }
-        for user in users {
-            workflows.charge.grow(user_bytes(user)).map_err(|full| full.to_string())?;
-            let id = user.get("id").map(id_text).unwrap_or_default();
-            workflows.users.push((id, user.clone()));
+        record.is_due = false;
+        Some(Ok(record.view(profile)))
+    }
+
+    fn settled(&mut self, id: &str, now: Now) -> Option<&mut WorkflowRecord> {
+        let at = self.position(id)?;
+        let record = &mut self.records[at];
+        record.settle(now);
+        Some(record)
+    }
+
+    /// When the next workflow completes whose event has not been fired.
+    pub(crate) fn next_completion(&self) -> Option<Instant> {
+        self.records.iter().filter(|record| record.is_due).map(|record| record.completes).min()
+    }
+
+    /// The events of workflows that have completed since the last call, oldest first: each completion, and the match of its
+    /// reference. Fields that are absent from the profile's `events.data` are left out.
+    pub(crate) fn take_completed(&mut self, profile: &Profile, now: Now) -> Vec<FireRequest> {
+        let is_due = |record: &&mut WorkflowRecord| record.is_due && record.completes <= now.instant;
+        let mut due: Vec<&mut WorkflowRecord> = self.records.iter_mut().filter(is_due).collect();
+        due.sort_by_key(|record| record.completes);
+        let mut events = Vec::new();
+        for record in due {
+            record.is_due = false;
+            record.settle(now);
+            let id = Value::from(record.id.clone());
+            let completed = [("workflow_id", id.clone()), ("status", WorkflowStatus::Completed.name().into())];
+            events.push(event(WORKFLOW_COMPLETED, completed, profile));
+            if let Some(reference) = &record.reference {
+                let matched = [("reference_id", reference.clone().into()), ("workflow_id", id)];
+                events.push(event(REFERENCE_MATCHED, matched, profile));
+            }
         }
-        Ok(workflows)
+        events
+    }
+
+    /// Adds a user or replaces the one with the same id. Does nothing if the budget is used up.
+    pub(crate) fn place_user(
+        &mut self,
+        mut user: Map<String, Value>,
+        profile: &Profile,
+        now: Now,
+        sources: &mut Sources,
+    ) {
+        let id = user_id(&user).unwrap_or_else(|| {
+            let id = sources.make_id(IdKind::User, profile, now);
+            user.shift_insert(0, "id".to_owned(), id.clone().into());
+            id
+        });
+        match self.user_position(&id) {
+            // The user that is replaced was charged already.
+            Some(known) => self.users[known] = user,
+            None if self.charge.grow(user_bytes(&user)).is_err() => {}
+            None => self.users.push(user),
+        }
+    }
+
+    pub(crate) fn list_users(&self, page: &Page) -> Result<Listed<Map<String, Value>>, Error> {
+        let after = match &page.cursor {
+            None => 0,
+            Some(cursor) => self.user_position(cursor).ok_or_else(|| bad_cursor(cursor))? + 1,
+        };
+        Ok(listed(self.users[after..].iter().cloned(), page, user_id))
+    }
+
+    pub(crate) fn read_user(&self, id: &str) -> Option<&Map<String, Value>> {
+        self.user_position(id).map(|at| &self.users[at])
     }
 }
 
-/// A user's id may be of any type.
-pub(super) fn id_text(id: &Value) -> String {
-    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+#[derive(Clone, Debug)]
+pub struct Listed<T> {
+    pub data: Vec<T>,
+    pub next_cursor: Option<String>,
+}
+
+fn invalid(field: &'static str, reason: impl Into<String>) -> Error {
+    Error::validation(vec![FieldProblem::new(field, reason.into())])
+}
+
+fn listed<T>(mut entries: impl Iterator<Item = T>, page: &Page, id_of: impl Fn(&T) -> Option<String>) -> Listed<T> {
+    let data: Vec<T> = entries.by_ref().take(page.limit).collect();
+    let has_more = entries.next().is_some();
+    let next_cursor = data.last().filter(|_| has_more).and_then(id_of);
+    Listed { data, next_cursor }
+}
+
+fn event(event_type: &str, fields: [(&str, Value); 2], profile: &Profile) -> FireRequest {
+    let template = profile.events.data.get(event_type);
+    let has = |name: &str| template.is_some_and(|template| template.contains_key(name));
+    let set = fields.into_iter().filter(|(name, _)| has(name)).map(|(name, value)| (name.to_owned(), value));
+    FireRequest {
+        event_type: event_type.to_owned(),
+        set: set.collect(),
+        origin: Origin::Workflow,
+        ..FireRequest::default()
+    }
 }
