@@ -10,9 +10,9 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use clap_complete::Shell;
 
+use super::arguments::examples;
 use super::calls::with_rows;
 use super::failure::{Failure, note, report, set_json};
-use super::help::examples;
 use super::output::print_as_is;
 
 const PREFIX: &str = "WRS_EMULATOR";

@@ -9,15 +9,13 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::arguments::{at_least, period};
+use super::arguments::{LAST, address, at_least, period};
 use super::client::{emulator_at, run_task};
 use super::failure::Failure;
-use super::help::LAST;
 use super::log::{Log, LogFormat};
 use super::output::{compact, print, ready_line};
 use super::profile::{load_profile, with_forwards};
 use super::signals::Signals;
-use super::target::address;
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::diagnostic::render_all;

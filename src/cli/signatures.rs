@@ -9,8 +9,8 @@ use hyper::header::HeaderValue;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::arguments::examples;
 use super::failure::{Failure, warn};
-use super::help::examples;
 use super::output::{bytes_field, show};
 use super::profile::load_profile;
 use crate::contract::signature::{

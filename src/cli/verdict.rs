@@ -10,13 +10,12 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::arguments::{LAST, Target, examples};
 use super::client::{Call, SHORT};
 use super::failure::{Failure, colored};
-use super::help::{LAST, examples};
+use super::findings::{Accepted, Review};
 use super::junit::{Suite, TestCase, TestResult, junit};
 use super::output::{cell, pretty, print_as_is};
-use super::review::findings::{Accepted, Review};
-use super::target::Target;
 use crate::control::api::{self, DurationInput, Unused, Verification, name_of};
 use crate::review::findings::Severity;
 use crate::util::duration::parse_duration;
@@ -191,10 +190,10 @@ impl Verdict {
         accepted: Option<&Accepted>,
     ) -> Result<Self, Failure> {
         let query = api::Wait { wait: Some(DurationInput(format!("{}ms", wait.as_millis()))) };
-        let call = Call::<api::Verify>::to(target).key(key).query(&query).limit(wait + SHORT);
-        let mut verdict = Self::new(call.send()?, fail_on);
+        let call = Call::new(target).key(key).query(&query).limit(wait + SHORT);
+        let mut verdict = Self::new(call.send::<api::Verify>()?, fail_on);
         if fail_on.contains(&Kind::Findings) {
-            let findings = Call::<api::ShowFindings>::to(target).key(key).send()?;
+            let findings = Call::new(target).key(key).send::<api::ShowFindings>()?;
             verdict.review = Some(Review::new(findings, Some(Severity::Medium), false, accepted));
         }
         Ok(verdict)
