@@ -23,6 +23,9 @@ use crate::settings::openapi::document;
 use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, ledger, ledger_markdown};
 use crate::util::file;
 
+/// Most bytes of a profile.
+const LARGEST: u64 = 1024 * 1024;
+
 /// Merges the built-in defaults, a preset or a file, and assignments, in this order, and then validates the result.
 pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
     let mut draft = Draft::of(&Layered::default());
@@ -31,7 +34,10 @@ pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Resu
         if let Some(name) = preset_name(named) {
             draft.preset(name);
         } else {
-            let (shown, text) = (named.display().to_string(), read_profile(named)?);
+            let shown = named.display().to_string();
+            let unreadable = |cause: &str| Failure::io(format!("--profile: cannot read `{shown}`: {cause}"));
+            let bytes = file::read(named, LARGEST).map_err(|problem| unreadable(&problem.to_string()))?;
+            let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8"))?;
             draft.text(&text, &shown);
             file = Some((shown, text));
         }
@@ -83,13 +89,6 @@ fn preset_name(named: &Path) -> Option<&str> {
     let text = named.to_str()?;
     let is_path = text.contains(['/', '\\', '.']) || named.exists();
     (Preset::named(text).is_some() || !is_path).then_some(text)
-}
-
-fn read_profile(path: &Path) -> Result<String, Failure> {
-    const LARGEST: u64 = 1024 * 1024;
-    let unreadable = |cause: String| Failure::io(format!("--profile: cannot read `{}`: {cause}", path.display()));
-    let bytes = file::read(path, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
-    String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))
 }
 
 #[derive(Debug, Args)]

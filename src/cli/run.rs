@@ -16,8 +16,7 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 
 use super::arguments::{CallArgs, LAST, Target, address, bound, examples, since};
-use super::call::print_answer;
-use super::client::{Call, CallPath, runtime};
+use super::client::{Call, runtime};
 use super::failure::{Code, Failure, note};
 use super::har::archive;
 use super::output::{print, print_as_is, print_json, ready_line, show};
@@ -25,6 +24,7 @@ use super::signals::Signals;
 use crate::control::api::{
     self, Attempt, DOCUMENT_BOUND, DeliveryWhole, RUN_FORMAT, RUN_VERSION, Request, Run, RunStart, Time, WorkspaceId,
 };
+use crate::control::render::Text as _;
 use crate::control::{Access, Viewer, operation_named};
 use crate::http::limits::Limits;
 use crate::http::serve;
@@ -341,8 +341,8 @@ pub(super) fn load_state(args: &LoadStateArgs) -> Result<ExitCode, Failure> {
     let bytes = file::read_input(&args.file, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
     let snapshot: Value = serde_json::from_slice(&bytes)
         .map_err(|error| Failure { code: Code::InvalidFile, ..unreadable(format!("it is not JSON: {error}")) })?;
-    let call = Call::new(&args.common.target).body(&snapshot).limit(LIMIT);
-    print_answer(call, CallPath("PUT", "snapshot"), args.common.json).map(|_| ExitCode::SUCCESS)
+    let loaded = Call::new(&args.common.target).body(&snapshot).limit(LIMIT).send::<api::LoadSnapshot>()?;
+    Ok(show(args.common.json, &loaded, || loaded.text()))
 }
 
 fn is_stream(file: &Path) -> bool {

@@ -296,7 +296,7 @@ fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
     let posts = found.iter().filter(|(name, _)| !["get", "head"].contains(name));
     assert!(found.len() > 24 && posts.into_iter().all(|(_, outcome)| *outcome == "redirected"), "{found:?}");
     assert!(
-        redirects["cases"][0]["observed"] == "302 to https://app.example.com/login \"from the \\u{1b}receiver\"",
+        redirects["cases"][0]["observed"] == "302 to https://app.example.com/login \"from the \u{1b}receiver\"",
         "{redirects}"
     );
 }

@@ -24,7 +24,7 @@ use super::failure::{Failure, note, warn};
 use super::output::{print, ready_line};
 use super::profile::{forwards_in_force, patch_of_forwards};
 use super::signals::Signals;
-use super::signatures::{Signing, SigningArgs, check_url};
+use super::signatures::{Signing, SigningArgs, webhook_url};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
 use crate::http::body::BodyReader;
@@ -57,8 +57,8 @@ pub(super) struct ListenArgs {
     respond: Vec<u16>,
     /// Forward each delivery to this application, such as `localhost:3000/hooks`, and return its answer. Subscribe at the running
     /// emulator, with --secret if it is given and else with a new one, and unsubscribe at the end.
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "respond")]
-    forward_to: Option<String>,
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "respond", value_parser = application_url)]
+    forward_to: Option<Url>,
     /// Allow --forward-to this public host, or `any`. Repeatable.
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     allow_egress: Vec<String>,
@@ -68,12 +68,12 @@ pub(super) struct ListenArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// The URL of the subscription, for a custom scheme that signs it; this receiver's own if left out.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = webhook_url)]
     webhook_url: Option<String>,
     /// Serve HTTPS with these PEM files, or with a self-signed certificate, which senders must accept unverified
     /// (`serve --webhook-insecure`).
-    #[arg(long, value_name = "self-signed|CERT:KEY")]
-    tls: Option<String>,
+    #[arg(long, value_name = "self-signed|CERT:KEY", value_parser = TlsSetting::parse)]
+    tls: Option<TlsSetting>,
     /// Print one JSON object per delivery, with headers and body.
     #[arg(long)]
     json: bool,
@@ -81,35 +81,32 @@ pub(super) struct ListenArgs {
 
 pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
     let signing = Signing::resolve(&args.signing)?;
-    let application = args.forward_to.as_deref().map(application_url).transpose()?;
-    if let Some(url) = &args.webhook_url {
-        check_url(url)?;
-    }
-    let tls = args.tls.as_deref().map(server_tls).transpose()?;
-    run_task(listen(args, signing, tls, application))?
+    let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    let tls = args.tls.as_ref().map(|setting| ServerTls::new(setting, &names)).transpose();
+    let tls = tls.map_err(|problem| Failure::invalid_file(format!("--tls: {problem}")))?;
+    run_task(listen(args, signing, tls))?
 }
 
-async fn listen(
-    args: ListenArgs,
-    mut signing: Signing,
-    tls: Option<ServerTls>,
-    application: Option<Url>,
-) -> Result<ExitCode, Failure> {
+async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
     // Installed before the ready line, as a signal may follow it at once.
     let mut signals = Signals::install()?;
-    let requested = address("--listen", &args.listen)?;
-    let (listener, local) = bound(requested)?;
+    let (listener, local) = bound(address("--listen", &args.listen)?)?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
-    let application = application.map(|to| Application::new(to, url.clone(), &args.allow_egress));
+    let application = args.forward_to.map(|to| Application::new(to, url.clone(), &args.allow_egress));
     if let Some(application) = &application {
         application.check().await?;
     }
     signing.warn();
-    let given = signing.secrets.first();
-    let (registration, nothing_delivered) = match &application {
-        Some(_) => (registered(&args.registration, given, &url, local).await?, None),
-        None => (None, undelivered(&args.registration, &url, local).await?),
-    };
+    let (emulator, secret, here) = (args.registration, signing.secrets.first().cloned(), url.clone());
+    let subscribes = application.is_some();
+    let (registration, nothing_delivered) = in_background(move || {
+        Ok(if subscribes {
+            (registered(emulator, secret, &here, local)?, None)
+        } else {
+            (None, undelivered(&emulator, &here, local)?)
+        })
+    })
+    .await?;
     if signing.secrets.is_empty() {
         signing.secrets.extend(registration.iter().map(|registration| registration.secret.clone()));
     }
@@ -118,7 +115,18 @@ async fn listen(
             "no secret is set, so no delivery is verified; pass the subscription's with --secret or in WRS_WEBHOOK_SECRET",
         );
     }
-    announce(&url, registration.as_ref(), args.json);
+    match &registration {
+        None if args.json => print(&ready_line(json!({ "url": url }))),
+        Some(Registration { subscription, secret, .. }) if args.json => {
+            print(&ready_line(json!({ "url": url, "subscription": subscription, "secret": secret })));
+        }
+        None => print(&format!("wrs-emulator listening on {url}\n")),
+        // With the secret the application can verify deliveries itself.
+        Some(Registration { subscription, secret, key, .. }) => print(&format!(
+            "wrs-emulator listening on {url}\n\
+             {subscription} of {key} is delivered here; its signing secret is {secret} (--secret keeps it for the next start)\n"
+        )),
+    }
     if let Some(text) = nothing_delivered {
         note(&text);
     }
@@ -162,28 +170,6 @@ async fn listen(
     code
 }
 
-/// Prints the ready line, and the secret of the subscription, with which the application can verify deliveries itself.
-fn announce(url: &str, registration: Option<&Registration>, json: bool) {
-    if json {
-        let subscription = registration.map(|Registration { subscription, secret, .. }| {
-            json!({ "url": url, "subscription": subscription, "secret": secret })
-        });
-        return print(&ready_line(subscription.unwrap_or_else(|| json!({ "url": url }))));
-    }
-    print(&format!("wrs-emulator listening on {url}\n"));
-    if let Some(Registration { subscription, secret, key, .. }) = registration {
-        print(&format!(
-            "{subscription} of {key} is delivered here; its signing secret is {secret} (--secret keeps it for the next start)\n"
-        ));
-    }
-}
-
-fn server_tls(text: &str) -> Result<ServerTls, Failure> {
-    let setting = TlsSetting::parse(text).map_err(|problem| Failure::usage(format!("--tls: {problem}")))?;
-    let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-    ServerTls::new(&setting, &names).map_err(|problem| Failure::invalid_file(format!("--tls: {problem}")))
-}
-
 /// The emulator that delivers here, and the key.
 #[derive(Clone, Debug, Args)]
 struct RegistrationArgs {
@@ -205,28 +191,27 @@ struct Registration {
 
 /// Subscribes with this secret, if one is given, and makes the emulator deliver to `here`, bound to `local`. Returns `None` with a warning
 /// if no emulator answers, and if a secret is given with which deliveries to another URL come here already.
-async fn registered(
-    args: &RegistrationArgs,
-    secret: Option<&String>,
+fn registered(
+    args: RegistrationArgs,
+    secret: Option<String>,
     here: &str,
     local: SocketAddr,
 ) -> Result<Option<Registration>, Failure> {
-    let (target, given, secret, here) = (&args.target, args.clone(), secret.cloned(), here.to_owned());
-    in_background(move || register(given, secret, &here, local)).await.or_else(|failure| {
+    let target = args.target.clone();
+    register(args, secret, here, local).or_else(|failure| {
         let message = failure.message.clone();
-        no_emulator(target, failure)?;
+        no_emulator(&target, failure)?;
         warn(&format!("nothing is subscribed: {message}"));
         Ok(None)
     })
 }
 
 fn register(
-    args: RegistrationArgs,
+    RegistrationArgs { target, key }: RegistrationArgs,
     secret: Option<String>,
     here: &str,
     local: SocketAddr,
 ) -> Result<Option<Registration>, Failure> {
-    let RegistrationArgs { target, key } = args;
     let port = here.rsplit(':').next().unwrap_or_default();
     let url = format!("https://listen.localhost:{port}");
     let is_other = |from: &str, to: &str| from != url && Url::parse(to).is_ok_and(|to| leads_to(&to, local));
@@ -285,14 +270,10 @@ const LIMIT: Duration = Duration::from_secs(2);
 const EXAMPLE: &str = "https://app.example.com";
 
 /// The note to print if nothing is delivered to the receiver at `here`, bound to `local`; `None` if something is, or if it is unknown.
-async fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
-    let (args, here) = (args.clone(), here.to_owned());
-    in_background(move || look(&args.target, &args.key, &here, local)).await
-}
-
-fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
+fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
+    let RegistrationArgs { target, key } = args;
     let asked = forwards_in_force(target, Some(key), LIMIT).and_then(|forwards| {
-        let answer = Call::new(target).key(key).limit(LIMIT).send::<api::ListSubscriptions>()?;
+        let answer = Call::new(target).key(&**key).limit(LIMIT).send::<api::ListSubscriptions>()?;
         Ok((forwards, answer.data))
     });
     let (forwards, subscriptions) = match asked {
@@ -319,7 +300,7 @@ fn look(target: &Target, key: &str, here: &str, local: SocketAddr) -> Result<Opt
     let from = outside.map_or_else(|| EXAMPLE.to_owned(), |url| url.origin().ascii_serialization());
     let mut command = format!("wrs-emulator forwards add {from}={here}{at}");
     if outside.is_none() {
-        let whose = if key == SAMPLE_KEY { String::new() } else { format!(" --key {key}") };
+        let whose = if *key == SAMPLE_KEY { String::new() } else { format!(" --key {key}") };
         command.push_str(&format!(" && wrs-emulator subscriptions create {EXAMPLE}/hooks{at}{whose}"));
     }
     let trust = if here.starts_with("https:") {

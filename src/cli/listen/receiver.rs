@@ -15,7 +15,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 use url::Url;
 
@@ -188,49 +188,36 @@ impl Delivery<'_> {
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = self.headers.iter().map(|(name, value)| {
             let shown = redactor.header(name.as_str(), &text(value)).into_owned();
-            (name.to_string(), shown)
+            json!([name.as_str(), shown])
         });
         let event: Value = serde_json::from_slice(self.body).unwrap_or_default();
-        let shown = Shown {
-            event: "delivery",
-            at: format_timestamp(self.at, Precision::Milliseconds),
-            target: self.target,
-            event_type: event.get("type"),
-            id: event.get("id"),
-            verified: check.verified(),
-            status,
-            rejected: match check {
-                SignatureCheck::NotChecked | SignatureCheck::Verified => None,
-                SignatureCheck::Unreadable(problem) => {
-                    Some(json!({ "rejection": { "kind": "unreadable_body", "message": problem.to_string() } }))
-                }
-                SignatureCheck::Rejected(rejection, remedies) => Some(rejected(rejection, remedies)),
-            },
-            forwarded,
-            headers: headers.collect(),
-            body: Map::from_iter([bytes_field("body", redactor.body(self.body).into_owned())]),
+        let mut shown = json!({
+            "event": "delivery",
+            "at": format_timestamp(self.at, Precision::Milliseconds),
+            "target": self.target,
+            "type": event.get("type"),
+            "id": event.get("id"),
+            "verified": check.verified(),
+            "status": status,
+        });
+        let rejection = match check {
+            SignatureCheck::NotChecked | SignatureCheck::Verified => Value::Null,
+            SignatureCheck::Unreadable(problem) => {
+                json!({ "rejection": { "kind": "unreadable_body", "message": problem.to_string() } })
+            }
+            SignatureCheck::Rejected(rejection, remedies) => rejected(rejection, remedies),
         };
+        if let (Value::Object(shown), Value::Object(rejection)) = (&mut shown, rejection) {
+            shown.extend(rejection);
+        }
+        if let Some(forwarded) = forwarded {
+            shown["forwarded"] = json!(forwarded);
+        }
+        shown["headers"] = headers.collect();
+        let (field, body) = bytes_field("body", redactor.body(self.body).into_owned());
+        shown[field] = body;
         format!("{}\n", compact(&redactor.shown(&shown)))
     }
-}
-
-#[derive(Serialize)]
-struct Shown<'a> {
-    event: &'static str,
-    at: String,
-    target: &'a str,
-    #[serde(rename = "type")]
-    event_type: Option<&'a Value>,
-    id: Option<&'a Value>,
-    verified: Option<bool>,
-    status: u16,
-    #[serde(flatten)]
-    rejected: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    forwarded: Option<&'a Forwarded>,
-    headers: Vec<(String, String)>,
-    #[serde(flatten)]
-    body: Map<String, Value>,
 }
 
 /// A plain-text answer, without a body if the status does not allow one.
@@ -335,21 +322,21 @@ pub(super) struct Application {
 
 /// What became of a delivery that was forwarded. As JSON, where it went and the problem.
 #[derive(Serialize)]
-pub(super) struct Forwarded {
+struct Forwarded {
     /// The status to answer: the application's, or 502.
     #[serde(skip)]
-    pub(super) status: u16,
+    status: u16,
     /// The body of the answer, possibly cut off.
     #[serde(skip)]
-    pub(super) body: Bytes,
+    body: Bytes,
     #[serde(skip)]
-    pub(super) retry_after: Option<Duration>,
-    pub(super) to: String,
-    pub(super) problem: Option<String>,
+    retry_after: Option<Duration>,
+    to: String,
+    problem: Option<String>,
 }
 
 /// Parses the application's address: a port, `localhost:3000/hooks`, or a whole URL.
-pub(super) fn application_url(text: &str) -> Result<Url, Failure> {
+pub(super) fn application_url(text: &str) -> Result<Url, String> {
     let is_port = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let spelled = match (is_port, text.contains("://")) {
         (true, _) => format!("http://localhost:{text}"),
@@ -357,10 +344,7 @@ pub(super) fn application_url(text: &str) -> Result<Url, Failure> {
         (false, false) => format!("http://{text}"),
     };
     let url = Url::parse(&spelled).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    url.ok_or_else(|| {
-        Failure::usage(format!("--forward-to: expected an address, found `{}`", text.escape_debug()))
-            .with_hint("for example `--forward-to localhost:3000/hooks`")
-    })
+    url.ok_or_else(|| format!("expected an address such as localhost:3000/hooks, found `{}`", text.escape_debug()))
 }
 
 impl Application {
@@ -390,7 +374,7 @@ impl Application {
     }
 
     /// Forwards a delivery: to the application's URL, or, if that has no path, with the delivery's own path.
-    pub(super) async fn forward(&self, target: &str, headers: &HeaderMap, body: Bytes) -> Forwarded {
+    async fn forward(&self, target: &str, headers: &HeaderMap, body: Bytes) -> Forwarded {
         let mut url = self.url.clone();
         if url.path() == "/"
             && let Ok(joined) = url.join(&format!(".{target}"))
