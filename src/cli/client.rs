@@ -249,14 +249,18 @@ impl<'a> Call<'a> {
             }
             Some(TlsError::InvalidCertificate(problem)) => {
                 let base = url.as_str().trim_end_matches('/');
-                let hint = match problem {
-                    CertificateError::UnknownIssuer | CertificateError::BadSignature if self.target.ca.is_empty() => {
-                        format!("pass its authority with --ca FILE (from {base}/_emulator/ca.pem), or skip the check with --insecure")
-                    }
-                    CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-                        format!("no authority in the file given signed it; the present one is at {base}/_emulator/ca.pem")
-                    }
-                    _ => "use a name that the certificate is for, renew it if it has expired, or skip the check with --insecure".to_owned(),
+                let is_unknown = matches!(problem, CertificateError::UnknownIssuer | CertificateError::BadSignature);
+                let hint = match (is_unknown, self.target.ca.is_empty()) {
+                    (true, true) => format!(
+                        "pass its authority with --ca FILE (from {base}/_emulator/ca.pem), or skip the check with \
+                         --insecure"
+                    ),
+                    (true, false) => format!(
+                        "no authority in the file given signed it; the present one is at {base}/_emulator/ca.pem"
+                    ),
+                    (false, _) => "use a name that the certificate is for, renew it if it has expired, or skip the \
+                                   check with --insecure"
+                        .to_owned(),
                 };
                 self.unreachable(format!("its certificate is not trusted: {problem}")).with_hint(hint)
             }
@@ -277,7 +281,7 @@ impl<'a> Call<'a> {
         } else {
             "start it, or correct the address".to_owned()
         };
-        Failure::unreachable(format!("cannot reach the emulator at {url}: {cause}")).with_hint(hint)
+        Failure::new(3, Code::Unreachable, format!("cannot reach the emulator at {url}: {cause}")).with_hint(hint)
     }
 }
 

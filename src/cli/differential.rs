@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use super::client::runtime;
 use super::command::{Authority, exit_code, shown, spawn, target, whole_run};
 use super::failure::{Failure, colored, is_json, note, warn};
 use super::junit::{Suite, TestCase, TestResult, junit};
-use super::output::{cell, print_as_is, print_json, show, table};
+use super::output::{BOLD_RED, GREEN, YELLOW, cell, painted, print_as_is, print_json, show, table};
 use super::run::RunFile;
 use super::serve::{ServeArgs, settings, start};
 use super::signals::Signals;
@@ -115,7 +114,7 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("--jobs: several emulators cannot listen on one port")
             .with_hint("leave out --listen: each takes a free port, and the command reads it from WRS_BASE_URL"));
     }
-    let seed = *settings.seed.get_or_insert(1);
+    settings.seed.get_or_insert(1);
     let mut results = args.junit.as_deref().map(|path| created("--junit", path)).transpose()?;
     let mut folder = Folder::at(args.keep.as_deref())?;
     let raised = FileLimit::raise();
@@ -126,14 +125,13 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
         serve: &args.serve,
         folder: &folder.path,
         raised,
-        limit: args.timeout.map_or_else(OnceLock::new, OnceLock::from),
         count: AtomicUsize::new(0),
     };
     let found = block_on(&runtime, async {
         let mut signals = Signals::install()?;
         // A run that is dropped ends its command.
         tokio::select! {
-            found = examine(args, &runner, seed) => found.map(Ok),
+            found = examine(args, &runner) => found.map(Ok),
             number = signals.wait() => Ok(Err(number)),
         }
     });
@@ -159,17 +157,18 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-async fn examine(args: &DifferentialArgs, runner: &Runner<'_>, seed: u64) -> Result<Report, Failure> {
+async fn examine(args: &DifferentialArgs, runner: &Runner<'_>) -> Result<Report, Failure> {
     let began = machine::monotonic();
     let chosen = |change: &&UnpromisedChange| args.only.is_empty() || args.only.iter().any(|name| name == change.name);
     let chosen: Vec<&UnpromisedChange> = CHANGES.iter().filter(chosen).collect();
     let progress = Progress { all: chosen.len(), done: AtomicUsize::new(0) };
-    let plain = runner.run("plain", &[], *runner.limit.get().unwrap_or(&FIRST)).await?;
+    let plain = runner.run("plain", &[], args.timeout.unwrap_or(FIRST)).await?;
     progress.ended("the command as it is", if plain.passed { "passed" } else { "failed" });
-    let _ = runner.limit.set((plain.took * TIMES).max(LEAST));
+    let limit = args.timeout.unwrap_or_else(|| (plain.took * TIMES).max(LEAST));
     let mut changes = Vec::new();
     if plain.passed {
-        let judging = stream::iter(chosen.into_iter().map(|change| judge(runner, change, &plain.record, &progress)));
+        let judging =
+            stream::iter(chosen.into_iter().map(|change| judge(runner, change, &plain.record, limit, &progress)));
         let mut judged = judging.buffered(usize::from(args.jobs));
         while let Some(judged) = judged.next().await {
             changes.push(judged?);
@@ -178,7 +177,7 @@ async fn examine(args: &DifferentialArgs, runner: &Runner<'_>, seed: u64) -> Res
     let count = |outcome| changes.iter().filter(|judged| judged.outcome == outcome).count();
     Ok(Report {
         command: shown(&args.command),
-        seed,
+        seed: runner.settings.seed.unwrap_or_default(),
         runs: runner.count.load(Ordering::Relaxed),
         took_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         passed: count(Outcome::Passed),
@@ -202,6 +201,7 @@ async fn judge(
     runner: &Runner<'_>,
     change: &'static UnpromisedChange,
     plain: &Record,
+    limit: Duration,
     progress: &Progress,
 ) -> Result<Judged, Failure> {
     let (name, settings) = (change.name, change.settings());
@@ -224,7 +224,6 @@ async fn judge(
         progress.ended(name, &judged.outcome.name());
         return Ok(judged);
     }
-    let limit = *runner.limit.get().unwrap_or(&FIRST);
     let ran = runner.run(name, &settings, limit).await?;
     judged.ending.clone_from(&ran.ending);
     if ran.passed {
@@ -234,8 +233,16 @@ async fn judge(
             judged.reason = Some(change.exercise.to_owned());
         }
     } else {
-        judged.reason = unstable(runner, name, &settings, limit).await?;
-        judged.outcome = if judged.reason.is_some() { Outcome::Unstable } else { Outcome::Failed };
+        // A failure proves nothing if the command also fails without the change, or passes with it.
+        let unstable = if !runner.run(&format!("{name}-without"), &[], limit).await?.passed {
+            Some("the command fails now and then without any change, too")
+        } else if runner.run(&format!("{name}-again"), &settings, limit).await?.passed {
+            Some("the command failed once with the change, and passed when it was run again")
+        } else {
+            None
+        };
+        judged.reason = unstable.map(str::to_owned);
+        judged.outcome = if unstable.is_some() { Outcome::Unstable } else { Outcome::Failed };
         let mut shown = ran;
         if judged.outcome == Outcome::Failed {
             let (parts, first) = smallest(runner, change, limit).await?;
@@ -248,20 +255,6 @@ async fn judge(
     }
     progress.ended(name, &judged.outcome.name());
     Ok(judged)
-}
-
-/// Why a failure proves nothing, if it does not: the command is run again, with the change and without it.
-async fn unstable(
-    runner: &Runner<'_>,
-    name: &str,
-    settings: &[&str],
-    limit: Duration,
-) -> Result<Option<String>, Failure> {
-    if !runner.run(&format!("{name}-without"), &[], limit).await?.passed {
-        return Ok(Some("the command fails now and then without any change, too".to_owned()));
-    }
-    let again = runner.run(&format!("{name}-again"), settings, limit).await?;
-    Ok(again.passed.then(|| "the command failed once with the change, and passed when it was run again".to_owned()))
 }
 
 /// The parts of a change that make the command fail by themselves, and the run of the first.
@@ -305,8 +298,6 @@ struct Runner<'a> {
     serve: &'a ServeArgs,
     folder: &'a Path,
     raised: FileLimit,
-    /// The limit of a run, once it is known from the plain run.
-    limit: OnceLock<Duration>,
     count: AtomicUsize,
 }
 
@@ -488,31 +479,28 @@ struct Judged {
 }
 
 fn text(report: &Report, colors: bool) -> String {
-    let paint = |outcome: Outcome| match outcome {
-        _ if !colors => ("", ""),
-        Outcome::Passed => ("\u{1b}[32m", "\u{1b}[0m"),
-        Outcome::Failed => ("\u{1b}[1;31m", "\u{1b}[0m"),
-        Outcome::Unstable | Outcome::NotExercised => ("\u{1b}[33m", "\u{1b}[0m"),
+    let outcome = |outcome: Outcome, width: usize| {
+        let color = match outcome {
+            Outcome::Passed => GREEN,
+            Outcome::Failed => BOLD_RED,
+            Outcome::Unstable | Outcome::NotExercised => YELLOW,
+        };
+        painted(color, format!("{:width$}", outcome.name()), colors)
     };
     let mut text = String::new();
     if !report.plain.passed {
-        let (color, plain) = paint(Outcome::Failed);
         text.push_str(&lines(&report.plain.printed));
-        text.push_str(&format!(
-            "{color}failed{plain}  without any change: the command {}; make the command pass first\n",
-            report.plain.ending
-        ));
+        let (failed, ending) = (outcome(Outcome::Failed, 0), &report.plain.ending);
+        text.push_str(&format!("{failed}  without any change: the command {ending}; make the command pass first\n"));
     }
     let width = report.changes.iter().map(|judged| judged.change.name.len()).max().unwrap_or_default();
     for judged in &report.changes {
-        let (color, plain) = paint(judged.outcome);
-        let outcome = format!("{:13}", judged.outcome.name());
-        text.push_str(&format!("{color}{outcome}{plain}  {:width$}  {}\n", judged.change.name, judged.change.changes));
+        let (outcome, UnpromisedChange { name, changes, .. }) = (outcome(judged.outcome, 13), &judged.change);
+        text.push_str(&format!("{outcome}  {name:width$}  {changes}\n"));
     }
     for judged in report.changes.iter().filter(|judged| judged.outcome == Outcome::Failed) {
-        let (color, plain) = paint(judged.outcome);
-        let (name, ending) = (judged.change.name, &judged.ending);
-        text.push_str(&format!("\n{name}: {color}failed{plain}: the command {ending}\n"));
+        let (name, failed, ending) = (judged.change.name, outcome(judged.outcome, 0), &judged.ending);
+        text.push_str(&format!("\n{name}: {failed}: the command {ending}\n"));
         text.extend(particulars(judged).iter().map(|line| format!("  {}\n", cell(line))));
         text.push_str(&lines(&judged.printed));
     }

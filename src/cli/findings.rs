@@ -10,7 +10,7 @@ use super::arguments::{Target, examples};
 use super::client::Call;
 use super::failure::{Failure, colored, note};
 use super::junit::{Suite, TestCase, TestResult, junit};
-use super::output::{cell, pretty, print_as_is};
+use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
 use crate::contract::nearest;
 use crate::control::api::{self, Finding, Findings};
 use crate::review::findings::{Check, Confidence, Severity, check, checks};
@@ -111,23 +111,19 @@ fn sentence(review: &Review) -> String {
 
 /// The report for people.
 fn text(review: &Review, colors: bool) -> String {
-    let (red, yellow, green, plain) =
-        if colors { ("\u{1b}[31m", "\u{1b}[33m", "\u{1b}[32m", "\u{1b}[0m") } else { ("", "", "", "") };
     let mut text = String::new();
     for (number, finding) in (1..).zip(&review.findings.data) {
-        let (color, mark) = if review.failing.contains(&finding.code) { (red, "✗") } else { (yellow, "!") };
+        let is_failing = review.failing.contains(&finding.code);
+        let mark = if is_failing { mark(false, colors) } else { painted(YELLOW, '!', colors) };
         let Finding { title, code, severity, confidence, .. } = finding;
         let (severity, confidence) = (severity.name(), confidence.name());
-        text += &format!(
-            "{color}{mark}{plain} {number}. {title} ({code}, {severity}, {confidence})\n{}",
-            finding.details()
-        );
+        text += &format!("{mark} {number}. {title} ({code}, {severity}, {confidence})\n{}", finding.details());
         for accepted in review.accepted.iter().filter(|accepted| accepted.code == *code) {
             text += &format!("    accepted: {}\n", cell(&accepted.reason));
         }
     }
     for accepted in review.stale() {
-        text += &format!("{red}✗{plain} {}\n", accepted.line());
+        text += &format!("{} {}\n", mark(false, colors), accepted.line());
     }
     text += &review.findings.unproven();
     let forgotten = review.findings.forgotten_entries;
@@ -136,8 +132,7 @@ fn text(review: &Review, colors: bool) -> String {
             "note: {forgotten} entries were evicted from the journal and not judged; --max-journal-entries keeps more\n"
         );
     }
-    let (color, mark) = if review.failed { (red, "✗") } else { (green, "✓") };
-    text + &format!("{color}{mark}{plain} {}\n", sentence(review))
+    text + &format!("{} {}\n", mark(!review.failed, colors), sentence(review))
 }
 
 /// A test case for each check, and one for each accepted finding that fails. What does not fail the review is a note.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{oneshot, watch};
 
 use super::failure::colored;
-use super::output::compact;
+use super::output::{CYAN, DIM, GREEN, RED, YELLOW, compact, painted};
 use crate::app::ControlHandle;
 use crate::contract::routes::Operation;
 use crate::contract::timestamp::{Precision, format_timestamp};
@@ -118,19 +118,9 @@ fn line(record: &Value, format: LogFormat, is_colored: bool) -> String {
     let field = |name| record.get(name).and_then(Value::as_str);
     let at = field("at").and_then(|at| at.get(11..23)).unwrap_or_default();
     let message = visible(field("message").unwrap_or_default());
-    if !is_colored {
-        return format!("{at} {message}\n");
-    }
     let (first, rest) = message.split_once(' ').unwrap_or((&message, ""));
-    format!("{DIM}{at}{PLAIN} {}{first}{PLAIN} {rest}\n", color(record))
+    format!("{} {} {rest}\n", painted(DIM, at, is_colored), painted(color(record), first, is_colored))
 }
-
-const PLAIN: &str = "\u{1b}[0m";
-const DIM: &str = "\u{1b}[2m";
-const RED: &str = "\u{1b}[31m";
-const GREEN: &str = "\u{1b}[32m";
-const YELLOW: &str = "\u{1b}[33m";
-const CYAN: &str = "\u{1b}[36m";
 
 /// The color of a line's first word, by outcome.
 fn color(record: &Value) -> &'static str {
@@ -290,7 +280,7 @@ mod tests {
             (json!({ "level": "info" }), CYAN),
         ] {
             let record = recorded(Redactor::default(), Some(Timestamp::UNIX_EPOCH), "x", outcome, "a \u{1b}b".into());
-            let expected = format!("\u{1b}[2m00:00:00.000\u{1b}[0m {color}a\u{1b}[0m \\u{{1b}}b\n");
+            let expected = format!("\u{1b}[2m00:00:00.000\u{1b}[0m \u{1b}[{color}ma\u{1b}[0m \\u{{1b}}b\n");
             assert_eq!(line(&record, LogFormat::Text, true), expected);
             assert_eq!(line(&record, LogFormat::Text, false), "00:00:00.000 a \\u{1b}b\n");
             assert!(!line(&record, LogFormat::Json, true).contains('\u{1b}'));

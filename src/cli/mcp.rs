@@ -5,7 +5,7 @@
 //! few of them; a session has a key of its own.
 
 use std::any::TypeId;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -69,26 +69,23 @@ struct Request {
     params: Map<String, Value>,
 }
 
-/// Requests that are not answered yet, by their id, and whether they were cancelled.
-type Pending = Mutex<BTreeMap<String, bool>>;
+/// The ids of requests that were cancelled before they were answered.
+type Cancelled = Mutex<BTreeSet<String>>;
 
 /// Serves until stdin is closed, or nobody reads stdout.
 pub(super) fn run(args: McpArgs) -> ExitCode {
     let session = Session::new(args.target);
     note(&format!("tools for the emulator at {}, with the key {}", session.target.url, session.key));
-    let pending = Pending::default();
+    let cancelled = Cancelled::default();
     let (requests, waiting) = sync_channel(MOST_WAITING);
     thread::scope(|scope| {
-        scope.spawn(|| answer_in_order(&session, &pending, waiting));
+        scope.spawn(|| answer_in_order(&session, &cancelled, waiting));
         for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
             let continues = match Message::read(&line) {
                 Message::Request(request) if request.method == "ping" => write(&session.answer(request)),
-                Message::Request(request) => {
-                    pending.lock().insert(request.id.to_string(), false);
-                    requests.send(request).is_ok()
-                }
+                Message::Request(request) => requests.send(request).is_ok(),
                 Message::Cancelled(id) => {
-                    pending.lock().entry(id.to_string()).and_modify(|is_cancelled| *is_cancelled = true);
+                    cancelled.lock().insert(id.to_string());
                     true
                 }
                 Message::Other => true,
@@ -104,14 +101,16 @@ pub(super) fn run(args: McpArgs) -> ExitCode {
 }
 
 /// Answers requests until stdin has ended or stdout is closed.
-fn answer_in_order(session: &Session, pending: &Pending, requests: Receiver<Request>) {
+fn answer_in_order(session: &Session, cancelled: &Cancelled, requests: Receiver<Request>) {
     for request in requests {
         let id = request.id.to_string();
-        let is_cancelled = pending.lock().get(&id) == Some(&true);
-        let answer = (!is_cancelled).then(|| session.answer(request));
+        let is_cancelled = || cancelled.lock().remove(&id);
+        if is_cancelled() {
+            continue;
+        }
+        let answer = session.answer(request);
         // A request that was cancelled while its tool ran is not answered either.
-        let was_cancelled = pending.lock().remove(&id) == Some(true);
-        if answer.filter(|_| !was_cancelled).is_some_and(|answer| !write(&answer)) {
+        if !is_cancelled() && !write(&answer) {
             return;
         }
     }
@@ -252,24 +251,6 @@ impl Session {
             }
         };
         Ok(String::from_utf8_lossy(&call.send_to(route)?).into_owned())
-    }
-
-    /// Refuses a key that is not the session's, or that the emulator serves together with others.
-    fn check_own(&self, key: &str) -> Result<(), Failure> {
-        let rest = key.strip_prefix(&self.key);
-        if !rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_')) {
-            let message = format!("`{key}` was not made by this session, so it is not reset");
-            let hint = format!(
-                "your own keys are `{0}` and those that begin with `{0}_`; people reset others with `wrs-emulator reset --key KEY`",
-                self.key
-            );
-            return Err(Failure::usage(message).with_hint(hint));
-        }
-        let shown = Call::new(&self.target).key(key).send::<api::ShowClock>()?.key;
-        match shown.filter(|shown| shown != key) {
-            None => Ok(()),
-            Some(group) => Err(Failure::usage(format!("`{key}` shares the workspace `{group}`, so it is not reset"))),
-        }
     }
 }
 
@@ -677,8 +658,21 @@ fn assumed(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<S
     Ok(found)
 }
 
+/// Refuses a key that is not the session's, or that the emulator serves together with others.
 fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String, Failure> {
-    session.check_own(arguments.get("key").and_then(Value::as_str).unwrap_or_default())?;
+    let (key, own) = (arguments.get("key").and_then(Value::as_str).unwrap_or_default(), &session.key);
+    if !key.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('_')) {
+        let hint = format!(
+            "your own keys are `{own}` and those that begin with `{own}_`; people reset others with \
+             `wrs-emulator reset --key KEY`"
+        );
+        let message = format!("`{key}` was not made by this session, so it is not reset");
+        return Err(Failure::usage(message).with_hint(hint));
+    }
+    let shown = Call::new(&session.target).key(key).send::<api::ShowClock>()?.key;
+    if let Some(group) = shown.filter(|shown| shown != key) {
+        return Err(Failure::usage(format!("`{key}` shares the workspace `{group}`, so it is not reset")));
+    }
     let text = called(session, tool, arguments)?;
     // So that nothing is left of the session; refused while another of its keys still plays the scenario.
     let _ = Call::new(&session.target).id(&session.scenario).send::<api::RemoveScenario>();

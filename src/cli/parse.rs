@@ -87,7 +87,6 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
     let arguments = expanded(std::env::args_os().collect());
     let is_brief = !arguments.iter().any(|argument| argument == "--help-all");
     let mut command = with_variables(completed(command), PREFIX, is_brief);
-    set_json(is_json_typed(&arguments));
     let matches = command.try_get_matches_from_mut(&arguments).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::DisplayVersion => {
             error.exit()

@@ -15,7 +15,7 @@ use super::arguments::{created, examples};
 use super::client::run_task;
 use super::failure::{Code, Failure, colored, note};
 use super::junit::{Suite, TestCase, TestResult, junit};
-use super::output::{cell, print_as_is, print_json, show_list, table};
+use super::output::{BOLD_RED, GREEN, YELLOW, cell, painted, print_as_is, print_json, show_list, table};
 use super::profile::with_forwards;
 use super::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
@@ -169,12 +169,20 @@ fn text(report: &ProbeReport, colors: bool) -> String {
     let width =
         |of: fn(&ProbedCase) -> &str| report.cases.iter().map(|probed| of(probed).len()).max().unwrap_or_default();
     let (outcomes, names) = (width(|probed| probed.outcome.name()), width(|probed| probed.name));
+    let outcome = |probed: &ProbedCase, width: usize| {
+        let color = match probed.outcome {
+            Outcome::Pass => GREEN,
+            Outcome::Incomplete => YELLOW,
+            _ => BOLD_RED,
+        };
+        painted(color, format!("{:width$}", probed.outcome.name()), colors)
+    };
     for probed in &report.cases {
-        let outcome = painted(probed.outcome, outcomes, colors);
+        let outcome = outcome(probed, outcomes);
         text.push_str(&format!("{outcome}  {:names$}  {}\n", probed.name, cell(&probed.observed)));
     }
     for probed in report.cases.iter().filter(|probed| probed.outcome.is_failure()) {
-        text.push_str(&format!("\n{}: {}\n", probed.name, painted(probed.outcome, 0, colors)));
+        text.push_str(&format!("\n{}: {}\n", probed.name, outcome(probed, 0)));
         text.push_str(&particulars(probed).iter().map(|line| format!("  {line}\n")).collect::<String>());
     }
     // One line for each reason, as many cases may share it.
@@ -218,17 +226,6 @@ fn particulars(probed: &ProbedCase) -> Vec<String> {
     lines.extend(probed.detail.as_ref().map(|detail| format!("          {}", cell(detail))));
     lines.extend(probed.remedy.map(|remedy| format!("remedy    {remedy}")));
     lines
-}
-
-fn painted(outcome: Outcome, width: usize, colors: bool) -> String {
-    let padded = format!("{:width$}", outcome.name());
-    let color = match outcome {
-        _ if !colors => return padded,
-        Outcome::Pass => "32",
-        Outcome::Incomplete => "33",
-        _ => "1;31",
-    };
-    format!("\u{1b}[{color}m{padded}\u{1b}[0m")
 }
 
 fn suite(report: &ProbeReport) -> Suite {

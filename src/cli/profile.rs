@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::arguments::{CallArgs, Target, examples};
 use super::client::{Call, SHORT};
-use super::failure::Failure;
+use super::failure::{Code, Failure};
 use super::output::{cell, print, print_document, show, show_list};
 use crate::control::api::{self, Assumption, List, Patched};
 use crate::control::openapi_document;
@@ -236,7 +236,7 @@ pub(super) fn remove_forwards(args: &RemoveForwardsArgs) -> Result<ExitCode, Fai
     let before = forwards_in_force(&given.common.target, given.key.as_deref(), SHORT)?;
     let urls: Vec<&str> = args.urls.iter().map(|url| url.trim_end_matches('/')).collect();
     if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
-        let failure = Failure::not_found(format!("unknown forward `{unknown}`"));
+        let failure = Failure::new(1, Code::NotFound, format!("unknown forward `{unknown}`"));
         return Err(failure.with_hint("`wrs-emulator forwards` lists those in force; --key shows those of one key"));
     }
     let mut patched = patch(given, urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect())?;

@@ -105,7 +105,9 @@ impl Signing {
 
     pub(super) fn warn(&self) {
         for (secret, scheme) in self.pairs() {
-            secret_warnings(secret, scheme, self.reading).iter().for_each(|warning| warn(warning));
+            for warning in secret_warnings(secret, scheme, self.reading) {
+                warn(&warning);
+            }
         }
     }
 }
@@ -141,7 +143,7 @@ pub(super) struct SignArgs {
     timestamp: i64,
     /// The URL of the subscription, for a custom scheme that signs it.
     // The alias is its former name; `--url` is the emulator's address in other commands.
-    #[arg(long, alias = "url", value_name = "URL", value_parser = webhook_url)]
+    #[arg(long, alias = "url", value_name = "URL")]
     webhook_url: Option<String>,
     /// Print JSON: headers, signed content, signatures.
     #[arg(long)]
@@ -188,7 +190,7 @@ pub(super) struct VerifyArgs {
     headers: Option<String>,
     /// The URL of the subscription, for a custom scheme that signs it.
     // The alias is its former name; `--url` is the emulator's address in other commands.
-    #[arg(long, alias = "url", value_name = "URL", value_parser = webhook_url)]
+    #[arg(long, alias = "url", value_name = "URL")]
     webhook_url: Option<String>,
     /// The time of verification: Unix seconds, or `now`.
     #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true, value_parser = unix_seconds)]
@@ -353,16 +355,18 @@ fn unix_seconds(text: &str) -> Result<i64, String> {
 }
 
 /// A URL that may be signed, exactly as it was written.
-pub(super) fn webhook_url(text: &str) -> Result<String, String> {
-    let is_url = url::Url::parse(text).is_ok() && !text.chars().any(char::is_control);
-    if is_url { Ok(text.to_owned()) } else { Err(format!("expected a URL, found `{}`", text.escape_debug())) }
+pub(super) fn check_url(text: &str) -> Result<(), Failure> {
+    if url::Url::parse(text).is_ok() && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("--webhook-url: `{}` is not a URL", text.escape_debug())))
 }
 
 /// The URL of the subscription, or an empty one; required if `scheme` signs it.
 fn signed_url<'a>(url: Option<&'a str>, scheme: &Scheme) -> Result<&'a str, Failure> {
     let content = |url| sign(scheme, &[], &Message { id: "", timestamp: 0, url, body: b"" }).content;
     match url {
-        Some(url) => Ok(url),
+        Some(url) => check_url(url).map(|()| url),
         // The scheme signs the URL if the content depends on it.
         None if content("a") != content("b") => {
             Err(Failure::usage("`webhooks.custom.content` signs `{url}`: expected --webhook-url URL"))

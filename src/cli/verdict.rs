@@ -15,7 +15,7 @@ use super::client::{Call, SHORT};
 use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
 use super::junit::{Suite, TestCase, TestResult, junit};
-use super::output::{cell, pretty, print_as_is};
+use super::output::{cell, mark, pretty, print_as_is};
 use crate::control::api::{self, DurationInput, Unused, Verification, name_of};
 use crate::review::findings::Severity;
 use crate::util::duration::parse_duration;
@@ -310,10 +310,9 @@ impl Verdict {
     }
 
     fn text(&self, colors: bool) -> String {
-        let (red, green, plain) = if colors { ("\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m") } else { ("", "", "") };
         let mut text = String::new();
         for Section { kind, count, lines } in self.sections() {
-            let mark = if count == 0 { format!("{green}✓{plain}") } else { format!("{red}✗{plain}") };
+            let mark = mark(count == 0, colors);
             let refused = self.body.refused_forgeries;
             let refused = match (kind, refused) {
                 (Kind::Undelivered, 1) => "; 1 forged delivery was refused, as intended".to_owned(),

@@ -24,7 +24,7 @@ use super::failure::{Failure, note, warn};
 use super::output::{print, ready_line};
 use super::profile::{forwards_in_force, patch_of_forwards};
 use super::signals::Signals;
-use super::signatures::{Signing, SigningArgs, webhook_url};
+use super::signatures::{Signing, SigningArgs, check_url};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
 use crate::http::body::BodyReader;
@@ -57,8 +57,8 @@ pub(super) struct ListenArgs {
     respond: Vec<u16>,
     /// Forward each delivery to this application, such as `localhost:3000/hooks`, and return its answer. Subscribe at the running
     /// emulator, with --secret if it is given and else with a new one, and unsubscribe at the end.
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "respond", value_parser = application_url)]
-    forward_to: Option<Url>,
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "respond")]
+    forward_to: Option<String>,
     /// Allow --forward-to this public host, or `any`. Repeatable.
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     allow_egress: Vec<String>,
@@ -68,7 +68,7 @@ pub(super) struct ListenArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// The URL of the subscription, for a custom scheme that signs it; this receiver's own if left out.
-    #[arg(long, value_name = "URL", value_parser = webhook_url)]
+    #[arg(long, value_name = "URL")]
     webhook_url: Option<String>,
     /// Serve HTTPS with these PEM files, or with a self-signed certificate, which senders must accept unverified
     /// (`serve --webhook-insecure`).
@@ -81,6 +81,7 @@ pub(super) struct ListenArgs {
 
 pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
     let signing = Signing::resolve(&args.signing)?;
+    args.webhook_url.as_deref().map(check_url).transpose()?;
     let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
     let tls = args.tls.as_ref().map(|setting| ServerTls::new(setting, &names)).transpose();
     let tls = tls.map_err(|problem| Failure::invalid_file(format!("--tls: {problem}")))?;
@@ -92,7 +93,8 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
     let mut signals = Signals::install()?;
     let (listener, local) = bound(address("--listen", &args.listen)?)?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
-    let application = args.forward_to.map(|to| Application::new(to, url.clone(), &args.allow_egress));
+    let application = args.forward_to.as_deref().map(application_url).transpose()?;
+    let application = application.map(|to| Application::new(to, url.clone(), &args.allow_egress));
     if let Some(application) = &application {
         application.check().await?;
     }

@@ -89,8 +89,8 @@ impl SignatureCheck {
 }
 
 impl Receiver {
-    fn is_full(&self) -> bool {
-        self.count.is_some_and(|count| self.tally.lock().received >= count)
+    fn is_full(&self, tally: Tally) -> bool {
+        self.count.is_some_and(|count| tally.received >= count)
     }
 
     /// Verifies under every scheme and reports the first that fails.
@@ -120,12 +120,12 @@ impl Receiver {
     }
 
     /// Counts and prints the delivery and returns the status to answer; `None` if --count deliveries were received already.
-    fn record(&self, delivery: &Delivery<'_>, check: &SignatureCheck, forwarded: Option<&Forwarded>) -> Option<u16> {
+    fn record(&self, delivery: &Delivery<'_>) -> Option<u16> {
         let mut tally = self.tally.lock();
-        if self.count.is_some_and(|count| tally.received >= count) {
+        if self.is_full(*tally) {
             return None;
         }
-        let status = match (check, forwarded, &self.answers) {
+        let status = match (&delivery.check, &delivery.forwarded, &self.answers) {
             (SignatureCheck::Unreadable(BodyProblem::TransferCoding), ..) => 400,
             (SignatureCheck::Unreadable(problem), ..) => problem.kind().status(),
             (_, Some(forwarded), _) => forwarded.status,
@@ -136,10 +136,8 @@ impl Receiver {
             (_, None, Answers::Application(_)) => 503,
         };
         tally.received += 1;
-        tally.rejected += u64::from(check.verified() == Some(false));
-        let shown =
-            if self.json { delivery.json(check, forwarded, status) } else { delivery.line(check, forwarded, status) };
-        print(&shown);
+        tally.rejected += u64::from(delivery.check.verified() == Some(false));
+        print(&if self.json { delivery.json(status) } else { delivery.line(status) });
         if self.count == Some(tally.received) {
             let _ = self.stop.send(true);
         }
@@ -152,14 +150,16 @@ struct Delivery<'a> {
     target: &'a str,
     headers: &'a HeaderMap,
     body: &'a [u8],
+    check: SignatureCheck,
+    forwarded: Option<Forwarded>,
 }
 
 impl Delivery<'_> {
     /// Time, path, event type and id, verification result, where it was forwarded to, status.
-    fn line(&self, check: &SignatureCheck, forwarded: Option<&Forwarded>, status: u16) -> String {
+    fn line(&self, status: u16) -> String {
         let at = format_timestamp(self.at, Precision::Milliseconds);
         let event: Value = serde_json::from_slice(self.body).unwrap_or_default();
-        let verified = match check {
+        let verified = match &self.check {
             SignatureCheck::NotChecked => "not checked".to_owned(),
             SignatureCheck::Verified => "verified".to_owned(),
             SignatureCheck::Unreadable(problem) => format!("not verified: {problem}"),
@@ -174,7 +174,7 @@ impl Delivery<'_> {
             other => compact(other),
         };
         let (kind, id) = (field("type"), field("id"));
-        let passed = match forwarded {
+        let passed = match &self.forwarded {
             None => String::new(),
             Some(Forwarded { to, problem: None, .. }) => format!(", forwarded to {to}"),
             Some(Forwarded { to, problem: Some(problem), .. }) => format!(", not forwarded to {to}: {problem}"),
@@ -183,12 +183,10 @@ impl Delivery<'_> {
         format!("{}\n", visible(&Redactor::default().text(&line)))
     }
 
-    fn json(&self, check: &SignatureCheck, forwarded: Option<&Forwarded>, status: u16) -> String {
+    fn json(&self, status: u16) -> String {
         let redactor = Redactor::default();
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = self.headers.iter().map(|(name, value)| {
-            let shown = redactor.header(name.as_str(), &text(value)).into_owned();
-            json!([name.as_str(), shown])
+            json!([name.as_str(), redactor.header(name.as_str(), &String::from_utf8_lossy(value.as_bytes()))])
         });
         let event: Value = serde_json::from_slice(self.body).unwrap_or_default();
         let mut shown = json!({
@@ -197,10 +195,10 @@ impl Delivery<'_> {
             "target": self.target,
             "type": event.get("type"),
             "id": event.get("id"),
-            "verified": check.verified(),
+            "verified": self.check.verified(),
             "status": status,
         });
-        let rejection = match check {
+        let rejection = match &self.check {
             SignatureCheck::NotChecked | SignatureCheck::Verified => Value::Null,
             SignatureCheck::Unreadable(problem) => {
                 json!({ "rejection": { "kind": "unreadable_body", "message": problem.to_string() } })
@@ -210,7 +208,7 @@ impl Delivery<'_> {
         if let (Value::Object(shown), Value::Object(rejection)) = (&mut shown, rejection) {
             shown.extend(rejection);
         }
-        if let Some(forwarded) = forwarded {
+        if let Some(forwarded) = &self.forwarded {
             shown["forwarded"] = json!(forwarded);
         }
         shown["headers"] = headers.collect();
@@ -292,19 +290,19 @@ impl Receiver {
         };
         let forwarded = match (&self.answers, &check) {
             (_, SignatureCheck::Unreadable(_)) | (Answers::Script(_), _) => None,
-            (Answers::Application(_), _) if self.is_full() => None,
+            (Answers::Application(_), _) if self.is_full(*self.tally.lock()) => None,
             (Answers::Application(application), _) => {
                 Some(application.forward(target, &parts.headers, body.clone()).await)
             }
         };
-        let delivery = Delivery { at, target, headers: &parts.headers, body: &body };
+        let delivery = Delivery { at, target, headers: &parts.headers, body: &body, check, forwarded };
         // The reason is printed here, but the sender must not learn it.
-        let said = match check.verified() {
+        let said = match delivery.check.verified() {
             None => "not checked",
             Some(true) => "verified",
             Some(false) => "not verified",
         };
-        match (self.record(&delivery, &check, forwarded.as_ref()), forwarded) {
+        match (self.record(&delivery), delivery.forwarded) {
             (Some(_), Some(forwarded)) => forwarded.into_answer(),
             (Some(status), None) => text_answer(status, said),
             (None, _) => text_answer(503, "no more deliveries are accepted"),
@@ -336,7 +334,7 @@ struct Forwarded {
 }
 
 /// Parses the application's address: a port, `localhost:3000/hooks`, or a whole URL.
-pub(super) fn application_url(text: &str) -> Result<Url, String> {
+pub(super) fn application_url(text: &str) -> Result<Url, Failure> {
     let is_port = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let spelled = match (is_port, text.contains("://")) {
         (true, _) => format!("http://localhost:{text}"),
@@ -344,7 +342,10 @@ pub(super) fn application_url(text: &str) -> Result<Url, String> {
         (false, false) => format!("http://{text}"),
     };
     let url = Url::parse(&spelled).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    url.ok_or_else(|| format!("expected an address such as localhost:3000/hooks, found `{}`", text.escape_debug()))
+    url.ok_or_else(|| {
+        Failure::usage(format!("--forward-to: expected an address, found `{}`", text.escape_debug()))
+            .with_hint("for example `--forward-to localhost:3000/hooks`")
+    })
 }
 
 impl Application {
