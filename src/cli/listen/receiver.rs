@@ -383,30 +383,22 @@ impl Application {
             url = joined;
         }
         let to = url.to_string();
-        let outcome = match Target::new(url, Some(&self.from)) {
-            None => Err("no request can be made for this URL".to_owned()),
-            Some(target) => self.post(Arc::new(target), headers, body).await,
+        let failed = |problem: String| Forwarded {
+            status: 502,
+            body: Bytes::new(),
+            retry_after: None,
+            to: to.clone(),
+            problem: Some(problem),
         };
-        match outcome {
-            Ok((status, body, retry_after)) => Forwarded { status, body, retry_after, to, problem: None },
-            Err(problem) => {
-                Forwarded { status: 502, body: Bytes::new(), retry_after: None, to, problem: Some(problem) }
-            }
-        }
-    }
-
-    async fn post(
-        &self,
-        target: Arc<Target>,
-        headers: &HeaderMap,
-        body: Bytes,
-    ) -> Result<(u16, Bytes, Option<Duration>), String> {
+        let Some(target) = Target::new(url, Some(&self.from)) else {
+            return failed("no request can be made for this URL".to_owned());
+        };
         let mut headers = headers.clone();
         for name in OF_THE_CONNECTION {
             headers.remove(name);
         }
         let post = Post {
-            target,
+            target: Arc::new(target),
             headers,
             body,
             timeout: TIMEOUT,
@@ -417,10 +409,10 @@ impl Application {
         };
         match self.client.post(post).await {
             AttemptOutcome::Answered { status: status @ 200..=599, body, retry_after } => {
-                Ok((status, body, retry_after))
+                Forwarded { status, body, retry_after, to, problem: None }
             }
-            AttemptOutcome::Answered { status, .. } => Err(format!("it answered {status}")),
-            AttemptOutcome::Failed { detail, .. } => Err(detail),
+            AttemptOutcome::Answered { status, .. } => failed(format!("it answered {status}")),
+            AttemptOutcome::Failed { detail, .. } => failed(detail),
         }
     }
 }
