@@ -1,23 +1,64 @@
-//! Arguments that several commands share: how to reach the emulator, whether to print JSON, a file for results; and parsers of flags
-//! whose values are sent to the control API as they were typed.
+//! Arguments that several commands share: the emulator's address, and whether to print JSON; parsers of values; the examples in help.
 
 use std::fs::File;
-use std::path::Path;
-use std::process::ExitCode;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
+use tokio::net::TcpListener;
+use url::{Host, Url};
 
-use super::client::Call;
 use super::failure::Failure;
-use super::help::LAST;
-use super::output::show;
-use super::target::Target;
-use crate::control::api::Endpoint;
-use crate::control::render::Text;
+use crate::http::bind;
 use crate::util::duration::parse_duration;
 use crate::util::file;
+
+/// The display order of `--json`, after all other options.
+pub(super) const LAST: usize = 900;
+
+/// The examples below a command's help, each without the program's name; one may end in a comment, two spaces apart.
+pub(super) fn examples<'a>(lines: impl AsRef<[&'a str]>) -> String {
+    let line = |line: &&str| format!("\n  {}", format!("wrs-emulator {line}").trim_end());
+    format!("Examples:{}", lines.as_ref().iter().map(line).collect::<String>())
+}
+
+pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:9770";
+
+/// The address of the emulator that this environment starts: a command in a container calls the server beside it.
+fn default_url() -> String {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let scheme = if set("WRS_EMULATOR_TLS").is_some() { "https" } else { "http" };
+    let address = set("WRS_EMULATOR_LISTEN").filter(|address| !address.ends_with(":0"));
+    let address = address.unwrap_or_else(|| "127.0.0.1:9770".to_owned());
+    let host = if address.starts_with(':') { "127.0.0.1" } else { "" };
+    reachable(&format!("{scheme}://{host}{address}")).trim_end_matches('/').to_owned()
+}
+
+#[derive(Clone, Debug, Args)]
+pub(super) struct Target {
+    /// The emulator's address.
+    // The alias is its former name in `listen`.
+    #[arg(long, alias = "emulator", env, default_value_t = default_url(), value_name = "URL")]
+    pub(super) url: String,
+    /// The control API's token, if it requires one.
+    #[arg(long, env, value_name = "TOKEN", hide_env_values = true)]
+    pub(super) control_token: Option<String>,
+    /// Trust the authority in this PEM file, for an emulator that serves TLS: its /_emulator/ca.pem.
+    #[arg(long, env, value_name = "FILE")]
+    pub(super) ca: Vec<PathBuf>,
+    /// Trust any certificate of the emulator.
+    #[arg(long, env)]
+    pub(super) insecure: bool,
+}
+
+impl Target {
+    /// Whether any certificate is trusted: as requested, or for the server that this environment starts with a certificate of its own.
+    pub(super) fn trusts_any(&self) -> bool {
+        self.insecure || self.url == default_url()
+    }
+}
 
 /// Arguments of every command that prints an answer of the control API.
 #[derive(Debug, Args)]
@@ -29,15 +70,66 @@ pub(super) struct CallArgs {
     pub(super) json: bool,
 }
 
-impl CallArgs {
-    /// Prints an answer as text or JSON.
-    pub(super) fn show(&self, answer: &impl Text) -> ExitCode {
-        show(self.json, answer, || answer.text())
-    }
+/// The base URL of an emulator, as people type it: `localhost:9770` has no scheme.
+pub(super) fn base(text: &str) -> Result<Url, Failure> {
+    let port = text.split('/').next().and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
+    let is_address = port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    let spelled = if is_address { format!("http://{text}") } else { text.to_owned() };
+    let url = Url::parse(&spelled).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some());
+    url.ok_or_else(|| {
+        let hint = match text.parse::<u16>() {
+            Ok(port) => format!("use `--url http://127.0.0.1:{port}`"),
+            Err(_) => format!("for example `--url {DEFAULT_URL}`"),
+        };
+        Failure::usage(format!("--url: expected the address of an emulator, found `{text}`")).with_hint(hint)
+    })
+}
 
-    pub(super) fn call<E: Endpoint>(&self) -> Call<'_, E> {
-        Call::to(&self.target)
+/// Whether this looks like the URL of a webhook: https and a public host name.
+pub(super) fn is_webhook_url(text: &str) -> bool {
+    let url = Url::parse(text).ok().filter(|url| url.scheme() == "https");
+    let host = url.as_ref().and_then(Url::host);
+    matches!(host, Some(Host::Domain(name)) if name.contains('.') && !name.ends_with(".localhost"))
+}
+
+/// Replaces an unspecified address, such as 0.0.0.0, by the loopback address.
+pub(super) fn reachable(text: &str) -> String {
+    let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
+    let loopback = match url.host() {
+        Some(Host::Ipv4(address)) if address.is_unspecified() => "127.0.0.1",
+        Some(Host::Ipv6(address)) if address.is_unspecified() => "[::1]",
+        _ => return text.to_owned(),
+    };
+    match url.set_host(Some(loopback)) {
+        Ok(()) => url.as_str().trim_end_matches('/').to_owned(),
+        Err(_) => text.to_owned(),
     }
+}
+
+pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
+    // Two common short forms: `:0` and `localhost:9770`.
+    let spelled = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None if text.starts_with(':') => format!("127.0.0.1{text}"),
+        None => text.to_owned(),
+    };
+    spelled.parse().map_err(|_| {
+        let hint = match (text.parse::<u16>(), text.parse::<IpAddr>()) {
+            (Ok(port), _) => format!("use `{flag} 127.0.0.1:{port}`"),
+            (_, Ok(ip)) => format!("add a port: `{flag} {}`", SocketAddr::new(ip, 9770)),
+            _ => format!("for example `{flag} 127.0.0.1:9770`, or 0.0.0.0:9770 for every interface"),
+        };
+        Failure::usage(format!("{flag}: expected an IP address and a port, found `{text}`")).with_hint(hint)
+    })
+}
+
+/// Listens on an address of --listen; returns which one that is.
+pub(super) fn bound(requested: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
+    let bound = bind(requested).and_then(|listener| listener.local_addr().map(|local| (listener, local)));
+    bound.map_err(|error| {
+        Failure::io(format!("cannot listen on {requested}: {error}"))
+            .with_hint("choose another with --listen 127.0.0.1:0 (a free port)")
+    })
 }
 
 /// Creates the results file that a flag names, or empties it. Done before any work, so that an unwritable path fails at once
@@ -80,5 +172,39 @@ pub(super) fn scenario(text: &str) -> Result<String, String> {
     match file.strip_suffix(".toml").unwrap_or(text) {
         "" => Err("expected the name of a scenario, found nothing".to_owned()),
         name => Ok(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_interface_is_reached_by_loopback() {
+        for (url, expected) in [
+            ("http://127.0.0.1:9770", "http://127.0.0.1:9770"),
+            ("http://0.0.0.0:9770", "http://127.0.0.1:9770"),
+            ("https://[::]:9770", "https://[::1]:9770"),
+            ("http://10.0.0.7:80", "http://10.0.0.7:80"),
+        ] {
+            assert_eq!(reachable(url), expected);
+        }
+    }
+
+    #[test]
+    fn an_address_needs_no_scheme() {
+        for (text, expected) in [
+            ("http://127.0.0.1:9770", Some("http://127.0.0.1:9770/")),
+            ("localhost:9770", Some("http://localhost:9770/")),
+            ("emulator:80/sub/path", Some("http://emulator/sub/path")),
+            ("[::1]:9770", Some("http://[::1]:9770/")),
+            ("https://emulator/sub/", Some("https://emulator/sub/")),
+            ("nowhere", None),
+            ("localhost:", None),
+            ("ftp://localhost:9770", None),
+            ("localhost:port", None),
+        ] {
+            assert_eq!(base(text).ok().map(|url| url.to_string()).as_deref(), expected, "{text}");
+        }
     }
 }

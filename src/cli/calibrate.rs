@@ -11,9 +11,9 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use url::Url;
 
+use super::arguments::examples;
 use super::client::run_task;
 use super::failure::{Code, Failure, note, warn};
-use super::help::examples;
 use super::output::{as_value, cell, print, print_json};
 use super::profile::load_profile;
 use super::signals::Signals;

@@ -2,6 +2,7 @@
 //! them.
 
 use std::process::ExitCode;
+use std::thread::sleep;
 use std::time::Duration;
 
 use clap::parser::ValueSource;
@@ -9,14 +10,17 @@ use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches as _};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::arguments::CallArgs;
-use super::client::{Call, CallPath, Refusal, SHORT};
+use super::arguments::{CallArgs, examples};
+use super::client::{Call, CallPath, SHORT};
 use super::failure::{Code, Failure, note, warn};
-use super::help::listed;
 use super::output::{cell, compact, end_line, is_printed, lines, optional, print_as_is, print_json};
+use crate::clock::machine;
 use crate::control::api::{self, Missed, Restarted, StreamedAttempt};
 use crate::redact::visible_lines;
 use crate::util::duration::parse_duration;
+
+/// How often an emulator that cannot be reached yet is called again.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) struct Row {
     pub(super) name: &'static str,
@@ -57,7 +61,7 @@ impl Row {
     pub(super) fn define(&self, command: Command, position: usize) -> Command {
         let arguments = (self.arguments)();
         let mut command = CallArgs::augment_args(command);
-        command = command.about(self.about).after_help(listed(self.examples)).display_order(position);
+        command = command.about(self.about).after_help(examples(self.examples)).display_order(position);
         if self.follows.is_some() {
             let paged = arguments.iter().map(Arg::get_id).filter(|id| *id != "key" && *id != "limit");
             let follow = Arg::new("follow").long("follow").action(ArgAction::SetTrue).conflicts_with_all(paged);
@@ -110,7 +114,7 @@ pub(super) fn run(row: &Row, matches: &ArgMatches) -> Result<ExitCode, Failure> 
     let is_segment = |name: &str| row.route.1.contains(&format!("{{{name}}}"));
     // An id names one thing, whichever key it belongs to; a key in the environment must not restrict that.
     let names_one = arguments.iter().any(|argument| is_segment(&field_name(argument)) && is_typed(argument));
-    let (mut call, mut body) = (Call::at(&common.target, row.route), Map::new());
+    let (mut call, mut body, mut patience) = (Call::new(&common.target), Map::new(), Duration::ZERO);
     for argument in &arguments {
         let Some(value) = given(argument, matches) else { continue };
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -124,6 +128,7 @@ pub(super) fn run(row: &Row, matches: &ArgMatches) -> Result<ExitCode, Failure> 
                 // The last value counts.
                 call = call.key("*");
             }
+            ("wait", _) => patience = parse_duration(&text).unwrap_or_default(),
             (name, _) if is_segment(name) => call = call.id(&text),
             (name, _) if row.route.reads() || name == "key" => call = call.parameter(name, &text),
             ("settings", Value::Object(settings)) => body.extend(settings),
@@ -143,40 +148,50 @@ pub(super) fn run(row: &Row, matches: &ArgMatches) -> Result<ExitCode, Failure> 
     if !row.route.reads() {
         call = call.body(&body);
     }
-    if !common.json {
-        call = call.text();
-    }
-    let bytes = call.exchanged()?.map_err(|refusal| refused(row, refusal))?;
-    if common.json {
-        let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let is_listing = answer.get("data").is_some_and(Value::is_array);
-        if is_listing { print_as_is(&lines(answer)) } else { print_json(&answer) }
-    } else {
-        let text = String::from_utf8_lossy(&bytes);
-        print_as_is(&text);
-        let is_filter = |argument: &Arg| !matches!(argument.get_id().as_str(), "key" | "limit" | "cursor");
-        let mut filters = arguments.iter().filter(|argument| is_filter(argument));
-        // The head of a table alone.
-        if row.follows.is_some() && text.lines().count() == 1 && filters.any(|filter| given(filter, matches).is_some())
-        {
-            note(&format!("no {} match", row.name.split(' ').next().unwrap_or_default()));
+    let began = machine::monotonic();
+    let text = loop {
+        match print_answer(call.clone(), row.route, common.json) {
+            Err(failure) if failure.is_unreachable() && began.elapsed() < patience => sleep(POLL_INTERVAL),
+            answered => break answered.map_err(|failure| with_nearest(row, failure))?,
         }
+    };
+    let is_filter = |argument: &Arg| !matches!(argument.get_id().as_str(), "key" | "limit" | "cursor");
+    let mut filters = arguments.iter().filter(|argument| is_filter(argument));
+    // The head of a table alone.
+    let is_empty = !common.json && row.follows.is_some() && text.lines().count() == 1;
+    if is_empty && filters.any(|filter| given(filter, matches).is_some()) {
+        note(&format!("no {} match", row.name.split(' ').next().unwrap_or_default()));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The failure for a refused call; of a call that waited, with the nearest records.
-fn refused(row: &Row, refusal: Refusal) -> Failure {
-    let mut nearest = String::new();
-    for near in refusal.error.nearest.iter().flatten() {
+/// Makes a call and prints its answer, which is returned: the text that the emulator makes of it, or JSON.
+pub(super) fn print_answer(call: Call<'_>, route: CallPath, json: bool) -> Result<String, Failure> {
+    let call = if json { call } else { call.text() };
+    let text = String::from_utf8_lossy(&call.send_to(route)?).into_owned();
+    if json {
+        let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+        let is_listing = answer.get("data").is_some_and(Value::is_array);
+        if is_listing { print_as_is(&lines(answer)) } else { print_json(&answer) }
+    } else {
+        print_as_is(&text);
+    }
+    Ok(text)
+}
+
+/// The failure of a call that waited, with the nearest records.
+fn with_nearest(row: &Row, failure: Failure) -> Failure {
+    let answer = failure.answer.as_deref().cloned().unwrap_or_default();
+    let error: api::Error = serde_json::from_value(answer).unwrap_or_default();
+    let mut message = failure.message.clone();
+    for near in error.nearest.iter().flatten() {
         let request = near.request.as_ref().map(|request| &request.id.0);
         let id = request.or(near.delivery.as_ref().map(|delivery| &delivery.id.0));
         let differs: Vec<String> = near.differs.iter().map(cell).collect();
-        nearest.push_str(&format!("\n  {}: {}", optional(id), differs.join("; ")));
+        message.push_str(&format!("\n  {}: {}", optional(id), differs.join("; ")));
     }
-    let failure = refusal.into_failure();
     let is_check = failure.code == Code::TimedOut && row.route.1.ends_with("/wait");
-    Failure { status: if is_check { 1 } else { failure.status }, message: failure.message + &nearest, ..failure }
+    Failure { status: if is_check { 1 } else { failure.status }, message, ..failure }
 }
 
 /// The path of a setting, and its value; null to restore it.
@@ -201,7 +216,7 @@ pub(super) fn assignment(text: &str) -> Result<Setting, String> {
 /// Prints each record of this kind as it happens, until interrupted: as a JSON object a line, or as a line of text.
 fn follow(common: &CallArgs, kind: &str, key: &str) -> Result<ExitCode, Failure> {
     let (json, mut truncated, mut shown) = (common.json, false, 0);
-    common.call::<api::Stream>().key(key).follow(|found, data| {
+    Call::new(&common.target).key(key).follow(|found, data| {
         let gap = match found {
             "skipped" => read(data).map(|Missed { missed }| format!("{missed} records were missed")),
             "restarted" => read(data).map(|Restarted { message }| message),

@@ -320,6 +320,12 @@ pub(super) static ROWS: &[Row] = &[
             "reset --key sk_test_a  # forget what one key did",
             "reset --all  # as after the start: every key, the journal, the clock, scenarios",
         ]),
+    Row::new("health", "Exit with 0 when the emulator is ready", CallPath("GET", "health"))
+        .arguments(|| {
+            let wait = field("wait", "Wait this long for the emulator to be reachable").value_name("DURATION");
+            vec![wait.default_value("0s").value_parser(duration)]
+        })
+        .examples(&["health", "health --wait 10s", "health --url http://emulator:9770"]),
 ];
 
 /// Adds the commands of the table to the command line.

@@ -13,18 +13,15 @@ use std::time::Duration;
 use clap::Args;
 use tokio::process::{Child, Command};
 
-use super::arguments::created;
+use super::arguments::{Target, created, examples};
 use super::client::{in_background, run_task};
-use super::command::{Authority, exit_code, spawn, target, whole_run};
+use super::command::{Authority, Tee, exit_code, spawn, target, whole_run};
 use super::failure::{Failure, colored, is_json, report, warn};
-use super::help::examples;
+use super::findings::Accepted;
 use super::output::compact;
-use super::review::findings::Accepted;
-use super::run_file::RunFile;
+use super::run::RunFile;
 use super::serve::{ServeArgs, settings, start, stop};
 use super::signals::Signals;
-use super::target::Target;
-use super::tee::Tee;
 use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
 use crate::app::{FileLimit, Settings};
 use crate::control::api::ExecFacts;
@@ -150,25 +147,18 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
             number = signals.wait() => signalled = Some(number),
         }
     }
-    let code = exit_code(status);
     let fails = judged.as_ref().is_ok_and(|kinds| !kinds.is_empty());
-    let failures = [judged.map(drop), reported, stopped].into_iter().filter_map(Result::err);
-    let mut failures: Vec<Failure> = failures.collect();
-    let failure = failures.pop();
-    for earlier in &failures {
-        report(earlier);
+    let failures: Vec<Failure> = [judged.map(drop), reported, stopped].into_iter().filter_map(Result::err).collect();
+    for failure in &failures {
+        report(failure);
     }
-    match (signalled, code, failure) {
-        (None, 0, Some(failure)) => Err(failure),
-        (None, 0, None) => Ok(if fails { ExitCode::FAILURE } else { ExitCode::SUCCESS }),
-        (signalled, code, failure) => {
-            // The exit code is the command's or the signal's, so a failure is only printed.
-            if let Some(failure) = failure {
-                report(&failure);
-            }
-            Ok(ExitCode::from(signalled.map_or(code, |number| 128 + number)))
-        }
-    }
+    let code = match (signalled, exit_code(status), failures.last()) {
+        (Some(number), ..) => 128 + number,
+        (None, 0, Some(failure)) => failure.status,
+        (None, 0, None) => u8::from(fails),
+        (None, code, _) => code,
+    };
+    Ok(ExitCode::from(code))
 }
 
 /// Writes what happened to a file, with how the command ended.
@@ -185,16 +175,12 @@ async fn wait_for(child: &mut Child, signals: &mut Signals) -> std::io::Result<(
             status = child.wait() => return Ok((status?, was_signalled)),
             number = signals.wait() => {
                 was_signalled = true;
-                forward(child, number);
+                // A terminal sends SIGINT and SIGQUIT to the command as well; a second one would make many programs give up at once.
+                if !matches!(number, 2 | 3) || !std::io::stdin().is_terminal() {
+                    pass_signal(child, number);
+                }
             }
         }
-    }
-}
-
-fn forward(child: &Child, number: u8) {
-    // A terminal sends SIGINT and SIGQUIT to the command as well; a second one would make many programs give up at once.
-    if !matches!(number, 2 | 3) || !std::io::stdin().is_terminal() {
-        pass_signal(child, number);
     }
 }
 

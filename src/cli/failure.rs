@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::output::compact;
+use super::output::{BOLD_RED, compact, painted};
 use crate::redact::{Redactor, visible_lines};
 
 /// Why a command ends with something other than 0.
@@ -55,10 +55,6 @@ impl Failure {
         Self::new(1, Code::Failed, message)
     }
 
-    pub(super) fn not_found(message: impl Into<String>) -> Self {
-        Self::new(1, Code::NotFound, message)
-    }
-
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self::new(2, Code::Usage, message)
     }
@@ -70,10 +66,6 @@ impl Failure {
     /// 2: a file cannot be read or written, or a port is taken.
     pub(super) fn io(message: impl Into<String>) -> Self {
         Self::new(2, Code::Io, message)
-    }
-
-    pub(super) fn unreachable(message: impl Into<String>) -> Self {
-        Self::new(3, Code::Unreachable, message)
     }
 
     pub(super) fn is_unreachable(&self) -> bool {
@@ -106,13 +98,13 @@ pub(super) fn report(failure: &Failure) -> ExitCode {
         fields.insert("answer".to_owned(), redactor.shown(answer));
     }
     let hint = hint.map_or_else(String::new, |hint| format!("\n\nhint: {hint}"));
-    say("\u{1b}[1;31m", "error", &format!("{message}{hint}"), error);
+    say(BOLD_RED, "error", &format!("{message}{hint}"), error);
     ExitCode::from(*status)
 }
 
 pub(super) fn warn(message: &str) {
     let message = Redactor::default().text(message);
-    say("\u{1b}[1;33m", "warning", &message, json!({ "message": message }));
+    say("1;33", "warning", &message, json!({ "message": message }));
 }
 
 pub(super) fn note(message: &str) {
@@ -126,8 +118,8 @@ fn say(color: &str, word: &str, text: &str, fields: Value) {
     let line = if is_json() {
         compact(&Map::from_iter([(word.to_owned(), fields)]))
     } else {
-        let (color, plain) = if color.is_empty() || !colored(&stderr) { ("", "") } else { (color, "\u{1b}[0m") };
-        format!("{color}{word}:{plain} {}", visible_lines(text))
+        let colors = !color.is_empty() && colored(&stderr);
+        format!("{} {}", painted(color, format!("{word}:"), colors), visible_lines(text))
     };
     // There is nowhere to report a closed stderr.
     let _ = writeln!(stderr, "{line}");

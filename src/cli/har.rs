@@ -42,16 +42,14 @@ pub(super) fn archive(
     entries.sort_by_key(|(started, _)| *started);
     let omitted = run.omitted.requests + run.omitted.deliveries;
     let comment = (omitted > 0).then(|| format!("without {}, as {DOCUMENT_BOUND}", counted(omitted, "older record")));
-    let log = [
-        ("version", Some(Value::from("1.2"))),
-        ("creator", Some(json!({ "name": "wrs-emulator", "version": run.emulator.version }))),
-        // Moved, as json! would copy each of them.
-        ("entries", Some(entries.into_iter().map(|(_, entry)| entry).collect())),
-        ("comment", comment.map(Value::from)),
-    ];
-    let log = log.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    let json = format!("{{\"log\":{}}}\n", Value::Object(log.collect()));
-    Archive { json, requests, attempts }
+    let mut log = present(json!({
+        "version": "1.2",
+        "creator": { "name": "wrs-emulator", "version": run.emulator.version },
+        "entries": [],
+        "comment": comment,
+    }));
+    log["entries"] = entries.into_iter().map(|(_, entry)| entry).collect();
+    Archive { json: format!("{{\"log\":{log}}}\n"), requests, attempts }
 }
 
 fn request_entry<'a>(run: &Run, record: &'a RunRequest) -> (&'a str, Value) {

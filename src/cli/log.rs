@@ -9,12 +9,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::{oneshot, watch};
 
 use super::failure::colored;
-use super::output::compact;
+use super::output::{CYAN, DIM, GREEN, RED, YELLOW, compact, painted};
 use crate::app::ControlHandle;
 use crate::contract::routes::Operation;
 use crate::contract::timestamp::{Precision, format_timestamp};
@@ -34,13 +33,6 @@ pub(super) enum LogFormat {
     Json,
 }
 
-/// The format, with whether text is colored.
-#[derive(Clone, Copy, Debug)]
-enum Look {
-    Json,
-    Text { colored: bool },
-}
-
 /// The log of a running emulator, written by its own thread, so that a blocked stderr delays nothing else.
 pub(super) struct Log {
     ending: watch::Sender<bool>,
@@ -51,15 +43,12 @@ impl Log {
     /// Starts the log, beginning with the entries already in the journal.
     pub(super) fn start(control: &ControlHandle, format: LogFormat) -> std::io::Result<Self> {
         let control = control.clone();
-        let look = match format {
-            LogFormat::Json => Look::Json,
-            LogFormat::Text => Look::Text { colored: colored(&std::io::stderr()) },
-        };
+        let is_colored = colored(&std::io::stderr());
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;
         let (ending, end) = watch::channel(false);
         let (done, ended) = oneshot::channel();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            runtime.block_on(follow(&control, look, end));
+            runtime.block_on(follow(&control, format, is_colored, end));
             // The receiver may have been dropped.
             let _ = done.send(());
         })?;
@@ -74,7 +63,7 @@ impl Log {
 }
 
 /// Prints entries as they are appended, until `end` is true and none is left.
-async fn follow(control: &ControlHandle, look: Look, mut end: watch::Receiver<bool>) {
+async fn follow(control: &ControlHandle, format: LogFormat, is_colored: bool, mut end: watch::Receiver<bool>) {
     let journal = control.journal();
     let reader = journal.reader();
     let mut next = 1;
@@ -99,50 +88,38 @@ async fn follow(control: &ControlHandle, look: Look, mut end: watch::Receiver<bo
         for (number, entry) in entries {
             if number > next {
                 let message = format!("{} records were skipped: the log could not keep up", number - next);
-                push_line(&mut text, look, &recorded(redactor, None, "skipped", json!({}), message));
+                text.push_str(&line(&recorded(redactor, None, "skipped", json!({}), message), format, is_colored));
             }
             next = number + 1;
-            if let Some(record) = record(&entry, redactor) {
-                push_line(&mut text, look, &record);
-            }
+            let record = match &entry {
+                Entry::Request(request) => request_record(request, redactor),
+                Entry::Event(event) => event_record(event, redactor),
+                Entry::Attempt(attempt) => attempt_record(attempt, redactor),
+                // It was cleared.
+                Entry::Gone => continue,
+                Entry::Notice(notice) => {
+                    let level = json!({ "level": if notice.warning { "warning" } else { "info" } });
+                    recorded(redactor, Some(notice.at), "notice", level, notice.message.clone())
+                }
+            };
+            text.push_str(&line(&record, format, is_colored));
         }
         // The emulator keeps serving if stderr is closed.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 }
 
-/// A line of the log: a JSON object whose `message` is the line of text.
-#[derive(Serialize)]
-struct Record {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<String>,
-    event: &'static str,
-    #[serde(flatten)]
-    fields: Value,
-    message: String,
-}
-
-fn push_line(text: &mut String, look: Look, record: &Value) {
+/// The line of a record.
+fn line(record: &Value, format: LogFormat, is_colored: bool) -> String {
+    if format == LogFormat::Json {
+        return compact(record) + "\n";
+    }
     let field = |name| record.get(name).and_then(Value::as_str);
     let at = field("at").and_then(|at| at.get(11..23)).unwrap_or_default();
     let message = visible(field("message").unwrap_or_default());
-    match look {
-        Look::Json => text.push_str(&compact(record)),
-        Look::Text { colored: false } => text.push_str(&format!("{at} {message}")),
-        Look::Text { colored: true } => {
-            let (first, rest) = message.split_once(' ').unwrap_or((&message, ""));
-            text.push_str(&format!("{DIM}{at}{PLAIN} {}{first}{PLAIN} {rest}", color(record)));
-        }
-    }
-    text.push('\n');
+    let (first, rest) = message.split_once(' ').unwrap_or((&message, ""));
+    format!("{} {} {rest}\n", painted(DIM, at, is_colored), painted(color(record), first, is_colored))
 }
-
-const PLAIN: &str = "\u{1b}[0m";
-const DIM: &str = "\u{1b}[2m";
-const RED: &str = "\u{1b}[31m";
-const GREEN: &str = "\u{1b}[32m";
-const YELLOW: &str = "\u{1b}[33m";
-const CYAN: &str = "\u{1b}[36m";
 
 /// The color of a line's first word, by outcome.
 fn color(record: &Value) -> &'static str {
@@ -159,20 +136,7 @@ fn color(record: &Value) -> &'static str {
     }
 }
 
-/// The record of an entry; `None` for one that was cleared.
-fn record(entry: &Entry, redactor: Redactor<'_>) -> Option<Value> {
-    match entry {
-        Entry::Request(request) => Some(request_record(request, redactor)),
-        Entry::Event(event) => Some(event_record(event, redactor)),
-        Entry::Attempt(attempt) => Some(attempt_record(attempt, redactor)),
-        Entry::Gone => None,
-        Entry::Notice(notice) => {
-            let level = if notice.warning { "warning" } else { "info" };
-            Some(recorded(redactor, Some(notice.at), "notice", json!({ "level": level }), notice.message.clone()))
-        }
-    }
-}
-
+/// A record: a JSON object whose `message` is the line of text.
 fn recorded(
     redactor: Redactor<'_>,
     at: Option<Timestamp>,
@@ -180,8 +144,12 @@ fn recorded(
     fields: Value,
     message: String,
 ) -> Value {
-    let at = at.map(|at| format_timestamp(at, Precision::Milliseconds));
-    redactor.shown(&Record { at, event, fields, message })
+    let mut record = Map::new();
+    record.extend(at.map(|at| ("at".to_owned(), format_timestamp(at, Precision::Milliseconds).into())));
+    record.insert("event".to_owned(), event.into());
+    record.extend(fields.as_object().cloned().unwrap_or_default());
+    record.insert("message".to_owned(), message.into());
+    redactor.shown(&record)
 }
 
 fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
@@ -296,38 +264,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colors_say_how_it_went_and_come_after_escaping() {
-        let line = |look, record: &Value| {
-            let mut text = String::new();
-            push_line(&mut text, look, record);
-            text
-        };
-        let at = "2026-01-31T09:30:00.123Z";
-        for (record, color) in [
-            (json!({ "at": at, "status": 200, "message": "200 GET /\u{1b}[31m" }), GREEN),
-            (json!({ "at": at, "status": 302, "message": "302 GET /\u{1b}[31m" }), RED),
-            (json!({ "at": at, "status": 429, "message": "429 GET /\u{1b}[31m" }), YELLOW),
-            (json!({ "at": at, "status": 503, "message": "503 GET /\u{1b}[31m" }), RED),
-            (json!({ "at": at, "status": 0, "message": "reset GET /\u{1b}[31m" }), RED),
-            (json!({ "at": at, "accepted": true, "message": "delivery /\u{1b}[31m" }), GREEN),
-            (json!({ "at": at, "accepted": false, "message": "delivery /\u{1b}[31m" }), RED),
-            (
-                json!({ "at": at, "accepted": false, "forgery": Forgery::Refused, "message": "delivery /\u{1b}[31m" }),
-                GREEN,
-            ),
-            (
-                json!({ "at": at, "accepted": true, "forgery": Forgery::Accepted, "message": "delivery /\u{1b}[31m" }),
-                RED,
-            ),
-            (json!({ "at": at, "level": "warning", "message": "scenarios /\u{1b}[31m" }), YELLOW),
-            (json!({ "at": at, "level": "info", "message": "scenarios /\u{1b}[31m" }), CYAN),
+    fn colors_show_the_outcome_and_come_after_escaping() {
+        for (outcome, color) in [
+            (json!({ "status": 200 }), GREEN),
+            (json!({ "status": 302 }), RED),
+            (json!({ "status": 429 }), YELLOW),
+            (json!({ "status": 503 }), RED),
+            (json!({ "status": 0 }), RED),
+            (json!({ "accepted": true }), GREEN),
+            (json!({ "accepted": false }), RED),
+            (json!({ "accepted": false, "forgery": Forgery::Refused }), GREEN),
+            (json!({ "accepted": true, "forgery": Forgery::Accepted }), RED),
+            (json!({ "level": "warning" }), YELLOW),
+            (json!({ "level": "info" }), CYAN),
         ] {
-            let message = record["message"].as_str().expect("a text").replace('\u{1b}', "\\u{1b}");
-            let (first, rest) = message.split_once(' ').expect("two words");
-            let expected = format!("\u{1b}[2m09:30:00.123\u{1b}[0m {color}{first}\u{1b}[0m {rest}\n");
-            assert_eq!(line(Look::Text { colored: true }, &record), expected);
-            assert_eq!(line(Look::Text { colored: false }, &record), format!("09:30:00.123 {message}\n"));
-            assert!(!line(Look::Json, &record).contains('\u{1b}'));
+            let record = recorded(Redactor::default(), Some(Timestamp::UNIX_EPOCH), "x", outcome, "a \u{1b}b".into());
+            let expected = format!("\u{1b}[2m00:00:00.000\u{1b}[0m \u{1b}[{color}ma\u{1b}[0m \\u{{1b}}b\n");
+            assert_eq!(line(&record, LogFormat::Text, true), expected);
+            assert_eq!(line(&record, LogFormat::Text, false), "00:00:00.000 a \\u{1b}b\n");
+            assert!(!line(&record, LogFormat::Json, true).contains('\u{1b}'));
         }
     }
 }

@@ -8,30 +8,24 @@ mod call;
 mod calls;
 mod client;
 mod command;
+mod differential;
 mod exec;
 mod failure;
-mod forwards;
+mod findings;
 mod har;
-mod health;
-mod help;
 mod junit;
 mod listen;
 mod log;
 mod mcp;
 mod output;
 mod parse;
+mod probe;
 mod profile;
-mod requests;
-mod review;
 mod run;
-mod run_file;
 mod scenarios;
 mod serve;
 mod signals;
 mod signatures;
-mod snapshot;
-mod target;
-mod tee;
 mod trigger;
 mod verdict;
 
@@ -39,16 +33,12 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
+use arguments::{LAST, examples};
 use failure::report;
-use forwards::ForwardsCommand;
-use help::{LAST, examples};
 use output::print_document;
-use profile::ProfileCommand;
-use requests::RequestsCommand;
-use review::{ReviewCommand, differential, findings, probe};
-use run::RunCommand;
+use profile::{ForwardsCommand, ProfileCommand};
+use run::{RequestsCommand, RunCommand, SnapshotCommand};
 use scenarios::ScenariosCommand;
-use snapshot::SnapshotCommand;
 use trigger::DeliveriesCommand;
 
 const EXAMPLES: &str = "\
@@ -69,12 +59,15 @@ Exit status: 0 done, 1 a check found problems or what is named does not exist,
 2 wrong usage or an invalid file, 3 no emulator answers. With --json, lists are
 one record a line; errors are JSON. Flags are variables: WRS_EMULATOR_LISTEN.";
 
+/// The template of the program's own help, with examples and notes about all commands before the usage.
+const TEMPLATE: &str = "{about}{after-help}\n\n{usage-heading} {usage}\n\n{all-args}";
+
 /// Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
 ///
 /// Serves the whole v1 contract from memory, plays scenario files, keeps a quota per API key, and delivers signed
 /// webhooks. Without a command it serves.
 #[derive(Debug, Parser)]
-#[command(name = "wrs-emulator", version, after_help = EXAMPLES, help_template = help::TEMPLATE, args_conflicts_with_subcommands = true, disable_help_flag = true, max_term_width = 110)]
+#[command(name = "wrs-emulator", version, after_help = EXAMPLES, help_template = TEMPLATE, args_conflicts_with_subcommands = true, disable_help_flag = true, max_term_width = 110)]
 struct Cli {
     /// Print help.
     #[arg(short, long, global = true, action = ArgAction::HelpShort, display_order = LAST + 1)]
@@ -160,7 +153,23 @@ enum Command {
     /// Serve tools for agents on stdin and stdout (MCP).
     Mcp(mcp::McpArgs),
     /// Exit with 0 when the emulator is ready.
-    Health(health::HealthArgs),
+    Health(InTable),
+}
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = examples([
+    "review findings",
+    "review findings --accept accepted.txt",
+    "review probe http://localhost:3000/hooks",
+    "review differential -- npm test",
+]))]
+enum ReviewCommand {
+    /// Report what the traffic shows about the client and its receivers.
+    Findings(findings::FindingsArgs),
+    /// Send a receiver deliveries, genuine and forged, and judge its answers. Needs no running emulator.
+    Probe(Box<probe::ProbeArgs>),
+    /// Run a test command under changes that the contract does not rule out, and name what makes it fail.
+    Differential(Box<differential::DifferentialArgs>),
 }
 
 /// Runs the program with the process's arguments.
@@ -181,11 +190,11 @@ pub fn main() -> ExitCode {
         Some(Command::Listen(args)) => listen::run(args),
         Some(Command::Sign(args)) => signatures::run_sign(&args),
         Some(Command::Verify(args)) => signatures::run_verify(&args),
-        Some(Command::Requests(RequestsCommand::Export(args))) => requests::export(&args),
+        Some(Command::Requests(RequestsCommand::Export(args))) => run::export(&args),
         Some(Command::Deliveries(DeliveriesCommand::Redeliver(args))) => trigger::redeliver(&args),
-        Some(Command::Forwards(ForwardsCommand::List(args))) => forwards::list(&args),
-        Some(Command::Forwards(ForwardsCommand::Add(args))) => forwards::add(&args),
-        Some(Command::Forwards(ForwardsCommand::Remove(args))) => forwards::remove(&args),
+        Some(Command::Forwards(ForwardsCommand::List(args))) => profile::list_forwards(&args),
+        Some(Command::Forwards(ForwardsCommand::Add(args))) => profile::add_forwards(&args),
+        Some(Command::Forwards(ForwardsCommand::Remove(args))) => profile::remove_forwards(&args),
         Some(Command::Verdict(args)) => verdict::run(&args),
         Some(Command::Review(ReviewCommand::Findings(args))) => findings::run(&args),
         Some(Command::Review(ReviewCommand::Probe(args))) => probe::run(*args),
@@ -194,8 +203,8 @@ pub fn main() -> ExitCode {
         Some(Command::Scenarios(ScenariosCommand::New(args))) => scenarios::new(&args),
         Some(Command::Scenarios(ScenariosCommand::Schema)) => Ok(print_document(&crate::scenario::schema())),
         Some(Command::Check(args)) => scenarios::check(&args),
-        Some(Command::Snapshot(SnapshotCommand::Save(args))) => snapshot::save(&args),
-        Some(Command::Snapshot(SnapshotCommand::Load(args))) => snapshot::load(&args),
+        Some(Command::Snapshot(SnapshotCommand::Save(args))) => run::save_state(&args),
+        Some(Command::Snapshot(SnapshotCommand::Load(args))) => run::load_state(&args),
         Some(Command::Run(RunCommand::Save(args))) => run::save(&args),
         Some(Command::Run(RunCommand::View(args))) => run::view(&args),
         Some(Command::Run(RunCommand::Schema)) => Ok(print_document(&crate::control::run_schema())),
@@ -203,11 +212,14 @@ pub fn main() -> ExitCode {
         Some(Command::Assumptions(args)) => profile::assumptions(args),
         Some(Command::Openapi(args)) => profile::openapi(&args),
         Some(Command::Completions(args)) => Ok(parse::completions(&args, parse::definition(Cli::command()))),
-        Some(Command::Subscriptions(_) | Command::Explain(_) | Command::Clock(_) | Command::Reset(_)) => {
-            unreachable!("their rows were found")
-        }
+        Some(
+            Command::Subscriptions(_)
+            | Command::Explain(_)
+            | Command::Clock(_)
+            | Command::Reset(_)
+            | Command::Health(_),
+        ) => unreachable!("their rows were found"),
         Some(Command::Mcp(args)) => Ok(mcp::run(args)),
-        Some(Command::Health(args)) => health::run(&args),
     };
     match result {
         Ok(code) => code,

@@ -1,5 +1,6 @@
 //! Printing data: text or JSON on stdout. Errors of a closed stdout are ignored.
 
+use std::fmt::Display;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -98,6 +99,23 @@ pub(super) fn bytes_field(name: &str, bytes: Vec<u8>) -> (String, Value) {
         Ok(text) => (name.to_owned(), text.into()),
         Err(error) => (format!("{name}_base64"), STANDARD.encode(error.as_bytes()).into()),
     }
+}
+
+pub(super) const BOLD_RED: &str = "1;31";
+pub(super) const CYAN: &str = "36";
+pub(super) const DIM: &str = "2";
+pub(super) const GREEN: &str = "32";
+pub(super) const RED: &str = "31";
+pub(super) const YELLOW: &str = "33";
+
+/// A text in a color, if there are colors.
+pub(super) fn painted(color: &str, text: impl Display, colors: bool) -> String {
+    if colors { format!("\u{1b}[{color}m{text}\u{1b}[0m") } else { text.to_string() }
+}
+
+/// The mark of a check that passed or failed.
+pub(super) fn mark(passed: bool, colors: bool) -> String {
+    if passed { painted(GREEN, '✓', colors) } else { painted(RED, '✗', colors) }
 }
 
 /// The ready line of a command that serves, as JSON.

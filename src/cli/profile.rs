@@ -1,22 +1,30 @@
-//! The profile named on the command line, a preset or a file and then assignments, with every problem of a file at its position;
-//! and the documents generated from it: `assumptions`, `openapi`, `profile schema`.
+//! Settings: the profile named on the command line, a preset or a file and then assignments, with every problem of a file at its
+//! position; the documents generated from it, `assumptions` and `openapi`; and `forwards list|add|remove`, a shorter way to change the
+//! setting `webhooks.forwards` while the emulator runs.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
 
-use super::failure::Failure;
-use super::help::examples;
-use super::output::{print, print_document, show_list};
-use crate::control::api::{Assumption, List};
+use super::arguments::{CallArgs, Target, examples};
+use super::client::{Call, SHORT};
+use super::failure::{Code, Failure};
+use super::output::{cell, print, print_document, show, show_list};
+use crate::control::api::{self, Assumption, List, Patched};
 use crate::control::openapi_document;
-use crate::control::render::Row as _;
+use crate::control::render::{Row as _, of_key};
 use crate::diagnostic::{Diagnostic, Level};
 use crate::redact::Redactor;
 use crate::settings::openapi::document;
 use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, ledger, ledger_markdown};
 use crate::util::file;
+
+/// Most bytes of a profile.
+const LARGEST: u64 = 1024 * 1024;
 
 /// Merges the built-in defaults, a preset or a file, and assignments, in this order, and then validates the result.
 pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
@@ -26,7 +34,10 @@ pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Resu
         if let Some(name) = preset_name(named) {
             draft.preset(name);
         } else {
-            let (shown, text) = (named.display().to_string(), read_profile(named)?);
+            let shown = named.display().to_string();
+            let unreadable = |cause: &str| Failure::io(format!("--profile: cannot read `{shown}`: {cause}"));
+            let bytes = file::read(named, LARGEST).map_err(|problem| unreadable(&problem.to_string()))?;
+            let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8"))?;
             draft.text(&text, &shown);
             file = Some((shown, text));
         }
@@ -78,13 +89,6 @@ fn preset_name(named: &Path) -> Option<&str> {
     let text = named.to_str()?;
     let is_path = text.contains(['/', '\\', '.']) || named.exists();
     (Preset::named(text).is_some() || !is_path).then_some(text)
-}
-
-fn read_profile(path: &Path) -> Result<String, Failure> {
-    const LARGEST: u64 = 1024 * 1024;
-    let unreadable = |cause: String| Failure::io(format!("--profile: cannot read `{}`: {cause}", path.display()));
-    let bytes = file::read(path, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
-    String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".to_owned()))
 }
 
 #[derive(Debug, Args)]
@@ -158,4 +162,117 @@ pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
     }
     let profile = load_profile(args.profile.profile.as_deref(), &args.profile.set)?;
     Ok(print_document(&document(profile.profile())))
+}
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = examples(["forwards", "forwards add https://app.example.com=http://localhost:3000"]))]
+pub(super) enum ForwardsCommand {
+    /// List the forwards in force (what happens without a command).
+    #[command(after_help = examples(["forwards list", "forwards list --key sk_test_a --json"]))]
+    List(ForwardsArgs),
+    /// Deliver webhooks elsewhere from now on, including pending retries.
+    #[command(after_help = examples([
+        "forwards add https://app.example.com=http://localhost:3000",
+        "forwards add https://app.example.com/hooks=http://localhost:4000/in --key sk_test_a",
+    ]))]
+    Add(AddForwardsArgs),
+    /// Deliver to the subscribed URL again.
+    #[command(after_help = examples(["forwards remove https://app.example.com"]))]
+    Remove(RemoveForwardsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ForwardsArgs {
+    #[command(flatten)]
+    common: CallArgs,
+    /// Only for this key, or workspace `ws_…`; by default for all keys.
+    #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
+    key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct AddForwardsArgs {
+    /// The subscribed URL and where to deliver instead: `https://app.example.com=http://localhost:3000`.
+    #[arg(required = true, value_name = "FROM=TO")]
+    rules: Vec<String>,
+    #[command(flatten)]
+    settings: ForwardsArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RemoveForwardsArgs {
+    /// The subscribed URL, as listed.
+    #[arg(required = true, value_name = "FROM")]
+    urls: Vec<String>,
+    #[command(flatten)]
+    settings: ForwardsArgs,
+}
+
+pub(super) fn list_forwards(args: &ForwardsArgs) -> Result<ExitCode, Failure> {
+    let rules = forwards_in_force(&args.common.target, args.key.as_deref(), SHORT)?;
+    let data = json!({ "data": rules.iter().map(|(from, to)| json!({ "from": from, "to": to })).collect::<Vec<_>>() });
+    Ok(show_list(args.common.json, &data, || {
+        let lines: String = rules.iter().map(|(from, to)| format!("{from} -> {}\n", cell(to))).collect();
+        if lines.is_empty() { "no forwards\n".to_owned() } else { lines }
+    }))
+}
+
+pub(super) fn add_forwards(args: &AddForwardsArgs) -> Result<ExitCode, Failure> {
+    let rules: Result<Vec<Forward>, String> = args.rules.iter().map(|rule| Forward::parse(rule)).collect();
+    let rules = rules.map_err(|problem| match args.rules.as_slice() {
+        [from, to] if !from.contains('=') => {
+            Failure::usage(problem).with_hint(format!("join both by `=`: `wrs-emulator forwards add {from}={to}`"))
+        }
+        _ => Failure::usage(problem),
+    })?;
+    let requested = rules.iter().map(|rule| (rule.from().to_owned(), rule.to().into())).collect();
+    let patched = patch(&args.settings, requested)?;
+    let lines = rules.iter().map(|rule| format!("{} -> {}", rule.from(), rule.to()));
+    Ok(show_patched(&args.settings, &patched, lines))
+}
+
+pub(super) fn remove_forwards(args: &RemoveForwardsArgs) -> Result<ExitCode, Failure> {
+    let given = &args.settings;
+    let before = forwards_in_force(&given.common.target, given.key.as_deref(), SHORT)?;
+    let urls: Vec<&str> = args.urls.iter().map(|url| url.trim_end_matches('/')).collect();
+    if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
+        let failure = Failure::new(1, Code::NotFound, format!("unknown forward `{unknown}`"));
+        return Err(failure.with_hint("`wrs-emulator forwards` lists those in force; --key shows those of one key"));
+    }
+    let mut patched = patch(given, urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect())?;
+    // A forward from a lower layer, such as --forward, is still in force: an empty target overrides it.
+    let after = forwards_in_force(&given.common.target, given.key.as_deref(), SHORT)?;
+    let overrides: Map<String, Value> =
+        urls.iter().filter(|url| after.contains_key(**url)).map(|url| ((*url).to_owned(), "".into())).collect();
+    if !overrides.is_empty() {
+        patched = patch(given, overrides)?;
+    }
+    Ok(show_patched(given, &patched, urls.iter().map(|url| format!("{url} is no longer forwarded"))))
+}
+
+fn patch(args: &ForwardsArgs, rules: Map<String, Value>) -> Result<Patched, Failure> {
+    let call = Call::new(&args.common.target).key(args.key.as_deref()).body(&patch_of_forwards(rules));
+    call.send::<api::PatchProfile>()
+}
+
+fn show_patched(args: &ForwardsArgs, patched: &Patched, lines: impl Iterator<Item = String>) -> ExitCode {
+    let whose = of_key(patched.key.as_deref());
+    show(args.common.json, patched, || lines.map(|line| format!("{line}{whose}\n")).collect())
+}
+
+pub(super) fn forwards_in_force(
+    target: &Target,
+    key: Option<&str>,
+    limit: Duration,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let profile = Call::new(target).key(key).limit(limit).send::<api::ShowProfile>()?;
+    let setting = profile.data.iter().find(|row| row.knob == "webhooks.forwards");
+    let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
+    let rules = rules.filter_map(|(from, to)| Some((from.clone(), to.as_str()?.to_owned())));
+    Ok(rules.filter(|(_, to)| !to.is_empty()).collect())
+}
+
+/// Forwards as a patch of settings; null removes one.
+pub(super) fn patch_of_forwards(rules: Map<String, Value>) -> Value {
+    json!({ "webhooks": { "forwards": rules } })
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
+use super::arguments::{LAST, examples};
 use super::failure::{Code, Failure, colored, note, warn};
-use super::help::{LAST, examples};
 use super::output::{print, print_json, show};
 use super::profile::load_profile;
 use crate::diagnostic::Diagnostic;

@@ -9,15 +9,13 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::arguments::{at_least, period};
+use super::arguments::{LAST, address, at_least, period};
 use super::client::{emulator_at, run_task};
 use super::failure::Failure;
-use super::help::LAST;
 use super::log::{Log, LogFormat};
 use super::output::{compact, print, ready_line};
 use super::profile::{load_profile, with_forwards};
 use super::signals::Signals;
-use super::target::address;
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::diagnostic::render_all;
@@ -26,7 +24,6 @@ use crate::http::host::host_name;
 use crate::http::tls::TlsSetting;
 use crate::redact::visible_lines;
 use crate::scenario::Folders;
-use crate::settings::Layered;
 use crate::util::duration::parse_duration;
 use crate::util::file;
 use crate::util::wording::counted;
@@ -234,9 +231,7 @@ fn announce(args: &ServeArgs, emulator: &Emulator) {
     let url = emulator.base_url();
     match args.log_format() {
         LogFormat::Text => print(&format!("wrs-emulator ready on {url}\n")),
-        LogFormat::Json => {
-            print(&ready_line(json!({ "url": url })));
-        }
+        LogFormat::Json => print(&ready_line(json!({ "url": url }))),
     }
     let mut stderr = std::io::stderr().lock();
     if let Some(token) = emulator.control_token().filter(|token| args.control_token.as_deref() != Some(*token)) {
@@ -333,6 +328,11 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
             )));
         }
     }
+    let mut profile = with_forwards(load_profile(args.profile.as_deref(), &args.set)?, &args.forward)?;
+    if args.preview {
+        let set = profile.with_assignment("preview.enabled=true", "--preview");
+        profile = set.map_err(|problem| Failure::usage(format!("--preview: {}", problem.message)))?;
+    }
     // It need not exist yet: it is read once it is created.
     let usual = args.scenarios.is_empty().then(|| PathBuf::from("scenarios"));
     let scenario_folders = Folders { given: args.scenarios.clone(), usual };
@@ -343,7 +343,7 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         control_token: args.control_token.clone().filter(|token| !token.is_empty()),
         control_open: args.control_open,
         allow_hosts: args.allow_host.clone(),
-        profile: profile(args)?,
+        profile,
         scenario_folders,
         scenarios: args.scenario.clone(),
         scenario_texts: args.scenario_text.iter().cloned().collect(),
@@ -372,15 +372,6 @@ pub(super) fn settings(args: &ServeArgs) -> Result<Settings, Failure> {
         grace: args.grace,
         state: args.state.clone(),
     })
-}
-
-fn profile(args: &ServeArgs) -> Result<Layered, Failure> {
-    let layered = with_forwards(load_profile(args.profile.as_deref(), &args.set)?, &args.forward)?;
-    if !args.preview {
-        return Ok(layered);
-    }
-    let set = layered.with_assignment("preview.enabled=true", "--preview");
-    set.map_err(|problem| Failure::usage(format!("--preview: {}", problem.message)))
 }
 
 fn clock(text: &str) -> Result<ClockSetting, Failure> {

@@ -5,14 +5,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderName, HeaderValue};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::arguments::examples;
 use super::failure::{Failure, warn};
-use super::help::examples;
 use super::output::{bytes_field, show};
 use super::profile::load_profile;
+use crate::clock::machine;
 use crate::contract::signature::{
     Change, CustomScheme, Evidence, KeyReading, Message, Rejection, Remedy, Scheme, SchemeName, SigningKey,
     secret_warnings, sign,
@@ -66,19 +67,17 @@ impl Signing {
         };
         let reading = args.secret_key.unwrap_or(profile.webhooks.secret_key);
         let signing = Self { secrets: args.secret.clone(), schemes, custom, reading, settings };
-        for (secret, scheme) in
-            signing.secrets.iter().flat_map(|secret| signing.schemes.iter().map(move |s| (secret, s)))
-        {
+        for (secret, scheme) in signing.pairs() {
             SigningKey::read(secret, scheme, reading).map_err(|problem| {
-                let failure = Failure::usage(format!("--secret, for scheme {}: {problem}", scheme.name()));
-                if secret.is_empty() {
-                    failure
-                } else {
-                    failure.with_hint("`--secret-key utf8` takes the text as it is")
-                }
+                Failure::usage(format!("--secret, for scheme {}: {problem}", scheme.name()))
+                    .with_hint("`--secret-key utf8` takes the text as it is")
             })?;
         }
         Ok(signing)
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&String, &Scheme)> {
+        self.secrets.iter().flat_map(|secret| self.schemes.iter().map(move |scheme| (secret, scheme)))
     }
 
     /// Like [`Signing::resolve`], for a command that requires a secret and exactly one scheme.
@@ -105,9 +104,10 @@ impl Signing {
     }
 
     pub(super) fn warn(&self) {
-        let pairs = self.secrets.iter().flat_map(|secret| self.schemes.iter().map(move |scheme| (secret, scheme)));
-        for warning in pairs.flat_map(|(secret, scheme)| secret_warnings(secret, scheme, self.reading)) {
-            warn(&warning);
+        for (secret, scheme) in self.pairs() {
+            for warning in secret_warnings(secret, scheme, self.reading) {
+                warn(&warning);
+            }
         }
     }
 }
@@ -139,8 +139,8 @@ pub(super) struct SignArgs {
     #[arg(long, default_value = "evt_1")]
     id: String,
     /// Unix seconds of the attempt, or `now`.
-    #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true)]
-    timestamp: String,
+    #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true, value_parser = unix_seconds)]
+    timestamp: i64,
     /// The URL of the subscription, for a custom scheme that signs it.
     // The alias is its former name; `--url` is the emulator's address in other commands.
     #[arg(long, alias = "url", value_name = "URL")]
@@ -152,13 +152,13 @@ pub(super) struct SignArgs {
 
 pub(super) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
     let (signing, scheme) = Signing::resolve_one(&args.signing)?;
-    let timestamp = unix_seconds("--timestamp", &args.timestamp)?;
     if args.id.is_empty() || HeaderValue::from_str(&args.id).is_err() || !args.id.is_ascii() {
         return Err(Failure::usage(format!("--id: `{}` cannot be sent in a header", args.id.escape_debug())));
     }
     let url = signed_url(args.webhook_url.as_deref(), &scheme)?;
     let body = read_file("the body", &args.file)?;
-    let signed = sign(&scheme, &signing.keys(&scheme), &Message { id: &args.id, timestamp, url, body: &body });
+    let signed =
+        sign(&scheme, &signing.keys(&scheme), &Message { id: &args.id, timestamp: args.timestamp, url, body: &body });
     signing.warn();
     let lines = signed.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
     let headers = signed.headers.into_iter().map(|(name, value)| (name.into_owned(), Value::from(value)));
@@ -183,8 +183,8 @@ pub(super) struct VerifyArgs {
     #[command(flatten)]
     signing: SigningArgs,
     /// A header of the delivery: `name: value`. Repeatable.
-    #[arg(long, value_name = "NAME: VALUE")]
-    header: Vec<String>,
+    #[arg(long, value_name = "NAME: VALUE", value_parser = header_line)]
+    header: Vec<Header>,
     /// The headers, one per line or as a JSON object; `-` for stdin.
     #[arg(long, value_name = "FILE")]
     headers: Option<String>,
@@ -193,8 +193,8 @@ pub(super) struct VerifyArgs {
     #[arg(long, alias = "url", value_name = "URL")]
     webhook_url: Option<String>,
     /// The time of verification: Unix seconds, or `now`.
-    #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true)]
-    now: String,
+    #[arg(long, default_value = "now", value_name = "SECONDS", allow_hyphen_values = true, value_parser = unix_seconds)]
+    now: i64,
     /// Seconds that a timestamp may be off.
     #[arg(long, default_value_t = 300, value_name = "SECONDS", allow_hyphen_values = true, value_parser = clap::value_parser!(i64).range(0..))]
     tolerance: i64,
@@ -205,7 +205,6 @@ pub(super) struct VerifyArgs {
 
 pub(super) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let (signing, scheme) = Signing::resolve_one(&args.signing)?;
-    let now = unix_seconds("--now", &args.now)?;
     let url = signed_url(args.webhook_url.as_deref(), &scheme)?;
     if args.file == "-" && args.headers.as_deref() == Some("-") {
         return Err(Failure::usage("the body and --headers cannot both come from stdin"));
@@ -221,7 +220,7 @@ pub(super) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
         header: &header,
         url,
         body: &body,
-        now,
+        now: args.now,
         tolerance: args.tolerance,
     };
     let verdict = evidence.verify();
@@ -288,16 +287,12 @@ fn kind(rejection: &Rejection) -> &'static str {
     }
 }
 
-type Headers = Vec<(String, String)>;
+/// A header, its name in lower case.
+type Header = (String, String);
 
-/// The headers given, with names in lower case; those of --header come first and win.
-fn headers(args: &VerifyArgs) -> Result<Headers, Failure> {
-    let mut headers = Vec::new();
-    for line in &args.header {
-        headers.push(header_line(line).ok_or_else(|| {
-            Failure::usage(format!("--header: expected `name: value`, found `{}`", line.escape_debug()))
-        })?);
-    }
+/// The headers given; those of --header come first and win.
+fn headers(args: &VerifyArgs) -> Result<Vec<Header>, Failure> {
+    let mut headers = args.header.clone();
     if let Some(path) = &args.headers {
         let text = String::from_utf8(read_file("--headers", path)?)
             .map_err(|_| Failure::invalid_file(format!("--headers: `{}` is not UTF-8", path.escape_debug())))?;
@@ -310,31 +305,28 @@ fn headers(args: &VerifyArgs) -> Result<Headers, Failure> {
     Ok(headers)
 }
 
-fn header_line(line: &str) -> Option<(String, String)> {
-    let (name, value) = line.split_once(':')?;
-    let name = name.trim();
-    let is_name = !name.is_empty() && hyper::header::HeaderName::from_bytes(name.as_bytes()).is_ok();
-    is_name.then(|| (name.to_ascii_lowercase(), value.trim().to_owned()))
+fn header_line(line: &str) -> Result<Header, String> {
+    let pair = line.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
+    let pair = pair.filter(|(name, _)| HeaderName::from_bytes(name.as_bytes()).is_ok());
+    let header = pair.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
+    header.ok_or_else(|| format!("expected `name: value`, found `{}`", line.escape_debug()))
 }
 
 /// Parses one header a line. A leading request or status line, as in captures, is skipped.
-fn text_headers(text: &str) -> Result<Headers, Failure> {
-    let lines = text.lines().enumerate().filter(|(at, line)| {
-        let first_line = *at == 0 && (line.starts_with("HTTP/") || line.contains(" HTTP/"));
-        !line.trim().is_empty() && !first_line
+fn text_headers(text: &str) -> Result<Vec<Header>, Failure> {
+    let lines = (1..).zip(text.lines()).filter(|(number, line)| {
+        let is_first_line = *number == 1 && (line.starts_with("HTTP/") || line.contains(" HTTP/"));
+        !line.trim().is_empty() && !is_first_line
     });
-    lines
-        .map(|(at, line)| {
-            header_line(line).ok_or_else(|| {
-                let line = line.escape_debug();
-                Failure::invalid_file(format!("--headers: line {}: expected `name: value`, found `{line}`", at + 1))
-            })
-        })
-        .collect()
+    let header = |(number, line): (usize, &str)| {
+        let invalid = |problem| Failure::invalid_file(format!("--headers: line {number}: {problem}"));
+        header_line(line).map_err(invalid)
+    };
+    lines.map(header).collect()
 }
 
 /// Parses a JSON object of strings, or the output of `sign --json`.
-fn json_headers(text: &str) -> Result<Headers, Failure> {
+fn json_headers(text: &str) -> Result<Vec<Header>, Failure> {
     let value: Value =
         serde_json::from_str(text).map_err(|error| Failure::invalid_file(format!("--headers: {error}")))?;
     let object = value.get("headers").unwrap_or(&value).as_object();
@@ -354,23 +346,20 @@ fn read_file(what: &str, path: &str) -> Result<Vec<u8>, Failure> {
 }
 
 /// Unix seconds, or `now`.
-fn unix_seconds(flag: &str, text: &str) -> Result<i64, Failure> {
+fn unix_seconds(text: &str) -> Result<i64, String> {
     if text == "now" {
-        return Ok(crate::clock::machine::wall_time().as_second());
+        return Ok(machine::wall_time().as_second());
     }
-    text.parse().ok().filter(|seconds| *seconds >= 0).ok_or_else(|| {
-        Failure::usage(format!("{flag}: expected Unix seconds or `now`, found `{}`", text.escape_debug()))
-    })
+    let seconds = text.parse().ok().filter(|seconds| *seconds >= 0);
+    seconds.ok_or_else(|| format!("expected Unix seconds or `now`, found `{}`", text.escape_debug()))
 }
 
 /// A URL that may be signed, exactly as it was written.
 pub(super) fn check_url(text: &str) -> Result<(), Failure> {
-    let shown = text.escape_debug();
-    url::Url::parse(text).map_err(|error| Failure::usage(format!("--webhook-url: `{shown}` is not a URL: {error}")))?;
-    if text.chars().any(char::is_control) {
-        return Err(Failure::usage(format!("--webhook-url: `{shown}` contains control characters")));
+    if url::Url::parse(text).is_ok() && !text.chars().any(char::is_control) {
+        return Ok(());
     }
-    Ok(())
+    Err(Failure::usage(format!("--webhook-url: `{}` is not a URL", text.escape_debug())))
 }
 
 /// The URL of the subscription, or an empty one; required if `scheme` signs it.

@@ -6,9 +6,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use super::arguments::{self, CallArgs};
+use super::arguments::{self, CallArgs, examples};
+use super::call::print_answer;
+use super::client::{Call, CallPath};
 use super::failure::Failure;
-use super::help::examples;
 use super::output::show;
 use super::verdict::Kind;
 use crate::contract::signature::Tamper;
@@ -16,6 +17,7 @@ use crate::control::api::{
     self, AttemptResult, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer,
 };
 use crate::control::render::Text as _;
+use crate::util::duration::parse_duration;
 use crate::util::wording::counted;
 
 const EXPLAIN: &str = "`wrs-emulator explain ID` shows why, and what to try; `deliveries show ID` shows each attempt";
@@ -79,21 +81,24 @@ pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = &args.emit {
         // The scenario defines the event.
         let body = api::Fire { emit: Some(name.clone()), ..Default::default() };
-        return Ok(args.common.show(&args.common.call::<api::FireEvents>().key(&*args.key).body(&body).send()?));
+        let call = Call::new(&args.common.target).key(&*args.key).body(&body);
+        return print_answer(call, CallPath("POST", "events"), args.common.json).map(|_| ExitCode::SUCCESS);
     }
     let fire = fire(&args)?;
-    let limit = crate::util::duration::parse_duration(&args.timeout)
-        .map_err(|problem| Failure::usage(format!("--timeout: {problem}")))?;
+    // Checked when the flag was read.
+    let limit = parse_duration(&args.timeout).unwrap_or_default();
     let wait = api::Wait { wait: args.wait.then(|| DurationInput(args.timeout.clone())) };
-    let call = args.common.call::<api::FireEvents>().key(&*args.key).query(&wait).body(&fire);
-    let answer = call.limit(limit + Duration::from_secs(30)).outcome()?.map_err(|refusal| {
-        let is_unmatched = refusal.error.error.code == "no_match";
-        match key_from_environment(&args.key) {
-            Some(hint) if is_unmatched => refusal.into_failure().with_hint(hint),
-            _ => refusal.into_failure(),
+    let call = Call::new(&args.common.target).key(&*args.key).query(&wait).body(&fire);
+    let answer = call.limit(limit + Duration::from_secs(30)).send::<api::FireEvents>().map_err(|failure| {
+        let code = failure.answer.as_ref().and_then(|answer| answer.pointer("/error/code"));
+        // The environment's key is easily forgotten.
+        let is_forgotten = std::env::var("WRS_API_KEY").is_ok_and(|key| key == args.key);
+        if code.is_some_and(|code| code == "no_match") && is_forgotten {
+            return failure.with_hint("the key is that of WRS_API_KEY; `--key KEY` names another");
         }
+        failure
     })?;
-    args.common.show(&answer);
+    show(args.common.json, &answer, || answer.text());
     let deliveries: Vec<DeliveryShown> = answer.deliveries.unwrap_or_default();
     if args.drop || !args.wait {
         return Ok(ExitCode::SUCCESS);
@@ -160,12 +165,6 @@ fn forged(deliveries: &[DeliveryShown]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A hint if the key comes from the environment, where it is easily forgotten.
-fn key_from_environment(key: &str) -> Option<&'static str> {
-    let set = std::env::var("WRS_API_KEY").is_ok_and(|value| value == key);
-    set.then_some("the key is that of WRS_API_KEY; `--key KEY` names another")
-}
-
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["deliveries --status exhausted", "deliveries wait --count 2"]))]
 pub(super) enum DeliveriesCommand {
@@ -184,8 +183,8 @@ pub(super) struct RedeliverArgs {
 
 pub(super) fn redeliver(args: &RedeliverArgs) -> Result<ExitCode, Failure> {
     let wait = api::Wait { wait: Some(DurationInput("30s".to_owned())) };
-    let call = args.common.call::<api::Redeliver>().id(&args.id).query(&wait).limit(Duration::from_mins(1));
-    let answer = call.send()?;
+    let call = Call::new(&args.common.target).id(&args.id).query(&wait).limit(Duration::from_mins(1));
+    let answer = call.send::<api::Redeliver>()?;
     show(args.common.json, &answer.delivery, || answer.text());
     // A forged delivery is forged again, and succeeds if it is refused.
     let succeeded = |delivery: &DeliveryWhole| match delivery.forgery {

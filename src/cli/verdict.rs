@@ -10,19 +10,16 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use super::arguments::{LAST, Target, examples};
 use super::client::{Call, SHORT};
 use super::failure::{Failure, colored};
-use super::help::{LAST, examples};
+use super::findings::{Accepted, Review};
 use super::junit::{Suite, TestCase, TestResult, junit};
-use super::output::{cell, pretty, print_as_is};
-use super::review::findings::{Accepted, Review};
-use super::target::Target;
+use super::output::{cell, mark, pretty, print_as_is};
 use crate::control::api::{self, DurationInput, Unused, Verification, name_of};
 use crate::review::findings::Severity;
 use crate::util::duration::parse_duration;
 use crate::util::wording::counted;
-
-const LONGEST_WAIT: Duration = Duration::from_mins(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum VerdictFormat {
@@ -79,7 +76,7 @@ pub(super) fn run(args: &VerdictArgs) -> Result<ExitCode, Failure> {
 /// Parses a duration that the control API can wait.
 pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
     let wait = parse_duration(text)?;
-    if wait > LONGEST_WAIT { Err(format!("expected at most 300s, found {text}")) } else { Ok(wait) }
+    if wait > Duration::from_mins(5) { Err(format!("expected at most 300s, found {text}")) } else { Ok(wait) }
 }
 
 /// The verdict in a format, ending with a line end.
@@ -88,7 +85,7 @@ pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> 
         VerdictFormat::Text => verdict.text(colors),
         VerdictFormat::Json => pretty(&verdict.judged()) + "\n",
         VerdictFormat::Junit => junit(&verdict.suite()),
-        VerdictFormat::Markdown => markdown(verdict),
+        VerdictFormat::Markdown => verdict.markdown(),
     }
 }
 
@@ -160,6 +157,9 @@ pub(super) fn accepted(path: Option<&Path>, fail_on: &[Kind]) -> Result<Option<A
     path.map(Accepted::read).transpose()
 }
 
+/// Most lines of each kind in Markdown.
+const MOST_LINES: usize = 20;
+
 pub(super) struct Verdict {
     body: Verification,
     /// If the kind `findings` is named.
@@ -178,11 +178,14 @@ struct Judged<'a> {
     failed: bool,
 }
 
-impl Verdict {
-    fn new(body: Verification, fail_on: &[Kind]) -> Self {
-        Self { body, review: None, fail_on: fail_on.to_vec() }
-    }
+/// What was found of a kind.
+struct Section {
+    kind: Kind,
+    count: usize,
+    lines: Vec<String>,
+}
 
+impl Verdict {
     pub(super) fn ask(
         target: &Target,
         key: &str,
@@ -191,85 +194,60 @@ impl Verdict {
         accepted: Option<&Accepted>,
     ) -> Result<Self, Failure> {
         let query = api::Wait { wait: Some(DurationInput(format!("{}ms", wait.as_millis()))) };
-        let call = Call::<api::Verify>::to(target).key(key).query(&query).limit(wait + SHORT);
-        let mut verdict = Self::new(call.send()?, fail_on);
-        if fail_on.contains(&Kind::Findings) {
-            let findings = Call::<api::ShowFindings>::to(target).key(key).send()?;
-            verdict.review = Some(Review::new(findings, Some(Severity::Medium), false, accepted));
-        }
-        Ok(verdict)
+        let call = Call::new(target).key(key).query(&query).limit(wait + SHORT);
+        let body = call.send::<api::Verify>()?;
+        let review = if fail_on.contains(&Kind::Findings) {
+            let findings = Call::new(target).key(key).send::<api::ShowFindings>()?;
+            Some(Review::new(findings, Some(Severity::Medium), false, accepted))
+        } else {
+            None
+        };
+        Ok(Self { body, review, fail_on: fail_on.to_vec() })
     }
 
-    fn count(&self, kind: Kind) -> usize {
-        self.problems(kind).0
-    }
-
-    /// How many problems of a kind there are, and a line for each that is listed.
-    fn problems(&self, kind: Kind) -> (usize, Vec<String>) {
-        let lines = match kind {
-            Kind::Findings => self.review.as_ref().map(Review::problems).unwrap_or_default(),
-            Kind::Unused => self.unused().map(|entry| cell(&entry.message)).collect(),
+    fn section(&self, kind: Kind) -> Section {
+        let (count, mut lines) = match kind {
+            Kind::Findings => {
+                let lines = self.review.as_ref().map(Review::problems).unwrap_or_default();
+                (lines.len(), lines)
+            }
+            Kind::Unused => {
+                // The check of requests is reported always, any other only if --fail-on names it.
+                let concerns = |name: &str| {
+                    name == Kind::Unmatched.name() || self.fail_on.iter().any(|named| name == named.name())
+                };
+                let unused = self.body.unused.iter().filter(|entry| concerns(&entry.kind));
+                let lines: Vec<String> = unused.map(|entry| cell(&entry.message)).collect();
+                (lines.len(), lines)
+            }
             _ => {
                 let found = self.body.kinds().into_iter().find(|(name, ..)| *name == kind.name());
-                return found.map(|(_, count, lines)| (count, lines)).unwrap_or_default();
+                found.map(|(_, count, lines)| (count, lines)).unwrap_or_default()
             }
         };
-        (lines.len(), lines)
-    }
-
-    /// The checks that had nothing to judge and are reported: the one of requests always, any other only if --fail-on names it.
-    fn unused(&self) -> impl Iterator<Item = &Unused> {
-        let concerns = |entry: &&Unused| {
-            entry.kind == Kind::Unmatched.name() || self.fail_on.iter().any(|named| entry.kind == named.name())
-        };
-        self.body.unused.iter().filter(concerns)
-    }
-
-    fn sentence(&self, kind: Kind) -> String {
-        let sentence = kind.sentence(self.count(kind));
-        let refused = self.body.refused_forgeries;
-        if kind != Kind::Undelivered || refused == 0 {
-            return sentence;
-        }
-        let were = if refused == 1 { "was" } else { "were" };
-        format!("{sentence}; {} {were} refused, as intended", counted(refused, "forged delivery"))
-    }
-
-    fn lines(&self, kind: Kind) -> Vec<String> {
-        let (count, mut lines) = self.problems(kind);
         let more = count.saturating_sub(lines.len());
         if more > 0 {
             lines.push(format!("… and {more} more"));
         }
-        lines
+        Section { kind, count, lines }
     }
 
-    /// Whether a kind is reported: those named by --fail-on, or all but findings if none is named.
+    /// What was found of each kind that is reported: those named by --fail-on, or all but findings if none is named.
+    fn sections(&self) -> Vec<Section> {
+        Kind::all().filter(|kind| self.judges(*kind)).map(|kind| self.section(kind)).collect()
+    }
+
     fn judges(&self, kind: Kind) -> bool {
         self.fail_on.contains(&kind) || (self.fail_on.is_empty() && kind != Kind::Findings)
     }
 
     /// The kinds of --fail-on that were found.
     pub(super) fn failed_by(&self) -> impl Iterator<Item = Kind> {
-        self.fail_on.iter().copied().filter(|kind| self.count(*kind) > 0)
+        self.fail_on.iter().copied().filter(|kind| self.section(*kind).count > 0)
     }
 
     pub(super) fn fails(&self) -> bool {
         self.failed_by().next().is_some()
-    }
-
-    fn suite(&self) -> Suite {
-        let case = |kind: Kind| TestCase {
-            name: kind.name(),
-            result: match self.count(kind) {
-                _ if !self.judges(kind) => TestResult::Skipped("not named by --fail-on".to_owned()),
-                0 => TestResult::Passed,
-                count => {
-                    TestResult::Failed { kind: kind.name(), message: kind.sentence(count), lines: self.lines(kind) }
-                }
-            },
-        };
-        Suite { name: "verdict", cases: Kind::all().map(case).collect(), notes: self.notes() }
     }
 
     /// Notes about why a list without problems may prove little.
@@ -287,7 +265,7 @@ impl Verdict {
             notes
                 .push(format!("{forgotten} finished deliveries were evicted, and problems with them are not reported"));
         }
-        let forged = self.count(Kind::Forged);
+        let forged = self.body.counts.forged;
         if forged > 0 && !self.judges(Kind::Forged) {
             notes.push(format!("{}; --fail-on forged makes a run fail for it", Kind::Forged.sentence(forged)));
         }
@@ -309,60 +287,66 @@ impl Verdict {
     }
 
     pub(super) fn judged(&self) -> impl Serialize {
-        let found = Kind::all().filter(|kind| self.count(*kind) > 0);
         Judged {
             body: &self.body,
             review: &self.review,
-            falls_short: found.collect(),
+            falls_short: Kind::all().filter(|kind| self.section(*kind).count > 0).collect(),
             fail_on: &self.fail_on,
             failed: self.fails(),
         }
     }
 
+    fn suite(&self) -> Suite {
+        let case = |kind: Kind| {
+            let Section { count, lines, .. } = self.section(kind);
+            let result = match count {
+                _ if !self.judges(kind) => TestResult::Skipped("not named by --fail-on".to_owned()),
+                0 => TestResult::Passed,
+                count => TestResult::Failed { kind: kind.name(), message: kind.sentence(count), lines },
+            };
+            TestCase { name: kind.name(), result }
+        };
+        Suite { name: "verdict", cases: Kind::all().map(case).collect(), notes: self.notes() }
+    }
+
     fn text(&self, colors: bool) -> String {
-        let (red, green, plain) = if colors { ("\u{1b}[31m", "\u{1b}[32m", "\u{1b}[0m") } else { ("", "", "") };
         let mut text = String::new();
-        for kind in Kind::all().filter(|kind| self.judges(*kind)) {
-            let count = self.count(kind);
-            let mark = if count == 0 { format!("{green}✓{plain}") } else { format!("{red}✗{plain}") };
-            text.push_str(&format!("{mark} {}: {}\n", kind.name(), self.sentence(kind)));
-            for line in self.lines(kind) {
-                text.push_str(&format!("    {line}\n"));
-            }
+        for Section { kind, count, lines } in self.sections() {
+            let mark = mark(count == 0, colors);
+            let refused = self.body.refused_forgeries;
+            let refused = match (kind, refused) {
+                (Kind::Undelivered, 1) => "; 1 forged delivery was refused, as intended".to_owned(),
+                (Kind::Undelivered, 2..) => format!("; {refused} forged deliveries were refused, as intended"),
+                _ => String::new(),
+            };
+            text.push_str(&format!("{mark} {}: {}{refused}\n", kind.name(), kind.sentence(count)));
+            text.extend(lines.iter().map(|line| format!("    {line}\n")));
         }
-        for note in self.notes() {
-            text.push_str(&format!("note: {note}\n"));
-        }
+        text.extend(self.notes().iter().map(|note| format!("note: {note}\n")));
         text
     }
-}
 
-/// Most lines shown of each kind.
-const MOST_LINES: usize = 20;
-
-/// The whole document.
-fn markdown(verdict: &Verdict) -> String {
-    let judged: Vec<Kind> = Kind::all().filter(|kind| verdict.judges(*kind)).collect();
-    let (mark, word) = match (verdict.fails(), judged.iter().any(|kind| verdict.count(*kind) > 0)) {
-        (true, _) => ("❌", "failed"),
-        (false, true) => ("⚠️", "problems were found, none of them named by --fail-on"),
-        (false, false) => ("✅", "no problem was found"),
-    };
-    let mut text = format!("### {mark} Verdict: {word}\n\n");
-    for kind in judged {
-        let mark = if verdict.count(kind) == 0 { "✅" } else { "❌" };
-        text.push_str(&format!("- {mark} **{}**: {}\n", kind.name(), inert(&kind.sentence(verdict.count(kind)))));
-        let lines = verdict.lines(kind);
-        text.extend(lines.iter().take(MOST_LINES).map(|line| format!("  - {}\n", inert(line))));
-        let more = lines.len().saturating_sub(MOST_LINES);
-        if more > 0 {
-            text.push_str(&format!("  - … and {more} more\n"));
+    /// The whole document.
+    fn markdown(&self) -> String {
+        let sections = self.sections();
+        let (mark, word) = match (self.fails(), sections.iter().any(|section| section.count > 0)) {
+            (true, _) => ("❌", "failed"),
+            (false, true) => ("⚠️", "problems were found, none of them named by --fail-on"),
+            (false, false) => ("✅", "no problem was found"),
+        };
+        let mut text = format!("### {mark} Verdict: {word}\n\n");
+        for Section { kind, count, lines } in sections {
+            let mark = if count == 0 { "✅" } else { "❌" };
+            text.push_str(&format!("- {mark} **{}**: {}\n", kind.name(), inert(&kind.sentence(count))));
+            text.extend(lines.iter().take(MOST_LINES).map(|line| format!("  - {}\n", inert(line))));
+            let more = lines.len().saturating_sub(MOST_LINES);
+            if more > 0 {
+                text.push_str(&format!("  - … and {more} more\n"));
+            }
         }
+        text.extend(self.notes().iter().map(|note| format!("\n{}\n", inert(note))));
+        text
     }
-    for note in verdict.notes() {
-        text.push_str(&format!("\n{}\n", inert(&note)));
-    }
-    text
 }
 
 /// A text with all markup escaped, also for the cell of a table.
@@ -387,73 +371,51 @@ mod tests {
     use super::*;
     use crate::control::api::ProblemWith;
 
-    /// An answer of the control API about one request, and how many there are.
-    fn body(message: &str, unmatched: usize) -> Verification {
+    /// One request that is listed of three that are unmatched, and what follows from the rest of the answer.
+    fn verdict(message: &str, fail_on: &[Kind], change: impl Fn(&mut Verification)) -> Verdict {
         let row = serde_json::json!({
             "id": "req_1", "at": "2026-01-31T09:30:00.000Z", "method": "GET", "path": "/a", "status": 404,
             "reason": "not_found", "latency_ms": 1.0, "generation": 1,
         });
         let row = serde_json::from_value(row).expect("a request");
-        let request = ProblemWith { row, message: message.to_owned() };
-        let counts = api::ProblemCounts { unmatched, ..Default::default() };
-        Verification { unmatched: vec![request], counts, ..Verification::default() }
+        let unmatched = vec![ProblemWith { row, message: message.to_owned() }];
+        let counts = api::ProblemCounts { unmatched: 3, ..Default::default() };
+        let mut body = Verification { unmatched, counts, ..Verification::default() };
+        change(&mut body);
+        Verdict { body, review: None, fail_on: fail_on.to_vec() }
     }
 
     #[test]
-    fn text_has_a_line_for_each_kind_that_is_judged() {
-        let all = Verdict::new(body("GET /a\u{1b}: no endpoint", 3), &[]).text(false);
+    fn text_has_a_line_for_each_kind_that_is_judged_and_notes_of_what_is_missing() {
+        let shown = |fail_on: &[Kind], change: fn(&mut Verification)| {
+            verdict("GET /a\u{1b}: no endpoint", fail_on, change).text(false)
+        };
         assert_eq!(
-            all,
+            shown(&[], |_| ()),
             "✗ unmatched: 3 requests matched no endpoint\n    req_1 GET /a\\u{1b}: no endpoint\n    … and 2 more\n\
              ✓ undelivered: every delivery arrived\n✓ forged: no forged delivery was accepted\n\
              ✓ unfinished: nothing of a scenario is left to play\n\
              ✓ unused: there was something to judge\n"
         );
-        let one = Verdict::new(body("", 3), &[Kind::Undelivered]).text(true);
-        assert_eq!(one, "\u{1b}[32m✓\u{1b}[0m undelivered: every delivery arrived\n");
-        let mut forgetful = body("", 3);
-        forgetful.forgotten_entries = 7;
-        let text = Verdict::new(forgetful.clone(), &[Kind::Unmatched]).text(false);
-        assert!(text.contains("note: 7 entries were evicted from the journal"), "{text}");
-        let mut short = body("", 3);
-        short.forgotten_deliveries = 3;
-        for (kind, expected) in [(Kind::Undelivered, true), (Kind::Forged, true), (Kind::Unmatched, false)] {
-            let notes = Verdict::new(short.clone(), &[kind]).notes();
-            assert_eq!(
-                notes.iter().any(|note| note.starts_with("3 finished deliveries")),
-                expected,
-                "{kind:?}: {notes:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_had_nothing_to_judge_concerns_those_who_rely_on_it() {
         let entry = |kind: &str| Unused { kind: kind.to_owned(), message: format!("no {kind}") };
-        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let mut idle = body("", 3);
-        idle.unused = vec![entry("undelivered"), entry("unfinished")];
-        for (fail_on, notes, lines) in [
-            (&[][..], &[][..], &[][..]),
-            (&[Kind::Unmatched], &[], &[]),
-            (&[Kind::Undelivered], &[], &["no undelivered"]),
-            (&[Kind::Unfinished], &["no unfinished"], &["no unfinished"]),
-            (&[Kind::Unused], &[], &[]),
-            (&[Kind::Unused, Kind::Undelivered], &[], &["no undelivered"]),
+        let idle = move |body: &mut Verification| body.unused = ["undelivered", "unfinished"].map(entry).into();
+        let text = |fail_on: &[Kind]| verdict("", fail_on, idle).text(false);
+        for (found, expected) in [
+            (shown(&[Kind::Unmatched], |body| body.forgotten_entries = 7), "note: 7 entries were evicted"),
+            (shown(&[Kind::Forged], |body| body.forgotten_deliveries = 3), "note: 3 finished deliveries were evicted"),
+            (text(&[Kind::Unfinished]), "note: no unfinished\n"),
+            (text(&[Kind::Unused, Kind::Unfinished]), "✗ unused: 1 check had nothing to judge\n    no unfinished\n"),
         ] {
-            let verdict = Verdict::new(idle.clone(), fail_on);
-            assert_eq!((verdict.notes(), verdict.lines(Kind::Unused)), (owned(notes), owned(lines)), "{fail_on:?}");
-            assert_eq!(verdict.count(Kind::Unused), lines.len());
+            assert!(found.contains(expected), "{expected}: {found}");
         }
-        idle.unused = vec![entry("unmatched")];
-        for fail_on in [&[][..], &[Kind::Unused], &[Kind::Unfinished]] {
-            assert_eq!(Verdict::new(idle.clone(), fail_on).lines(Kind::Unused), ["no unmatched"], "{fail_on:?}");
+        for quiet in [text(&[]), text(&[Kind::Undelivered]), text(&[Kind::Unused])] {
+            assert!(!quiet.contains("note:") && !quiet.contains("✗ unused"), "{quiet}");
         }
     }
 
     #[test]
     fn nothing_that_a_client_sent_is_markup() {
-        let text = markdown(&Verdict::new(body("GET /<img src=x>|`**[a](b)` #1 https://a", 1), &[Kind::Unmatched]));
+        let text = verdict("GET /<img src=x>|`**[a](b)` #1 https://a", &[Kind::Unmatched], |_| ()).markdown();
         assert!(text.starts_with("### ❌ Verdict: failed"), "{text}");
         assert_eq!(
             text.lines().nth(3),

@@ -296,7 +296,7 @@ fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
     let posts = found.iter().filter(|(name, _)| !["get", "head"].contains(name));
     assert!(found.len() > 24 && posts.into_iter().all(|(_, outcome)| *outcome == "redirected"), "{found:?}");
     assert!(
-        redirects["cases"][0]["observed"] == "302 to https://app.example.com/login \"from the receiver\"",
+        redirects["cases"][0]["observed"] == "302 to https://app.example.com/login \"from the \u{1b}receiver\"",
         "{redirects}"
     );
 }
@@ -374,7 +374,7 @@ fn the_results_are_printed_for_people_and_for_machines() {
     let shown = text(&output.stdout);
     for part in [
         "pass             valid          204\n",
-        "accepted-forged  old-timestamp  200 \"from the receiver\"\n",
+        "accepted-forged  old-timestamp  200 \"from the \\u{1b}receiver\"\n",
         "incomplete       duplicate      204, then 204\n",
         "\nold-timestamp: accepted-forged\n  sent      a delivery that was signed an hour ago, as in a replay\n  expected  4xx (Standard Webhooks, ",
         "  remedy    compare the timestamp",

@@ -97,7 +97,7 @@ pub(crate) fn receiver(behaviour: impl Fn(&Request) -> Does + Send + Sync + 'sta
 
 fn handle(mut stream: TcpStream, behaviour: &Behaviour) {
     let Some(request) = read(&mut stream) else { return };
-    let mut body = "from the receiver\n";
+    let mut body = "from the \u{1b}receiver\n";
     let answer = match behaviour(&request) {
         Does::Resets => return,
         Does::Hangs => {

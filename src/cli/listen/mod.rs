@@ -1,36 +1,36 @@
 //! `listen`: a webhook receiver for trying things out. Verifies and prints each delivery, and answers with scripted statuses or
 //! forwards to an application.
 //!
-//! This file has the flags and the life cycle; `receiver` handles one delivery, `application` forwards it, and `emulator` subscribes at a
-//! running emulator or checks whether it delivers here. The accept loop, deadlines and limits are those of `crate::http`.
+//! This file has the flags and the life cycle, and `listen` as a client of the running emulator: it subscribes for `--forward-to` and
+//! removes that subscription at the end; otherwise it checks whether the emulator delivers here, and prints the commands to run if it does
+//! not. `receiver` handles one delivery. The accept loop, deadlines and limits are those of `crate::http`.
 
-mod application;
-mod emulator;
 mod receiver;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
-use url::Url;
+use url::{Host, Url};
 
-use super::client::run_task;
-use super::failure::{self, Failure};
-use super::help::examples;
+use super::arguments::{DEFAULT_URL, Target, address, bound, examples, is_webhook_url};
+use super::client::{Call, in_background, run_task};
+use super::failure::{Failure, note, warn};
 use super::output::{print, ready_line};
+use super::profile::{forwards_in_force, patch_of_forwards};
 use super::signals::Signals;
 use super::signatures::{Signing, SigningArgs, check_url};
-use super::target::{address, bound};
+use crate::contract::keys::SAMPLE_KEY;
+use crate::control::api;
 use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
-use application::{Application, application_url};
-use emulator::{Registration, RegistrationArgs, registered};
-use receiver::{Answers, Receiver, Tally};
+use receiver::{Answers, Application, Receiver, Tally, application_url};
 
 const MOST_CONNECTIONS: usize = 64;
 
@@ -70,8 +70,8 @@ pub(super) struct ListenArgs {
     webhook_url: Option<String>,
     /// Serve HTTPS with these PEM files, or with a self-signed certificate, which senders must accept unverified
     /// (`serve --webhook-insecure`).
-    #[arg(long, value_name = "self-signed|CERT:KEY")]
-    tls: Option<String>,
+    #[arg(long, value_name = "self-signed|CERT:KEY", value_parser = TlsSetting::parse)]
+    tls: Option<TlsSetting>,
     /// Print one JSON object per delivery, with headers and body.
     #[arg(long)]
     json: bool,
@@ -79,46 +79,56 @@ pub(super) struct ListenArgs {
 
 pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
     let signing = Signing::resolve(&args.signing)?;
-    let application = args.forward_to.as_deref().map(application_url).transpose()?;
-    if let Some(url) = &args.webhook_url {
-        check_url(url)?;
-    }
-    let tls = args.tls.as_deref().map(server_tls).transpose()?;
-    run_task(listen(args, signing, tls, application))?
+    args.webhook_url.as_deref().map(check_url).transpose()?;
+    let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    let tls = args.tls.as_ref().map(|setting| ServerTls::new(setting, &names)).transpose();
+    let tls = tls.map_err(|problem| Failure::invalid_file(format!("--tls: {problem}")))?;
+    run_task(listen(args, signing, tls))?
 }
 
-async fn listen(
-    args: ListenArgs,
-    mut signing: Signing,
-    tls: Option<ServerTls>,
-    application: Option<Url>,
-) -> Result<ExitCode, Failure> {
+async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
     // Installed before the ready line, as a signal may follow it at once.
     let mut signals = Signals::install()?;
-    let requested = address("--listen", &args.listen)?;
-    let (listener, local) = bound(requested)?;
+    let (listener, local) = bound(address("--listen", &args.listen)?)?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
+    let application = args.forward_to.as_deref().map(application_url).transpose()?;
     let application = application.map(|to| Application::new(to, url.clone(), &args.allow_egress));
     if let Some(application) = &application {
         application.check().await?;
     }
     signing.warn();
-    let given = signing.secrets.first();
-    let (registration, note) = match &application {
-        Some(_) => (registered(&args.registration, given, &url, local).await?, None),
-        None => (None, emulator::note(&args.registration, &url, local).await?),
-    };
+    let (emulator, secret, here) = (args.registration, signing.secrets.first().cloned(), url.clone());
+    let subscribes = application.is_some();
+    let (registration, nothing_delivered) = in_background(move || {
+        Ok(if subscribes {
+            (registered(emulator, secret, &here, local)?, None)
+        } else {
+            (None, undelivered(&emulator, &here, local)?)
+        })
+    })
+    .await?;
     if signing.secrets.is_empty() {
         signing.secrets.extend(registration.iter().map(|registration| registration.secret.clone()));
     }
     if signing.secrets.is_empty() {
-        failure::warn(
+        warn(
             "no secret is set, so no delivery is verified; pass the subscription's with --secret or in WRS_WEBHOOK_SECRET",
         );
     }
-    announce(&url, registration.as_ref(), args.json);
-    if let Some(note) = note {
-        failure::note(&note);
+    match &registration {
+        None if args.json => print(&ready_line(json!({ "url": url }))),
+        Some(Registration { subscription, secret, .. }) if args.json => {
+            print(&ready_line(json!({ "url": url, "subscription": subscription, "secret": secret })));
+        }
+        None => print(&format!("wrs-emulator listening on {url}\n")),
+        // With the secret the application can verify deliveries itself.
+        Some(Registration { subscription, secret, key, .. }) => print(&format!(
+            "wrs-emulator listening on {url}\n\
+             {subscription} of {key} is delivered here; its signing secret is {secret} (--secret keeps it for the next start)\n"
+        )),
+    }
+    if let Some(text) = nothing_delivered {
+        note(&text);
     }
     let (stop, stopping) = watch::channel(false);
     let limits = Limits { connections: MOST_CONNECTIONS, ..Limits::default() };
@@ -139,7 +149,13 @@ async fn listen(
     });
     let mut served = tokio::spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
     let code = tokio::select! {
-        _ = &mut served => outcome(*receiver.tally.lock()),
+        _ = &mut served => {
+            let Tally { received, rejected } = *receiver.tally.lock();
+            match rejected {
+                0 => Ok(ExitCode::SUCCESS),
+                _ => Err(Failure::check_failed(format!("{rejected} of {received} deliveries did not verify"))),
+            }
+        }
         _ = signals.wait() => {
             let _ = stop.send(true);
             tokio::select! {
@@ -154,34 +170,180 @@ async fn listen(
     code
 }
 
-/// Prints the ready line, and the secret of the subscription, with which the application can verify deliveries itself.
-fn announce(url: &str, registration: Option<&Registration>, json: bool) {
-    if json {
-        let subscription = registration.map(|Registration { subscription, secret, .. }| {
-            json!({ "url": url, "subscription": subscription, "secret": secret })
+/// The emulator that delivers here, and the key.
+#[derive(Clone, Debug, Args)]
+struct RegistrationArgs {
+    #[command(flatten)]
+    target: Target,
+    /// The key whose events are delivered here; --forward-to subscribes with it.
+    #[arg(long, env = "WRS_API_KEY", default_value = SAMPLE_KEY, hide_env_values = true)]
+    key: String,
+}
+
+struct Registration {
+    target: Target,
+    /// The subscribed URL. Its host does not exist, so that deliveries arrive only by the forward.
+    url: String,
+    subscription: String,
+    secret: String,
+    key: String,
+}
+
+/// Subscribes with this secret, if one is given, and makes the emulator deliver to `here`, bound to `local`. Returns `None` with a warning
+/// if no emulator answers, and if a secret is given with which deliveries to another URL come here already.
+fn registered(
+    args: RegistrationArgs,
+    secret: Option<String>,
+    here: &str,
+    local: SocketAddr,
+) -> Result<Option<Registration>, Failure> {
+    let target = args.target.clone();
+    register(args, secret, here, local).or_else(|failure| {
+        let message = failure.message.clone();
+        no_emulator(&target, failure)?;
+        warn(&format!("nothing is subscribed: {message}"));
+        Ok(None)
+    })
+}
+
+fn register(
+    RegistrationArgs { target, key }: RegistrationArgs,
+    secret: Option<String>,
+    here: &str,
+    local: SocketAddr,
+) -> Result<Option<Registration>, Failure> {
+    let port = here.rsplit(':').next().unwrap_or_default();
+    let url = format!("https://listen.localhost:{port}");
+    let is_other = |from: &str, to: &str| from != url && Url::parse(to).is_ok_and(|to| leads_to(&to, local));
+    if secret.is_some() && forwards_in_force(&target, Some(&key), LIMIT)?.iter().any(|(from, to)| is_other(from, to)) {
+        return Ok(None);
+    }
+    let body = api::NewSubscription {
+        url: url.clone(),
+        secret,
+        description: Some("wrs-emulator listen".to_owned()),
+        ..Default::default()
+    };
+    let created = Call::new(&target).key(&*key).body(&body).send::<api::CreateSubscription>()?;
+    let id = created.subscription.id.0;
+    // Asked for, as the answer has it only if it was generated now.
+    let shown = Call::new(&target).id(&id).parameter("secret", "true").send::<api::ShowSubscription>()?;
+    let secret = shown.secret.unwrap_or_default();
+    let registration = Registration { target, url, subscription: id, secret, key };
+    registration.forward(here.into())?;
+    Ok(Some(registration))
+}
+
+/// Accepts that no emulator answers, unless `--url` is clearly the URL of a webhook; any other failure is returned.
+fn no_emulator(target: &Target, failure: Failure) -> Result<(), Failure> {
+    if !failure.is_unreachable() {
+        return Err(failure);
+    }
+    if is_webhook_url(&target.url) {
+        let message = format!("--url: no emulator answers at `{}`", target.url);
+        let hint = "--url is the emulator's address; the URL of the subscription is --webhook-url";
+        return Err(Failure::usage(message).with_hint(hint));
+    }
+    Ok(())
+}
+
+impl Registration {
+    /// Forwards deliveries to this URL; null removes the forward.
+    fn forward(&self, to: Value) -> Result<(), Failure> {
+        let patch = patch_of_forwards([(self.url.clone(), to)].into_iter().collect());
+        Call::new(&self.target).key(&*self.key).body(&patch).send::<api::PatchProfile>().map(drop)
+    }
+
+    /// Removes the subscription and the forward. Errors are ignored, as the emulator may have stopped.
+    async fn remove(self) {
+        let removed = in_background(move || {
+            let _ = Call::new(&self.target).id(&self.subscription).send::<api::DeleteSubscription>();
+            self.forward(Value::Null)
         });
-        return print(&ready_line(subscription.unwrap_or_else(|| json!({ "url": url }))));
-    }
-    print(&format!("wrs-emulator listening on {url}\n"));
-    if let Some(Registration { subscription, secret, key, .. }) = registration {
-        print(&format!(
-            "{subscription} of {key} is delivered here; its signing secret is {secret} (--secret keeps it for the next start)\n"
-        ));
+        let _ = removed.await;
     }
 }
 
-fn outcome(tally: Tally) -> Result<ExitCode, Failure> {
-    if tally.rejected > 0 {
-        return Err(Failure::check_failed(format!(
-            "{} of {} deliveries did not verify",
-            tally.rejected, tally.received
-        )));
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// The subscribed host in examples if nothing is subscribed yet.
+const EXAMPLE: &str = "https://app.example.com";
+
+/// The note to print if nothing is delivered to the receiver at `here`, bound to `local`; `None` if something is, or if it is unknown.
+fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
+    let RegistrationArgs { target, key } = args;
+    let asked = forwards_in_force(target, Some(key), LIMIT).and_then(|forwards| {
+        let answer = Call::new(target).key(&**key).limit(LIMIT).send::<api::ListSubscriptions>()?;
+        Ok((forwards, answer.data))
+    });
+    let (forwards, subscriptions) = match asked {
+        Ok(found) => found,
+        Err(failure) if failure.is_unreachable() => {
+            return no_emulator(target, failure).map(|()| {
+                Some(format!(
+                    "nothing is delivered here yet: no emulator answers at {}; to start one that delivers here:\n\n  \
+                     wrs-emulator --forward {EXAMPLE}={here}",
+                    target.url
+                ))
+            });
+        }
+        // It runs but refuses this caller, so it is unknown whether anything is delivered here.
+        Err(_) => return Ok(None),
+    };
+    let urls: Vec<Url> = subscriptions.iter().filter_map(|row| Url::parse(&row.url).ok()).collect();
+    let targets = forwards.values().filter_map(|to| Url::parse(to).ok());
+    if targets.chain(urls.iter().cloned()).any(|url| leads_to(&url, local)) {
+        return Ok(None);
     }
-    Ok(ExitCode::SUCCESS)
+    let at = if target.url == DEFAULT_URL { String::new() } else { format!(" --url {}", target.url) };
+    let outside = urls.iter().find(|url| !url.host_str().is_some_and(|host| host.ends_with(".localhost")));
+    let from = outside.map_or_else(|| EXAMPLE.to_owned(), |url| url.origin().ascii_serialization());
+    let mut command = format!("wrs-emulator forwards add {from}={here}{at}");
+    if outside.is_none() {
+        let whose = if *key == SAMPLE_KEY { String::new() } else { format!(" --key {key}") };
+        command.push_str(&format!(" && wrs-emulator subscriptions create {EXAMPLE}/hooks{at}{whose}"));
+    }
+    let trust = if here.starts_with("https:") {
+        "\n\nthe emulator has to trust the certificate made here: start it with --webhook-insecure, or listen without --tls"
+    } else {
+        ""
+    };
+    Ok(Some(format!(
+        "nothing is delivered here: no forward of {key} goes to {here}; to have events delivered here:\n\n  {command}{trust}"
+    )))
 }
 
-fn server_tls(text: &str) -> Result<ServerTls, Failure> {
-    let setting = TlsSetting::parse(text).map_err(|problem| Failure::usage(format!("--tls: {problem}")))?;
-    let names = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
-    ServerTls::new(&setting, &names).map_err(|problem| Failure::invalid_file(format!("--tls: {problem}")))
+/// Whether a URL reaches a receiver bound to this address. For one bound to every interface, only the port is compared.
+fn leads_to(url: &Url, local: SocketAddr) -> bool {
+    let is_here = match url.host() {
+        _ if local.ip().is_unspecified() => true,
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => local.ip() == address,
+        Some(Host::Ipv6(address)) => local.ip() == address,
+        None => false,
+    };
+    is_here && url.port_or_known_default() == Some(local.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_leads_to_the_address_that_it_names() {
+        for (url, local, expected) in [
+            ("http://127.0.0.1:9780/x", "127.0.0.1:9780", true),
+            ("http://localhost:9780", "127.0.0.1:9780", true),
+            ("https://listen.localhost:9780", "127.0.0.1:9780", true),
+            ("http://[::1]:9780", "[::1]:9780", true),
+            ("http://[::1]:9780", "127.0.0.1:9780", false),
+            ("http://127.0.0.1:9781", "127.0.0.1:9780", false),
+            ("http://app:9780", "0.0.0.0:9780", true),
+            ("http://app:9780", "127.0.0.1:9780", false),
+            ("http://localhost", "127.0.0.1:80", true),
+        ] {
+            let (parsed, local) = (Url::parse(url).expect("a URL"), local.parse().expect("an address"));
+            assert_eq!(leads_to(&parsed, local), expected, "{url} {local}");
+        }
+    }
 }

@@ -1,19 +1,25 @@
-//! Handles one delivery: reads it within limits, verifies, prints and answers it. Must not know the life cycle of the process.
+//! Handles one delivery: reads it within limits, verifies, prints and answers it, itself or by the application that it is forwarded to.
+//! Must not know the life cycle of the process.
 //!
 //! Deliveries are counted and printed under one lock, so that the lines are in the order of the scripted statuses.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{
+    ALLOW, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
+};
 use hyper::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
-use tokio::sync::watch;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, watch};
+use url::Url;
 
-use super::application::{Application, Forwarded};
+use crate::cli::failure::{Failure, warn};
 use crate::cli::output::{bytes_field, cell, compact, print};
 use crate::cli::signatures::{Signing, rejected};
 use crate::clock::{Instant, Now, machine};
@@ -24,7 +30,19 @@ use crate::http::body::Outgoing;
 use crate::http::body::{BodyProblem, BodyReader};
 use crate::http::handler::Progress;
 use crate::http::handler::{Answering, Handler, PLAIN_ON_TLS, Unreadable};
+use crate::http::tls::Trust;
 use crate::redact::{Redactor, visible};
+use crate::state::workspace::{AttemptOutcome, FailureReason};
+use crate::webhook::client::DialContext;
+use crate::webhook::client::{Client, Post};
+use crate::webhook::egress::{Egress, Target};
+use crate::webhook::resolve::{LookUp, Resolver};
+
+const OF_THE_CONNECTION: [HeaderName; 8] =
+    [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
+const TIMEOUT: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const MOST_KEPT: usize = 8;
 
 pub(super) enum Answers {
     /// Statuses in order; the last one repeats.
@@ -71,8 +89,8 @@ impl SignatureCheck {
 }
 
 impl Receiver {
-    fn is_full(&self) -> bool {
-        self.count.is_some_and(|count| self.tally.lock().received >= count)
+    fn is_full(&self, tally: Tally) -> bool {
+        self.count.is_some_and(|count| tally.received >= count)
     }
 
     /// Verifies under every scheme and reports the first that fails.
@@ -102,12 +120,12 @@ impl Receiver {
     }
 
     /// Counts and prints the delivery and returns the status to answer; `None` if --count deliveries were received already.
-    fn record(&self, delivery: &Delivery<'_>, check: &SignatureCheck, forwarded: Option<&Forwarded>) -> Option<u16> {
+    fn record(&self, delivery: &Delivery<'_>) -> Option<u16> {
         let mut tally = self.tally.lock();
-        if self.count.is_some_and(|count| tally.received >= count) {
+        if self.is_full(*tally) {
             return None;
         }
-        let status = match (check, forwarded, &self.answers) {
+        let status = match (&delivery.check, &delivery.forwarded, &self.answers) {
             (SignatureCheck::Unreadable(BodyProblem::TransferCoding), ..) => 400,
             (SignatureCheck::Unreadable(problem), ..) => problem.kind().status(),
             (_, Some(forwarded), _) => forwarded.status,
@@ -118,10 +136,8 @@ impl Receiver {
             (_, None, Answers::Application(_)) => 503,
         };
         tally.received += 1;
-        tally.rejected += u64::from(check.verified() == Some(false));
-        let shown =
-            if self.json { delivery.json(check, forwarded, status) } else { delivery.line(check, forwarded, status) };
-        print(&shown);
+        tally.rejected += u64::from(delivery.check.verified() == Some(false));
+        print(&if self.json { delivery.json(status) } else { delivery.line(status) });
         if self.count == Some(tally.received) {
             let _ = self.stop.send(true);
         }
@@ -134,14 +150,16 @@ struct Delivery<'a> {
     target: &'a str,
     headers: &'a HeaderMap,
     body: &'a [u8],
+    check: SignatureCheck,
+    forwarded: Option<Forwarded>,
 }
 
 impl Delivery<'_> {
     /// Time, path, event type and id, verification result, where it was forwarded to, status.
-    fn line(&self, check: &SignatureCheck, forwarded: Option<&Forwarded>, status: u16) -> String {
+    fn line(&self, status: u16) -> String {
         let at = format_timestamp(self.at, Precision::Milliseconds);
         let event: Value = serde_json::from_slice(self.body).unwrap_or_default();
-        let verified = match check {
+        let verified = match &self.check {
             SignatureCheck::NotChecked => "not checked".to_owned(),
             SignatureCheck::Verified => "verified".to_owned(),
             SignatureCheck::Unreadable(problem) => format!("not verified: {problem}"),
@@ -156,7 +174,7 @@ impl Delivery<'_> {
             other => compact(other),
         };
         let (kind, id) = (field("type"), field("id"));
-        let passed = match forwarded {
+        let passed = match &self.forwarded {
             None => String::new(),
             Some(Forwarded { to, problem: None, .. }) => format!(", forwarded to {to}"),
             Some(Forwarded { to, problem: Some(problem), .. }) => format!(", not forwarded to {to}: {problem}"),
@@ -165,54 +183,39 @@ impl Delivery<'_> {
         format!("{}\n", visible(&Redactor::default().text(&line)))
     }
 
-    fn json(&self, check: &SignatureCheck, forwarded: Option<&Forwarded>, status: u16) -> String {
+    fn json(&self, status: u16) -> String {
         let redactor = Redactor::default();
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = self.headers.iter().map(|(name, value)| {
-            let shown = redactor.header(name.as_str(), &text(value)).into_owned();
-            (name.to_string(), shown)
+            json!([name.as_str(), redactor.header(name.as_str(), &String::from_utf8_lossy(value.as_bytes()))])
         });
         let event: Value = serde_json::from_slice(self.body).unwrap_or_default();
-        let shown = Shown {
-            event: "delivery",
-            at: format_timestamp(self.at, Precision::Milliseconds),
-            target: self.target,
-            event_type: event.get("type"),
-            id: event.get("id"),
-            verified: check.verified(),
-            status,
-            rejected: match check {
-                SignatureCheck::NotChecked | SignatureCheck::Verified => None,
-                SignatureCheck::Unreadable(problem) => {
-                    Some(json!({ "rejection": { "kind": "unreadable_body", "message": problem.to_string() } }))
-                }
-                SignatureCheck::Rejected(rejection, remedies) => Some(rejected(rejection, remedies)),
-            },
-            forwarded,
-            headers: headers.collect(),
-            body: Map::from_iter([bytes_field("body", redactor.body(self.body).into_owned())]),
+        let mut shown = json!({
+            "event": "delivery",
+            "at": format_timestamp(self.at, Precision::Milliseconds),
+            "target": self.target,
+            "type": event.get("type"),
+            "id": event.get("id"),
+            "verified": self.check.verified(),
+            "status": status,
+        });
+        let rejection = match &self.check {
+            SignatureCheck::NotChecked | SignatureCheck::Verified => Value::Null,
+            SignatureCheck::Unreadable(problem) => {
+                json!({ "rejection": { "kind": "unreadable_body", "message": problem.to_string() } })
+            }
+            SignatureCheck::Rejected(rejection, remedies) => rejected(rejection, remedies),
         };
+        if let (Value::Object(shown), Value::Object(rejection)) = (&mut shown, rejection) {
+            shown.extend(rejection);
+        }
+        if let Some(forwarded) = &self.forwarded {
+            shown["forwarded"] = json!(forwarded);
+        }
+        shown["headers"] = headers.collect();
+        let (field, body) = bytes_field("body", redactor.body(self.body).into_owned());
+        shown[field] = body;
         format!("{}\n", compact(&redactor.shown(&shown)))
     }
-}
-
-#[derive(Serialize)]
-struct Shown<'a> {
-    event: &'static str,
-    at: String,
-    target: &'a str,
-    #[serde(rename = "type")]
-    event_type: Option<&'a Value>,
-    id: Option<&'a Value>,
-    verified: Option<bool>,
-    status: u16,
-    #[serde(flatten)]
-    rejected: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    forwarded: Option<&'a Forwarded>,
-    headers: Vec<(String, String)>,
-    #[serde(flatten)]
-    body: Map<String, Value>,
 }
 
 /// A plain-text answer, without a body if the status does not allow one.
@@ -287,22 +290,149 @@ impl Receiver {
         };
         let forwarded = match (&self.answers, &check) {
             (_, SignatureCheck::Unreadable(_)) | (Answers::Script(_), _) => None,
-            (Answers::Application(_), _) if self.is_full() => None,
+            (Answers::Application(_), _) if self.is_full(*self.tally.lock()) => None,
             (Answers::Application(application), _) => {
                 Some(application.forward(target, &parts.headers, body.clone()).await)
             }
         };
-        let delivery = Delivery { at, target, headers: &parts.headers, body: &body };
+        let delivery = Delivery { at, target, headers: &parts.headers, body: &body, check, forwarded };
         // The reason is printed here, but the sender must not learn it.
-        let said = match check.verified() {
+        let said = match delivery.check.verified() {
             None => "not checked",
             Some(true) => "verified",
             Some(false) => "not verified",
         };
-        match (self.record(&delivery, &check, forwarded.as_ref()), forwarded) {
+        match (self.record(&delivery), delivery.forwarded) {
             (Some(_), Some(forwarded)) => forwarded.into_answer(),
             (Some(status), None) => text_answer(status, said),
             (None, _) => text_answer(503, "no more deliveries are accepted"),
+        }
+    }
+}
+
+pub(super) struct Application {
+    client: Arc<Client>,
+    url: Url,
+    /// The URL of this receiver.
+    from: String,
+    look_ups: Arc<Semaphore>,
+}
+
+/// What became of a delivery that was forwarded. As JSON, where it went and the problem.
+#[derive(Serialize)]
+struct Forwarded {
+    /// The status to answer: the application's, or 502.
+    #[serde(skip)]
+    status: u16,
+    /// The body of the answer, possibly cut off.
+    #[serde(skip)]
+    body: Bytes,
+    #[serde(skip)]
+    retry_after: Option<Duration>,
+    to: String,
+    problem: Option<String>,
+}
+
+/// Parses the application's address: a port, `localhost:3000/hooks`, or a whole URL.
+pub(super) fn application_url(text: &str) -> Result<Url, Failure> {
+    let is_port = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let spelled = match (is_port, text.contains("://")) {
+        (true, _) => format!("http://localhost:{text}"),
+        (false, true) => text.to_owned(),
+        (false, false) => format!("http://{text}"),
+    };
+    let url = Url::parse(&spelled).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.ok_or_else(|| {
+        Failure::usage(format!("--forward-to: expected an address, found `{}`", text.escape_debug()))
+            .with_hint("for example `--forward-to localhost:3000/hooks`")
+    })
+}
+
+impl Application {
+    /// The application at `url`. Public hosts must be allowed, as for the emulator's own deliveries.
+    pub(super) fn new(url: Url, from: String, allow_egress: &[String]) -> Self {
+        let egress = Arc::new(Egress::new(allow_egress));
+        // Deliveries are test data, so an impostor of the application would learn nothing.
+        let trust = Arc::new(Trust::new(&[], true).expect("no file is read"));
+        let resolver = Arc::new(Resolver::new(LookUp::default()));
+        let client = Client::new(DialContext { egress, trust, resolver }, MOST_KEPT);
+        Self { client, url, from, look_ups: Arc::new(Semaphore::new(MOST_KEPT)) }
+    }
+
+    /// Refuses an application that may not be called. One that does not answer yet may start later.
+    pub(super) async fn check(&self) -> Result<(), Failure> {
+        let Some(target) = Target::new(self.url.clone(), Some(&self.from)) else { return Ok(()) };
+        match self.client.check(&target, &self.look_ups, CONNECT_TIMEOUT).await {
+            Err(problem) if problem.reason == FailureReason::EgressRefused => {
+                Err(Failure::usage(format!("--forward-to: {}", problem.detail)))
+            }
+            Err(problem) if problem.reason == FailureReason::NameNotFound => {
+                warn(&format!("--forward-to: {}", problem.detail));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Forwards a delivery: to the application's URL, or, if that has no path, with the delivery's own path.
+    async fn forward(&self, target: &str, headers: &HeaderMap, body: Bytes) -> Forwarded {
+        let mut url = self.url.clone();
+        if url.path() == "/"
+            && let Ok(joined) = url.join(&format!(".{target}"))
+        {
+            url = joined;
+        }
+        let to = url.to_string();
+        let failed = |problem: String| Forwarded {
+            status: 502,
+            body: Bytes::new(),
+            retry_after: None,
+            to: to.clone(),
+            problem: Some(problem),
+        };
+        let Some(target) = Target::new(url, Some(&self.from)) else {
+            return failed("no request can be made for this URL".to_owned());
+        };
+        let mut headers = headers.clone();
+        for name in OF_THE_CONNECTION {
+            headers.remove(name);
+        }
+        let post = Post {
+            target: Arc::new(target),
+            headers,
+            body,
+            timeout: TIMEOUT,
+            looked_up: Duration::ZERO,
+            connect_timeout: CONNECT_TIMEOUT,
+            addresses: None,
+            look_ups: Arc::clone(&self.look_ups),
+        };
+        match self.client.post(post).await {
+            AttemptOutcome::Answered { status: status @ 200..=599, body, retry_after } => {
+                Forwarded { status, body, retry_after, to, problem: None }
+            }
+            AttemptOutcome::Answered { status, .. } => failed(format!("it answered {status}")),
+            AttemptOutcome::Failed { detail, .. } => failed(detail),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_application_is_named_as_people_type_it() {
+        for (text, expected) in [
+            ("3000", Some("http://localhost:3000/")),
+            ("localhost:3000/hooks", Some("http://localhost:3000/hooks")),
+            ("127.0.0.1:80/a?b=1", Some("http://127.0.0.1/a?b=1")),
+            ("https://localhost:3000", Some("https://localhost:3000/")),
+            ("", None),
+            ("ftp://localhost", None),
+            ("http://", None),
+        ] {
+            assert_eq!(application_url(text).ok().map(|url| url.to_string()).as_deref(), expected, "{text}");
         }
     }
 }

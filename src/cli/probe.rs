@@ -11,22 +11,22 @@ use clap::builder::PossibleValuesParser;
 use tokio::time::timeout;
 use url::Url;
 
-use crate::cli::arguments::created;
-use crate::cli::client::run_task;
-use crate::cli::failure::{Code, Failure, colored, note};
-use crate::cli::help::examples;
-use crate::cli::junit::{Suite, TestCase, TestResult, junit};
-use crate::cli::output::{cell, print_as_is, print_json, show_list, table};
-use crate::cli::profile::with_forwards;
-use crate::cli::signatures::{Signing, SigningArgs};
+use super::arguments::{created, examples};
+use super::client::run_task;
+use super::failure::{Code, Failure, colored, note};
+use super::junit::{Suite, TestCase, TestResult, junit};
+use super::output::{BOLD_RED, GREEN, YELLOW, cell, painted, print_as_is, print_json, show_list, table};
+use super::profile::with_forwards;
+use super::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
 use crate::http::tls::Trust;
-use crate::review::probe::{CASES, Case, LONGEST, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
+use crate::review::probe::{CASES, LONGEST, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
 use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
 use crate::util::wording::counted;
 use crate::webhook::client::DialContext;
-use crate::webhook::egress::{Destination, DialProblem, Egress};
+use crate::webhook::egress::DialProblem;
+use crate::webhook::egress::{Destination, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
 
 const PROGRESS: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ const PROGRESS: Duration = Duration::from_secs(2);
     "review probe --list",
 ]) + "\n\nThe secret is the one that your receiver verifies with: any that you give both, or that of a subscription, which \
 `wrs-emulator subscriptions show ID --secret` prints.\n\nExit status: 0 no fault was found, 1 one was, 2 wrong usage, or no receiver to probe.")]
-pub(crate) struct ProbeArgs {
+pub(super) struct ProbeArgs {
     /// The receiver's URL, as it is subscribed.
     #[arg(value_name = "URL", required_unless_present = "list")]
     url: Option<String>,
@@ -61,7 +61,7 @@ pub(crate) struct ProbeArgs {
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     timeout: Option<Duration>,
     /// Run these cases only, and the valid delivery; separated by commas.
-    #[arg(long, value_name = "CASE", value_delimiter = ',', hide_possible_values = true, value_parser = names())]
+    #[arg(long, value_name = "CASE", value_delimiter = ',', hide_possible_values = true, value_parser = PossibleValuesParser::new(CASES.iter().map(|case| case.name)))]
     only: Vec<String>,
     /// List the cases, and send nothing.
     #[arg(long)]
@@ -74,10 +74,6 @@ pub(crate) struct ProbeArgs {
     json: bool,
 }
 
-fn names() -> PossibleValuesParser {
-    PossibleValuesParser::new(CASES.iter().map(|case| case.name))
-}
-
 fn limit(text: &str) -> Result<Duration, String> {
     let limit = parse_duration(text)?;
     if limit.is_zero() || limit > LONGEST {
@@ -86,14 +82,18 @@ fn limit(text: &str) -> Result<Duration, String> {
     Ok(limit)
 }
 
-pub(crate) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     let Some(url) = args.url.as_deref().filter(|_| !args.list) else {
         let cases = List { data: CASES.iter().collect() };
-        return Ok(show_list(args.json, &cases, || listed(CASES)));
+        let rows = CASES.iter().map(|case| [case.name, case.expects.name(), case.sends].map(str::to_owned));
+        return Ok(show_list(args.json, &cases, || table(["case", "expected", "sent"], rows)));
     };
     let probe = probe(&args, url)?;
     let mut file = args.junit.as_deref().map(|path| created("--junit", path)).transpose()?;
-    let report = run_task(with_progress(&probe))?.map_err(|problem| failure(url, problem))?;
+    let report = run_task(with_progress(&probe))?.map_err(|DialProblem { reason, detail, .. }| match reason {
+        FailureReason::EgressRefused => Failure::usage(format!("`{url}` must not be probed: {detail}")),
+        _ => Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {detail}")),
+    })?;
     if let Some(file) = &mut file {
         let written = file.write_all(junit(&suite(&report)).as_bytes());
         written.map_err(|error| Failure::io(format!("--junit: cannot be written: {error}")))?;
@@ -157,18 +157,6 @@ fn receiver_url(text: &str) -> Result<Url, Failure> {
     })
 }
 
-fn failure(url: &str, problem: DialProblem) -> Failure {
-    if problem.reason == FailureReason::EgressRefused {
-        return Failure::usage(format!("`{url}` must not be probed: {}", problem.detail));
-    }
-    Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {}", problem.detail))
-}
-
-fn listed(cases: &[Case]) -> String {
-    let rows = cases.iter().map(|case| [case.name, case.expects.name(), case.sends].map(str::to_owned));
-    table(["case", "expected", "sent"], rows)
-}
-
 /// The results: one line a case, then what is wrong and how to fix it, then a summary.
 fn text(report: &ProbeReport, colors: bool) -> String {
     let mut text = String::new();
@@ -182,27 +170,35 @@ fn text(report: &ProbeReport, colors: bool) -> String {
     let width =
         |of: fn(&ProbedCase) -> &str| report.cases.iter().map(|probed| of(probed).len()).max().unwrap_or_default();
     let (outcomes, names) = (width(|probed| probed.outcome.name()), width(|probed| probed.name));
+    let outcome = |probed: &ProbedCase, width: usize| {
+        let color = match probed.outcome {
+            Outcome::Pass => GREEN,
+            Outcome::Incomplete => YELLOW,
+            _ => BOLD_RED,
+        };
+        painted(color, format!("{:width$}", probed.outcome.name()), colors)
+    };
     for probed in &report.cases {
-        let outcome = painted(probed.outcome, outcomes, colors);
+        let outcome = outcome(probed, outcomes);
         text.push_str(&format!("{outcome}  {:names$}  {}\n", probed.name, cell(&probed.observed)));
     }
     for probed in report.cases.iter().filter(|probed| probed.outcome.is_failure()) {
-        text.push_str(&format!("\n{}: {}\n", probed.name, painted(probed.outcome, 0, colors)));
+        text.push_str(&format!("\n{}: {}\n", probed.name, outcome(probed, 0)));
         text.push_str(&particulars(probed).iter().map(|line| format!("  {line}\n")).collect::<String>());
     }
-    let incomplete: Vec<&ProbedCase> =
-        report.cases.iter().filter(|probed| probed.outcome == Outcome::Incomplete).collect();
-    if !incomplete.is_empty() {
+    // One line for each reason, as many cases may share it.
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for probed in report.cases.iter().filter(|probed| probed.outcome == Outcome::Incomplete) {
+        let reason = probed.detail.as_deref().unwrap_or_default();
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(probed.name),
+            None => reasons.push((reason, vec![probed.name])),
+        }
+    }
+    if !reasons.is_empty() {
         text.push('\n');
     }
-    // One line for each reason, as many cases may share it.
-    let reasons: Vec<&str> = incomplete.iter().filter_map(|probed| probed.detail.as_deref()).collect();
-    for (_, reason) in reasons.iter().enumerate().filter(|(at, reason)| !reasons[..*at].contains(reason)) {
-        let names: Vec<&str> = incomplete
-            .iter()
-            .filter(|probed| probed.detail.as_deref() == Some(reason))
-            .map(|probed| probed.name)
-            .collect();
+    for (reason, names) in reasons {
         text.push_str(&format!("incomplete: {}: {}\n", names.join(", "), cell(reason)));
     }
     if !report.not_applicable.is_empty() {
@@ -233,17 +229,6 @@ fn particulars(probed: &ProbedCase) -> Vec<String> {
     lines
 }
 
-fn painted(outcome: Outcome, width: usize, colors: bool) -> String {
-    let padded = format!("{:width$}", outcome.name());
-    let color = match outcome {
-        _ if !colors => return padded,
-        Outcome::Pass => "32",
-        Outcome::Incomplete => "33",
-        _ => "1;31",
-    };
-    format!("\u{1b}[{color}m{padded}\u{1b}[0m")
-}
-
 fn suite(report: &ProbeReport) -> Suite {
     let case = |probed: &ProbedCase| TestCase {
         name: probed.name.to_owned(),
@@ -264,47 +249,4 @@ fn suite(report: &ProbeReport) -> Suite {
     let notes = report.diagnosis.iter().map(|diagnosis| format!("the valid delivery was not accepted: {diagnosis}"));
     let cases = report.cases.iter().map(case).chain(left_out).collect();
     Suite { name: "review.probe", cases, notes: notes.chain([summary(report)]).collect() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::review::probe::Expectation;
-
-    fn report(outcome: Outcome, observed: &str) -> ProbeReport {
-        let probed = ProbedCase {
-            name: "valid",
-            outcome,
-            sent: "a delivery",
-            expected: Expectation::Accepted,
-            observed: observed.into(),
-            detail: None,
-            clause: "a clause",
-            remedy: None,
-            took_ms: 1,
-            requests: Vec::new(),
-        };
-        ProbeReport {
-            url: "http://localhost/".into(),
-            dialled: "http://localhost/".into(),
-            scheme: "standard",
-            took_ms: 1,
-            requests: 1,
-            passed: 0,
-            failed: 1,
-            incomplete: 0,
-            diagnosis: None,
-            cases: vec![probed],
-            not_applicable: vec!["id-changed"],
-        }
-    }
-
-    #[test]
-    fn what_a_receiver_answered_cannot_write_to_the_terminal() {
-        let hostile = report(Outcome::RefusedValid, "401 \"\u{1b}[2J<b>\"");
-        let plain = text(&hostile, false);
-        assert!(!plain.contains('\u{1b}') && plain.contains("valid: refused-valid"), "{plain}");
-        let colored = text(&report(Outcome::Slow, "204"), true);
-        assert!(colored.starts_with("\u{1b}[1;31mslow\u{1b}[0m  valid"), "{colored:?}");
-    }
 }

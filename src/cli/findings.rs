@@ -6,12 +6,11 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::cli::client::Call;
-use crate::cli::failure::{Failure, colored, note};
-use crate::cli::help::examples;
-use crate::cli::junit::{Suite, TestCase, TestResult, junit};
-use crate::cli::output::{cell, pretty, print_as_is};
-use crate::cli::target::Target;
+use super::arguments::{Target, examples};
+use super::client::Call;
+use super::failure::{Failure, colored, note};
+use super::junit::{Suite, TestCase, TestResult, junit};
+use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
 use crate::contract::nearest;
 use crate::control::api::{self, Finding, Findings};
 use crate::review::findings::{Check, Confidence, Severity, check, checks};
@@ -25,7 +24,7 @@ use crate::util::wording::counted;
     "review findings --format junit --output findings.xml",
     "review findings --accept accepted.txt",
 ]) + ACCEPTED)]
-pub(crate) struct FindingsArgs {
+pub(super) struct FindingsArgs {
     #[command(flatten)]
     target: Target,
     /// Whose: a key, or a workspace `ws_…`; by default all keys and requests without one.
@@ -74,10 +73,10 @@ If an accepted finding no longer occurs, the review fails until its line is remo
 
 Exit status: 0 nothing fails the review, 1 something does, 2 wrong usage, 3 the emulator cannot be reached.";
 
-pub(crate) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
+pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     // Read first: a file that is wrong is found before anything is asked.
     let accepted = args.accept.as_deref().map(Accepted::read).transpose()?;
-    let findings = Call::<api::ShowFindings>::to(&args.target).key(args.key.as_str()).send()?;
+    let findings = Call::new(&args.target).key(&*args.key).send::<api::ShowFindings>()?;
     let review = Review::new(findings, Severity::from_name(&args.fail_on), args.likely, accepted.as_ref());
     let text = match if args.json { Format::Json } else { args.format } {
         Format::Text => text(&review, args.output.is_none() && colored(&std::io::stdout())),
@@ -112,23 +111,19 @@ fn sentence(review: &Review) -> String {
 
 /// The report for people.
 fn text(review: &Review, colors: bool) -> String {
-    let (red, yellow, green, plain) =
-        if colors { ("\u{1b}[31m", "\u{1b}[33m", "\u{1b}[32m", "\u{1b}[0m") } else { ("", "", "", "") };
     let mut text = String::new();
     for (number, finding) in (1..).zip(&review.findings.data) {
-        let (color, mark) = if review.failing.contains(&finding.code) { (red, "✗") } else { (yellow, "!") };
+        let is_failing = review.failing.contains(&finding.code);
+        let mark = if is_failing { mark(false, colors) } else { painted(YELLOW, '!', colors) };
         let Finding { title, code, severity, confidence, .. } = finding;
         let (severity, confidence) = (severity.name(), confidence.name());
-        text += &format!(
-            "{color}{mark}{plain} {number}. {title} ({code}, {severity}, {confidence})\n{}",
-            finding.details()
-        );
+        text += &format!("{mark} {number}. {title} ({code}, {severity}, {confidence})\n{}", finding.details());
         for accepted in review.accepted.iter().filter(|accepted| accepted.code == *code) {
             text += &format!("    accepted: {}\n", cell(&accepted.reason));
         }
     }
     for accepted in review.stale() {
-        text += &format!("{red}✗{plain} {}\n", accepted.line());
+        text += &format!("{} {}\n", mark(false, colors), accepted.line());
     }
     text += &review.findings.unproven();
     let forgotten = review.findings.forgotten_entries;
@@ -137,8 +132,7 @@ fn text(review: &Review, colors: bool) -> String {
             "note: {forgotten} entries were evicted from the journal and not judged; --max-journal-entries keeps more\n"
         );
     }
-    let (color, mark) = if review.failed { (red, "✗") } else { (green, "✓") };
-    text + &format!("{color}{mark}{plain} {}\n", sentence(review))
+    text + &format!("{} {}\n", mark(!review.failed, colors), sentence(review))
 }
 
 /// A test case for each check, and one for each accepted finding that fails. What does not fail the review is a note.
@@ -165,7 +159,7 @@ fn suite(review: &Review) -> Suite {
         name: format!("accepted {code}"),
         result: TestResult::Failed {
             kind: "accepted".to_owned(),
-            message: outcome.clone(),
+            message: (*outcome).to_owned(),
             lines: vec![reason.clone()],
         },
     };
@@ -177,40 +171,35 @@ fn suite(review: &Review) -> Suite {
 
 /// The file of `--accept`: the code of a finding and the reason, one a line.
 #[derive(Debug)]
-pub(crate) struct Accepted(Vec<(String, String)>);
+pub(super) struct Accepted(Vec<(String, String)>);
 
 impl Accepted {
-    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         const MOST_BYTES: u64 = 1024 * 1024;
         let shown = path.display();
         let bytes = file::read_input(path, MOST_BYTES)
             .map_err(|problem| Failure::io(format!("--accept: cannot read `{shown}`: {problem}")))?;
-        Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|problem| {
-            Failure::invalid_file(format!("--accept: `{shown}`: {problem}"))
-                .with_hint("each line is the code of a finding and a reason: unknown-field removed with release 2.4")
-        })
-    }
-
-    fn parse(text: &str) -> Result<Self, String> {
         let mut accepted: Vec<(String, String)> = Vec::new();
-        for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+        for (number, line) in (1..).zip(String::from_utf8_lossy(&bytes).lines().map(str::trim)) {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
             let (code, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-            let shown = code.escape_debug();
-            if check(code).is_none() {
+            let code_shown = code.escape_debug();
+            let problem = if check(code).is_none() {
                 let near = nearest(code, checks().map(|check| check.code));
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-                return Err(format!("line {number}: there is no finding `{shown}`{hint}"));
-            }
-            if reason.is_empty() {
-                return Err(format!("line {number}: `{shown}` has no reason"));
-            }
-            if accepted.iter().any(|(earlier, _)| earlier == code) {
-                return Err(format!("line {number}: `{shown}` is there twice"));
-            }
-            accepted.push((code.to_owned(), reason.trim().to_owned()));
+                format!("there is no finding `{code_shown}`{hint}")
+            } else if reason.is_empty() {
+                format!("`{code_shown}` has no reason")
+            } else if accepted.iter().any(|(earlier, _)| earlier == code) {
+                format!("`{code_shown}` is there twice")
+            } else {
+                accepted.push((code.to_owned(), reason.trim().to_owned()));
+                continue;
+            };
+            return Err(Failure::invalid_file(format!("--accept: `{shown}`: line {number}: {problem}"))
+                .with_hint("each line is the code of a finding and a reason: unknown-field removed with release 2.4"));
         }
         Ok(Self(accepted))
     }
@@ -224,7 +213,7 @@ impl Accepted {
                 (false, false) => ("no longer found: remove it from the file", true),
                 (false, true) => ("not judged, as nothing exercised it", false),
             };
-            Acceptance { code: code.clone(), reason: reason.clone(), outcome: outcome.to_owned(), fails }
+            Acceptance { code: code.clone(), reason: reason.clone(), outcome, fails }
         };
         self.0.iter().map(of).collect()
     }
@@ -235,16 +224,16 @@ impl Accepted {
 struct Acceptance {
     code: String,
     reason: String,
-    outcome: String,
+    outcome: &'static str,
     /// Whether the entry itself fails the review.
     fails: bool,
 }
 
 /// A review as it is reported.
 #[derive(Serialize)]
-pub(crate) struct Review {
+pub(super) struct Review {
     #[serde(flatten)]
-    pub(crate) findings: Findings,
+    pub(super) findings: Findings,
     accepted: Vec<Acceptance>,
     /// The codes of findings that fail the review.
     failing: Vec<String>,
@@ -253,7 +242,7 @@ pub(crate) struct Review {
 
 impl Review {
     /// Judges findings: those of at least this severity fail the review, if they are certain or `likely` is set.
-    pub(crate) fn new(
+    pub(super) fn new(
         findings: Findings,
         fail_on: Option<Severity>,
         likely: bool,
@@ -271,7 +260,7 @@ impl Review {
     }
 
     /// What fails the review, a line each.
-    pub(crate) fn problems(&self) -> Vec<String> {
+    pub(super) fn problems(&self) -> Vec<String> {
         // Of two findings with the same code, the certain one comes first.
         let found = |code: &String| self.findings.data.iter().find(|finding| finding.code == *code);
         let line = |finding: &Finding| {
@@ -292,26 +281,5 @@ impl Review {
 impl Acceptance {
     fn line(&self) -> String {
         format!("accepted `{}`: {}", self.code, self.outcome)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_that_are_wrong_say_where() {
-        for (text, expected) in [
-            (
-                "# known\n\nunknown-fields x",
-                "line 3: there is no finding `unknown-fields`; did you mean `unknown-field`?",
-            ),
-            ("unknown-field", "line 1: `unknown-field` has no reason"),
-            ("unknown-field x\nunknown-field y", "line 2: `unknown-field` is there twice"),
-        ] {
-            assert_eq!(Accepted::parse(text).expect_err("it is wrong"), expected);
-        }
-        let accepted = Accepted::parse("  unknown-field  gone with 2.4 \n").expect("it is right");
-        assert_eq!(accepted.0, [("unknown-field".to_owned(), "gone with 2.4".to_owned())]);
     }
 }
