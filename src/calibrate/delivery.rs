@@ -8,7 +8,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::evidence::{Found, Seen, Unclear, hidden};
+use super::evidence::{Observation, Seen, Unclear, hidden};
 use super::infer::style_of;
 use super::report::OtherSource;
 use crate::contract::ids::IdKind;
@@ -108,7 +108,7 @@ impl CapturedDelivery {
         shown
     }
 
-    fn signature(&self, secret: &str, say: &mut impl FnMut(&'static str, Found)) {
+    fn signature(&self, secret: &str, say: &mut impl FnMut(&'static str, Observation)) {
         let named = SchemeName::ALL.into_iter().filter(|name| *name != SchemeName::Custom);
         let mut schemes: Vec<Verifying> = named.filter_map(|name| self.named(name, secret)).collect();
         let is_named = !schemes.is_empty();
@@ -285,7 +285,7 @@ impl CapturedDelivery {
     }
 
     /// What the body shows.
-    fn envelope(&self, say: &mut impl FnMut(&'static str, Found)) {
+    fn envelope(&self, say: &mut impl FnMut(&'static str, Observation)) {
         let event = self.event();
         let text = |name| event.get(name).and_then(Value::as_str).unwrap_or_default();
         let shown = |name: &str| {

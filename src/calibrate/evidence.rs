@@ -29,7 +29,7 @@ pub enum Unclear {
     Contradicts(&'static str, String),
 }
 
-pub type Found = Result<Seen, Unclear>;
+pub type Observation = Result<Seen, Unclear>;
 
 impl Seen {
     pub(super) fn new<'c>(value: impl Into<Value>, calls: impl IntoIterator<Item = &'c Exchange>) -> Self {
@@ -90,7 +90,7 @@ impl Cassette {
         name: &str,
         calls: impl IntoIterator<Item = &'c Exchange>,
         shows: impl Fn(&Exchange) -> Result<V, Unclear>,
-    ) -> Found {
+    ) -> Observation {
         let mut seen: Option<Seen> = None;
         for call in calls {
             let value = shows(call)?.into();
@@ -110,12 +110,12 @@ impl Cassette {
         &self,
         name: &str,
         shows: impl Fn(&Exchange) -> Result<V, Unclear>,
-    ) -> Found {
+    ) -> Observation {
         self.agreed(name, self.answers(name).filter(|call| call.status() != 429), shows)
     }
 
     /// The value for which the status of a call stands.
-    pub(super) fn by_status<V: Into<Value> + Copy>(&self, name: &str, values: [(u16, V); 2]) -> Found {
+    pub(super) fn by_status<V: Into<Value> + Copy>(&self, name: &str, values: [(u16, V); 2]) -> Observation {
         self.shown_by(name, |call| match values.iter().find(|(status, _)| *status == call.status()) {
             Some((_, value)) => Ok(*value),
             None => unlike_any(call),

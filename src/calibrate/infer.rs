@@ -8,14 +8,14 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::cassette::{Cassette, Exchange, GENERATED, SUBSCRIPTION, SUPPLIED};
-use super::evidence::{Found, Seen, Unclear, hidden, unlike_any};
+use super::evidence::{Observation, Seen, Unclear, hidden, unlike_any};
 use super::quota;
 use crate::contract::error::ErrorKind;
 use crate::contract::ids::IdKind;
 use crate::contract::types::EVENT_TYPES;
 
 /// The settings that calls can show.
-const INFERENCES: &[(&str, fn(&Cassette) -> Found)] = &[
+const INFERENCES: &[(&str, fn(&Cassette) -> Observation)] = &[
     ("environment", environment),
     ("keys.mode", key_mode),
     ("keys.test_prefix", |cassette| key_prefix(cassette, "sandbox")),
@@ -52,7 +52,7 @@ const INFERENCES: &[(&str, fn(&Cassette) -> Found)] = &[
 ];
 
 /// What the cassette shows about a setting; `None` if calls cannot show it.
-pub fn infer(cassette: &Cassette, setting: &str) -> Option<Found> {
+pub fn infer(cassette: &Cassette, setting: &str) -> Option<Observation> {
     let (_, inference) = INFERENCES.iter().find(|(path, _)| *path == setting)?;
     let found = inference(cassette);
     let is_masked = found.as_ref().is_ok_and(|seen| has_credential(&seen.value.to_string()));
@@ -68,7 +68,7 @@ fn text<'v>(fields: &'v Map<String, Value>, name: &str) -> &'v str {
     fields.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn environment(cassette: &Cassette) -> Found {
+fn environment(cassette: &Cassette) -> Observation {
     const CLAUSE: &str = "System status: environment, for example the value sandbox; two environments exist";
     let answers = cassette.answers("status").filter(|call| call.status() == 200);
     cassette.agreed("status", answers, |call| match text(&call.object().unwrap_or_default(), "environment") {
@@ -77,7 +77,7 @@ fn environment(cassette: &Cassette) -> Found {
     })
 }
 
-fn key_mode(cassette: &Cassette) -> Found {
+fn key_mode(cassette: &Cassette) -> Observation {
     let tried: Vec<&Exchange> = cassette.answers("altered").take(2).collect();
     match tried.iter().map(|call| call.status()).collect::<Vec<_>>()[..] {
         [200, ..] => Ok(Seen::new("any", tried)),
@@ -92,7 +92,7 @@ fn key_mode(cassette: &Cassette) -> Found {
 }
 
 /// The prefix of the environment's keys.
-fn key_prefix(cassette: &Cassette, of: &str) -> Found {
+fn key_prefix(cassette: &Cassette, of: &str) -> Observation {
     if environment(cassette)?.value != of {
         return hidden(format!("the key is not for {of}"));
     }
@@ -103,7 +103,7 @@ fn key_prefix(cassette: &Cassette, of: &str) -> Found {
     }
 }
 
-fn details(cassette: &Cassette) -> Found {
+fn details(cassette: &Cassette) -> Observation {
     let refusals = cassette.refusals().map(|(call, _)| call);
     cassette.agreed("bad-boolean", refusals, |call| match call.error().unwrap_or_default().get("details") {
         None => Ok("off"),
@@ -118,7 +118,7 @@ fn by_kind(
     cassette: &Cassette,
     field: &str,
     judge: impl Fn(ErrorKind, &[&Exchange], &[String]) -> Result<Value, &'static str>,
-) -> Found {
+) -> Observation {
     let (mut values, mut shown_by, mut without) = (Map::new(), Vec::new(), BTreeMap::<_, Vec<_>>::new());
     for kind in ErrorKind::ALL {
         let errors = cassette.errors().filter(|(call, _)| call.status() == kind.status());
@@ -139,7 +139,7 @@ fn by_kind(
     Ok(Seen::new(values, shown_by).noted(without.join("; ")))
 }
 
-fn codes(cassette: &Cassette) -> Found {
+fn codes(cassette: &Cassette) -> Observation {
     let seen = by_kind(cassette, "code", |kind, _, codes| match codes {
         // A 400 may be the answer to a body that is not JSON, whose code is that of a 422.
         [code] if kind != ErrorKind::BadRequest => Ok(code.as_str().into()),
@@ -150,7 +150,7 @@ fn codes(cassette: &Cassette) -> Found {
     Ok(seen.against("Authentication 4: 401 with error code unauthorized", is_wrong))
 }
 
-fn messages(cassette: &Cassette) -> Found {
+fn messages(cassette: &Cassette) -> Observation {
     by_kind(cassette, "message", |kind, calls, messages| {
         // Two calls for which a message that depends on the request differs.
         let different = match kind {
@@ -170,7 +170,7 @@ fn messages(cassette: &Cassette) -> Found {
 }
 
 /// Fields that every error has, always with the same value.
-fn extra(cassette: &Cassette) -> Found {
+fn extra(cassette: &Cassette) -> Observation {
     let (calls, errors): (Vec<_>, Vec<_>) = cassette.errors().unzip();
     if errors.len() < 5 {
         // Fields that come and go may be in all of a few by chance.
@@ -213,7 +213,7 @@ fn reasons(error: &Map<String, Value>) -> Option<BTreeMap<String, String>> {
     }
 }
 
-fn allow_http(cassette: &Cassette) -> Found {
+fn allow_http(cassette: &Cassette) -> Observation {
     let (first, https) = reason(cassette, "no-events", "url")?;
     let (second, http) = reason(cassette, "http-url", "url")?;
     let (third, ftp) = reason(cassette, "ftp-url", "url")?;
@@ -228,7 +228,7 @@ static LISTS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"[A-Za-z0-9._-]+(?:, [A-Za-z0-9._-]+)+").expect("a valid expression"));
 
 /// The event types that a refusal lists.
-fn event_types(cassette: &Cassette) -> Found {
+fn event_types(cassette: &Cassette) -> Observation {
     let refusal = cassette.refusals().find(|(call, _)| call.name == "unknown-event");
     let (call, error) = refusal.ok_or_else(|| cassette.not_shown_by("unknown-event"))?;
     let message = text(&error, "message");
@@ -245,7 +245,7 @@ fn event_types(cassette: &Cassette) -> Found {
     Ok(Seen::new(Vec::from_iter(list.into_iter().filter(|name| !EVENT_TYPES.contains(name))), [call]))
 }
 
-fn unknown_input(cassette: &Cassette) -> Found {
+fn unknown_input(cassette: &Cassette) -> Observation {
     const FIELD: &str = "wrs_calibrate";
     let seen = cassette.by_status("unknown-parameter", [(200, "ignore"), (422, "reject")])?;
     // Only refusals that name each reason show whether the field is one of them.
@@ -262,15 +262,15 @@ fn unknown_input(cassette: &Cassette) -> Found {
     Ok(Seen { calls: &seen.calls | &BTreeSet::from([call.number]), ..seen })
 }
 
-fn lenient_booleans(cassette: &Cassette) -> Found {
+fn lenient_booleans(cassette: &Cassette) -> Observation {
     cassette.shown_by("number-boolean", |call| match call.status() {
         422 => Ok(false),
-        200 if call.object().is_some_and(|status| status.contains_key("checks")) => Ok(true),
+        200 if call.object().unwrap_or_default().contains_key("checks") => Ok(true),
         _ => unlike_any(call),
     })
 }
 
-fn content_type(cassette: &Cassette) -> Found {
+fn content_type(cassette: &Cassette) -> Observation {
     cassette.shown_by("subscribe-text", |call| match call.status() {
         200 => Ok("ignore"),
         // The same body is taken as JSON, so the type was the reason.
@@ -279,13 +279,13 @@ fn content_type(cassette: &Cassette) -> Found {
     })
 }
 
-fn checks(cassette: &Cassette) -> Found {
+fn checks(cassette: &Cassette) -> Observation {
     let is_checks = |checks: &Value| checks.as_object().is_some_and(|checks| checks.values().all(Value::is_object));
     steady(cassette, "checks", |call| call.object()?.remove("checks").filter(is_checks))
 }
 
 /// A part of the answers to a call that is made twice; whatever changes leaves no value.
-fn steady(cassette: &Cassette, name: &str, part: impl Fn(&Exchange) -> Option<Value>) -> Found {
+fn steady(cassette: &Cassette, name: &str, part: impl Fn(&Exchange) -> Option<Value>) -> Observation {
     let answers: Vec<&Exchange> = cassette.answers(name).filter(|call| call.status() == 200).collect();
     if answers.len() == 1 {
         return cassette.ended("it was answered only once");
@@ -317,7 +317,7 @@ pub(super) fn style_of(kind: IdKind, id: &str) -> Result<&'static str, Unclear> 
     }
 }
 
-fn id_style(cassette: &Cassette) -> Found {
+fn id_style(cassette: &Cassette) -> Observation {
     let errors = cassette.errors().map(|(call, _)| call);
     let made = cassette.answered().filter(|call| call.name.starts_with("subscribe") && call.status() == 200);
     cassette.agreed("no-key", errors.chain(made), |call| match call.error() {
@@ -326,7 +326,7 @@ fn id_style(cassette: &Cassette) -> Found {
     })
 }
 
-fn request_header(cassette: &Cassette) -> Found {
+fn request_header(cassette: &Cassette) -> Observation {
     cassette.agreed("no-key", cassette.errors().map(|(call, _)| call), |call| {
         let error = call.error().unwrap_or_default();
         let (id, headers) = (text(&error, "request_id"), call.answer.iter().flat_map(|answer| &answer.headers));
@@ -354,7 +354,7 @@ pub(super) fn timestamps(cassette: &Cassette) -> BTreeMap<String, &Exchange> {
     times.collect()
 }
 
-fn precision(cassette: &Cassette) -> Found {
+fn precision(cassette: &Cassette) -> Observation {
     const NAMES: [(usize, &str); 4] = [(0, "seconds"), (3, "milliseconds"), (6, "microseconds"), (9, "nanoseconds")];
     let times = timestamps(cassette);
     let mut digits = BTreeSet::new();
@@ -370,7 +370,7 @@ fn precision(cassette: &Cassette) -> Found {
     let is_offset = times.keys().any(|time| !time.ends_with('Z'));
     let note = if is_offset { "the zone is +00:00, which is always Z here" } else { "" };
     match named[..] {
-        [] if digits.is_empty() => Err(cassette.not_shown_by("status")),
+        [] if digits.is_empty() => cassette.ended("no timestamp came"),
         _ if named.len() < digits.len() => hidden(format!("fractions have {digits:?} digits")),
         // Another one may have another precision.
         [_] if times.len() < TIMESTAMPS => cassette.ended(format!("only {} different timestamps came", times.len())),
@@ -392,7 +392,7 @@ fn holding(call: &Exchange, text: &str) -> Vec<String> {
     holding.map(|(name, _)| name).collect()
 }
 
-fn upsert(cassette: &Cassette) -> Found {
+fn upsert(cassette: &Cassette) -> Observation {
     let both = subscriptions(cassette)?;
     match both.map(|call| call.object()?.remove("id")) {
         [Some(id), Some(other)] => Ok(Seen::new(if id == other { "url" } else { "never" }, both)),
@@ -400,7 +400,7 @@ fn upsert(cassette: &Cassette) -> Found {
     }
 }
 
-fn secret_field(cassette: &Cassette) -> Found {
+fn secret_field(cassette: &Cassette) -> Observation {
     const CLAUSE: &str = "Subscription: the signing secret is returned once, when it was generated by the service";
     let first = cassette.one("subscribe-text", 200).or_else(|_| cassette.one("subscribe", 200))?;
     match &holding(first, GENERATED)[..] {
@@ -410,12 +410,12 @@ fn secret_field(cassette: &Cassette) -> Found {
     }
 }
 
-fn echo_secret(cassette: &Cassette) -> Found {
+fn echo_secret(cassette: &Cassette) -> Observation {
     let [_, again] = subscriptions(cassette)?;
     Ok(Seen::new(!holding(again, SUPPLIED).is_empty(), [again]))
 }
 
-fn preview(cassette: &Cassette) -> Found {
+fn preview(cassette: &Cassette) -> Observation {
     cassette.shown_by("workflows", |call| {
         let page = call.object().unwrap_or_default();
         match call.status() {
@@ -426,7 +426,7 @@ fn preview(cassette: &Cassette) -> Found {
     })
 }
 
-fn oauth_errors(cassette: &Cassette) -> Found {
+fn oauth_errors(cassette: &Cassette) -> Observation {
     if preview(cassette)?.value == false {
         return hidden("no announced endpoint is served");
     }

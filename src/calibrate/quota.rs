@@ -7,7 +7,7 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use serde_json::json;
 
 use super::cassette::{CallKey, Cassette, Exchange};
-use super::evidence::{Found, Seen, Unclear, hidden, unlike_any};
+use super::evidence::{Observation, Seen, Unclear, hidden, unlike_any};
 
 const PUBLISHED: [&str; 2] = ["x-ratelimit-limit", "x-ratelimit-remaining"];
 const RESET: &str = "x-ratelimit-reset";
@@ -99,14 +99,14 @@ pub(super) fn rest(cassette: &Cassette) -> Option<usize> {
     usize::try_from(readings(cassette).ok()?.last()?.rest).ok()
 }
 
-pub(super) fn header_names(cassette: &Cassette) -> Found {
+pub(super) fn header_names(cassette: &Cassette) -> Observation {
     const CLAUSE: &str = "Limits: responses carry X-RateLimit-Limit and X-RateLimit-Remaining";
     let names = names(cassette)?;
     let seen = Seen::new(json!({ "limit": names[0], "remaining": names[1] }), rated(cassette));
     Ok(seen.against(CLAUSE, names != PUBLISHED))
 }
 
-pub(super) fn enabled(cassette: &Cassette) -> Found {
+pub(super) fn enabled(cassette: &Cassette) -> Observation {
     if let Some(refused) = rated(cassette).find(|call| call.status() == 429) {
         return Ok(Seen::new(true, [refused]));
     }
@@ -114,12 +114,12 @@ pub(super) fn enabled(cassette: &Cassette) -> Found {
     readings.retain(|reading| reading.call.status() == 200);
     let costs = readings.iter().any(|reading| reading.rest < reading.limit);
     if !costs && readings.len() < 3 {
-        return Err(cassette.not_shown_by("unknown-parameter"));
+        return cassette.ended("too few headers show the quota");
     }
     Ok(Seen::new(costs, calls(&readings)).against("Limits: sandbox traffic is throttled per key", !costs))
 }
 
-pub(super) fn requests(cassette: &Cassette) -> Found {
+pub(super) fn requests(cassette: &Cassette) -> Observation {
     let [limit, _] = names(cassette)?;
     cassette.agreed("status", rated(cassette), |call| match number(call, limit) {
         Some(limit @ 0..=4_294_967_295) => Ok(limit),
@@ -127,7 +127,7 @@ pub(super) fn requests(cassette: &Cassette) -> Found {
     })
 }
 
-pub(super) fn count(cassette: &Cassette) -> Found {
+pub(super) fn count(cassette: &Cassette) -> Observation {
     let readings = readings(cassette)?;
     // Where more is left than before, a window has ended.
     let pairs = readings.windows(2).filter(|pair| pair[1].follows && pair[1].rest <= pair[0].rest);
@@ -145,7 +145,7 @@ pub(super) fn count(cassette: &Cassette) -> Found {
     Ok(Seen::new("successful", of(200).chain(of(422)).map(|(call, _)| *call)))
 }
 
-pub(super) fn reset(cassette: &Cassette) -> Found {
+pub(super) fn reset(cassette: &Cassette) -> Observation {
     cassette.agreed("status", rated(cassette), |call| match (call.header(RESET), number(call, RESET)) {
         (None, _) => Ok("off"),
         (_, Some(EPOCH..)) => Ok("epoch"),
@@ -154,7 +154,7 @@ pub(super) fn reset(cassette: &Cassette) -> Found {
     })
 }
 
-pub(super) fn ietf(cassette: &Cassette) -> Found {
+pub(super) fn ietf(cassette: &Cassette) -> Observation {
     cassette.agreed("status", rated(cassette), |call| {
         match ["ratelimit", "ratelimit-policy"].map(|name| call.header(name).is_some()) {
             [false, false] => Ok(false),
@@ -168,7 +168,7 @@ pub(super) fn ietf(cassette: &Cassette) -> Found {
     })
 }
 
-pub(super) fn retry_after(cassette: &Cassette) -> Found {
+pub(super) fn retry_after(cassette: &Cassette) -> Observation {
     let Some(refused) = rated(cassette).find(|call| call.status() == 429) else {
         let why = "no call was answered 429; --yes allows to use the quota up, if it is small enough";
         return Err(Unclear::NotReached(cassette.stop().unwrap_or_else(|| why.to_owned())));
@@ -183,7 +183,7 @@ pub(super) fn retry_after(cassette: &Cassette) -> Found {
 }
 
 /// The kind of window, told by how its end moves while requests are made.
-pub(super) fn algorithm(cassette: &Cassette) -> Found {
+pub(super) fn algorithm(cassette: &Cassette) -> Observation {
     let readings = readings(cassette)?;
     // How far the end moved while how much time passed.
     let mut moves = Vec::new();
@@ -222,7 +222,7 @@ fn skew(cassette: &Cassette) -> Option<f64> {
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "seconds of a window")]
-pub(super) fn window(cassette: &Cassette) -> Found {
+pub(super) fn window(cassette: &Cassette) -> Observation {
     let seen = |seconds: i64, seen: Seen| {
         Ok(Seen { value: format!("{seconds}s").into(), ..seen }.noted("in whole seconds, rounded up"))
     };

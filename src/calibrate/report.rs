@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::cassette::{CallKey, Cassette, Exchange, SUBSCRIPTION};
-use super::evidence::{Found, Unclear};
+use super::evidence::{Observation, Unclear};
 use super::infer::{infer, reason};
 use super::plan::promise;
 use crate::settings::{Draft, Layered, LedgerRow, Profile, ledger};
@@ -82,7 +82,7 @@ pub struct Broken {
 #[derive(Debug, Default)]
 pub struct OtherSource {
     pub source: &'static str,
-    pub settings: BTreeMap<&'static str, Found>,
+    pub settings: BTreeMap<&'static str, Observation>,
 }
 
 impl Report {
@@ -192,7 +192,7 @@ impl Row {
         first
     }
 
-    fn new(setting: &LedgerRow, source: &str, found: Found) -> Self {
+    fn new(setting: &LedgerRow, source: &str, found: Observation) -> Self {
         let mut row = Self {
             setting: setting.setting,
             result: RowResult::NotObservable,
