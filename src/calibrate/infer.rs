@@ -14,8 +14,10 @@ use crate::contract::error::ErrorKind;
 use crate::contract::ids::IdKind;
 use crate::contract::types::EVENT_TYPES;
 
+type Inference = fn(&Cassette) -> Observation;
+
 /// The settings that calls can show.
-const INFERENCES: &[(&str, fn(&Cassette) -> Observation)] = &[
+const INFERENCES: &[(&str, Inference)] = &[
     ("environment", environment),
     ("keys.mode", key_mode),
     ("keys.test_prefix", |cassette| key_prefix(cassette, "sandbox")),
@@ -113,7 +115,8 @@ fn details(cassette: &Cassette) -> Observation {
     })
 }
 
-/// The text in a field of each kind of error. `judge` returns it, or why there is none, from the calls and the different texts.
+/// The text in a field of each kind of error. `judge` returns it, or null if there is none, or why that is not known, from the calls and
+/// the different texts.
 fn by_kind(
     cassette: &Cassette,
     field: &str,
@@ -126,6 +129,9 @@ fn by_kind(
             errors.map(|(call, error)| (call, text(&error, field).to_owned())).unzip();
         match judge(kind, &calls, &Vec::from_iter(texts)) {
             Ok(value) => {
+                if value.is_null() {
+                    without.entry("depends on the request").or_default().push(kind.name());
+                }
                 values.insert(kind.name().to_owned(), value);
                 shown_by.extend(calls);
             }
@@ -242,7 +248,8 @@ fn event_types(cassette: &Cassette) -> Observation {
     let Some(list) = lists.find(|list| EVENT_TYPES.iter().all(|known| list.contains(known))) else {
         return hidden("no message lists the event types");
     };
-    Ok(Seen::new(Vec::from_iter(list.into_iter().filter(|name| !EVENT_TYPES.contains(name))), [call]))
+    let extra: Vec<&str> = list.into_iter().filter(|name| !EVENT_TYPES.contains(name)).collect();
+    Ok(Seen::new(extra, [call]))
 }
 
 fn unknown_input(cassette: &Cassette) -> Observation {
