@@ -5,9 +5,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::redact::{Redactor, is_credential_header};
+use crate::redact::Redactor;
 
-const FORMAT: &str = "wrs-emulator calibration 1";
 /// In place of a secret that the service generated.
 pub(super) const GENERATED: &str = "<generated secret>";
 /// In place of the secret that the calibration supplied.
@@ -22,9 +21,8 @@ const LONGEST_BODY: usize = 1_000;
 const LONGEST_PREFIX: usize = 24;
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
 pub struct Cassette {
-    pub format: String,
+    pub format: Format,
     pub url: String,
     pub max_calls: usize,
     /// Whether a subscription may be made.
@@ -38,8 +36,15 @@ pub struct Cassette {
     pub calls: Vec<Exchange>,
 }
 
+/// The version of the file.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub enum Format {
+    #[serde(rename = "wrs-emulator calibration 1")]
+    One,
+}
+
+/// A call, from when it is planned until it has been answered.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
 pub struct Exchange {
     pub number: usize,
     pub name: String,
@@ -60,13 +65,10 @@ pub struct Exchange {
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
 pub struct RecordedAnswer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
-    /// Whether the whole body was read.
-    pub whole: bool,
 }
 
 /// What a call carries in `Authorization`.
@@ -81,14 +83,17 @@ pub enum CallKey {
     Altered(usize),
 }
 
-/// What must not be kept.
+/// What whoever calibrates brings. Neither key nor secret is kept.
 #[derive(Clone, Debug)]
-pub struct Secrets {
+pub struct Caller {
     pub key: String,
-    pub supplied: String,
+    /// The URL that is subscribed.
+    pub url: String,
+    /// The secret that is supplied once.
+    pub secret: String,
 }
 
-impl Secrets {
+impl Caller {
     /// The value of `Authorization`.
     pub fn authorization(&self, key: CallKey) -> Option<String> {
         match key {
@@ -104,40 +109,43 @@ impl Secrets {
         }
     }
 
-    /// A text without the keys that the call may have sent, the supplied secret, and any other credential.
-    fn hide(&self, text: &str, key: CallKey) -> String {
-        Redactor::default().text(&self.hide_own(text, key)).into_owned()
-    }
-
+    /// A text without the keys that the call may have sent and the supplied secret.
     fn hide_own(&self, text: &str, key: CallKey) -> String {
-        let known = text.replace(&self.supplied, SUPPLIED).replace(&self.key, "<key>");
+        let known = text.replace(&self.secret, SUPPLIED).replace(&self.key, "<key>");
         match (key, self.authorization(key)) {
             (CallKey::Altered(1..), Some(sent)) => known.replace(sent.trim_start_matches("Bearer "), "<altered key>"),
             _ => known,
         }
     }
 
-    fn hide_in_body(&self, body: &str, is_subscription: bool, key: CallKey) -> String {
-        let known = self.hide_own(body, key);
-        let Ok(mut value) = serde_json::from_str::<Value>(&known) else { return self.hide(&known, key) };
-        let before = value.clone();
-        if let (true, Value::Object(fields)) = (is_subscription, &mut value) {
-            for (_, field) in fields.iter_mut().filter(|(name, _)| !SUBSCRIPTION.contains(&name.as_str())) {
-                if field.as_str().is_some_and(is_secret) {
-                    *field = GENERATED.into();
-                }
-            }
-        } else {
-            Redactor::default().value(&mut value);
-        }
-        self.hide(&if value == before { known } else { value.to_string() }, key)
+    /// A text, which may be JSON, without any credential.
+    fn hide(&self, text: &str, key: CallKey) -> String {
+        let known = self.hide_own(text, key);
+        String::from_utf8_lossy(&Redactor::default().body(known.as_bytes())).into_owned()
     }
+
+    /// The answer to a subscription, in which it stays visible whose secret each is.
+    fn hide_in_subscription(&self, body: &str) -> Option<String> {
+        let mut fields: Map<String, Value> = serde_json::from_str(&self.hide_own(body, CallKey::Given)).ok()?;
+        for (_, field) in fields.iter_mut().filter(|(name, _)| !SUBSCRIPTION.contains(&name.as_str())) {
+            if field.as_str().is_some_and(is_secret) {
+                *field = GENERATED.into();
+            }
+        }
+        Some(Redactor::default().text(&Value::from(fields).to_string()).into_owned())
+    }
+}
+
+/// Whether a text in an answer may be a signing secret: long, without spaces, and neither a URL nor a time.
+fn is_secret(text: &str) -> bool {
+    let plain = text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_graphic());
+    plain && text != SUPPLIED && !text.contains("://") && text.parse::<Timestamp>().is_err()
 }
 
 impl Cassette {
     pub fn new(url: &str, key: &str, max_calls: usize, subscribes: bool, exhausts: bool) -> Self {
         Self {
-            format: FORMAT.to_owned(),
+            format: Format::One,
             url: Redactor::default().text(url).into_owned(),
             max_calls,
             subscribes,
@@ -149,43 +157,33 @@ impl Cassette {
         }
     }
 
-    /// Reads a cassette that was saved.
-    pub fn read(text: &[u8]) -> Result<Self, String> {
-        let cassette: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-        if cassette.format == FORMAT {
-            Ok(cassette)
-        } else {
-            Err(format!("expected the format `{FORMAT}`, found `{}`", cassette.format.escape_debug()))
-        }
-    }
-
     /// Adds an exchange, with everything masked that must not be kept.
-    pub fn push(&mut self, mut exchange: Exchange, secrets: &Secrets) {
+    pub fn push(&mut self, mut exchange: Exchange, caller: &Caller) {
         exchange.number = self.calls.len() + 1;
         let key = exchange.key;
-        exchange.body = secrets.hide(&exchange.body, key).chars().take(LONGEST_BODY).collect();
+        exchange.body = caller.hide(&exchange.body, key).chars().take(LONGEST_BODY).collect();
+        exchange.failed = exchange.failed.map(|text| caller.hide(&text, key));
         if let Some(answer) = &mut exchange.answer {
             for (name, value) in &mut answer.headers {
-                let known = secrets.hide(value, key);
-                *value =
-                    if is_credential_header(name) { Redactor::default().header(name, &known).into() } else { known };
+                *value = Redactor::default().header(name, &caller.hide_own(value, key)).into_owned();
             }
-            answer.body = secrets.hide_in_body(&answer.body, exchange.name.starts_with("subscribe"), key);
+            let is_subscription = exchange.name.starts_with("subscribe");
+            let subscription = is_subscription.then(|| caller.hide_in_subscription(&answer.body)).flatten();
+            answer.body = subscription.unwrap_or_else(|| caller.hide(&answer.body, key));
         }
-        exchange.failed = exchange.failed.map(|text| secrets.hide(&text, key));
         self.calls.push(exchange);
         let (invalid, valid) = self.prefix_bounds();
         if valid == invalid + 1 && valid <= LONGEST_PREFIX && 2 * valid <= self.key_length + 4 {
-            self.key_prefix = secrets.key.get(..valid).map(str::to_owned);
+            self.key_prefix = caller.key.get(..valid).map(str::to_owned);
         }
     }
 
     /// The longest kept part of the key that is known not to suffice, and the shortest that does.
     pub(super) fn prefix_bounds(&self) -> (usize, usize) {
         let (mut invalid, mut valid) = (0, self.key_length);
-        for (exchange, answer) in self.answers("altered") {
-            match exchange.key {
-                CallKey::Altered(length) if answer.status == 200 => valid = valid.min(length),
+        for call in self.answers("altered") {
+            match call.key {
+                CallKey::Altered(length) if call.status() == 200 => valid = valid.min(length),
                 CallKey::Altered(length) => invalid = invalid.max(length),
                 _ => {}
             }
@@ -194,39 +192,39 @@ impl Cassette {
     }
 
     pub fn count(&self, name: &str) -> usize {
-        self.calls.iter().filter(|exchange| exchange.name == name).count()
+        self.calls.iter().filter(|call| call.name == name).count()
     }
 
-    /// The calls of this name that were answered, with their answers.
-    pub fn answers(&self, name: &str) -> impl Iterator<Item = (&Exchange, &RecordedAnswer)> {
-        self.answered().filter(move |(exchange, _)| exchange.name == name)
+    pub fn answered(&self) -> impl Iterator<Item = &Exchange> {
+        self.calls.iter().filter(|call| call.answer.is_some())
     }
 
-    pub fn answered(&self) -> impl Iterator<Item = (&Exchange, &RecordedAnswer)> {
-        self.calls.iter().filter_map(|exchange| exchange.answer.as_ref().map(|answer| (exchange, answer)))
+    /// The calls of this name that were answered.
+    pub fn answers(&self, name: &str) -> impl Iterator<Item = &Exchange> {
+        self.answered().filter(move |call| call.name == name)
     }
 
-    pub fn status_of(&self, name: &str) -> Option<u16> {
-        self.answers(name).next().map(|(_, answer)| answer.status)
+    /// The status of the first answer to a call of this name; 0 without one.
+    pub fn status_of(&self, name: &str) -> u16 {
+        self.answers(name).next().map_or(0, Exchange::status)
     }
 
     /// Why no further call is made; `None` while more may be.
     pub fn stop(&self) -> Option<String> {
-        let number = |name: &str| self.answers(name).next().map_or(0, |(exchange, _)| exchange.number);
-        if let Some((exchange, _)) = self.answered().find(|(_, answer)| answer.status == 429) {
-            return Some(format!("call {} was answered 429", exchange.number));
+        if let Some(call) = self.answered().find(|call| call.status() == 429) {
+            return Some(format!("call {} was answered 429", call.number));
         }
         // A service may hang up on a body that is too long.
-        let failures = self.calls.iter().filter(|exchange| exchange.name != "long-body");
-        let failures = failures.filter_map(|exchange| Some((exchange.number, exchange.failed.as_ref()?)));
+        let failures = self.calls.iter().filter(|call| call.name != "long-body");
+        let failures = failures.filter_map(|call| Some((call.number, call.failed.as_ref()?)));
         if let Some((number, why)) = failures.skip(MOST_FAILURES - 1).last() {
             return Some(format!("call {number} had no answer: {why}"));
         }
         if self.count("hello") > 0 && self.count("no-key") > 0 && !self.is_api() {
             return Some("this is not the Workflow Reference Service API, so the key was not sent".to_owned());
         }
-        if let Some(status @ (401 | 403)) = self.status_of("status") {
-            return Some(format!("the key was refused with {status} (call {})", number("status")));
+        if let Some(call) = self.answers("status").next().filter(|call| matches!(call.status(), 401 | 403)) {
+            return Some(format!("the key was refused with {} (call {})", call.status(), call.number));
         }
         if self.interrupted {
             return Some("it was interrupted".to_owned());
@@ -236,31 +234,32 @@ impl Cassette {
 
     /// Whether the first answers look like those of the API: a greeting, or an error in the envelope.
     pub fn is_api(&self) -> bool {
-        let greets = self.answers("hello").any(|(_, answer)| answer.status == 200 && answer.object().is_some());
-        greets || self.answers("no-key").any(|(_, answer)| answer.error().is_some())
+        let greets = self.answers("hello").any(|call| call.status() == 200 && call.object().is_some());
+        greets || self.answers("no-key").any(|call| call.error().is_some())
     }
 }
 
-impl RecordedAnswer {
-    pub fn object(&self) -> Option<Map<String, Value>> {
-        serde_json::from_str(&self.body).ok()
+impl Exchange {
+    /// The status of the answer; 0 without one.
+    pub fn status(&self) -> u16 {
+        self.answer.as_ref().map_or(0, |answer| answer.status)
     }
 
-    /// What the error envelope holds.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let headers = &self.answer.as_ref()?.headers;
+        headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// The body of the answer.
+    pub fn object(&self) -> Option<Map<String, Value>> {
+        serde_json::from_str(&self.answer.as_ref()?.body).ok()
+    }
+
+    /// What the error envelope of the answer holds.
     pub fn error(&self) -> Option<Map<String, Value>> {
-        match self.object().filter(|_| self.status >= 400)?.remove("error")? {
+        match self.object().filter(|_| self.status() >= 400)?.remove("error")? {
             Value::Object(error) if error.get("code").is_some_and(Value::is_string) => Some(error),
             _ => None,
         }
     }
-
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-    }
-}
-
-/// Whether a text in an answer may be a signing secret: long, without spaces, and neither a URL nor a time.
-fn is_secret(text: &str) -> bool {
-    let plain = text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_graphic());
-    plain && text != SUPPLIED && !text.contains("://") && text.parse::<Timestamp>().is_err()
 }

@@ -8,7 +8,8 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use super::infer::{Seen, Unclear, style_of};
+use super::evidence::{Observation, Seen, Unclear, hidden};
+use super::infer::style_of;
 use super::report::OtherSource;
 use crate::contract::ids::IdKind;
 use crate::contract::signature::{
@@ -38,7 +39,6 @@ struct Verifying {
     time: String,
 }
 
-type Found = Result<Seen, Unclear>;
 /// A scheme of the service's own with the readings of the secret, the id and the time that sign.
 type Signing<'d> = (CustomScheme, Vec<KeyReading>, &'d str, &'d str);
 
@@ -108,7 +108,7 @@ impl CapturedDelivery {
         shown
     }
 
-    fn signature(&self, secret: &str, say: &mut impl FnMut(&'static str, Found)) {
+    fn signature(&self, secret: &str, say: &mut impl FnMut(&'static str, Observation)) {
         let named = SchemeName::ALL.into_iter().filter(|name| *name != SchemeName::Custom);
         let mut schemes: Vec<Verifying> = named.filter_map(|name| self.named(name, secret)).collect();
         let is_named = !schemes.is_empty();
@@ -285,7 +285,7 @@ impl CapturedDelivery {
     }
 
     /// What the body shows.
-    fn envelope(&self, say: &mut impl FnMut(&'static str, Found)) {
+    fn envelope(&self, say: &mut impl FnMut(&'static str, Observation)) {
         let event = self.event();
         let text = |name| event.get(name).and_then(Value::as_str).unwrap_or_default();
         let shown = |name: &str| {
@@ -293,12 +293,7 @@ impl CapturedDelivery {
             format!("`{name}` is {}", value.chars().take(60).collect::<String>())
         };
         let against = |clause, name| Err(Unclear::Contradicts(clause, shown(name)));
-        let style = match text("id").strip_prefix(IdKind::Event.prefix()).map(|id| style_of(&[id])) {
-            None => against(ENVELOPE, "id"),
-            Some(None) => hidden(format!("{}, which has none of the known forms", shown("id"))),
-            Some(Some(style)) => Ok(Seen::new(style, [])),
-        };
-        say("ids.style", style);
+        say("ids.style", style_of(IdKind::Event, text("id")).map(|style| Seen::new(style, [])));
         let (time, event_type) = (text("created_at"), text("type"));
         let is_utc = (time.ends_with('Z') || time.ends_with("+00:00")) && form(time) == ISO;
         let time = hidden(format!("{}; whether others have as many digits takes more deliveries", shown("created_at")));
@@ -331,8 +326,4 @@ fn form(text: &str) -> &'static str {
         _ if text.parse::<jiff::Timestamp>().is_ok() => ISO,
         _ => "",
     }
-}
-
-fn hidden(reason: impl Into<String>) -> Found {
-    Err(Unclear::NotObservable(reason.into()))
 }

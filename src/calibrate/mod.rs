@@ -6,8 +6,10 @@
 
 pub mod cassette;
 pub mod delivery;
+pub mod evidence;
 pub mod infer;
 pub mod openapi;
 pub mod plan;
+mod quota;
 pub mod report;
 pub mod run;

@@ -3,17 +3,14 @@
 use serde_json::Value;
 
 use super::cassette::SUBSCRIPTION;
-use super::infer::{Seen, Unclear};
+use super::evidence::{Seen, hidden};
 use super::report::OtherSource;
 use crate::contract::types::EVENT_TYPES;
-
-const SUBSCRIBE: &str = "/v1/events/subscribe";
 
 /// Reads a document; it must be JSON.
 pub fn shows(text: &str) -> Result<OtherSource, String> {
     let document: Value = serde_json::from_str(text).map_err(|error| {
-        let is_yaml = text.trim_start().starts_with("openapi:") || text.contains("\nopenapi:");
-        if is_yaml {
+        if text.trim_start().starts_with("openapi:") || text.contains("\nopenapi:") {
             "it is YAML; convert it to JSON first".to_owned()
         } else {
             format!("it is not valid JSON: {error}")
@@ -22,64 +19,42 @@ pub fn shows(text: &str) -> Result<OtherSource, String> {
     if !document["openapi"].is_string() || !document["paths"].is_object() {
         return Err("it is not an OpenAPI document: expected `openapi` and `paths`".to_owned());
     }
+    let below = |place: Value, path: &[&str]| path.iter().fold(place, |place, name| resolved(&document, &place[name]));
+    let post = below(document.clone(), &["paths", "/v1/events/subscribe", "post"]);
+    let at = |path: &[&str]| below(post.clone(), path);
     let mut shown = OtherSource { source: "the OpenAPI document", ..OtherSource::default() };
-    let mut say = |setting, found: Result<Value, String>| {
-        let found = found.map(|value| Seen::new(value, [])).map_err(Unclear::NotObservable);
-        shown.settings.insert(setting, found);
+    let mut say = |setting, what: &str, value: Option<Value>| {
+        let unknown = || hidden(format!("the OpenAPI document does not show {what}"));
+        shown.settings.insert(setting, value.map_or_else(unknown, |value| Ok(Seen::new(value, []))));
     };
-    let at = |place: &Value, path: &[&str]| {
-        path.iter().fold(resolved(&document, place), |place, name| resolved(&document, &place[name]))
-    };
-    let subscribe = at(&document["paths"], &[SUBSCRIBE, "post"]);
-    let responses = at(&subscribe, &["responses"]);
-    let body = at(&subscribe, &["requestBody", "content", "application/json", "schema", "properties"]);
-    let listed = at(&body, &["events", "items", "enum"]);
-    let types: Option<Vec<&str>> = listed.as_array().map(|types| types.iter().filter_map(Value::as_str).collect());
-    say(
-        "events.extra",
-        match types {
-            Some(types) if EVENT_TYPES.iter().all(|known| types.contains(known)) => {
-                Ok(types.into_iter().filter(|name| !EVENT_TYPES.contains(name)).collect())
-            }
-            _ => Err("the OpenAPI document does not list the event types".to_owned()),
-        },
-    );
-    let fields = at(&responses, &["200", "content", "application/json", "schema", "properties"]);
-    let names = fields.as_object().into_iter().flat_map(serde_json::Map::keys);
-    let secrets: Vec<&String> =
-        names.filter(|name| !SUBSCRIPTION.contains(&name.as_str()) && name.contains("secret")).collect();
-    say(
-        "subscriptions.secret_field",
-        match secrets.as_slice() {
-            [name] => Ok(name.as_str().into()),
-            _ => Err("the OpenAPI document does not show the secret's field".to_owned()),
-        },
-    );
-    let headers = at(&responses, &["429", "headers"]);
-    let header = |wanted: &str| {
-        headers.as_object()?.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)
-    };
-    if headers.is_object() {
-        say(
-            "rate_limit.retry_after",
-            match header("retry-after").map(|header| at(header, &["schema", "type"])) {
-                None => Ok("off".into()),
-                Some(kind) if kind == "integer" => Ok("seconds".into()),
-                Some(_) => Err("the OpenAPI document does not show the form of Retry-After".to_owned()),
-            },
-        );
-        say("rate_limit.ietf", Ok(header("ratelimit-policy").is_some().into()));
+
+    let listed = at(&["requestBody", "content", "application/json", "schema", "properties", "events", "items", "enum"]);
+    let types: Vec<&str> = listed.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let is_whole = EVENT_TYPES.iter().all(|known| types.contains(known));
+    let extra = || types.iter().filter(|name| !EVENT_TYPES.contains(name)).copied().collect();
+    say("events.extra", "the event types", is_whole.then(extra));
+
+    let fields = at(&["responses", "200", "content", "application/json", "schema", "properties"]);
+    let names = fields.as_object().into_iter().flat_map(serde_json::Map::keys).map(String::as_str);
+    let mut secrets = names.filter(|name| !SUBSCRIPTION.contains(name) && name.contains("secret"));
+    let secret = secrets.next().filter(|_| secrets.next().is_none());
+    say("subscriptions.secret_field", "the secret's field", secret.map(Value::from));
+
+    if let Value::Object(headers) = at(&["responses", "429", "headers"]) {
+        let header = |wanted: &str| headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        let retry_after = header("retry-after")
+            .map(|(name, _)| at(&["responses", "429", "headers", name, "schema", "type"]) == "integer");
+        let form = match retry_after {
+            None => Some("off"),
+            Some(is_integer) => is_integer.then_some("seconds"),
+        };
+        say("rate_limit.retry_after", "the form of Retry-After", form.map(Value::from));
+        say("rate_limit.ietf", "", Some(header("ratelimit-policy").is_some().into()));
     }
-    say("preview.enabled", Ok(document["paths"]["/v1/workflows"].is_object().into()));
-    let malformed: Vec<u16> =
-        [400, 422].into_iter().filter(|status: &u16| responses[status.to_string()].is_object()).collect();
-    say(
-        "errors.malformed_json_status",
-        match malformed.as_slice() {
-            [422] => Ok(422.into()),
-            _ => Err("the OpenAPI document does not show which status a body that is not JSON gets".to_owned()),
-        },
-    );
+    say("preview.enabled", "", Some(document["paths"]["/v1/workflows"].is_object().into()));
+    let [may_be_400, may_be_422] = ["400", "422"].map(|status| at(&["responses", status]).is_object());
+    let malformed = (may_be_422 && !may_be_400).then(|| 422.into());
+    say("errors.malformed_json_status", "which status a body that is not JSON gets", malformed);
     Ok(shown)
 }
 

@@ -1,50 +1,32 @@
-//! Which call comes next: a table of steps in their order, each with how often it is made in view of the answers so far, and with what
+//! Which call comes next: a table of steps in their order, each with when it is made in view of the answers so far, and with what
 //! the contract promises. What is refused comes first, then one subscription, the quota last. Pure: a cassette in, a call out.
 
-use super::cassette::{CallKey, Cassette};
-use super::infer::{TIMESTAMPS, quota, timestamps};
+use jiff::Timestamp;
 
-/// A call to make.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    pub name: &'static str,
-    pub method: &'static str,
-    pub target: String,
-    pub key: CallKey,
-    pub content_type: Option<&'static str>,
-    pub content_encoding: Option<&'static str>,
-    pub body: String,
-}
+use super::cassette::{CallKey, Caller, Cassette, Exchange};
+use super::infer::{TIMESTAMPS, timestamps};
+use super::quota;
 
-/// What the calls need to know beside the cassette.
-#[derive(Clone, Debug)]
-pub struct Subscriber {
-    /// The URL that is subscribed.
-    pub url: String,
-    /// The secret that is supplied once.
-    pub secret: String,
-}
-
-pub(super) struct Step {
+struct Step {
     name: &'static str,
     method: &'static str,
+    /// `$long` stands for `long` bytes in target and body, `$url` and `$secret` for what is subscribed, `$list` for a long list.
     target: &'static str,
-    key: CallKey,
-    /// How often it is made, as far as the answers so far show.
-    times: fn(&Cassette) -> usize,
-    content_type: Option<&'static str>,
-    /// The body; `$url` and `$secret` stand for what is subscribed, `$long` for a text that may be too long.
     body: &'static str,
+    long: usize,
+    key: CallKey,
+    content_type: Option<&'static str>,
+    content_encoding: Option<&'static str>,
+    /// Whether it is made again after this many times, as far as the answers so far show.
+    is_due: fn(&Cassette, usize) -> bool,
     /// The status, and the clause of the contract that promises it.
-    pub(super) promise: Option<(u16, &'static str)>,
+    promise: Option<(u16, &'static str)>,
 }
 
 const HELLO: &str = "/v1/hello";
 const STATUS: &str = "/v1/system/status";
 const SUBSCRIBE: &str = "/v1/events/subscribe";
 const SUBSCRIPTION: &str = r#"{"url":"$url","events":["workflow.completed"]}"#;
-/// Bytes of a target and of a body that may be too long, and of a second body if the first is.
-const LONG: [(&str, usize); 3] = [("long-target", 8_300), ("long-body", 1_100_000), ("shorter-body", 70_000)];
 const LONG_BODY: &str = r#"{"url":"","events":[],"description":"$long"}"#;
 
 const NO_KEY: &str = "GET /v1/system/status: 401 when the Bearer token is missing or invalid";
@@ -55,7 +37,18 @@ const REFUSED: &str =
 const SUBSCRIBED: &str = "POST /v1/events/subscribe: 200 when a subscription is created or updated";
 
 const fn get(name: &'static str, target: &'static str, key: CallKey) -> Step {
-    Step { name, method: "GET", target, key, times: |_| 1, content_type: None, body: "", promise: None }
+    Step {
+        name,
+        method: "GET",
+        target,
+        body: "",
+        long: 0,
+        key,
+        content_type: None,
+        content_encoding: None,
+        is_due: |_, made| made == 0,
+        promise: None,
+    }
 }
 
 const fn post(name: &'static str, body: &'static str) -> Step {
@@ -68,21 +61,21 @@ impl Step {
         Self { promise: Some((status, clause)), ..self }
     }
 
-    const fn times(self, times: fn(&Cassette) -> usize) -> Self {
-        Self { times, ..self }
+    const fn due(self, is_due: fn(&Cassette, usize) -> bool) -> Self {
+        Self { is_due, ..self }
     }
 }
 
 #[rustfmt::skip]
 const STEPS: &[Step] = &[
-    get("hello", HELLO, CallKey::None).times(|_| 2).promised(200, "GET /v1/hello: no Bearer token is needed"),
+    get("hello", HELLO, CallKey::None).due(|_, made| made < 2).promised(200, "GET /v1/hello: no Bearer token is needed"),
     get("no-key", STATUS, CallKey::None).promised(401, NO_KEY),
     get("other-scheme", STATUS, CallKey::OtherScheme).promised(401, NO_KEY),
     get("unknown-path", "/v1/wrs-calibrate", CallKey::None),
     Step { target: HELLO, key: CallKey::None, ..post("wrong-method", "") },
-    get("long-target", "/v1/system/status?wrs_calibrate=$long", CallKey::None),
+    Step { long: 8_300, ..get("long-target", "/v1/system/status?wrs_calibrate=$long", CallKey::None) },
     // From here on the key is sent.
-    get("altered", STATUS, CallKey::Altered(0)).times(altered),
+    get("altered", STATUS, CallKey::Altered(0)).due(|cassette, _| next_altered(cassette).is_some()),
     get("unknown-path-2", "/v1/wrs-calibrate-2", CallKey::Given),
     get("wrong-method-2", SUBSCRIBE, CallKey::Given),
     get("status", STATUS, CallKey::Given).promised(200, VALID_KEY),
@@ -96,71 +89,71 @@ const STEPS: &[Step] = &[
     post("ftp-url", r#"{"url":"ftp://wrs-calibrate.invalid/","events":[]}"#).promised(422, REFUSED),
     post("unknown-event", r#"{"url":"$url","events":["wrs.calibrate"]}"#).promised(422, REFUSED),
     post("long-list", r#"{"url":"ftp://wrs-calibrate.invalid/","events":[$list]}"#).promised(422, REFUSED),
-    post("long-body", LONG_BODY),
-    post("shorter-body", LONG_BODY).times(|cassette| usize::from(cassette.status_of("long-body") != Some(422))),
-    post("coded", r#"{"url":"","events":[]}"#),
-    get("checks", "/v1/system/status?include_checks=true", CallKey::Given).times(|_| 2).promised(200, VALID_KEY),
+    Step { long: 1_100_000, ..post("long-body", LONG_BODY) },
+    Step { long: 70_000, ..post("shorter-body", LONG_BODY) }
+        .due(|cassette, made| made == 0 && cassette.status_of("long-body") != 422),
+    Step { content_encoding: Some("gzip"), ..post("coded", r#"{"url":"","events":[]}"#) },
+    get("checks", "/v1/system/status?include_checks=true", CallKey::Given).due(|_, made| made < 2).promised(200, VALID_KEY),
     get("workflows", "/v1/workflows", CallKey::Given),
     Step { target: "/v1/oauth/token", key: CallKey::None, content_type: None, ..post("token", "") }
-        .times(|cassette| usize::from(cassette.status_of("workflows") == Some(200))),
+        .due(|cassette, made| made == 0 && cassette.status_of("workflows") == 200),
     // The one side effect. A service that ignores the content type has subscribed after the first of them.
     Step { content_type: Some("text/plain"), ..post("subscribe-text", SUBSCRIPTION) }
-        .times(|cassette| usize::from(cassette.subscribes)),
+        .due(|cassette, made| made == 0 && cassette.subscribes),
     post("subscribe", SUBSCRIPTION).promised(200, SUBSCRIBED)
-        .times(|cassette| usize::from(cassette.subscribes && cassette.status_of("subscribe-text") != Some(200))),
+        .due(|cassette, made| made == 0 && cassette.subscribes && cassette.status_of("subscribe-text") != 200),
     post("subscribe-again", r#"{"url":"$url","events":["workflow.completed"],"secret":"$secret"}"#).promised(200, SUBSCRIBED)
-        .times(|cassette| usize::from(["subscribe", "subscribe-text"].iter().any(|name| cassette.status_of(name) == Some(200)))),
-    get("status", STATUS, CallKey::Given).times(|cassette| {
-        let more = timestamps(cassette).len() < TIMESTAMPS && cassette.status_of("status") == Some(200);
-        if more { cassette.count("status") + 1 } else { 0 }
-    }),
-    get("exhaust", STATUS, CallKey::Given).times(|cassette| {
-        let calls_left = cassette.max_calls - cassette.calls.len().min(cassette.max_calls);
-        let rest = quota::rest(cassette).unwrap_or_default();
-        if cassette.exhausts && rest < calls_left { cassette.count("exhaust") + 1 } else { 0 }
+        .due(|cassette, made| made == 0 && ["subscribe", "subscribe-text"].map(|name| cassette.status_of(name)).contains(&200)),
+    get("status", STATUS, CallKey::Given)
+        .due(|cassette, _| timestamps(cassette).len() < TIMESTAMPS && cassette.status_of("status") == 200),
+    get("exhaust", STATUS, CallKey::Given).due(|cassette, _| {
+        let calls_left = cassette.max_calls.saturating_sub(cassette.calls.len());
+        cassette.exhausts && quota::rest(cassette).unwrap_or_default() < calls_left
     }),
 ];
 
+/// What the contract promises about a call: the status, and the clause.
 pub(super) fn promise(name: &str) -> Option<(u16, &'static str)> {
     STEPS.iter().find(|step| step.name == name)?.promise
 }
 
-/// Without any part of the key; with all but its end; and, if that is valid, a search for the part that decides.
-fn altered(cassette: &Cassette) -> usize {
-    let made = cassette.count("altered");
-    let any = cassette.status_of("altered") == Some(200);
+/// How much of the key the next altered one has: nothing; all but its end; and, if that is valid, a search for the part that decides.
+fn next_altered(cassette: &Cassette) -> Option<usize> {
     let (invalid, valid) = cassette.prefix_bounds();
-    let searches = valid < cassette.key_length && valid > invalid + 1;
-    if made == 0 || made == 1 && !any && cassette.key_length > 1 || made > 1 && searches { made + 1 } else { made }
+    match cassette.count("altered") {
+        0 => Some(0),
+        1 => (valid > 0).then(|| cassette.key_length - 1),
+        _ => (valid < cassette.key_length && valid > invalid + 1).then(|| usize::midpoint(invalid, valid)),
+    }
 }
 
-/// The next call; `None` if the calibration is over.
-pub fn next(cassette: &Cassette, subscriber: &Subscriber) -> Option<Call> {
+/// The next call, before it is made; `None` if the calibration is over.
+pub fn next(cassette: &Cassette, caller: &Caller) -> Option<Exchange> {
     if cassette.stop().is_some() {
         return None;
     }
-    let step = STEPS.iter().find(|step| cassette.count(step.name) < (step.times)(cassette))?;
-    let key = match (step.key, cassette.count(step.name)) {
-        (CallKey::Altered(_), 0) => CallKey::Altered(0),
-        (CallKey::Altered(_), 1) => CallKey::Altered(cassette.key_length - 1),
-        (CallKey::Altered(_), _) => {
-            let (invalid, valid) = cassette.prefix_bounds();
-            CallKey::Altered(usize::midpoint(invalid, valid))
-        }
-        (key, _) => key,
-    };
-    let long = LONG.iter().find(|(name, _)| *name == step.name).map_or(0, |(_, bytes)| *bytes);
+    let step = STEPS.iter().find(|step| (step.is_due)(cassette, cassette.count(step.name)))?;
     let text = |pattern: &str| {
-        let text = pattern.replace("$url", &subscriber.url).replace("$secret", &subscriber.secret);
-        text.replace("$long", &"x".repeat(long)).replace("$list", &[r#""workflow.completed""#; 1_000].join(","))
+        let text = pattern.replace("$url", &caller.url).replace("$secret", &caller.secret);
+        text.replace("$long", &"x".repeat(step.long)).replace("$list", &[r#""workflow.completed""#; 1_000].join(","))
     };
-    Some(Call {
-        name: step.name,
-        method: step.method,
+    let body = text(step.body);
+    Some(Exchange {
+        number: cassette.calls.len() + 1,
+        name: step.name.to_owned(),
+        method: step.method.to_owned(),
         target: text(step.target),
-        key,
-        content_type: step.content_type,
-        content_encoding: (step.name == "coded").then_some("gzip"),
-        body: text(step.body),
+        key: match step.key {
+            CallKey::Altered(_) => CallKey::Altered(next_altered(cassette)?),
+            key => key,
+        },
+        content_type: step.content_type.map(str::to_owned),
+        content_encoding: step.content_encoding.map(str::to_owned),
+        body_bytes: body.len(),
+        body,
+        at: Timestamp::UNIX_EPOCH,
+        took_ms: 0,
+        answer: None,
+        failed: None,
     })
 }

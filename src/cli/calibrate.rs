@@ -17,10 +17,9 @@ use super::failure::{Code, Failure, note, warn};
 use super::output::{as_value, cell, print, print_json};
 use super::profile::load_profile;
 use super::signals::Signals;
-use crate::calibrate::cassette::{Cassette, Exchange, Secrets};
+use crate::calibrate::cassette::{Caller, Cassette, Exchange};
 use crate::calibrate::delivery::CapturedDelivery;
 use crate::calibrate::openapi;
-use crate::calibrate::plan::Subscriber;
 use crate::calibrate::report::{OtherSource, Report, Row, RowResult};
 use crate::calibrate::run::{Calibration, first_clause};
 use crate::clock::machine;
@@ -110,15 +109,14 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     }
     let cassette = match (&args.from, &args.url) {
         (Some(path), _) => {
-            Cassette::read(&read("--from", path)?).map_err(|problem| invalid("--from", path, &problem))?
+            serde_json::from_slice(&read("--from", path)?).map_err(|problem| invalid("--from", path, &problem))?
         }
         (None, url) => called(&args, url.as_deref().unwrap_or_default())?,
     };
     let report = Report::new(&cassette, &others, &profile);
     if !cassette.is_api() {
         let stopped = report.stopped.clone().unwrap_or_else(|| "too few calls were made".to_owned());
-        let seen =
-            cassette.answered().map(|(call, answer)| format!("{} {}: {}", call.method, call.target, answer.status));
+        let seen = cassette.answered().map(|call| format!("{} {}: {}", call.method, call.target, call.status()));
         return Err(Failure::check_failed(format!("cannot calibrate `{}`: {stopped}", cassette.url)).with_hint(
             format!("expected {{base_url}} of the API; it answered {}", seen.take(3).collect::<Vec<_>>().join(", ")),
         ));
@@ -149,7 +147,7 @@ fn finish(args: &CalibrateArgs, cassette: &Cassette, report: &Report) -> Result<
         }
     }
     match &report.stopped {
-        Some(stopped) if cassette.interrupted || matches!(cassette.status_of("status"), Some(401 | 403)) => {
+        Some(stopped) if cassette.interrupted || matches!(cassette.status_of("status"), 401 | 403) => {
             Err(Failure::check_failed(format!("not all calls were made: {stopped}")))
         }
         _ => Ok(ExitCode::SUCCESS),
@@ -161,7 +159,7 @@ fn read(flag: &str, path: &Path) -> Result<Vec<u8>, Failure> {
     read.map_err(|problem| Failure::io(format!("{flag}: cannot read `{}`: {problem}", path.display())))
 }
 
-fn invalid(flag: &str, path: &Path, problem: &str) -> Failure {
+fn invalid(flag: &str, path: &Path, problem: &impl std::fmt::Display) -> Failure {
     Failure::invalid_file(format!("{flag}: `{}`: {problem}", path.display()))
 }
 
@@ -214,8 +212,7 @@ fn called(args: &CalibrateArgs, text: &str) -> Result<Cassette, Failure> {
             trust: Arc::new(trust),
             resolver: Arc::new(Resolver::new(LookUp::default())),
         },
-        subscriber: Subscriber { url: subscribed, secret: supplied.clone() },
-        secrets: Secrets { key: key.clone(), supplied },
+        caller: Caller { key: key.clone(), url: subscribed, secret: supplied },
         pause: args.pause,
     };
     let exhausts = args.yes || agrees();

@@ -25,8 +25,7 @@ use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
 use crate::util::wording::counted;
 use crate::webhook::client::DialContext;
-use crate::webhook::egress::DialProblem;
-use crate::webhook::egress::{Destination, Egress};
+use crate::webhook::egress::{Destination, DialProblem, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
 
 const PROGRESS: Duration = Duration::from_secs(2);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use wrs_emulator::calibrate::delivery::CapturedDelivery;
-use wrs_emulator::calibrate::infer::{Seen, Unclear};
+use wrs_emulator::calibrate::evidence::{Seen, Unclear};
 use wrs_emulator::calibrate::openapi;
 use wrs_emulator::contract::signature::{CustomScheme, KeyReading, Message, Scheme, SchemeName, SigningKey, sign};
 use wrs_emulator::contract::types::EVENT_TYPES;

@@ -265,6 +265,7 @@ fn a_receiver_that_refuses_the_valid_delivery_is_diagnosed() {
         assert_eq!(code, Some(1));
         let found = report["diagnosis"].as_str().unwrap_or_else(|| panic!("no diagnosis: {report}"));
         assert!(found.contains(diagnosis), "{diagnosis}: {found}");
+        assert!(report["requests"].as_u64().expect("a number") <= 100, "{report}");
         let shown = text(&probe(address, &[]).stdout);
         assert!(shown.starts_with("the valid delivery was not accepted: ") && shown.contains(diagnosis), "{shown}");
         report

@@ -7,9 +7,8 @@
 #![allow(clippy::unnecessary_wraps, reason = "all rules have one signature")]
 
 mod check;
-mod content;
-mod credentials;
 mod receivers;
+mod requests;
 mod retries;
 mod traffic;
 
@@ -21,8 +20,13 @@ pub(crate) use traffic::Traffic;
 
 /// Every kind of finding.
 pub fn checks() -> impl Iterator<Item = &'static Check> {
-    let subjects: [&'static [Check]; 5] =
-        [&credentials::KEY_CHECKS, &retries::CHECKS, &content::CHECKS, &credentials::SECRET_CHECKS, &receivers::CHECKS];
+    let subjects: [&'static [Check]; 5] = [
+        &requests::KEY_CHECKS,
+        &retries::CHECKS,
+        &requests::CONTENT_CHECKS,
+        &requests::SECRET_CHECKS,
+        &receivers::CHECKS,
+    ];
     subjects.into_iter().flatten()
 }
 

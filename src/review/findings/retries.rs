@@ -1,8 +1,6 @@
 //! Rules about requests that repeat what an answer has settled: after a 429, a 401 and a 422; and about polling.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::SignedDuration;
@@ -102,37 +100,15 @@ const LOOP: usize = 3;
 /// Refusals further apart are not of one loop.
 const SAME_LOOP: Duration = Duration::from_secs(2);
 
-/// Judges each request with this status by the next one that is alike, and began after its answer was written. Only those that are
-/// alike are compared: comparing each of ten thousand with each would take a minute.
-fn after_each<'a, K: Hash + Eq>(
-    traffic: &Traffic<'a>,
-    status: u16,
-    alike: impl Fn(Request<'a>) -> K,
-    judge: impl Fn(Request<'a>, Request<'a>, Duration) -> Option<String>,
-) -> Judged {
-    let mut groups: HashMap<K, Vec<(usize, Request<'a>)>> = HashMap::new();
+/// Requests that are alike, with their places in the traffic, oldest first.
+type Group<'a> = Vec<(usize, Request<'a>)>;
+
+fn groups<'a, K: Ord>(traffic: &Traffic<'a>, alike: impl Fn(Request<'a>) -> K) -> BTreeMap<K, Group<'a>> {
+    let mut groups: BTreeMap<K, Group<'a>> = BTreeMap::new();
     for (at, request) in traffic.requests().enumerate() {
         groups.entry(alike(request)).or_default().push((at, request));
     }
-    let (mut judged, mut found) = (0, Vec::new());
-    for group in groups.values() {
-        for (place, (_, answered)) in group.iter().enumerate() {
-            if answered.0.status != status {
-                continue;
-            }
-            judged += 1;
-            let next = group[place + 1..].iter().find_map(|(at, next)| Some((*at, *next, next.after(*answered)?)));
-            let Some((at, next, (waited, same_connection))) = next else { continue };
-            // Another connection, or another request, may belong to a part of the client that has not seen the answer.
-            let is_certain = same_connection && next.line() == answered.line();
-            let confidence = if is_certain { Confidence::Certain } else { Confidence::Likely };
-            found.extend(
-                judge(*answered, next, waited).map(|detail| (at, Sighting::new(confidence, next.id(), detail))),
-            );
-        }
-    }
-    found.sort_by_key(|(at, _)| *at);
-    Judged { judged, found: found.into_iter().map(|(_, sighting)| sighting).collect() }
+    groups
 }
 
 /// A request that follows a refusal.
@@ -146,39 +122,65 @@ struct Retry<'a> {
     same_connection: bool,
 }
 
+impl Retry<'_> {
+    /// Another connection, or another request, may belong to a part of the client that has not seen the answer.
+    fn is_certain(&self) -> bool {
+        self.same_connection && self.next.line() == self.refused.line()
+    }
+}
+
+/// The next request of a group that began after this one was answered, and its place in the group.
+fn next_of<'a>(group: &Group<'a>, place: usize) -> Option<(usize, Retry<'a>)> {
+    let (_, refused) = group[place];
+    group.iter().enumerate().skip(place + 1).find_map(|(place, (at, next))| {
+        let (waited, same_connection) = next.after(refused)?;
+        Some((place, Retry { at: *at, refused, next: *next, waited, same_connection }))
+    })
+}
+
+/// Judges each request with this status by the next one that is alike. Only those that are alike are compared: comparing each of ten
+/// thousand with each would take a minute.
+fn after_each<'a, K: Ord>(
+    traffic: &Traffic<'a>,
+    status: u16,
+    alike: impl Fn(Request<'a>) -> K,
+    judge: impl Fn(&Retry<'a>) -> Option<String>,
+) -> Judged {
+    let (mut judged, mut found) = (0, Vec::new());
+    for group in groups(traffic, alike).values() {
+        for place in (0..group.len()).filter(|place| group[*place].1.0.status == status) {
+            judged += 1;
+            found.extend(next_of(group, place).and_then(|(_, retry)| {
+                let confidence = if retry.is_certain() { Confidence::Certain } else { Confidence::Likely };
+                Some((retry.at, Sighting::new(confidence, retry.next.id(), judge(&retry)?)))
+            }));
+        }
+    }
+    Judged { judged, found: in_order(found) }
+}
+
+fn in_order(mut found: Vec<(usize, Sighting)>) -> Vec<Sighting> {
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, sighting)| sighting).collect()
+}
+
 /// Chains of requests with the same credentials, each of which follows the 429 of the one before.
 fn chains<'a>(traffic: &Traffic<'a>) -> Vec<Vec<Retry<'a>>> {
     let mut chains = Vec::new();
-    for group in by_credentials(traffic).values() {
-        let mut chain: Vec<Retry<'a>> = Vec::new();
-        let mut place = 0;
+    for group in groups(traffic, Request::credentials).values() {
+        let (mut chain, mut place) = (Vec::new(), 0);
         while place < group.len() {
-            let refused = group[place].1;
-            let follows = |(offset, (at, next)): (usize, &(usize, Request<'a>))| {
-                let (waited, same_connection) = next.after(refused)?;
-                Some((offset, Retry { at: *at, refused, next: *next, waited, same_connection }))
-            };
-            let next =
-                if refused.0.status == 429 { group[place + 1..].iter().enumerate().find_map(follows) } else { None };
-            if let Some((offset, retry)) = next {
+            let next = if group[place].1.0.status == 429 { next_of(group, place) } else { None };
+            if let Some((next, retry)) = next {
                 chain.push(retry);
-                place += offset + 1;
+                place = next;
             } else {
-                chains.extend((!chain.is_empty()).then(|| std::mem::take(&mut chain)));
+                chains.push(std::mem::take(&mut chain));
                 place += 1;
             }
         }
     }
     chains
-}
-
-/// The requests of each credentials with their places, oldest first.
-fn by_credentials<'a>(traffic: &Traffic<'a>) -> BTreeMap<Option<Cow<'a, str>>, Vec<(usize, Request<'a>)>> {
-    let mut groups: BTreeMap<_, Vec<(usize, Request<'a>)>> = BTreeMap::new();
-    for (at, request) in traffic.requests().enumerate() {
-        groups.entry(request.credentials()).or_default().push((at, request));
-    }
-    groups
 }
 
 /// Whether the retries of a series come at once, with pauses that do not grow.
@@ -198,16 +200,10 @@ fn retries<'a>(traffic: &Traffic<'a>, judge: impl Fn(&[Retry<'a>], usize) -> Opt
         return Judged::default();
     }
     let chains = chains(traffic);
-    let mut found: Vec<(usize, Sighting)> = chains
-        .iter()
-        .flat_map(|chain| (0..chain.len()).map(move |place| (chain, place)))
-        .filter_map(|(chain, place)| Some((chain[place].at, judge(chain, place)?)))
-        .collect();
-    found.sort_by_key(|(at, _)| *at);
-    Judged {
-        judged: traffic.requests().filter(|request| request.0.status == 429).count(),
-        found: found.into_iter().map(|(_, sighting)| sighting).collect(),
-    }
+    let places = chains.iter().flat_map(|chain| (0..chain.len()).map(move |place| (chain, place)));
+    let found = places.filter_map(|(chain, place)| Some((chain[place].at, judge(chain, place)?))).collect();
+    let judged = traffic.requests().filter(|request| request.0.status == 429).count();
+    Judged { judged, found: in_order(found) }
 }
 
 fn no_back_off(traffic: &Traffic<'_>) -> Judged {
@@ -215,7 +211,7 @@ fn no_back_off(traffic: &Traffic<'_>) -> Judged {
         let series = &chain[(place + 1).checked_sub(SERIES)?..=place];
         let last = &series[SERIES - 1];
         is_hammering(&pauses(series)).then(|| {
-            let certain = series.iter().all(|retry| retry.same_connection && retry.next.line() == retry.refused.line());
+            let certain = series.iter().all(Retry::is_certain);
             let after: Vec<String> = series.iter().map(|retry| retry.waited.as_millis().to_string()).collect();
             let detail =
                 format!("{} followed {SERIES} refusals in a row after {} ms", last.next.line(), after.join(", "));
@@ -247,7 +243,7 @@ fn polls(traffic: &Traffic<'_>) -> Judged {
     if !traffic.clock_runs {
         return judged;
     }
-    for group in by_credentials(traffic).values() {
+    for group in groups(traffic, Request::credentials).values() {
         let subscribed = |(_, request): &&(usize, Request<'_>)| {
             request.0.operation == Some(Operation::EventsSubscribe) && request.0.status < 300
         };
@@ -276,9 +272,9 @@ fn before_retry_after(traffic: &Traffic<'_>) -> Judged {
     if !traffic.clock_runs {
         return Judged::default();
     }
-    let mut judged = after_each(traffic, 429, Request::credentials, |refused, next, waited| {
+    let mut judged = after_each(traffic, 429, Request::credentials, |Retry { refused, next, waited, .. }| {
         let asked = refused.retry_after()?;
-        (waited + EARLY < asked).then(|| {
+        (*waited + EARLY < asked).then(|| {
             let (waited, asked) = (waited.as_secs_f64(), asked.as_secs());
             format!("{} came {waited:.1} s after {}, which asked for {asked} s", next.line(), refused.id())
         })
@@ -311,7 +307,7 @@ fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
 }
 
 fn repeated_422(traffic: &Traffic<'_>) -> Judged {
-    after_each(traffic, 422, Request::parts, |refused, next, _| {
+    after_each(traffic, 422, Request::parts, |Retry { refused, next, .. }| {
         Some(format!("{} repeats {}, which was refused as invalid, without a change", next.line(), refused.id()))
     })
 }

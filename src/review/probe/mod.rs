@@ -1,14 +1,469 @@
 //! The probe: sends one receiver every [`Case`] of a table and judges what comes back. Needs no running emulator.
 //!
-//! Reading order: `table` (all cases), `delivery` (the requests of a case), `judge` (a pure function from replies to an outcome),
-//! `run` (sending, the order of everything, and its limits).
+//! The valid delivery comes first, then all others, a few at a time, within ten seconds and a hundred requests. Each request has a
+//! connection of its own, so that no case depends on how another one left it. `table` has all cases, `delivery` their requests.
 
 mod delivery;
-mod judge;
-mod run;
 mod table;
 
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt as _, stream};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::header::{HOST, USER_AGENT};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+
 pub use delivery::ProbeSigning;
-pub use judge::Outcome;
-pub use run::{LONGEST, Probe, ProbeReport, ProbedCase};
+use delivery::{Occasion, ProbeRequest, is_applicable, make, variations};
 pub use table::{CASES, Case, Expectation, VALID};
+
+use crate::clock::machine;
+use crate::contract::named::named;
+use crate::http::body::Outgoing;
+use crate::redact::Redactor;
+use crate::state::workspace::{AttemptOutcome, FailureReason};
+use crate::webhook::client::{DialContext, send_once};
+use crate::webhook::egress::{DialProblem, Target};
+
+pub const LONGEST: Duration = Duration::from_secs(10);
+/// How many cases run at a time: many receivers in development handle one request at a time.
+const CONCURRENT: usize = 4;
+/// An answer that takes longer is slow, even if the probe is over before the limit for one request.
+const ENOUGH: Duration = Duration::from_secs(3);
+/// How many pieces a slow body is cut into, and the pause before each but the first.
+const PIECES: usize = 8;
+const PAUSE: Duration = Duration::from_millis(125);
+const MOST_SHOWN: usize = 1024;
+
+#[derive(Debug)]
+pub struct Probe {
+    pub target: Arc<Target>,
+    pub reach: DialContext,
+    pub signing: ProbeSigning,
+    /// Limit for each request, its connect included.
+    pub timeout: Duration,
+    /// Names of the cases to run besides the valid delivery; all if empty.
+    pub only: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct ProbeReport {
+    pub url: String,
+    /// The URL that was called: another one if a forward covers it.
+    pub dialled: String,
+    pub scheme: &'static str,
+    pub took_ms: u128,
+    pub requests: usize,
+    pub passed: usize,
+    pub failed: usize,
+    pub incomplete: usize,
+    /// What is wrong, if the valid delivery was not accepted: nearly everything else follows from that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diagnosis: Option<String>,
+    /// One for each case, in the order of the table.
+    pub cases: Vec<ProbedCase>,
+    /// Names of cases that mean nothing under the scheme.
+    pub not_applicable: Vec<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct ProbedCase {
+    pub name: &'static str,
+    pub outcome: Outcome,
+    pub sent: &'static str,
+    pub expected: Expectation,
+    pub observed: String,
+    /// Why it ended so, if that is not obvious.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    pub clause: &'static str,
+    /// What to change, if it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<&'static str>,
+    pub took_ms: u128,
+    pub requests: Vec<SentRequest>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct SentRequest {
+    method: &'static str,
+    headers: Map<String, Value>,
+    body: String,
+    body_bytes: usize,
+    observed: String,
+    took_ms: u128,
+}
+
+/// A request, what came back, and how long that took.
+type Exchange = (ProbeRequest, Reply, Duration);
+
+impl Probe {
+    /// Runs the probe. The error: the receiver cannot be reached, or must not be.
+    pub async fn run(&self) -> Result<ProbeReport, DialProblem> {
+        let share = Arc::new(Semaphore::new(1));
+        let looked_up = timeout(self.timeout, self.reach.resolver.addresses(&self.target, &share)).await;
+        let addresses = looked_up.unwrap_or_else(|_| {
+            let (host, limit) = (self.target.host_text(), self.timeout.as_secs_f64());
+            let detail = format!("the look-up of the name `{host}` did not end within {limit} s (--timeout)");
+            Err(DialProblem { reason: FailureReason::Timeout, detail })
+        })?;
+        let name = format!("probe{:016x}", u64::from_be_bytes(machine::entropy()));
+        Run { probe: self, addresses, name, began: machine::monotonic(), sent: AtomicUsize::new(0) }.all().await
+    }
+}
+
+struct Run<'a> {
+    probe: &'a Probe,
+    addresses: Vec<SocketAddr>,
+    /// Part of every id, so that no event of an earlier probe is repeated.
+    name: String,
+    began: Instant,
+    sent: AtomicUsize,
+}
+
+impl Run<'_> {
+    async fn all(&self) -> Result<ProbeReport, DialProblem> {
+        let Probe { signing, only, .. } = self.probe;
+        let is_chosen =
+            |case: &&Case| only.is_empty() || case.name == VALID || only.iter().any(|name| name == case.name);
+        let occasion = Occasion { id: "probe", workflow: "probe", now: machine::wall_time() };
+        let (cases, not_applicable): (Vec<&Case>, Vec<&Case>) =
+            CASES.iter().filter(is_chosen).partition(|case| is_applicable(case, signing, occasion));
+        let (valid, rest) = cases.split_first().expect("the valid delivery always applies");
+        let request = self.request(valid, 0, 0);
+        // That the receiver cannot be reached is one problem, and not one for each case.
+        let (reply, took) = self.send(request.clone()).await?;
+        let accepts_valid = reply.is_success();
+        let diagnosis = if accepts_valid { None } else { Some(self.diagnose(&reply).await) };
+        let mut probed = vec![judged(valid, true, &[(request, reply, took)])];
+
+        // A receiver that handles one request at a time cannot answer others during a slow one.
+        let answers = probed[0].outcome != Outcome::Slow;
+        let is_slow = |case: &&Case| answers && case.requests.iter().any(|sending| sending.is_slow);
+        let (slow, rest): (Vec<_>, Vec<_>) = rest.iter().copied().partition(is_slow);
+        let concurrent = if answers { CONCURRENT } else { rest.len().max(1) };
+        for (cases, concurrent) in [(rest, concurrent), (slow, 1)] {
+            let running = stream::iter(cases).map(|case| self.case(case, accepts_valid));
+            probed.extend(running.buffer_unordered(concurrent).collect::<Vec<_>>().await);
+        }
+        probed.sort_by_key(|probed| CASES.iter().position(|case| case.name == probed.name));
+        let count = |is_counted: fn(Outcome) -> bool| probed.iter().filter(|probed| is_counted(probed.outcome)).count();
+        Ok(ProbeReport {
+            url: self.probe.signing.url.clone(),
+            dialled: self.probe.target.text.to_string(),
+            scheme: self.probe.signing.scheme.name().name(),
+            took_ms: self.began.elapsed().as_millis(),
+            requests: self.sent.load(Ordering::Relaxed),
+            passed: count(|outcome| outcome == Outcome::Pass),
+            failed: count(Outcome::is_failure),
+            incomplete: count(|outcome| outcome == Outcome::Incomplete),
+            diagnosis,
+            cases: probed,
+            not_applicable: not_applicable.iter().map(|case| case.name).collect(),
+        })
+    }
+
+    async fn case(&self, case: &'static Case, accepts_valid: bool) -> ProbedCase {
+        let (mut exchanges, mut event) = (Vec::new(), 0);
+        for (at, sending) in case.requests.iter().enumerate() {
+            event += usize::from(at > 0 && !sending.repeats);
+            let request = self.request(case, at, event);
+            let (reply, took) = self
+                .send(request.clone())
+                .await
+                .unwrap_or_else(|DialProblem { reason, detail }| (Reply::Failed { reason, detail }, Duration::ZERO));
+            let is_unsent = matches!(reply, Reply::Unsent(_));
+            exchanges.push((request, reply, took));
+            if is_unsent {
+                break;
+            }
+        }
+        judged(case, accepts_valid, &exchanges)
+    }
+
+    /// Why the valid delivery was not accepted, as far as further deliveries can show it.
+    async fn diagnose(&self, reply: &Reply) -> String {
+        let text = match reply {
+            Reply::Failed { reason: FailureReason::Timeout, .. } | Reply::Unsent(_) => {
+                "it takes requests and does not answer them in time; look at its log"
+            }
+            Reply::Failed { .. } => "it ends connections without a valid answer; look at its log",
+            Reply::Answered { status, .. } => match status {
+                429 => "it answered 429 to the first request; raise its limit of requests",
+                404 | 405 => return format!("it answered {status} to a POST; check the path of the URL"),
+                300..=399 => "it redirects deliveries; probe the URL that it redirects to",
+                400..=499 => return self.accepted_variation().await,
+                _ => return format!("it answered {status} to the valid delivery; look at its log"),
+            },
+        };
+        text.to_owned()
+    }
+
+    async fn accepted_variation(&self) -> String {
+        let id = format!("{}diagnosis", self.name);
+        let occasion = Occasion { id: &id, workflow: &self.name, now: machine::wall_time() };
+        for (what, request) in variations(&self.probe.signing, occasion) {
+            if matches!(self.send(request).await, Ok((reply, _)) if reply.is_success()) {
+                return what;
+            }
+        }
+        "it accepts no other reading of the secret, scheme or form of the body either; check that it has this secret, that its \
+         clock is right, and that it does not look for the workflow of the event"
+            .to_owned()
+    }
+
+    fn request(&self, case: &Case, at: usize, event: usize) -> ProbeRequest {
+        let workflow = format!("{}{}", self.name, case.name.replace('-', ""));
+        let id = format!("{workflow}{event}");
+        let occasion = Occasion { id: &id, workflow: &workflow, now: machine::wall_time() };
+        make(&case.requests[at], &self.probe.signing, occasion)
+    }
+
+    /// Sends a request, within the limits of the probe; the reply, and how long it took.
+    async fn send(&self, request: ProbeRequest) -> Result<(Reply, Duration), DialProblem> {
+        let limit = self.probe.timeout.min(LONGEST.saturating_sub(self.began.elapsed()));
+        let over = |what: &str| Reply::Unsent(format!("{what} the {} s of the probe were over", LONGEST.as_secs()));
+        if limit.is_zero() {
+            return Ok((over("not sent:"), Duration::ZERO));
+        }
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        let began = machine::monotonic();
+        let Probe { target, reach, .. } = self.probe;
+        let sent = send_once(target, &self.addresses, reach, limit / 2, outgoing(target, request));
+        let reply = match timeout(limit, sent).await {
+            Ok(Ok(answered)) => {
+                let location = answered.location();
+                match answered.outcome {
+                    AttemptOutcome::Answered { status, body, .. } => {
+                        Reply::Answered { status, location, text: beginning(&body) }
+                    }
+                    AttemptOutcome::Failed { reason, detail } => Reply::Failed { reason, detail },
+                }
+            }
+            Ok(Err(problem)) => return Err(problem),
+            Err(_) if limit < self.probe.timeout && limit < ENOUGH => over("no answer before"),
+            Err(_) => Reply::Failed {
+                reason: FailureReason::Timeout,
+                detail: format!("no answer within {:.1} s (--timeout)", limit.as_secs_f64()),
+            },
+        };
+        Ok((reply, began.elapsed()))
+    }
+}
+
+fn judged(case: &'static Case, accepts_valid: bool, exchanges: &[Exchange]) -> ProbedCase {
+    let replies: Vec<Reply> = exchanges.iter().map(|(_, reply, _)| reply.clone()).collect();
+    let (outcome, detail) = judge(case.expects, &replies, accepts_valid);
+    ProbedCase {
+        name: case.name,
+        outcome,
+        sent: case.sends,
+        expected: case.expects,
+        observed: replies.iter().map(observed).collect::<Vec<_>>().join(", then "),
+        detail,
+        clause: case.clause,
+        remedy: outcome.remedy(case),
+        took_ms: exchanges.iter().map(|(.., took)| took.as_millis()).sum(),
+        requests: exchanges
+            .iter()
+            .map(|(request, reply, took)| SentRequest {
+                method: request.method,
+                headers: request.headers.iter().map(|(name, value)| (name.clone(), value.clone().into())).collect(),
+                body: beginning(&request.body),
+                body_bytes: request.body.len(),
+                observed: observed(reply),
+                took_ms: took.as_millis(),
+            })
+            .collect(),
+    }
+}
+
+/// What came back, with credentials masked.
+fn observed(reply: &Reply) -> String {
+    Redactor::default().text(&reply.to_string()).into_owned()
+}
+
+fn beginning(body: &Bytes) -> String {
+    String::from_utf8_lossy(&body[..body.len().min(MOST_SHOWN)]).into_owned()
+}
+
+fn outgoing(target: &Target, request: ProbeRequest) -> Request<Outgoing> {
+    let body = if request.is_slow { in_pieces(request.body) } else { request.body.into() };
+    let mut head = Request::builder().method(request.method).uri(target.uri.clone()).header(HOST, target.host.clone());
+    head = head.header(USER_AGENT, concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " probe"));
+    for (name, value) in request.headers {
+        head = head.header(name, value);
+    }
+    head.body(body).expect("ids, numbers and signatures are valid in headers")
+}
+
+fn in_pieces(body: Bytes) -> Outgoing {
+    let size = body.len().div_ceil(PIECES).max(1);
+    let pieces = stream::unfold((body, true), move |(mut rest, is_first)| async move {
+        if rest.is_empty() {
+            return None;
+        }
+        if !is_first {
+            sleep(PAUSE).await;
+        }
+        let piece = rest.split_to(size.min(rest.len()));
+        Some((Ok(piece), (rest, false)))
+    });
+    Outgoing::stream(pieces)
+}
+
+#[derive(Clone, Debug)]
+enum Reply {
+    Answered {
+        status: u16,
+        location: Option<String>,
+        text: String,
+    },
+    /// No connection, no answer in time, or a connection that broke.
+    Failed {
+        reason: FailureReason,
+        detail: String,
+    },
+    /// It was not sent, or not given the time that it may take; why.
+    Unsent(String),
+}
+
+impl Reply {
+    fn is_success(&self) -> bool {
+        matches!(self, Self::Answered { status: 200..=299, .. })
+    }
+}
+
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answered { status, location, text } => {
+                write!(f, "{status}")?;
+                if let Some(location) = location {
+                    write!(f, " to {location}")?;
+                }
+                match text.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
+                    Some(line) => write!(f, " \"{}\"", line.chars().take(120).collect::<String>()),
+                    None => Ok(()),
+                }
+            }
+            Self::Failed { detail: text, .. } | Self::Unsent(text) => f.write_str(text),
+        }
+    }
+}
+
+named! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Outcome {
+        Pass = "pass",
+        Incomplete = "incomplete",
+        AcceptedForged = "accepted-forged",
+        RefusedValid = "refused-valid",
+        Slow = "slow",
+        /// An answer of 5xx, or a connection that broke before there was an answer.
+        Crashed = "crashed",
+        Redirected = "redirected",
+        /// There was no connection, although the receiver had answered before.
+        NoAnswer = "no-answer",
+    }
+}
+
+impl Outcome {
+    /// Whether it is a fault of the receiver.
+    pub const fn is_failure(self) -> bool {
+        !matches!(self, Self::Pass | Self::Incomplete)
+    }
+
+    /// What to change in a receiver for which a case ended so.
+    fn remedy(self, case: &Case) -> Option<&'static str> {
+        self.is_failure().then(|| match self {
+            Self::Slow => {
+                "answer first and work later: after its timeout the service counts the delivery as failed and retries"
+            }
+            Self::Redirected => "subscribe with the URL that answers: redirects are not followed",
+            Self::Crashed if case.expects == Expectation::Refused => {
+                "refuse with a 4xx: after a 5xx or a closed connection the delivery is sent again, and it may be a crash"
+            }
+            Self::NoAnswer => "look at the receiver's log: it stopped accepting connections during the probe",
+            _ => case.remedy,
+        })
+    }
+}
+
+type Judgement = (Outcome, Option<String>);
+
+/// Judges a case. If the receiver did not accept the valid delivery, what it refuses proves nothing.
+fn judge(expects: Expectation, replies: &[Reply], accepts_valid: bool) -> Judgement {
+    let judged = replies.iter().map(|reply| judge_reply(expects, reply, accepts_valid));
+    let worst = judged.fold((Outcome::Pass, None), |worst, next| match (worst.0, next.0) {
+        (Outcome::Pass, _) => next,
+        (Outcome::Incomplete, found) if found.is_failure() => next,
+        _ => worst,
+    });
+    let needs_evidence = matches!(expects, Expectation::OneEffect | Expectation::NoEffect);
+    if worst.0 == Outcome::Pass && needs_evidence && replies.iter().any(Reply::is_success) {
+        return incomplete("2xx proves nothing about its effect; see in your receiver whether there was one");
+    }
+    worst
+}
+
+fn incomplete(why: &str) -> Judgement {
+    (Outcome::Incomplete, Some(why.to_owned()))
+}
+
+fn judge_reply(expects: Expectation, reply: &Reply, accepts_valid: bool) -> Judgement {
+    use Expectation::{Accepted, Either, NoEffect, OneEffect, Refused};
+    let status = match reply {
+        Reply::Unsent(why) => return incomplete(why),
+        Reply::Failed { reason, .. } => {
+            let outcome = match reason {
+                FailureReason::Timeout => Outcome::Slow,
+                FailureReason::ConnectionReset | FailureReason::InvalidAnswer => Outcome::Crashed,
+                _ => Outcome::NoAnswer,
+            };
+            return (outcome, None);
+        }
+        Reply::Answered { status, .. } => *status,
+    };
+    match (expects, status) {
+        (_, 429) => incomplete("429 proves nothing; raise the limit of requests and run the probe again"),
+        (Refused, 200..=299) => (Outcome::AcceptedForged, None),
+        (Accepted | OneEffect | Either, 200..=299) | (NoEffect, 200..=499 | 501) => (Outcome::Pass, None),
+        (_, 300..=399) => (Outcome::Redirected, None),
+        (Accepted | OneEffect, 400..=499) => (Outcome::RefusedValid, None),
+        (Refused | Either, 400..=499) if accepts_valid => (Outcome::Pass, None),
+        (Refused | Either, 400..=499) => incomplete("the valid delivery was not accepted either"),
+        _ => (Outcome::Crashed, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_judged_by_what_was_expected() {
+        use Outcome::{AcceptedForged, Crashed, Incomplete, Pass, Redirected, RefusedValid};
+        for (status, expected) in [
+            (200, [Pass, AcceptedForged, Pass, Incomplete, Incomplete]),
+            (302, [Redirected, Redirected, Redirected, Redirected, Pass]),
+            (401, [RefusedValid, Pass, Pass, RefusedValid, Pass]),
+            (429, [Incomplete; 5]),
+            (500, [Crashed; 5]),
+            (501, [Crashed, Crashed, Crashed, Crashed, Pass]),
+            (101, [Crashed; 5]),
+        ] {
+            let reply = [Reply::Answered { status, location: None, text: String::new() }];
+            assert_eq!(Expectation::ALL.map(|expects| judge(expects, &reply, true).0), expected, "{status}");
+        }
+    }
+}

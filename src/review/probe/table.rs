@@ -221,25 +221,3 @@ pub const CASES: &[Case] = &[
     case("head", NoEffect, "HEAD without a signature",
         POST, "take only POST as a delivery; answer 405 to HEAD", &[bare("HEAD")]),
 ];
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn the_table_is_large_enough_and_stays_within_the_limit_of_requests() {
-        let names: BTreeSet<&str> = CASES.iter().map(|case| case.name).collect();
-        assert!(names.len() == CASES.len() && CASES.len() >= 24, "{names:?}");
-        assert_eq!(CASES[0].name, VALID);
-        let requests: usize = CASES.iter().map(|case| case.requests.len()).sum();
-        assert!(requests + super::super::delivery::MOST_VARIATIONS <= 100, "{requests}");
-        for case in CASES {
-            assert!(!case.requests.is_empty() && !case.requests[0].repeats, "{}", case.name);
-            let texts = [case.sends, case.clause, case.remedy];
-            assert!(texts.iter().all(|text| text.len() > 10 && !text.ends_with('.')), "{}", case.name);
-            assert!(case.name.bytes().all(|byte| byte == b'-' || byte.is_ascii_lowercase()), "{}", case.name);
-        }
-    }
-}

@@ -1,0 +1,445 @@
+//! What a cassette shows: one pure function for each setting that calls can show, in one table. A value is returned only if no other
+//! value of the setting would have been answered alike; everything else is a reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use super::cassette::{Cassette, Exchange, GENERATED, SUBSCRIPTION, SUPPLIED};
+use super::evidence::{Observation, Seen, Unclear, hidden, unlike_any};
+use super::quota;
+use crate::contract::error::ErrorKind;
+use crate::contract::ids::IdKind;
+use crate::contract::types::EVENT_TYPES;
+
+type Inference = fn(&Cassette) -> Observation;
+
+/// The settings that calls can show.
+const INFERENCES: &[(&str, Inference)] = &[
+    ("environment", environment),
+    ("keys.mode", key_mode),
+    ("keys.test_prefix", |cassette| key_prefix(cassette, "sandbox")),
+    ("keys.live_prefix", |cassette| key_prefix(cassette, "production")),
+    ("errors.details", details),
+    ("errors.malformed_json_status", |cassette| cassette.by_status("malformed", [(400, 400), (422, 422)])),
+    ("errors.codes", codes),
+    ("errors.messages", messages),
+    ("errors.extra", extra),
+    ("validation.unknown", unknown_input),
+    ("validation.lenient_booleans", lenient_booleans),
+    ("validation.content_type", content_type),
+    ("status.checks", checks),
+    ("rate_limit.enabled", quota::enabled),
+    ("rate_limit.requests", quota::requests),
+    ("rate_limit.window", quota::window),
+    ("rate_limit.algorithm", quota::algorithm),
+    ("rate_limit.count", quota::count),
+    ("rate_limit.header_names", quota::header_names),
+    ("rate_limit.retry_after", quota::retry_after),
+    ("rate_limit.reset", quota::reset),
+    ("rate_limit.ietf", quota::ietf),
+    ("ids.style", id_style),
+    ("ids.request_header", request_header),
+    ("time.precision", precision),
+    ("subscriptions.upsert", upsert),
+    ("subscriptions.secret_field", secret_field),
+    ("subscriptions.echo_secret", echo_secret),
+    ("events.extra", event_types),
+    ("webhooks.allow_http", allow_http),
+    ("hello.body", |cassette| steady(cassette, "hello", |call| call.object().map(Value::from))),
+    ("preview.enabled", preview),
+    ("oauth.error_shape", oauth_errors),
+];
+
+/// What the cassette shows about a setting; `None` if calls cannot show it.
+pub fn infer(cassette: &Cassette, setting: &str) -> Option<Observation> {
+    let (_, inference) = INFERENCES.iter().find(|(path, _)| *path == setting)?;
+    let found = inference(cassette);
+    let is_masked = found.as_ref().is_ok_and(|seen| has_credential(&seen.value.to_string()));
+    Some(if is_masked { hidden("it has a credential in it, which was masked") } else { found })
+}
+
+/// Whether a text was masked when it was recorded.
+fn has_credential(text: &str) -> bool {
+    text.contains('…') || text.contains("<key>")
+}
+
+fn text<'v>(fields: &'v Map<String, Value>, name: &str) -> &'v str {
+    fields.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn environment(cassette: &Cassette) -> Observation {
+    const CLAUSE: &str = "System status: environment, for example the value sandbox; two environments exist";
+    let answers = cassette.answers("status").filter(|call| call.status() == 200);
+    cassette.agreed("status", answers, |call| match text(&call.object().unwrap_or_default(), "environment") {
+        name @ ("sandbox" | "production") => Ok(name.to_owned()),
+        other => Err(Unclear::Contradicts(CLAUSE, format!("`environment` is `{}`", other.escape_debug()))),
+    })
+}
+
+fn key_mode(cassette: &Cassette) -> Observation {
+    let tried: Vec<&Exchange> = cassette.answers("altered").take(2).collect();
+    match tried.iter().map(|call| call.status()).collect::<Vec<_>>()[..] {
+        [200, ..] => Ok(Seen::new("any", tried)),
+        [401, 200] => Ok(Seen::new("prefix", tried)),
+        // A key that is refused itself shows nothing.
+        [401, 401] if cassette.status_of("status") == 200 => {
+            Ok(Seen::new("list", tried).noted("the keys that are valid are not observable"))
+        }
+        [] | [401] | [401, 401] => cassette.ended("altered keys were not tried, or the key itself is refused"),
+        _ => hidden("keys that nobody was given are not refused with 401"),
+    }
+}
+
+/// The prefix of the environment's keys.
+fn key_prefix(cassette: &Cassette, of: &str) -> Observation {
+    if environment(cassette)?.value != of {
+        return hidden(format!("the key is not for {of}"));
+    }
+    match &cassette.key_prefix {
+        _ if key_mode(cassette)?.value != "prefix" => hidden("no prefix decides whether a key is valid"),
+        Some(prefix) => Ok(Seen::new(prefix.as_str(), cassette.answers("altered"))),
+        None => cassette.ended("too much of the key is needed for it to be valid"),
+    }
+}
+
+fn details(cassette: &Cassette) -> Observation {
+    let refusals = cassette.refusals().map(|(call, _)| call);
+    cassette.agreed("bad-boolean", refusals, |call| match call.error().unwrap_or_default().get("details") {
+        None => Ok("off"),
+        Some(Value::Array(_)) => Ok("list"),
+        Some(Value::Object(_)) => Ok("map"),
+        Some(_) => unlike_any(call),
+    })
+}
+
+/// The text in a field of each kind of error. `judge` returns it, or null if there is none, or why that is not known, from the calls and
+/// the different texts.
+fn by_kind(
+    cassette: &Cassette,
+    field: &str,
+    judge: impl Fn(ErrorKind, &[&Exchange], &[String]) -> Result<Value, &'static str>,
+) -> Observation {
+    let (mut values, mut shown_by, mut without) = (Map::new(), Vec::new(), BTreeMap::<_, Vec<_>>::new());
+    for kind in ErrorKind::ALL {
+        let errors = cassette.errors().filter(|(call, _)| call.status() == kind.status());
+        let (calls, texts): (Vec<_>, BTreeSet<_>) =
+            errors.map(|(call, error)| (call, text(&error, field).to_owned())).unzip();
+        match judge(kind, &calls, &Vec::from_iter(texts)) {
+            Ok(value) => {
+                if value.is_null() {
+                    without.entry("depends on the request").or_default().push(kind.name());
+                }
+                values.insert(kind.name().to_owned(), value);
+                shown_by.extend(calls);
+            }
+            Err(why) => without.entry(why).or_default().push(kind.name()),
+        }
+    }
+    if values.is_empty() {
+        return cassette.ended("no error of this kind came in the envelope");
+    }
+    let without: Vec<String> = without.iter().map(|(why, kinds)| format!("{why}: {}", kinds.join(", "))).collect();
+    Ok(Seen::new(values, shown_by).noted(without.join("; ")))
+}
+
+fn codes(cassette: &Cassette) -> Observation {
+    let seen = by_kind(cassette, "code", |kind, _, codes| match codes {
+        // A 400 may be the answer to a body that is not JSON, whose code is that of a 422.
+        [code] if kind != ErrorKind::BadRequest => Ok(code.as_str().into()),
+        [] | [_] => Err("not met"),
+        _ => Err("more than one code"),
+    })?;
+    let is_wrong = seen.value.get("unauthorized").is_some_and(|code| code != "unauthorized");
+    Ok(seen.against("Authentication 4: 401 with error code unauthorized", is_wrong))
+}
+
+fn messages(cassette: &Cassette) -> Observation {
+    by_kind(cassette, "message", |kind, calls, messages| {
+        // Two calls for which a message that depends on the request differs.
+        let different = match kind {
+            ErrorKind::Unauthorized => ["no-key", "other-scheme"],
+            ErrorKind::ValidationError => ["bad-boolean", "no-events"],
+            ErrorKind::NotFound => ["unknown-path", "unknown-path-2"],
+            ErrorKind::MethodNotAllowed => ["wrong-method", "wrong-method-2"],
+            _ => return Err("not met twice"),
+        };
+        match messages {
+            _ if !different.iter().all(|name| calls.iter().any(|call| call.name == *name)) => Err("not met twice"),
+            [message] if has_credential(message) => Err("has a masked credential in it"),
+            [message] => Ok(message.as_str().into()),
+            _ => Ok(Value::Null),
+        }
+    })
+}
+
+/// Fields that every error has, always with the same value.
+fn extra(cassette: &Cassette) -> Observation {
+    let (calls, errors): (Vec<_>, Vec<_>) = cassette.errors().unzip();
+    if errors.len() < 5 {
+        // Fields that come and go may be in all of a few by chance.
+        return cassette.ended("too few errors came");
+    }
+    let mut fields = errors[0].clone();
+    fields.retain(|name, _| {
+        !["code", "message", "request_id", "details"].contains(&name.as_str())
+            && errors.iter().all(|error| error.contains_key(name))
+    });
+    match fields.iter().find(|(name, value)| errors.iter().any(|error| error.get(*name) != Some(*value))) {
+        Some((name, _)) => hidden(format!("`{name}` of errors changes from call to call")),
+        None => Ok(Seen::new(fields, calls)),
+    }
+}
+
+/// What tells whether a refusal has a field among its reasons: that itself if details say so, else the message.
+pub(super) fn reason<'c>(cassette: &'c Cassette, name: &str, field: &str) -> Result<(&'c Exchange, String), Unclear> {
+    let refusal = cassette.refusals().find(|(call, _)| call.name == name);
+    let (call, error) = refusal.ok_or_else(|| cassette.not_shown_by(name))?;
+    let named = reasons(&error).map(|reasons| reasons.contains_key(field).to_string());
+    Ok((call, named.unwrap_or_else(|| text(&error, "message").to_owned())))
+}
+
+/// The reasons of a refusal by field, if its details have them.
+fn reasons(error: &Map<String, Value>) -> Option<BTreeMap<String, String>> {
+    match error.get("details")? {
+        Value::Array(entries) => {
+            let entry =
+                |entry: &Value| Some((entry.get("field")?.as_str()?.to_owned(), entry.get("reason")?.to_string()));
+            Some(entries.iter().filter_map(entry).collect())
+        }
+        // Further fields of the map may come and go; reasons are lists.
+        Value::Object(fields) => {
+            let is_list = |value: &Value| value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+            let lists = fields.iter().filter(|(_, value)| is_list(value));
+            Some(lists.map(|(field, value)| (field.clone(), value.to_string())).collect())
+        }
+        _ => None,
+    }
+}
+
+fn allow_http(cassette: &Cassette) -> Observation {
+    let (first, https) = reason(cassette, "no-events", "url")?;
+    let (second, http) = reason(cassette, "http-url", "url")?;
+    let (third, ftp) = reason(cassette, "ftp-url", "url")?;
+    if https == ftp {
+        return hidden("a 422 with two reasons does not show whether the URL is one of them");
+    }
+    let seen = Seen::new(https == http, [first, second, third]);
+    Ok(seen.against("Events: the subscription url must be HTTPS", https == http))
+}
+
+static LISTS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"[A-Za-z0-9._-]+(?:, [A-Za-z0-9._-]+)+").expect("a valid expression"));
+
+/// The event types that a refusal lists.
+fn event_types(cassette: &Cassette) -> Observation {
+    let refusal = cassette.refusals().find(|(call, _)| call.name == "unknown-event");
+    let (call, error) = refusal.ok_or_else(|| cassette.not_shown_by("unknown-event"))?;
+    let message = text(&error, "message");
+    // A message that every refusal has lists nothing in particular.
+    let is_own =
+        cassette.refusals().any(|(other, error)| other.name != call.name && text(&error, "message") != message);
+    let by_message = || Vec::from_iter(is_own.then(|| message.to_owned()));
+    let texts = reasons(&error).map_or_else(by_message, |reasons| reasons.into_values().collect());
+    let lists = texts.iter().flat_map(|text| LISTS.find_iter(text));
+    let mut lists = lists.map(|list| list.as_str().split(", ").collect::<Vec<_>>());
+    let Some(list) = lists.find(|list| EVENT_TYPES.iter().all(|known| list.contains(known))) else {
+        return hidden("no message lists the event types");
+    };
+    let extra: Vec<&str> = list.into_iter().filter(|name| !EVENT_TYPES.contains(name)).collect();
+    Ok(Seen::new(extra, [call]))
+}
+
+fn unknown_input(cassette: &Cassette) -> Observation {
+    const FIELD: &str = "wrs_calibrate";
+    let seen = cassette.by_status("unknown-parameter", [(200, "ignore"), (422, "reject")])?;
+    // Only refusals that name each reason show whether the field is one of them.
+    let names_each = reason(cassette, "no-events", "url")?.1 != reason(cassette, "ftp-url", "url")?.1;
+    let (call, with) = reason(cassette, "unknown-field", FIELD)?;
+    let in_body = if with == reason(cassette, "no-events", FIELD)?.1 { "ignore" } else { "reject" };
+    if !names_each {
+        return Ok(seen.noted("of query parameters; refusals do not show it of fields"));
+    }
+    if seen.value != in_body {
+        let calls = (&seen.value, call.number);
+        return hidden(format!("of query parameters: {}; of fields of a body (call {}): {in_body}", calls.0, calls.1));
+    }
+    Ok(Seen { calls: &seen.calls | &BTreeSet::from([call.number]), ..seen })
+}
+
+fn lenient_booleans(cassette: &Cassette) -> Observation {
+    cassette.shown_by("number-boolean", |call| match call.status() {
+        422 => Ok(false),
+        200 if call.object().unwrap_or_default().contains_key("checks") => Ok(true),
+        _ => unlike_any(call),
+    })
+}
+
+fn content_type(cassette: &Cassette) -> Observation {
+    cassette.shown_by("subscribe-text", |call| match call.status() {
+        200 => Ok("ignore"),
+        // The same body is taken as JSON, so the type was the reason.
+        400 | 415 | 422 => cassette.one("subscribe", 200).map(|_| "require"),
+        _ => unlike_any(call),
+    })
+}
+
+fn checks(cassette: &Cassette) -> Observation {
+    let is_checks = |checks: &Value| checks.as_object().is_some_and(|checks| checks.values().all(Value::is_object));
+    steady(cassette, "checks", |call| call.object()?.remove("checks").filter(is_checks))
+}
+
+/// A part of the answers to a call that is made twice; whatever changes leaves no value.
+fn steady(cassette: &Cassette, name: &str, part: impl Fn(&Exchange) -> Option<Value>) -> Observation {
+    let answers: Vec<&Exchange> = cassette.answers(name).filter(|call| call.status() == 200).collect();
+    if answers.len() == 1 {
+        return cassette.ended("it was answered only once");
+    }
+    cassette.agreed(name, answers, |call| part(call).map_or_else(|| unlike_any(call), Ok))
+}
+
+static STYLES: LazyLock<[(&str, Regex); 4]> = LazyLock::new(|| {
+    let style = |name, form: &str| (name, Regex::new(form).expect("a valid expression"));
+    [
+        style("ulid", "^[0-7][0-9a-hjkmnp-tv-z]{25}$"),
+        style("uuid", "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
+        style("counter", "^[0-9]{8,19}$"),
+        style("longest", "^[A-Za-z0-9_-]{64}$"),
+    ]
+});
+
+/// The style of an id.
+pub(super) fn style_of(kind: IdKind, id: &str) -> Result<&'static str, Unclear> {
+    let Some(part) = id.strip_prefix(kind.prefix()) else {
+        const CLAUSE: &str = "Resources and events: ids have the form sub_<id>, req_<id>, evt_<id>";
+        return Err(Unclear::Contradicts(CLAUSE, format!("`id` is \"{}\"", id.escape_debug())));
+    };
+    match STYLES.iter().find(|(_, form)| form.is_match(part)) {
+        Some((style, _)) => Ok(style),
+        None => {
+            hidden(format!("ids such as `{}` ({} bytes) have none of the known forms", id.escape_debug(), id.len()))
+        }
+    }
+}
+
+fn id_style(cassette: &Cassette) -> Observation {
+    let errors = cassette.errors().map(|(call, _)| call);
+    let made = cassette.answered().filter(|call| call.name.starts_with("subscribe") && call.status() == 200);
+    cassette.agreed("no-key", errors.chain(made), |call| match call.error() {
+        Some(error) => style_of(IdKind::Request, text(&error, "request_id")),
+        None => style_of(IdKind::Subscription, text(&call.object().unwrap_or_default(), "id")),
+    })
+}
+
+fn request_header(cassette: &Cassette) -> Observation {
+    cassette.agreed("no-key", cassette.errors().map(|(call, _)| call), |call| {
+        let error = call.error().unwrap_or_default();
+        let (id, headers) = (text(&error, "request_id"), call.answer.iter().flat_map(|answer| &answer.headers));
+        let mut with_id = headers.filter(|(name, value)| value == id && !name.starts_with("x-emulator-"));
+        match (with_id.next(), with_id.next()) {
+            (None, _) if id.is_empty() => unlike_any(call),
+            (None, _) => Ok(String::new()),
+            (Some((name, _)), None) => Ok(name.clone()),
+            (Some((one, _)), Some((other, _))) => hidden(format!("`{one}` and `{other}` carry the id")),
+        }
+    })
+}
+
+/// How many different timestamps show that their precision is fixed.
+pub(super) const TIMESTAMPS: usize = 8;
+
+/// The different timestamps of answers, with their calls.
+pub(super) fn timestamps(cassette: &Cassette) -> BTreeMap<String, &Exchange> {
+    let answers = cassette.answered().filter(|call| call.status() == 200);
+    let times = answers.filter_map(|call| {
+        let object = call.object()?;
+        let time = object.get("checked_at").or_else(|| object.get("created_at"))?.as_str()?.to_owned();
+        Some((time, call))
+    });
+    times.collect()
+}
+
+fn precision(cassette: &Cassette) -> Observation {
+    const NAMES: [(usize, &str); 4] = [(0, "seconds"), (3, "milliseconds"), (6, "microseconds"), (9, "nanoseconds")];
+    let times = timestamps(cassette);
+    let mut digits = BTreeSet::new();
+    for time in times.keys() {
+        let zone = time.trim_end_matches("+00:00").trim_end_matches('Z');
+        if zone.len() == time.len() || time.parse::<jiff::Timestamp>().is_err() {
+            let text = format!("a timestamp is `{}`", time.escape_debug());
+            return Err(Unclear::Contradicts("Resources: ISO 8601 UTC timestamps", text));
+        }
+        digits.insert(zone.split_once('.').map_or(0, |(_, fraction)| fraction.len()));
+    }
+    let named: Vec<&str> = NAMES.iter().filter(|(count, _)| digits.contains(count)).map(|(_, name)| *name).collect();
+    let is_offset = times.keys().any(|time| !time.ends_with('Z'));
+    let note = if is_offset { "the zone is +00:00, which is always Z here" } else { "" };
+    match named[..] {
+        [] if digits.is_empty() => cassette.ended("no timestamp came"),
+        _ if named.len() < digits.len() => hidden(format!("fractions have {digits:?} digits")),
+        // Another one may have another precision.
+        [_] if times.len() < TIMESTAMPS => cassette.ended(format!("only {} different timestamps came", times.len())),
+        [name] => Ok(Seen::new(name, times.into_values()).noted(note)),
+        _ => Ok(Seen::new("mixed", times.into_values()).noted(note)),
+    }
+}
+
+/// The answer that made the subscription, and the answer to the second, which supplies a secret.
+fn subscriptions(cassette: &Cassette) -> Result<[&Exchange; 2], Unclear> {
+    let first = cassette.one("subscribe-text", 200).or_else(|_| cassette.one("subscribe", 200))?;
+    Ok([first, cassette.one("subscribe-again", 200)?])
+}
+
+/// The fields of a subscription beyond the published ones that hold this text.
+fn holding(call: &Exchange, text: &str) -> Vec<String> {
+    let fields = call.object().unwrap_or_default().into_iter();
+    let holding = fields.filter(|(name, value)| !SUBSCRIPTION.contains(&name.as_str()) && value == text);
+    holding.map(|(name, _)| name).collect()
+}
+
+fn upsert(cassette: &Cassette) -> Observation {
+    let both = subscriptions(cassette)?;
+    match both.map(|call| call.object()?.remove("id")) {
+        [Some(id), Some(other)] => Ok(Seen::new(if id == other { "url" } else { "never" }, both)),
+        _ => unlike_any(both[1]),
+    }
+}
+
+fn secret_field(cassette: &Cassette) -> Observation {
+    const CLAUSE: &str = "Subscription: the signing secret is returned once, when it was generated by the service";
+    let first = cassette.one("subscribe-text", 200).or_else(|_| cassette.one("subscribe", 200))?;
+    match &holding(first, GENERATED)[..] {
+        [name] => Ok(Seen::new(name.as_str(), [first])),
+        [] => Err(Unclear::Contradicts(CLAUSE, "no field of the answer looks like a secret".to_owned())),
+        several => hidden(format!("several fields may be the secret: {several:?}")),
+    }
+}
+
+fn echo_secret(cassette: &Cassette) -> Observation {
+    let [_, again] = subscriptions(cassette)?;
+    Ok(Seen::new(!holding(again, SUPPLIED).is_empty(), [again]))
+}
+
+fn preview(cassette: &Cassette) -> Observation {
+    cassette.shown_by("workflows", |call| {
+        let page = call.object().unwrap_or_default();
+        match call.status() {
+            404 => Ok(false),
+            200 if page.get("data").is_some_and(Value::is_array) && page.contains_key("has_more") => Ok(true),
+            _ => unlike_any(call),
+        }
+    })
+}
+
+fn oauth_errors(cassette: &Cassette) -> Observation {
+    if preview(cassette)?.value == false {
+        return hidden("no announced endpoint is served");
+    }
+    cassette.shown_by("token", |call| match call.object().unwrap_or_default().get("error") {
+        Some(Value::String(_)) => Ok("rfc6749"),
+        Some(Value::Object(_)) => Ok("envelope"),
+        _ => unlike_any(call),
+    })
+}

@@ -1,0 +1,255 @@
+//! What the quota's headers show, over the calls of one key.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimeParser;
+use serde_json::json;
+
+use super::cassette::{CallKey, Cassette, Exchange};
+use super::evidence::{Observation, Seen, Unclear, hidden, unlike_any};
+
+const PUBLISHED: [&str; 2] = ["x-ratelimit-limit", "x-ratelimit-remaining"];
+const RESET: &str = "x-ratelimit-reset";
+/// Numbers from here on are times since 1970.
+const EPOCH: i64 = 1_000_000_000;
+
+/// What one answer says about the quota.
+struct Reading<'c> {
+    call: &'c Exchange,
+    limit: i64,
+    rest: i64,
+    /// When the call was made, in seconds since 1970, by the clock here.
+    at: f64,
+    /// When the quota is whole again, up to a second late: by the service's clock if it sends a time, else by the clock here.
+    end: Option<f64>,
+    /// Whether the call of this key before it cost quota, too.
+    follows: bool,
+}
+
+fn is_rated(call: &Exchange) -> bool {
+    call.key == CallKey::Given && matches!(call.status(), 200 | 422 | 429)
+}
+
+/// Answers to calls that cost quota.
+fn rated(cassette: &Cassette) -> impl Iterator<Item = &Exchange> {
+    cassette.answered().filter(|call| is_rated(call))
+}
+
+fn number(call: &Exchange, name: &str) -> Option<i64> {
+    call.header(name)?.trim().parse().ok().filter(|number| *number >= 0)
+}
+
+/// The value of a parameter in a header such as `"default";q=100;w=60`.
+fn parameter(call: &Exchange, header: &str, name: &str) -> Option<i64> {
+    let mut parts = call.header(header)?.split([';', ',']);
+    parts.find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('=')?.trim().parse().ok())
+}
+
+/// The headers of the limit and of the rest.
+fn names(cassette: &Cassette) -> Result<[&str; 2], Unclear> {
+    /// Headers of numbers that are not the quota's.
+    const OTHERS: [&str; 5] = ["content-length", "age", "retry-after", RESET, "x-emulator-generation"];
+    let first = rated(cassette).next().ok_or_else(|| cassette.not_shown_by("status"))?;
+    let values = |name: &str| rated(cassette).map(|call| number(call, name)).collect::<Option<Vec<i64>>>();
+    // One that is never more than the other.
+    let fits = |limit: &str, rest: &str| match (values(limit), values(rest)) {
+        (Some(limits), Some(rests)) => limits.iter().zip(&rests).all(|(limit, rest)| limit >= rest),
+        _ => false,
+    };
+    if fits(PUBLISHED[0], PUBLISHED[1]) {
+        return Ok(PUBLISHED);
+    }
+    // Under other names: two numbers, the same headers not sent without a key.
+    let is_keyless = |name: &str| cassette.answers("hello").any(|call| call.header(name).is_some());
+    let headers = first.answer.iter().flat_map(|answer| &answer.headers).map(|(name, _)| name.as_str());
+    let found: BTreeSet<&str> =
+        headers.filter(|name| !OTHERS.contains(name) && !is_keyless(name) && values(name).is_some()).collect();
+    match Vec::from_iter(found)[..] {
+        [one, other] if values(one) == values(other) => hidden("the two headers of numbers always agree"),
+        [one, other] if fits(one, other) => Ok([one, other]),
+        [one, other] if fits(other, one) => Ok([other, one]),
+        [] => hidden("no header shows the quota"),
+        ref found => cassette.ended(format!("it is not clear which headers show the quota: {}", found.join(", "))),
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "seconds of this century")]
+fn readings(cassette: &Cassette) -> Result<Vec<Reading<'_>>, Unclear> {
+    let [limit, rest] = names(cassette)?;
+    let (mut readings, mut follows) = (Vec::new(), false);
+    for call in cassette.answered().filter(|call| call.key == CallKey::Given) {
+        if let (true, Some(limit), Some(rest)) = (is_rated(call), number(call, limit), number(call, rest)) {
+            let at = call.at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64();
+            let reset = parameter(call, "ratelimit", "t").or_else(|| number(call, RESET));
+            let end = reset.map(|reset| if reset >= EPOCH { reset as f64 } else { at + reset as f64 });
+            readings.push(Reading { call, limit, rest, at, end, follows });
+        }
+        follows = is_rated(call);
+    }
+    Ok(readings)
+}
+
+fn calls<'c>(readings: &[Reading<'c>]) -> impl Iterator<Item = &'c Exchange> {
+    readings.iter().map(|reading| reading.call)
+}
+
+/// How many requests are left; `None` if no header shows it.
+pub(super) fn rest(cassette: &Cassette) -> Option<usize> {
+    usize::try_from(readings(cassette).ok()?.last()?.rest).ok()
+}
+
+pub(super) fn header_names(cassette: &Cassette) -> Observation {
+    const CLAUSE: &str = "Limits: responses carry X-RateLimit-Limit and X-RateLimit-Remaining";
+    let names = names(cassette)?;
+    let seen = Seen::new(json!({ "limit": names[0], "remaining": names[1] }), rated(cassette));
+    Ok(seen.against(CLAUSE, names != PUBLISHED))
+}
+
+pub(super) fn enabled(cassette: &Cassette) -> Observation {
+    if let Some(refused) = rated(cassette).find(|call| call.status() == 429) {
+        return Ok(Seen::new(true, [refused]));
+    }
+    let mut readings = readings(cassette)?;
+    readings.retain(|reading| reading.call.status() == 200);
+    let costs = readings.iter().any(|reading| reading.rest < reading.limit);
+    if !costs && readings.len() < 3 {
+        return cassette.ended("too few headers show the quota");
+    }
+    Ok(Seen::new(costs, calls(&readings)).against("Limits: sandbox traffic is throttled per key", !costs))
+}
+
+pub(super) fn requests(cassette: &Cassette) -> Observation {
+    let [limit, _] = names(cassette)?;
+    cassette.agreed("status", rated(cassette), |call| match number(call, limit) {
+        Some(limit @ 0..=4_294_967_295) => Ok(limit),
+        _ => unlike_any(call),
+    })
+}
+
+pub(super) fn count(cassette: &Cassette) -> Observation {
+    let readings = readings(cassette)?;
+    // Where more is left than before, a window has ended.
+    let pairs = readings.windows(2).filter(|pair| pair[1].follows && pair[1].rest <= pair[0].rest);
+    let costs: Vec<(&Exchange, i64)> = pairs.map(|pair| (pair[1].call, pair[0].rest - pair[1].rest)).collect();
+    let of = |status: u16| costs.iter().filter(move |(call, _)| call.status() == status);
+    if of(422).any(|(_, costs)| *costs > 0) {
+        return hidden("a 422 costs quota; whether a 429 does is not seen, as the first one ends the calls");
+    }
+    if of(422).count() < 2 || of(200).filter(|(_, costs)| *costs == 1).count() < 2 {
+        return cassette.ended("the headers do not show what a request costs");
+    }
+    if of(200).any(|(_, costs)| *costs != 1) {
+        return hidden("the rest changes by itself");
+    }
+    Ok(Seen::new("successful", of(200).chain(of(422)).map(|(call, _)| *call)))
+}
+
+pub(super) fn reset(cassette: &Cassette) -> Observation {
+    cassette.agreed("status", rated(cassette), |call| match (call.header(RESET), number(call, RESET)) {
+        (None, _) => Ok("off"),
+        (_, Some(EPOCH..)) => Ok("epoch"),
+        (_, Some(_)) => Ok("delta"),
+        _ => unlike_any(call),
+    })
+}
+
+pub(super) fn ietf(cassette: &Cassette) -> Observation {
+    cassette.agreed("status", rated(cassette), |call| {
+        match ["ratelimit", "ratelimit-policy"].map(|name| call.header(name).is_some()) {
+            [false, false] => Ok(false),
+            [true, true]
+                if parameter(call, "ratelimit", "r").and(parameter(call, "ratelimit-policy", "q")).is_some() =>
+            {
+                Ok(true)
+            }
+            _ => unlike_any(call),
+        }
+    })
+}
+
+pub(super) fn retry_after(cassette: &Cassette) -> Observation {
+    let Some(refused) = rated(cassette).find(|call| call.status() == 429) else {
+        let why = "no call was answered 429; --yes allows to use the quota up, if it is small enough";
+        return Err(Unclear::NotReached(cassette.stop().unwrap_or_else(|| why.to_owned())));
+    };
+    let form = match refused.header("retry-after") {
+        None => "off",
+        Some(text) if text.parse::<u64>().is_ok() => "seconds",
+        Some(text) if DateTimeParser::new().parse_timestamp(text).is_ok() => "date",
+        Some(_) => return unlike_any(refused),
+    };
+    Ok(Seen::new(form, [refused]))
+}
+
+/// The kind of window, told by how its end moves while requests are made.
+pub(super) fn algorithm(cassette: &Cassette) -> Observation {
+    let readings = readings(cassette)?;
+    // How far the end moved while how much time passed.
+    let mut moves = Vec::new();
+    for pair in readings.windows(2) {
+        let [Some(before), Some(after)] = [pair[0].end, pair[1].end] else {
+            return hidden("no header shows when the quota is whole again");
+        };
+        // A window that ended says nothing.
+        if pair[0].rest - pair[1].rest == 1 && pair[0].rest < pair[0].limit {
+            moves.push((after - before, pair[1].at - pair[0].at));
+        }
+    }
+    if moves.iter().any(|(moved, passed)| moved - passed >= 2.0) {
+        return Ok(Seen::new("token_bucket", calls(&readings)));
+    }
+    // Requests within a second may look alike under any kind.
+    moves.retain(|(_, passed)| *passed >= 1.0);
+    let is_steady = |drift: fn(&(f64, f64)) -> f64| {
+        moves.iter().all(|pair| drift(pair).abs() <= 1.0) && moves.iter().map(drift).sum::<f64>().abs() <= 2.0
+    };
+    match (is_steady(|(moved, _)| *moved), is_steady(|(moved, passed)| moved - passed)) {
+        _ if moves.len() < 3 => cassette.ended("the calls were too fast, or the window too short; try --pause 2s"),
+        (true, false) => Ok(Seen::new("fixed", calls(&readings))),
+        (false, true) => Ok(Seen::new("sliding", calls(&readings))),
+        _ => hidden("the time until the quota is whole again changes as under no known kind"),
+    }
+}
+
+/// How far the service's clock is ahead of this one, from `checked_at` if it has fractions of a second.
+fn skew(cassette: &Cassette) -> Option<f64> {
+    cassette.answered().filter(|call| call.key == CallKey::Given).find_map(|call| {
+        let checked = call.object()?.get("checked_at")?.as_str()?.to_owned();
+        let time: Timestamp = checked.parse().ok().filter(|_| checked.contains('.'))?;
+        Some(time.duration_since(call.at).as_secs_f64())
+    })
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "seconds of a window")]
+pub(super) fn window(cassette: &Cassette) -> Observation {
+    let seen = |seconds: i64, seen: Seen| {
+        Ok(Seen { value: format!("{seconds}s").into(), ..seen }.noted("in whole seconds, rounded up"))
+    };
+    let policy = cassette.agreed("status", rated(cassette), |call| {
+        parameter(call, "ratelimit-policy", "w").filter(|seconds| *seconds >= 1).map_or_else(|| unlike_any(call), Ok)
+    });
+    if let Ok(policy) = policy {
+        return seen(policy.value.as_i64().unwrap_or_default(), policy);
+    }
+    let (kind, readings) = (algorithm(cassette)?, readings(cassette)?);
+    let Some((first, end)) = readings.first().and_then(|first| Some((first, first.end?))) else {
+        return hidden("no header shows when the quota is whole again");
+    };
+    let is_epoch = parameter(first.call, "ratelimit", "t").is_none() && number(first.call, RESET) >= Some(EPOCH);
+    let Some(ahead) = (if is_epoch { skew(cassette) } else { Some(0.0) }) else {
+        return hidden("the service's clock is known to a second only");
+    };
+    // Times are rounded up.
+    let seconds = (end - first.at - ahead + 0.001).floor() as i64;
+    match kind.value.as_str() {
+        Some("sliding") if seconds >= 1 => seen(seconds, kind),
+        Some("fixed") if first.rest != first.limit - 1 => hidden("the window had begun before the first call"),
+        // The end of a window that follows the clock says nothing about its length.
+        Some("fixed") if (end.round() % 60.0).abs() < 0.5 => {
+            hidden("it ends on a full minute, so it may follow the clock")
+        }
+        Some("fixed") if seconds >= 1 => seen(seconds, Seen::new("", [first.call])),
+        _ => hidden("a bucket shows how fast it fills, not its window"),
+    }
+}
