@@ -65,12 +65,3 @@ async fn a_flood_of_wrong_tokens_is_a_line_a_second() {
     assert!(lines.len() as u64 <= seconds + 1, "{lines:?}");
     assert!(lines.iter().any(|line| line.contains("more wrong control tokens")), "{lines:?}");
 }
-
-#[tokio::test]
-async fn a_call_without_a_token_is_no_guess() {
-    let emulator = guarded().await;
-    for _ in 0..30 {
-        assert_eq!(send(&emulator, "GET", PATH, &[], "").await.status, 401);
-    }
-    assert_eq!(reported(&emulator), Vec::<String>::new());
-}

@@ -83,6 +83,7 @@ async fn a_file_that_is_gone_holds_back_nothing_while_a_list_names_it() {
     let printed = listed_by_command(&emulator).await;
     let row = printed.lines().find(|line| line.contains(" gone ")).expect("it is listed");
     assert!(row.ends_with("gone.toml (deleted)"), "{printed}");
+    assert!(printed.contains("the file of `gone` was deleted, but an active list still names it"), "{printed}");
     // Once no list names it, it is gone.
     assert_eq!(activate(json!([])).await.status, 200);
     let unknown = control(&emulator, "GET", "scenarios/gone", &Value::Null).await;
