@@ -6,7 +6,7 @@ use serde_json::Value;
 use wrs_emulator::Emulator;
 use wrs_emulator::clock::Clock;
 
-use crate::support::{Answer, builder, send, started};
+use crate::support::{Answer, builder, notices, send, started};
 
 const PATH: &str = "/_emulator/requests";
 
@@ -19,17 +19,12 @@ async fn guess(emulator: &Emulator) -> Answer {
     send(emulator, "GET", PATH, &[("authorization", "Bearer a-wrong-token")], "").await
 }
 
-/// Lines about wrong tokens in the journal.
+/// Warnings about wrong tokens in the journal.
 fn reported(emulator: &Emulator) -> Vec<String> {
-    let entries = emulator.control().journal().read(0, usize::MAX);
-    let notices = entries.into_iter().filter_map(|(_, entry)| match entry {
-        wrs_emulator::state::journal::Entry::Notice(notice) if notice.message.contains("wrong control token") => {
-            assert!(notice.warning && notice.message.contains("127.0.0.1"), "{notice:?}");
-            Some(notice.message.clone())
-        }
-        _ => None,
-    });
-    notices.collect()
+    let mut found = notices(emulator, true);
+    found.retain(|message| message.contains("wrong control token"));
+    assert!(found.iter().all(|message| message.contains("127.0.0.1")), "{found:?}");
+    found
 }
 
 #[tokio::test]
