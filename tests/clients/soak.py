@@ -2,7 +2,7 @@
 
 Requests on hundreds of keys, subscriptions, scenarios by file and by call, deliveries to a receiver that fails three in ten,
 streams, waits, snapshots, resets and settings changed while running; beside them everything hostile at once: receivers that hang,
-reset, drip and never end, templates without end, events of a quarter of a megabyte, keys that are made up. One key's deliveries
+reset, drip and never end, events of a quarter of a megabyte, keys that are made up. One key's deliveries
 are counted: each event must arrive. Samples are taken all along; the first third of the time is warm-up, in which journal and
 tables fill up to their bounds. Uses nothing but the standard library.
 """
@@ -186,40 +186,6 @@ def states(traffic, client, chance):
     time.sleep(1)
 
 
-def damaged(traffic, client, chance):
-    with socket.create_connection(("127.0.0.1", traffic.port), timeout=20) as peer:
-        peer.sendall(b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\n"[: chance.randrange(1, 44)] + bytes([chance.randrange(256)]))
-        try:
-            if chance.random() < 0.5:
-                peer.sendall(b"\r\n\r\n")
-            peer.shutdown(socket.SHUT_WR)
-            answer = peer.recv(4096)
-        except OSError as error:
-            # It may have been refused and closed before this half was done; what takes too long is a failure.
-            answer = b""
-            if isinstance(error, TimeoutError):
-                traffic.fail("damaged bytes: no end in time")
-        if answer[9:10] == b"5":
-            traffic.fail(f"damaged bytes: {answer!r}")
-    traffic.count("damaged")
-    time.sleep(0.02)
-
-
-def templates(traffic, client, chance):
-    many = chance.randrange(1, 20_000)
-    template = "{{ " + chance.choice([
-        "-" * many + "1", "not " * (many // 3) + "1", "1" + "+1" * (many // 2), "1" + "|abs" * (many // 4),
-        "(" * many + "1" + ")" * many, "[" * many, "random_int(" * (many // 12), "[1] * 100000000", "'x' | indent(1000000000)",
-        "request.body" + "|json" * min(many, 700),
-    ]) + " }}"
-    event = {"type": "workflow.completed", "key": "sk_test_hook_0", "data": {"x": template}}
-    client.ask("POST", "/_emulator/events", event, expect={200, 404, 422})
-    rule = {"rule": [{"when": {"operation": "hello"}, "reply": {"status": 200, "body": template}}]}
-    client.ask("PUT", "/_emulator/scenarios/hostile", rule, expect={200, 201, 422})
-    client.ask("GET", "/v1/hello", expect={200, 422})
-    time.sleep(0.05)
-
-
 def large(traffic, client, chance):
     key = f"sk_test_large_{chance.randrange(3)}"
     for name in ["hostile.example.com", "large.sink.localhost"]:
@@ -266,7 +232,7 @@ def counted(traffic, client, chance):
     time.sleep(0.2)
 
 
-WORKERS = [requests, requests, requests, subscriptions, scenarios, viewers, waits, states, damaged, templates, large, made_up, counted]
+WORKERS = [requests, requests, requests, subscriptions, scenarios, viewers, waits, states, large, made_up, counted]
 
 
 def work(traffic, worker, seed):

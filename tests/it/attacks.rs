@@ -3,21 +3,12 @@
 use serde_json::json;
 use wrs_emulator::Emulator;
 
-use crate::support::{builder, raw, send, send_from, start, started, view};
+use crate::support::{builder, documented_calls, raw, send, send_from, start, started};
 
-/// Every call of the control API's own document: method and path, with something in place of variable segments.
+/// Every documented call, with its whole path.
 async fn calls(emulator: &Emulator) -> Vec<(String, String)> {
-    let document = view(emulator, "openapi.json").await;
-    let paths = document["paths"].as_object().expect("paths").iter();
-    let calls: Vec<(String, String)> = paths
-        .flat_map(|(path, operations)| {
-            let path = path.replace("{id}", "x").replace("{name}", "x");
-            let methods = operations.as_object().expect("operations").keys();
-            methods.filter(|method| *method != "head").map(move |name| (name.to_ascii_uppercase(), path.clone()))
-        })
-        .collect();
-    assert!(calls.len() > 30, "the calls were found: {calls:?}");
-    calls
+    let calls = documented_calls(emulator).await;
+    calls.into_iter().map(|(method, path)| (method, format!("/_emulator/{path}"))).collect()
 }
 
 #[tokio::test]

@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
-use wrs_emulator::state::journal::Entry;
 
 use crate::program::Program;
 use crate::support::{
-    KEY, activate, ask, builder, get, get_as, put_scenario, run, start, started, text, view, write_scenario,
+    KEY, activate, ask, builder, get, get_as, notices, put_scenario, run, start, started, text, view, write_scenario,
 };
 
 const RULE: &str = "scenario/clash-rule";
@@ -27,12 +26,9 @@ fn codes(diagnostics: &Value) -> Vec<&str> {
 
 /// The warnings that the log has about clashes.
 fn logged(emulator: &Emulator) -> Vec<String> {
-    emulator.control().journal().search(None, 100, |_, entry| match entry {
-        Entry::Notice(notice) if notice.warning && notice.message.contains("[scenario/clash-") => {
-            Some(notice.message.clone())
-        }
-        _ => None,
-    })
+    let mut found = notices(emulator, true);
+    found.retain(|message| message.contains("[scenario/clash-"));
+    found
 }
 
 /// The status that a key gets, and how many requests it is allowed.

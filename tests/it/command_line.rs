@@ -9,49 +9,6 @@ use crate::process::{STATUS, SUBSCRIBE, Served, request};
 use crate::support::{listing, run, text, wrs_emulator};
 
 #[test]
-fn from_start_to_first_webhook_and_stop() {
-    let served = Served::start(&[]);
-    assert_eq!(served.call(&["health"]).status.code(), Some(0));
-    let nobody = served.call(&["trigger", "workflow.completed"]);
-    assert_eq!(nobody.status.code(), Some(1));
-    assert!(text(&nobody.stderr).contains("no subscription for key"), "{nobody:?}");
-    served.subscribe("https://app.sink.localhost/x");
-    let fired = served.call(&["trigger", "workflow.completed", "--data", "workflow_id=wf_7", "--wait"]);
-    assert_eq!(fired.status.code(), Some(0), "{fired:?}");
-    assert!(
-        text(&fired.stdout).contains("fired at 1 subscription") && text(&fired.stdout).contains("answered 200"),
-        "{fired:?}"
-    );
-    let wrong = served.call(&["trigger", "workflow.completed", "--data", "workflow=wf_7"]);
-    assert_eq!(wrong.status.code(), Some(2));
-    assert!(text(&wrong.stderr).contains("did you mean `workflow_id`"), "{wrong:?}");
-    let deliveries = served.json(&["deliveries", "list", "--json"]);
-    assert_eq!(deliveries["data"][0]["status"], "delivered");
-    let id = deliveries["data"][0]["id"].as_str().expect("an id");
-    let shown = text(&served.call(&["deliveries", "show", id]).stdout);
-    assert!(
-        shown.contains("webhook-signature: v1,") && shown.contains("wf_7") && shown.contains("answered: 200"),
-        "{shown}"
-    );
-    assert!(text(&served.call(&["deliveries", "redeliver", id]).stdout).contains("delivered"));
-    let requests = served.json(&["requests", "list", "--json", "--status", "200"]);
-    let id = requests["data"][0]["id"].as_str().expect("an id");
-    let why = text(&served.call(&["explain", id]).stdout);
-    assert!(why.contains("every check passed and sub_"), "{why}");
-    let shown = text(&served.call(&["requests", "show", id]).stdout);
-    assert!(
-        shown.contains("POST /v1/events/subscribe")
-            && shown.contains("Bearer sk_test_local")
-            && !shown.contains("whsec_"),
-        "{shown}"
-    );
-    let (code, log) = served.stop();
-    assert_eq!(code, Some(0), "{log}");
-    assert!(log.contains("200 POST /v1/events/subscribe req_") && log.contains("attempt 1"), "{log}");
-    assert!(!log.contains("whsec_"), "{log}");
-}
-
-#[test]
 fn explain_prints_what_each_rule_makes_of_a_request() {
     let served = Served::start(&["--scenario", "rate-limit-burst"]);
     assert!(request(&served.url, STATUS, "").starts_with("HTTP/1.1 200 "));
@@ -150,17 +107,6 @@ fn a_remedy_is_a_command_that_works_at_once() {
     let create = [&command_in(&nobody)[..2], &["https://a.sink.localhost/x", "--key", "sk_test_new"]].concat();
     served.said(&create);
     served.said(&["trigger", "workflow.completed", "--key", "sk_test_new", "--wait"]);
-}
-
-#[test]
-fn a_taken_port_is_one_line_and_exit_2() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = taken.local_addr().expect("an address").to_string();
-    let output = run(&["serve", "--listen", &address]);
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
-    assert_eq!(said.lines().filter(|line| line.contains(&address)).count(), 1, "{said}");
-    assert!(said.contains("--listen 127.0.0.1:9771") && said.contains("--url"), "{said}");
 }
 
 #[test]

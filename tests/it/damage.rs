@@ -123,19 +123,6 @@ async fn damage_is_still_named_after_a_redelivery_and_in_a_loaded_snapshot() {
 }
 
 #[test]
-fn a_subscription_to_forged_events_is_told_as_that_by_the_shipped_scenario() {
-    let served = Served::start(&["--scenario", "webhook-forged", "--clock", "frozen"]);
-    served.subscribe("https://app.sink.localhost/x");
-    served.call(&["clock", "advance", "10s"]);
-    let listed = served.json(&["deliveries", "list", "--json"]);
-    let found: Vec<&str> =
-        listed["data"].as_array().expect("rows").iter().filter_map(|row| row["damage"].as_str()).collect();
-    assert_eq!(found.len(), 5, "{listed}");
-    let expected = "tampered deliberately: headers (scenario `webhook-forged`, emission `no signature`)";
-    assert_eq!(found[0], expected);
-}
-
-#[test]
 fn copies_and_delays_that_a_setting_makes_are_named_with_the_setting() {
     let served = Served::start(&["--set", "webhooks.copies=2", "--set", "webhooks.scatter=1ms"]);
     let said = "sent 2 times deliberately (setting webhooks.copies), delayed deliberately by up to 1 ms (setting webhooks.scatter)";

@@ -1,5 +1,5 @@
 //! `requests export --har` and `run save FILE.har`: what an archive has of a run, and what it selects. That nothing leaks into it is
-//! tested in `redaction`; tests/clients/har.mjs has it read by others.
+//! tested in `redaction`; tests/clients/har.mjs has it checked by another program.
 
 use std::fs;
 

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use wrs_emulator::state::journal::Entry;
 use wrs_emulator::{Builder, Emulator};
 
-use crate::support::{activate, builder, control, get, get_as, run, send, started, text, view, write_scenario};
+use crate::support::{
+    activate, builder, control, get, get_as, notices, run, send, started, text, view, write_scenario,
+};
 
 const OWN: &str = "sk_test_own";
 const BROKEN: &str = "[[rule]]\nwhen = { operaton = \"hello\" }\npass = true\n";
@@ -31,13 +32,6 @@ async fn named(emulator: &Emulator, name: &str) -> String {
     let headers = [("authorization", "Bearer sk_test_other"), ("x-emulator-scenario", name)];
     let answer = send(emulator, "GET", "/v1/system/status", &headers, "").await;
     answer.code()
-}
-
-fn notices(emulator: &Emulator) -> Vec<String> {
-    emulator.control().journal().search(None, 100, |_, entry| match entry {
-        Entry::Notice(notice) if notice.warning => Some(notice.message.clone()),
-        _ => None,
-    })
 }
 
 async fn listed_by_command(emulator: &Emulator) -> String {
@@ -83,6 +77,7 @@ async fn a_file_that_is_gone_holds_back_nothing_while_a_list_names_it() {
     let printed = listed_by_command(&emulator).await;
     let row = printed.lines().find(|line| line.contains(" gone ")).expect("it is listed");
     assert!(row.ends_with("gone.toml (deleted)"), "{printed}");
+    assert!(printed.contains("the file of `gone` was deleted, but an active list still names it"), "{printed}");
     // Once no list names it, it is gone.
     assert_eq!(activate(json!([])).await.status, 200);
     let unknown = control(&emulator, "GET", "scenarios/gone", &Value::Null).await;
@@ -142,17 +137,18 @@ async fn what_is_held_back_is_logged() {
     write(folder.path(), "story", "story1");
     write_scenario(folder.path(), "never", BROKEN);
     let emulator = on(folder.path()).scenario("story").start().await.expect("a broken file is not active");
-    let at_start = notices(&emulator);
+    let at_start = notices(&emulator, true);
     assert!(at_start.len() == 1 && at_start[0].contains("`never` is broken"), "{at_start:?}");
     assert!(at_start[0].contains("never.toml:2:10: unknown key `operaton`"), "{at_start:?}");
     std::fs::remove_file(folder.path().join("story.toml")).expect("the file is deleted");
     let seen = async {
-        while !notices(&emulator).iter().any(|message| message.contains("`story`") && message.contains("deleted")) {
+        while !notices(&emulator, true).iter().any(|message| message.contains("`story`") && message.contains("deleted"))
+        {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
     };
     tokio::time::timeout(crate::support::PATIENCE, seen).await.expect("the deletion is logged");
-    assert_eq!(notices(&emulator).len(), 2, "what was logged already is not repeated");
+    assert_eq!(notices(&emulator, true).len(), 2, "what was logged already is not repeated");
 }
 
 #[tokio::test]

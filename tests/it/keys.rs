@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{Answer, KEY, builder, control, fire, get, get_as, send, start, started, subscribe_sink, view};
+use crate::support::{
+    Answer, KEY, builder, control, documented_calls, fire, get, get_as, send, start, started, subscribe_sink, view,
+};
 
 const OTHER: &str = "sk_test_other";
 
@@ -20,25 +22,11 @@ async fn call(emulator: &Emulator, method: &str, path: &str, body: &Value, key: 
     }
 }
 
-/// Every call of the control API's document, with the waits cut short.
-async fn calls(emulator: &Emulator) -> Vec<(String, String, Value)> {
-    let document = view(emulator, "openapi.json").await;
-    let mut calls = Vec::new();
-    for (path, operations) in document["paths"].as_object().expect("paths") {
-        let place = path.trim_start_matches("/_emulator/").replace("{id}", "x").replace("{name}", "x");
-        for method in operations.as_object().expect("operations").keys().filter(|method| *method != "head") {
-            let body = if place.ends_with("/wait") { json!({ "timeout": "1ms" }) } else { Value::Null };
-            calls.push((method.to_ascii_uppercase(), place.clone(), body));
-        }
-    }
-    assert!(calls.len() > 30, "{calls:?}");
-    calls
-}
-
 #[tokio::test]
 async fn every_call_takes_a_key_in_both_ways_and_refuses_one_that_is_none() {
     let emulator = start().await;
-    for (method, path, body) in calls(&emulator).await {
+    for (method, path) in documented_calls(&emulator).await {
+        let body = if path.ends_with("/wait") { json!({ "timeout": "1ms" }) } else { Value::Null };
         let open = ["health", "ca.pem"].contains(&path.as_str());
         for in_body in [false, true] {
             // A body of a GET is not read, and the stream does not end.

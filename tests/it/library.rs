@@ -301,7 +301,9 @@ async fn rate_limit_burst() {
     for _ in 0..10 {
         let refused = get(&emulator, STATUS).await;
         assert_eq!((refused.status, refused.code().as_str()), (429, "rate_limit_exceeded"));
-        assert_eq!(refused.header("x-ratelimit-remaining"), Some("0"));
+        let quota = ["limit", "remaining"].map(|part| refused.header(&format!("x-ratelimit-{part}")));
+        assert_eq!(quota, [Some("100"), Some("0")]);
+        assert_eq!(refused.json()["error"]["request_id"].as_str(), refused.header("x-emulator-request-id"));
     }
     assert_eq!(statuses(&emulator, STATUS, 20).await, [200; 20]);
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::support::{activate, ask, builder, control, get_as, put_scenario, start, started, view};
+use crate::support::{activate, ask, builder, control, get_as, metric, put_scenario, start, started, view};
 
 const OWN: &str = "sk_test_own";
 
@@ -74,15 +74,7 @@ async fn a_new_list_starts_alone_and_within_the_bounds_of_workspaces() {
     }
     let metrics = control(&emulator, "GET", "metrics", &Value::Null).await;
     let metrics = String::from_utf8(metrics.body.to_vec()).expect("text");
-    let count = |name: &str| {
-        let line = metrics.lines().find(|line| line.starts_with(&format!("{name} "))).expect(name);
-        line.rsplit(' ').next().expect("a number").to_owned()
-    };
-    assert_eq!(
-        [count("wrs_emulator_workspaces"), count("wrs_emulator_workspaces_evicted_total")],
-        ["2", "1"],
-        "{metrics}"
-    );
+    assert_eq!(["workspaces", "workspaces_evicted_total"].map(|name| metric(&metrics, name)), [2, 1], "{metrics}");
     let listed = view(&emulator, "subscriptions?key=sk_test_c").await;
     let urls: Vec<_> = listed["data"].as_array().expect("a list").iter().map(|row| &row["url"]).collect();
     assert_eq!(urls, ["https://own.sink.localhost/x"], "the list of all keys was never this key's");

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::diagnosis::receiver;
 use crate::process::{STATUS, Served, request};
-use crate::support::{control, started, text};
+use crate::support::{control, notices, started, text};
 
 const STORY: &str = r#"
 [[rule]]
@@ -97,15 +97,10 @@ async fn a_reload_names_the_file_and_the_rules_that_changed() {
         + "\n[[rule]]\nname = \"new\"\nreply = { status = 500 }\n";
     write("story.toml", &changed);
     write("other.toml", "title = 'another'\n");
-    let reader = emulator.control().journal().reader();
     // Whichever comes first, the watcher or the call, has something to tell; it is reported once.
     let reloaded = control(&emulator, "POST", "scenarios/reload", &Value::Null).await;
     assert_eq!(reloaded.status, 200, "{reloaded:?}");
-    let notices: Vec<String> = reader.journal.search(None, 100, |_, entry| match entry {
-        wrs_emulator::state::journal::Entry::Notice(notice) => Some(notice.message.clone()),
-        _ => None,
-    });
-    let said = notices.join("\n");
+    let said = notices(&emulator, false).join("\n");
     let story = folder.path().join("story.toml").display().to_string();
     assert!(said.contains(&format!("{story}: ")) && said.contains("other.toml: added"), "{said}");
     for rule in ["rule `slow` changed", "rule 4 added", "rule `silent` removed", "rule `new` added"] {

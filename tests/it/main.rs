@@ -6,7 +6,6 @@ mod calibrate;
 mod calibrate_command;
 mod circles;
 mod clashes;
-mod client;
 mod clock;
 mod command_line;
 mod commands;

@@ -1,4 +1,4 @@
-//! `mcp`: the protocol by hand, line by line. `tests/mcp` uses the official clients.
+//! `mcp`: the protocol by hand, line by line. `tests/mcp` uses an official client.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Stdio};

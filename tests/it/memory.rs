@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::process::Served;
-use crate::support::PATIENCE;
+use crate::support::{PATIENCE, metric};
 
 const MIB: usize = 1024 * 1024;
 
@@ -70,10 +70,9 @@ fn a_snapshot_is_loaded_within_the_bounds_of_the_calls() {
 fn what_is_kept_shares_one_budget() {
     let budget = 32 * MIB;
     let served = Served::start(&["--max-memory-bytes", &budget.to_string(), "--set", "rate_limit.enabled=false"]);
-    let metric = |name: &str| -> usize {
+    let metric = |name: &str| {
         let (_, page) = served.control("GET", "metrics", &Value::Null);
-        let line = page.lines().find_map(|line| line.strip_prefix(&format!("wrs_emulator_{name} ")));
-        line.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name}: {page}"))
+        usize::try_from(metric(&page, name)).expect("a number of bytes")
     };
     let subscribe = |body: &Value| served.send("POST", "/v1/events/subscribe", body.to_string());
     let hook = |number: usize, size: usize| {

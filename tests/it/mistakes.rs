@@ -109,6 +109,7 @@ fn a_taken_port_says_whether_an_emulator_answers_there() {
             let said = refused(command, 2);
             assert!(said.contains(&format!("a wrs-emulator already answers at {}", served.url)), "{said}");
             assert!(said.contains("\n\nhint: ") && said.contains("--listen 127.0.0.1:0"), "{said}");
+            assert_eq!(said.lines().filter(|line| line.contains("already answers")).count(), 1, "{said}");
         }
     }
     // An emulator whose control API is elsewhere, and a program that is none.
@@ -117,7 +118,7 @@ fn a_taken_port_says_whether_an_emulator_answers_there() {
     assert!(said.contains("a wrs-emulator already answers at"), "{said}");
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let said = refused(&["serve", "--listen", &silent.local_addr().expect("an address").to_string()], 2);
-    assert!(said.contains("another program listens there"), "{said}");
+    assert!(said.contains("another program listens there") && said.contains("--listen 127.0.0.1:9771"), "{said}");
 }
 
 #[test]

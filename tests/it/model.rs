@@ -8,7 +8,6 @@ mod machine;
 mod quota;
 mod reference;
 mod requests;
-mod wire;
 
 use std::cell::Cell;
 
@@ -33,10 +32,6 @@ impl Command {
             | Self::Rotate { key, .. }
             | Self::Delete { key, .. }
             | Self::Switch { key, .. }
-            | Self::Create { key, .. }
-            | Self::Cancel { key, .. }
-            | Self::Read { key, .. }
-            | Self::Issue { key }
             | Self::Requests { key, .. }
             | Self::Freeze { key }
             | Self::Resume { key }
@@ -46,7 +41,7 @@ impl Command {
             | Self::Set { key, .. }
             | Self::Reset { key }
             | Self::Save { key } => key,
-            Self::UseToken { .. } | Self::Load => None,
+            Self::Load => None,
         }
     }
 }

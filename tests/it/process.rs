@@ -1,6 +1,6 @@
 //! The built binary as a process that runs until it is stopped, and requests written by hand.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::thread::sleep;
@@ -282,6 +282,21 @@ pub(crate) fn request(url: &str, head: &str, body: &str) -> String {
     let length = body.len();
     let fields = "Connection: close\r\nContent-Type: application/json";
     exchange(address, format!("{head}\r\nHost: {address}\r\n{fields}\r\nContent-Length: {length}\r\n\r\n{body}"))
+}
+
+/// The next answer of a connection that stays: status and body.
+pub(crate) fn answer(stream: &mut impl Read) -> (u16, String) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("a head");
+        head.push(byte[0]);
+    }
+    let head = text(&head);
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a length");
+    let mut body = vec![0; length.parse().expect("a number")];
+    stream.read_exact(&mut body).expect("the whole body");
+    (head[9..12].parse().expect("a status"), text(&body))
 }
 
 /// The status of the next answer.

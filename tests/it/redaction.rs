@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
 use crate::process::{STATUS, SUBSCRIBE, Served, exchange, request};
-use crate::support::{KEY, control, get, raw, send, start, subscribe_sink, text, view, wrs_emulator};
+use crate::support::{control, raw, send, start, subscribe_sink, text, view, wrs_emulator};
 
 /// What must never be shown, each sent in another place.
 const HIDDEN: [&str; 14] = [
@@ -169,21 +169,6 @@ async fn masking_follows_the_prefixes_of_the_profile() {
     assert_eq!(shown.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>(), expected);
     assert_eq!(shown[1].1, "k=tk-abcdefgh");
     assert!(shown[0].1 == "k=sk_live_…efgh" && shown[2].1 == "k=pk-…efgh", "{shown:?}");
-}
-
-#[tokio::test]
-async fn a_request_for_one_key_is_still_judged_by_its_key() {
-    let emulator = start().await;
-    get(&emulator, "/nowhere").await;
-    crate::support::get_as(&emulator, "sk_test_anotherlocal", "/nowhere").await;
-    let verdict = view(&emulator, &format!("verdict?key={KEY}")).await;
-    assert_eq!(verdict["counts"]["unmatched"], 1, "{verdict}");
-    fire_nothing(&emulator).await;
-}
-
-async fn fire_nothing(emulator: &Emulator) {
-    let refused = control(emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
-    assert!(refused.message().contains("`sk_test_local`"), "{refused:?}");
 }
 
 /// Characters that must reach no terminal and no log as they are.

@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use crate::support::{
-    KEY, PATIENCE, activate, builder, control, get_as, hook, put_scenario, start_with, started, subscribe,
+    KEY, PATIENCE, activate, builder, control, get_as, hook, notices, put_scenario, start_with, started, subscribe,
     subscribe_as, subscribe_sink, subscribe_url, view, with_receiver,
 };
 
@@ -144,11 +144,8 @@ async fn more_keys_than_are_kept_let_the_longest_unused_go() {
     }
     let listed = view(&emulator, "subscriptions?key=*").await;
     assert_eq!(listed["data"].as_array().map(Vec::len), Some(50));
-    let reported = emulator.control().journal().search(None, 1_000, |_, entry| match entry {
-        wrs_emulator::state::journal::Entry::Notice(notice) if notice.message.contains("was forgotten") => Some(()),
-        _ => None,
-    });
-    assert_eq!(reported.len(), 70);
+    let forgotten = notices(&emulator, false).into_iter().filter(|message| message.contains("was forgotten"));
+    assert_eq!(forgotten.count(), 70);
     // A key that comes back finds an empty workspace, in which events are delivered.
     assert_eq!(subscribe_as(&emulator, "sk_test_many_0", &hook).await.status, 200);
     let fired =

@@ -7,32 +7,6 @@ use wrs_emulator::Emulator;
 
 use crate::support::{PATIENCE, activate, builder, control, get, get_as, put_scenario, send, started, subscribe, view};
 
-async fn statuses(emulator: &Emulator, count: usize) -> Vec<u16> {
-    let mut statuses = Vec::new();
-    for _ in 0..count {
-        statuses.push(get(emulator, "/v1/system/status").await.status);
-    }
-    statuses
-}
-
-#[tokio::test]
-async fn a_scripted_error_has_the_headers_of_a_real_one() {
-    let emulator = started(builder().scenario("rate-limit-burst")).await;
-    statuses(&emulator, 5).await;
-    let answer = get(&emulator, "/v1/system/status").await;
-    assert_eq!((answer.status, answer.code().as_str()), (429, "rate_limit_exceeded"));
-    assert_eq!((answer.header("x-ratelimit-limit"), answer.header("x-ratelimit-remaining")), (Some("100"), Some("0")));
-    let id = answer.header("x-emulator-request-id").expect("an id");
-    assert_eq!(answer.json()["error"]["request_id"], id);
-    let why = view(&emulator, &format!("explain/{id}")).await;
-    assert!(
-        why["summary"]
-            .as_str()
-            .is_some_and(|text| text.contains("scenario `rate-limit-burst`, too many requests, turn 1")),
-        "{why}"
-    );
-}
-
 #[tokio::test]
 async fn a_key_or_a_request_can_have_scenarios_of_its_own() {
     let text = "[[rule]]\nwhen = { operation = \"system.status\" }\nreply = { status = 422, code = \"teapot\", message = \"short and stout\" }\n";
@@ -48,15 +22,6 @@ async fn a_key_or_a_request_can_have_scenarios_of_its_own() {
     let unknown = send(&emulator, "GET", "/v1/hello", &[("x-emulator-scenario", "teepot")], "").await;
     assert_eq!((unknown.status, unknown.code().as_str()), (400, "bad_request"));
     assert!(unknown.message().contains("did you mean `teapot`"), "{}", unknown.message());
-}
-
-#[tokio::test]
-async fn a_scenarios_profile_holds_while_it_is_active() {
-    let text = "[profile]\nrate_limit = { requests = 2 }\n";
-    let emulator = started(builder().scenario_text(text)).await;
-    assert_eq!(statuses(&emulator, 3).await, [200, 200, 429]);
-    activate(&emulator, &[], None).await;
-    assert_eq!(get(&emulator, "/v1/system/status").await.header("x-ratelimit-limit"), Some("100"));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The event stream and waiting: what happens is reported at once, from where one left off.
+//! The event stream: what happens is reported at once, from where one left off.
 
 use std::time::Duration;
 
@@ -179,28 +179,6 @@ async fn viewers_are_bounded_and_their_seats_are_given_back() {
         }
     };
     tokio::time::timeout(PATIENCE, seat).await.expect("a seat is free again");
-}
-
-#[tokio::test]
-async fn waiting_for_deliveries_returns_when_they_fit_or_says_what_differed() {
-    let emulator = start().await;
-    subscribe_sink(&emulator, "app").await;
-    let payload = json!({ "status": "delivered", "count": 2, "timeout": "15s" });
-    let waiting = control(&emulator, "POST", "deliveries/wait", &payload);
-    let firing = async {
-        fire(&emulator, &json!({ "type": "workflow.completed" })).await;
-        fire(&emulator, &json!({ "type": "reference.matched" })).await;
-    };
-    let (found, ()) = tokio::join!(waiting, firing);
-    assert_eq!((found.status, found.json()["data"].as_array().map(Vec::len)), (200, Some(2)));
-    let payload = json!({ "status": "exhausted", "type": "workflow.completed", "timeout": "50ms" });
-    let late = control(&emulator, "POST", "deliveries/wait", &payload).await;
-    assert_eq!(late.status, 408);
-    let nearest = &late.json()["nearest"][0];
-    assert_eq!(nearest["differs"], json!(["status: expected exhausted, found delivered"]));
-    assert_eq!(nearest["delivery"]["type"], "workflow.completed");
-    let wrong = control(&emulator, "POST", "deliveries/wait", &json!({ "timeout": "1h" })).await;
-    assert_eq!(wrong.status, 422);
 }
 
 #[tokio::test]

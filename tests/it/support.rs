@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
+use wrs_emulator::state::journal::Entry;
 use wrs_emulator::{Builder, Emulator};
 
 pub(crate) const KEY: &str = "sk_test_local";
@@ -259,6 +260,33 @@ pub(crate) async fn ask(emulator: &Emulator, method: &str, path: &str, body: &Va
     answer.json()
 }
 
+/// Every call of the control API's own document: method, and path below `/_emulator/` with `x` in place of variable segments.
+pub(crate) async fn documented_calls(emulator: &Emulator) -> Vec<(String, String)> {
+    let document = view(emulator, "openapi.json").await;
+    let mut calls = Vec::new();
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        let path = path.trim_start_matches("/_emulator/").replace("{id}", "x").replace("{name}", "x");
+        let methods = operations.as_object().expect("operations").keys().filter(|method| *method != "head");
+        calls.extend(methods.map(|method| (method.to_ascii_uppercase(), path.clone())));
+    }
+    assert!(calls.len() > 30, "the calls were found: {calls:?}");
+    calls
+}
+
+/// The value of a metric on the page of all.
+pub(crate) fn metric(page: &str, name: &str) -> u64 {
+    let line = page.lines().find_map(|line| line.strip_prefix(&format!("wrs_emulator_{name} ")));
+    line.unwrap_or_else(|| panic!("no {name} in {page}")).parse().expect("a number")
+}
+
+/// The messages of notices in the journal: all, or the warnings.
+pub(crate) fn notices(emulator: &Emulator, warnings_alone: bool) -> Vec<String> {
+    emulator.control().journal().search(None, usize::MAX, |_, entry| match entry {
+        Entry::Notice(notice) if notice.warning || !warnings_alone => Some(notice.message.clone()),
+        _ => None,
+    })
+}
+
 /// Puts a scenario under this name.
 pub(crate) async fn put_scenario(emulator: &Emulator, name: &str, text: impl Into<String>) {
     let toml = [("content-type", "application/toml")];
@@ -348,6 +376,7 @@ impl Received {
 /// after 2 s), then 200.
 pub(crate) struct Receiver {
     pub address: SocketAddr,
+    script: Arc<Mutex<VecDeque<u16>>>,
     received: mpsc::UnboundedReceiver<Received>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -404,11 +433,12 @@ impl Receiver {
     async fn start(statuses: &[u16], tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let script = Arc::new(std::sync::Mutex::new(VecDeque::from(statuses.to_vec())));
+        let script = Arc::new(Mutex::new(VecDeque::from(statuses.to_vec())));
+        let played = Arc::clone(&script);
         let (sender, received) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (tls, script, sender) = (tls.clone(), Arc::clone(&script), sender.clone());
+                let (tls, script, sender) = (tls.clone(), Arc::clone(&played), sender.clone());
                 tokio::spawn(async move {
                     let service = service_fn(move |request| receive(request, Arc::clone(&script), sender.clone()));
                     let server = hyper::server::conn::http1::Builder::new();
@@ -424,7 +454,12 @@ impl Receiver {
                 });
             }
         });
-        Self { address, received, task }
+        Self { address, script, received, task }
+    }
+
+    /// Answers with these statuses from now on, then with 200.
+    pub(crate) fn answer(&self, statuses: &[u16]) {
+        *self.script.lock().expect("no test panics with the lock") = VecDeque::from(statuses.to_vec());
     }
 
     /// The next delivery.
@@ -457,7 +492,7 @@ impl Drop for Receiver {
 
 async fn receive(
     request: Request<Incoming>,
-    script: Arc<std::sync::Mutex<VecDeque<u16>>>,
+    script: Arc<Mutex<VecDeque<u16>>>,
     sender: mpsc::UnboundedSender<Received>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (parts, body) = request.into_parts();

@@ -119,6 +119,9 @@ async fn a_call_follows_deliveries_from_state_to_state() {
     let gone = json!({ "status": "pending", "timeout": "50ms" });
     let late = control(&emulator, "POST", "deliveries/wait", &gone).await;
     assert_eq!((late.status, late.message().split(" deliveries").next()), (408, Some("0 of 1")));
+    let nearest = &late.json()["nearest"][0];
+    assert_eq!(nearest["differs"], json!(["status: expected pending, found delivered"]));
+    assert_eq!(nearest["delivery"]["type"], "workflow.completed");
     subscribe_sink(&emulator, "other").await;
     fire(&emulator, &json!({ "type": "reference.matched" })).await;
     let page = view(&emulator, "deliveries?type=reference.matched").await;

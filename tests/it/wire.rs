@@ -12,4 +12,3 @@ pub(crate) mod peer;
 mod process;
 mod refusals;
 mod requests;
-mod stopping;

@@ -1,9 +1,11 @@
-// The official client SDK from npm (@modelcontextprotocol/sdk) against `wrs-emulator mcp`. Usage: client.mjs EMULATOR_BINARY URL
+// The official client SDK from npm (@modelcontextprotocol/sdk) against `wrs-emulator mcp`.
+// Usage: wrs-emulator exec -- node client.mjs EMULATOR_BINARY
 import assert from "node:assert/strict";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 
-const [binary, url] = process.argv.slice(2);
+const binary = process.argv[2];
+const url = process.env.WRS_EMULATOR_URL;
 const warnings = [];
 console.warn = (...text) => warnings.push(text.join(" "));
 

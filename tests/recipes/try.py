@@ -1,10 +1,9 @@
-"""Tries every file in `docs/examples/`. Usage: try.py EMULATOR_BINARY NODE_MODULES
+"""Tries every file in `docs/examples/`. Usage: try.py EMULATOR_BINARY
 
 `CHECKS` names the check of each file. A file that needs an engine is compared with its published schema, and its commands are run
 against a real emulator that has the Dockerfile's environment and that of the file.
 """
 
-import json
 import os
 import pathlib
 import re
@@ -15,7 +14,7 @@ import tempfile
 
 import yaml
 
-binary, modules = sys.argv[1:]
+binary = sys.argv[1]
 root = pathlib.Path(__file__).parents[2]
 work = pathlib.Path(tempfile.mkdtemp())
 binaries = work / "bin"
@@ -124,12 +123,8 @@ def pre_commit_config(text, _):
 
 
 def compose(text, _):
-    services = matches_schema("vendor.compose-spec", text)["services"]
-    environment = dict(services["wrs-emulator"]["environment"])
-    environment["WRS_EMULATOR_STATE"] = str(work / "state.json")
-    with Service(environment):
-        play(["wrs-emulator health", "wrs-emulator requests list --key '*'"], {})
-        return "fits the Compose schema; its environment was served, its health check and an open control API called"
+    matches_schema("vendor.compose-spec", text)
+    return "fits the Compose schema; tests/container/engine.py runs it"
 
 
 def kubernetes(text, _):
@@ -149,74 +144,6 @@ def kubernetes(text, _):
         run(["wrs-emulator", *probe[1:]])
         run(["wrs-emulator", "scenarios", "list"], holds=lambda printed: environment["WRS_EMULATOR_SCENARIO"] in printed)
     return "fits Kubernetes' schema; its scenarios were checked and served with its environment, its probe run"
-
-
-PYTHON_STAND_IN = '''
-import os, subprocess
-from unittest import mock
-from testcontainers.core import container
-from testcontainers.core.wait_strategies import HealthcheckWaitStrategy
-
-container.DockerClient = mock.Mock()
-
-def start(self):
-    assert self.image == "wrs-emulator" and set(self.ports) & {9770, "9770", "9770/tcp"}, (self.image, self.ports)
-    assert isinstance(self._wait_strategy, HealthcheckWaitStrategy)
-    environment = {**os.environ, **self.env, "WRS_EMULATOR_LISTEN": "0.0.0.0:0"}
-    self.process = subprocess.Popen(["wrs-emulator"], env=environment, stdout=subprocess.PIPE, text=True)
-    self.port = int(self.process.stdout.readline().rsplit(":", 1)[1])
-    return self
-
-def stop(self, *_, **__):
-    self.process.terminate()
-    self.process.wait()
-
-container.DockerContainer.start = start
-container.DockerContainer.stop = stop
-container.DockerContainer.get_container_host_ip = lambda self: "127.0.0.1"
-container.DockerContainer.get_exposed_port = lambda self, port: self.port
-'''
-
-
-def testcontainers_python(text, _):
-    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
-    (folder / "conftest.py").write_text(PYTHON_STAND_IN)
-    (folder / "test_container.py").write_text(text)
-    run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], folder, holds=lambda printed: "1 passed" in printed)
-    return "run with the real package, where starting the container starts the binary"
-
-
-NODE_STAND_IN = '''
-import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { createInterface } from "node:readline";
-import { GenericContainer, Wait } from "testcontainers";
-
-GenericContainer.prototype.start = async function () {
-  assert.equal(this.imageName.string, "wrs-emulator:latest");
-  assert.deepEqual(this.exposedPorts, [9770]);
-  assert.equal(this.waitStrategy.constructor, Wait.forHealthCheck().constructor);
-  const env = { ...process.env, ...this.environment, WRS_EMULATOR_LISTEN: "0.0.0.0:0" };
-  const child = spawn("wrs-emulator", [], { env, stdio: ["ignore", "pipe", "ignore"] });
-  const [ready] = await once(createInterface({ input: child.stdout }), "line");
-  return {
-    getHost: () => "127.0.0.1",
-    getMappedPort: () => Number(ready.split(":").pop()),
-    stop: async () => { child.kill(); await once(child, "exit"); },
-  };
-};
-'''
-
-
-def testcontainers_node(text, _):
-    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
-    (folder / "node_modules").symlink_to(modules)
-    (folder / "stand-in.mjs").write_text(NODE_STAND_IN)
-    (folder / "container.test.mjs").write_text(text)
-    command = ["node", "--import", "./stand-in.mjs", "--test-reporter=tap", "--test", "container.test.mjs"]
-    run(command, folder, holds=lambda printed: "# pass 1\n" in printed)
-    return "run with the real package, where starting the container starts the binary"
 
 
 PARSER = '''
@@ -270,15 +197,13 @@ CHECKS = {
     "pre-commit-config.yaml": pre_commit_config,
     "compose.yaml": compose,
     "kubernetes.yaml": kubernetes,
-    "test_container.py": testcontainers_python,
-    "container.test.mjs": testcontainers_node,
     "ContainerTest.java": java_syntax,
     "WrsEmulator.java": java_file,
     "QuotaTest.java": java_test,
 }
-# Run by `cargo test`, tests/fleet/run.sh, and tests/clients/pages.py with the pages about receivers and testing.
-ELSEWHERE = {"embedded.rs", "nginx.conf", "receiver.py", "receiver.mjs", "Receiver.java", "receiver.go", "receiver.php", "receiver.rb",
-             "status.test.mjs", "status.sh"}
+# Run by `cargo test`, tests/fleet/run.sh, tests/container/engine.py, and tests/clients/pages.py with the pages about receivers and testing.
+ELSEWHERE = {"embedded.rs", "nginx.conf", "test_container.py", "container.test.mjs", "receiver.py", "receiver.mjs", "Receiver.java",
+             "receiver.go", "receiver.php", "receiver.rb", "status.test.mjs", "status.sh"}
 
 
 def main():

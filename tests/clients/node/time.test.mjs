@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, test } from "node:test";
 
-import { ControlError, withEmulator } from "wrs-emulator";
+import { ControlError, Emulator, withEmulator } from "wrs-emulator";
 
 async function call(wrs, path, body, headers = wrs.headers) {
   const json = body && { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) };
@@ -98,6 +98,15 @@ describe("waiting", { concurrency: true }, () => {
 });
 
 describe("state", { concurrency: true }, () => {
+  test("two keys do not meet", withEmulator(async (wrs) => {
+    const other = new Emulator(wrs.url, `${wrs.key}_other`);
+    const made = [];
+    for (const one of [wrs, other]) made.push(await subscribe(one, one.sinkUrl));
+    assert.notEqual(made[0].id, made[1].id);
+    const { data } = await other.get("subscriptions");
+    assert.deepEqual(data.map(({ id }) => id), [made[1].id]);
+  }));
+
   const play = async (wrs) => {
     const subscribed = await call(wrs, "/v1/events/subscribe", { url: wrs.sinkUrl, events: ["workflow.completed"] });
     const status = await call(wrs, "/v1/system/status");

@@ -1,7 +1,6 @@
-"""Time that is moved and not slept through: back-off, retries over days, workflows; a key that is reset or loaded. Each test moves its own key's clock."""
+"""Time that is moved and not slept through: back-off, workflows; a key that is reset or loaded. Each test moves its own key's clock."""
 
 import json
-from datetime import datetime, timedelta
 
 import httpx
 import requests
@@ -35,32 +34,6 @@ def test_a_client_backs_off_until_the_window_is_over(wrs):
     assert [client.status().status_code for _ in range(3)] == [200, 200, 200]
     assert pauses == [1, 2, 4, 8, 16, 32], "the third call waited until a minute was over"
     assert len(wrs.get("requests", status=429)["data"]) == 6
-
-
-def seconds_of(attempts):
-    times = [datetime.fromisoformat(attempt["at"].replace("Z", "+00:00")) for attempt in attempts]
-    return [round((time - times[0]) / timedelta(seconds=1)) for time in times]
-
-
-def test_a_retry_schedule_of_three_days_in_one_step(wrs):
-    wrs.clock.freeze()
-    wrs.set(webhooks={"retry": {"preset": "custom", "schedule": ["1h", "23h", "24h", "23h"]}})
-    wrs.script_sink(500, 500, 500, 500, 200)
-    hook = {"url": wrs.sink_url, "events": ["workflow.completed"]}
-    assert requests.post(f"{wrs.url}/v1/events/subscribe", json=hook, headers=wrs.headers).ok
-    [delivery] = wrs.trigger("workflow.completed")
-    assert (delivery["status"], delivery["next_attempt_in_ms"]) == ("pending", 3_600_000)
-    wrs.clock.advance("72h")
-    # Nothing is waited for: what was due is done when the call returns.
-    done = wrs.control("GET", f"deliveries/{delivery['id']}")
-    assert (done["status"], [attempt["outcome"]["status"] for attempt in done["attempts"]]) == (
-        "delivered",
-        [500, 500, 500, 500, 200],
-    )
-    assert seconds_of(done["attempts"]) == [0, 3_600, 86_400, 172_800, 255_600]
-    received = wrs.received()
-    assert all(receipt["verified"] for receipt in received)
-    assert len({dict(receipt["headers"])["webhook-id"] for receipt in received}) == 1, "one event, five attempts"
 
 
 def test_a_workflow_completes_by_the_clock(wrs):

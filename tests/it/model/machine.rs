@@ -9,11 +9,9 @@ use wrs_emulator::Emulator;
 use super::commands::{Command, KEYS, OUTSIDE, Rules};
 use super::reference::{ROTATION_GRACE, Saved, World};
 use super::requests::{Expected, LISTS, Operation, SCENARIOS};
-use super::wire::{Outside, Wire};
-use crate::support::{Answer, START, builder};
+use crate::support::{Answer, Client, Received, Receiver, START, builder};
 
 pub(super) const KINDS: [&str; 2] = ["workflow.completed", "reference.matched"];
-const TOKEN_LIFETIME: u64 = 20_000;
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// What is compared either agrees or is told.
@@ -21,8 +19,10 @@ type Seen = Result<(), String>;
 
 pub(super) struct Machine {
     emulator: Emulator,
-    wire: Wire,
-    outside: Outside,
+    client: Client,
+    /// The receivers behind sockets, one for each key, and what they got.
+    outside: Vec<Receiver>,
+    came: [Vec<Received>; KEYS],
     world: World,
     /// The ids behind the reference's numbers.
     ids: HashMap<u64, String>,
@@ -46,7 +46,7 @@ fn same<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Se
 
 fn hook_url(key: usize, hook: usize) -> String {
     if hook == OUTSIDE {
-        return format!("https://outside.example.com/{key}");
+        return format!("https://outside-{key}.example.com/");
     }
     format!("https://{}.sink.localhost/hooks", sink_name(key, hook))
 }
@@ -61,7 +61,6 @@ fn events_of(bits: u8) -> Vec<&'static str> {
 
 impl Machine {
     pub(super) async fn start(rules: &Rules) -> Self {
-        let outside = Outside::start().await;
         let custom = rules.schedule.iter().filter(|_| rules.preset == "custom");
         let schedule: Vec<String> = custom.map(|millis| format!("\"{millis}ms\"")).collect();
         let mut settings = vec![
@@ -74,27 +73,31 @@ impl Machine {
             format!("webhooks.order={}", if rules.strict { "strict" } else { "first_attempts" }),
             "webhooks.timestamp=clock".to_owned(),
             format!("webhooks.rotation_grace={ROTATION_GRACE}ms"),
-            "preview.enabled=true".to_owned(),
-            format!("preview.run_time={}ms", super::reference::RUN_TIME),
-            format!("oauth.token_lifetime={TOKEN_LIFETIME}ms"),
         ];
         if !schedule.is_empty() {
             settings.insert(0, format!("webhooks.retry.schedule=[{}]", schedule.join(",")));
         }
-        let forward = format!("https://outside.example.com=http://{}", outside.address);
-        let builder = settings.iter().fold(builder().forward(&forward), |builder, setting| builder.set(setting));
+        let mut builder = settings.iter().fold(builder(), |builder, setting| builder.set(setting));
+        let mut outside = Vec::new();
+        for key in 0..KEYS {
+            let receiver = Receiver::plain(&[]).await;
+            builder = builder.forward(&format!("https://outside-{key}.example.com=http://{}", receiver.address));
+            outside.push(receiver);
+        }
         let emulator = builder.start().await.expect("it starts");
-        let wire = Wire::new(&emulator);
+        let client = Client::new(&emulator);
         let world = World::new(rules.clone(), START.as_millisecond());
         let (ids, looked_at) = (HashMap::new(), HashSet::new());
-        let mut machine = Self { emulator, wire, outside, world, ids, saved: None, looked_at };
+        let came = Default::default();
+        let mut machine = Self { emulator, client, outside, came, world, ids, saved: None, looked_at };
         machine.put_scenarios().await;
         machine
     }
 
     async fn put_scenarios(&mut self) {
         for (name, text) in SCENARIOS {
-            let put = self.wire.put_toml(&format!("scenarios/{name}"), text).await;
+            let toml = [("content-type", "application/toml")];
+            let put = self.client.send("PUT", &format!("/_emulator/scenarios/{name}"), &toml, text).await;
             assert_eq!(put.status, 200, "{put:?}");
         }
     }
@@ -120,7 +123,7 @@ impl Machine {
             Command::Subscribe { key, hook, events, secret } => self.subscribe(key, hook, events, secret).await?,
             Command::BadSubscribe { key } => {
                 let body = json!({ "url": "http://plain.example.com/", "events": [KINDS[0]] });
-                let answer = self.wire.api(&name(key), "POST", "/v1/events/subscribe", &body).await;
+                let answer = self.client.send_as(&name(key), "POST", "/v1/events/subscribe", body.to_string()).await;
                 let refused = |_: &mut World| (422, Some("validation_error"));
                 let expected = self.world.request(key, Operation::Subscribe, false, refused);
                 check(&answer, &expected)?;
@@ -130,29 +133,23 @@ impl Machine {
                 if delay > 0 {
                     wish["delay"] = format!("{delay}ms").into();
                 }
-                let answer = self.wire.control("POST", "events", &wish).await;
+                let answer = self.control("POST", "events", &wish).await;
                 let expected = if self.world.fire(key, kind, delay) > 0 { 200 } else { 404 };
                 same("status of an event", answer.status, expected)?;
             }
             Command::Answer { key, hook, ref answers } => {
                 if hook == OUTSIDE {
-                    self.outside.answer(key, answers);
+                    self.outside[key].answer(answers);
                     self.world.outside[key].answers = answers.iter().copied().collect();
                 } else {
-                    let statuses: Vec<u16> = answers.iter().map(|(status, _)| *status).collect();
                     let path = format!("sink/{}", sink_name(key, hook));
-                    self.order("POST", &path, &json!({ "respond": statuses })).await?;
+                    self.order("POST", &path, &json!({ "respond": answers })).await?;
                     self.world.sinks.entry((key, hook)).or_default().answers = answers.iter().copied().collect();
                 }
             }
             Command::Rotate { key, at } | Command::Delete { key, at } | Command::Switch { key, at, .. } => {
                 self.change_subscription(key, at, command).await?;
             }
-            Command::Create { key, reference } => self.create(key, reference).await?,
-            Command::Cancel { key, at } => self.touch(key, at, true).await?,
-            Command::Read { key, at } => self.touch(key, at, false).await?,
-            Command::Issue { key } => self.issue(key).await?,
-            Command::UseToken { at } => return self.use_token(at).await,
             Command::Scenarios { key, list } => {
                 self.order("POST", "scenarios/active", &json!({ "active": LISTS[list], "key": key.map(name) })).await?;
                 let active = (list, self.world.number());
@@ -245,9 +242,15 @@ impl Machine {
         }
     }
 
+    async fn control(&mut self, method: &str, path: &str, body: &Value) -> Answer {
+        let text = if body.is_null() { String::new() } else { body.to_string() };
+        let headers = [("content-type", "application/json")];
+        self.client.send(method, &format!("/_emulator/{path}"), &headers, text).await
+    }
+
     /// A call of the control API that is done.
     async fn order(&mut self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
-        let answer = self.wire.control(method, path, body).await;
+        let answer = self.control(method, path, body).await;
         same(path, answer.status, 200).map_err(|problem| format!("{problem}: {answer:?}"))?;
         Ok(answer.json())
     }
@@ -277,7 +280,9 @@ impl Machine {
 
     async fn status(&mut self, key: usize, query: &str, named: bool) -> Seen {
         let path = format!("/v1/system/status{query}");
-        let answer = self.wire.status(&name(key), &path, named).await;
+        let bearer = format!("Bearer {}", name(key));
+        let headers = [("authorization", bearer.as_str()), ("x-emulator-scenario", "two")];
+        let answer = self.client.send("GET", &path, &headers[..if named { 2 } else { 1 }], "").await;
         let ordinary = if query.is_empty() { (200, None) } else { (422, Some("validation_error")) };
         let expected = self.world.request(key, Operation::Status, named, |_| ordinary);
         check(&answer, &expected)?;
@@ -289,7 +294,7 @@ impl Machine {
 
     /// A request that leads to no endpoint is its key's and costs nothing.
     async fn nowhere(&mut self, key: usize) -> Seen {
-        let answer = self.wire.api(&name(key), "GET", "/v1/nowhere", &Value::Null).await;
+        let answer = self.client.send_as(&name(key), "GET", "/v1/nowhere", "").await;
         let expected = self.world.nowhere(key);
         check(&answer, &expected)?;
         let newest = self.order("GET", &format!("requests?limit=1&key={}", name(key)), &Value::Null).await?;
@@ -307,7 +312,7 @@ impl Machine {
         if secret {
             body["secret"] = SECRET.into();
         }
-        let answer = self.wire.api(&name(key), "POST", "/v1/events/subscribe", &body).await;
+        let answer = self.client.send_as(&name(key), "POST", "/v1/events/subscribe", body.to_string()).await;
         let mut made = None;
         let expected = self.world.request(key, Operation::Subscribe, false, |world| {
             made = Some(world.subscribe(key, hook, events, secret));
@@ -345,68 +350,18 @@ impl Machine {
         Ok(())
     }
 
-    async fn create(&mut self, key: usize, reference: bool) -> Seen {
-        let body = if reference { json!({ "reference": "r" }) } else { json!({ "name": "n" }) };
-        let answer = self.wire.api(&name(key), "POST", "/v1/workflows", &body).await;
-        let mut made = None;
-        let expected = self.world.request(key, Operation::Other, false, |world| {
-            made = Some(world.create(key, reference));
-            (200, None)
-        });
-        check(&answer, &expected)?;
-        made.map_or(Ok(()), |number| self.know(number, &answer.json()["id"]))
-    }
-
-    async fn touch(&mut self, key: usize, at: usize, cancel: bool) -> Seen {
-        let Some(space) = self.world.spaces[key].as_ref().filter(|space| !space.workflows.is_empty()) else {
-            return Ok(());
-        };
-        let number = space.workflows[at % space.workflows.len()].number;
-        let path = format!("/v1/workflows/{}", self.ids[&number]);
-        let answer = if cancel {
-            self.wire.api(&name(key), "POST", &format!("{path}/cancel"), &json!({})).await
-        } else {
-            self.wire.api(&name(key), "GET", &path, &Value::Null).await
-        };
-        let expected = self.world.request(key, Operation::Other, false, |world| world.touch(key, number, cancel));
-        check(&answer, &expected)?;
-        if expected.status == 200 {
-            let flow = self.world.space(key).workflows.iter().find(|flow| flow.number == number);
-            same("a workflow's status", answer.json()["status"].as_str(), flow.map(|flow| flow.status))?;
-        }
-        Ok(())
-    }
-
-    async fn issue(&mut self, key: usize) -> Seen {
-        let answer = self.wire.issue_token(&name(key)).await;
-        same("status of a token", answer.status, 200)?;
-        let number = self.world.number();
-        let space = self.world.space(key);
-        space.tokens.push((number, space.moment + TOKEN_LIFETIME));
-        self.know(number, &answer.json()["access_token"])
-    }
-
-    async fn use_token(&mut self, at: usize) -> Result<Option<usize>, String> {
-        let all: Vec<(usize, u64, bool)> = (0..KEYS)
-            .filter_map(|key| Some((key, self.world.spaces[key].as_ref()?)))
-            .flat_map(|(key, space)| space.tokens.iter().map(move |(token, end)| (key, *token, *end > space.moment)))
-            .collect();
-        let picked = all.get(at % all.len().max(1)).copied();
-        let token = picked.map_or("oat_unknown", |(_, number, _)| self.ids[&number].as_str()).to_owned();
-        let answer = self.wire.status(&token, "/v1/system/status", false).await;
-        let expected = match picked {
-            Some((key, _, true)) => self.world.request(key, Operation::Status, false, |_| (200, None)),
-            _ => Expected { status: 401, code: Some("unauthorized"), quota: None, wall: 0 },
-        };
-        check(&answer, &expected)?;
-        Ok(picked.map(|(key, ..)| key))
-    }
-
     /// Notes the id behind a number; one number never has two.
     fn know(&mut self, number: u64, id: &Value) -> Seen {
         let id = id.as_str().ok_or_else(|| format!("expected an id, found {id}"))?;
         let known = self.ids.entry(number).or_insert_with(|| id.to_owned());
         same("an id", id, known.as_str())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // A case that failed has looked at nothing more.
+        self.outside.iter_mut().for_each(|receiver| while receiver.try_next().is_some() {});
     }
 }
 

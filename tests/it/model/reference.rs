@@ -10,7 +10,6 @@ use super::commands::{KEYS, OUTSIDE, Rules};
 use super::quota::Charge;
 
 pub(super) const ROTATION_GRACE: u64 = 15_000;
-pub(super) const RUN_TIME: u64 = 5_000;
 
 /// Everything there is.
 #[derive(Clone, Debug)]
@@ -28,7 +27,7 @@ pub(super) struct World {
     pub(super) sinks: BTreeMap<(usize, usize), Sink>,
     /// The receiver outside: what it answers next, and all that it got. No reset and no snapshot changes it.
     pub(super) outside: [Sink; KEYS],
-    /// Numbers given so far, to activations, subscriptions, workflows, tokens and events.
+    /// Numbers given so far, to activations, subscriptions and events.
     pub(super) given: u64,
 }
 
@@ -40,9 +39,6 @@ pub(super) struct Space {
     pub(super) frozen: bool,
     pub(super) charges: Vec<Charge>,
     pub(super) subscriptions: Vec<Subscription>,
-    pub(super) workflows: Vec<Workflow>,
-    /// Number, and until when it is good.
-    pub(super) tokens: Vec<(u64, u64)>,
     /// Matched and applied, by activation and rule.
     pub(super) counters: BTreeMap<(u64, usize), (u64, u64)>,
     pub(super) deliveries: Vec<Delivery>,
@@ -63,14 +59,6 @@ impl Subscription {
     pub(super) fn secrets(&self, moment: u64) -> usize {
         if self.previous.is_some_and(|until| moment < until) { 2 } else { 1 }
     }
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Workflow {
-    pub(super) number: u64,
-    pub(super) reference: bool,
-    pub(super) status: &'static str,
-    pub(super) completes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -96,7 +84,7 @@ impl Delivery {
 /// A receiver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sink {
-    pub(super) answers: VecDeque<(u16, Option<u64>)>,
+    pub(super) answers: VecDeque<u16>,
     pub(super) got: Vec<Post>,
 }
 
@@ -178,28 +166,8 @@ impl World {
 
     /// Does everything in a key's space that is due.
     pub(super) fn run_due(&mut self, key: usize) {
-        loop {
-            self.complete(key);
-            let Some(at) = self.next_attempt(key) else { return };
+        while let Some(at) = self.next_attempt(key) {
             self.attempt(key, at);
-        }
-    }
-
-    fn complete(&mut self, key: usize) {
-        let Some(space) = &mut self.spaces[key] else { return };
-        let moment = space.moment;
-        let mut over: Vec<&mut Workflow> =
-            space.workflows.iter_mut().filter(|flow| flow.status == "running" && flow.completes <= moment).collect();
-        over.sort_by_key(|flow| (flow.completes, flow.number));
-        let references: Vec<bool> = over.iter().map(|flow| flow.reference).collect();
-        for flow in over {
-            flow.status = "completed";
-        }
-        for reference in references {
-            self.fire(key, 0, 0);
-            if reference {
-                self.fire(key, 1, 0);
-            }
         }
     }
 
@@ -234,9 +202,9 @@ impl World {
             return space.give_up(number);
         };
         let sink = if hook == OUTSIDE { &mut self.outside[key] } else { self.sinks.entry((key, hook)).or_default() };
-        let (status, wish) = sink.answers.pop_front().unwrap_or((200, None));
-        // A built-in receiver has no headers to send.
-        let wish = wish.filter(|_| hook == OUTSIDE);
+        let status = sink.answers.pop_front().unwrap_or(200);
+        // A built-in receiver has no headers to send; the other asks to come again after two seconds.
+        let wish = (hook == OUTSIDE && status == 503).then_some(2_000_u64);
         sink.got.push(Post { event, kind, at: wall, status, signatures: subscription.secrets(moment) });
         let delivery = &mut space.deliveries[at];
         delivery.attempts.push((wall, Some(status)));
@@ -246,7 +214,7 @@ impl World {
             subscription.active = false;
             space.give_up(number);
         } else if let Some(step) = self.rules.schedule.get(delivery.made() - 1) {
-            delivery.due = moment + wish.map_or(*step, |seconds| (seconds * 1000).clamp(*step, step * 2));
+            delivery.due = moment + wish.map_or(*step, |millis| millis.clamp(*step, step * 2));
         } else {
             delivery.status = "exhausted";
         }
@@ -263,8 +231,7 @@ impl World {
             let lanes = self.next_in_lanes(key);
             let space = self.space(key);
             let attempts = lanes.iter().map(|at| space.deliveries[*at].due);
-            let flows = space.workflows.iter().filter(|flow| flow.status == "running").map(|flow| flow.completes);
-            let next = attempts.chain(flows).min().filter(|due| *due <= end);
+            let next = attempts.min().filter(|due| *due <= end);
             let step = next.unwrap_or(end).saturating_sub(space.moment);
             space.moment += step;
             space.wall += step.cast_signed();

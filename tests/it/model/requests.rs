@@ -2,7 +2,7 @@
 
 use super::commands::Count;
 use super::quota::{charge, refund};
-use super::reference::{RUN_TIME, Subscription, Workflow, World};
+use super::reference::{Subscription, World};
 
 /// The scenarios, in TOML as the emulator reads them.
 pub(super) const SCENARIOS: [(&str, &str); 3] = [
@@ -27,7 +27,6 @@ pub(super) const LISTS: [&[&str]; 5] = [&[], &["one"], &["two", "one"], &["three
 pub(super) enum Operation {
     Status,
     Subscribe,
-    Other,
 }
 
 #[derive(Clone, Copy)]
@@ -139,27 +138,5 @@ impl World {
         let created = space.wall;
         space.subscriptions.push(Subscription { number, hook, events, active: true, created, previous: None });
         (number, true)
-    }
-
-    pub(super) fn create(&mut self, key: usize, reference: bool) -> u64 {
-        let number = self.number();
-        let space = self.space(key);
-        let completes = space.moment + RUN_TIME;
-        space.workflows.push(Workflow { number, reference, status: "running", completes });
-        number
-    }
-
-    /// What cancelling or reading a workflow answers; the second value is its status then.
-    pub(super) fn touch(&mut self, key: usize, number: u64, cancel: bool) -> (u16, Option<&'static str>) {
-        let Some(flow) = self.space(key).workflows.iter_mut().find(|flow| flow.number == number) else {
-            return (404, Some("not_found"));
-        };
-        if cancel && flow.status == "completed" {
-            return (422, Some("validation_error"));
-        }
-        if cancel {
-            flow.status = "cancelled";
-        }
-        (200, None)
     }
 }

@@ -1,6 +1,6 @@
 //! The limit of file descriptors: raised where it may be, shared out where it may not, and named when it is met.
 
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::peer::GOOD;
 use crate::diagnosis::receiver;
-use crate::process::{Served, eventually, status, within};
+use crate::process::{Served, answer, eventually, status, within};
 use crate::support::{hook, text};
 
 /// A call on a connection that stays open: its status and body.
@@ -21,17 +21,8 @@ fn call(stream: &mut TcpStream, method: &str, path: &str, body: &Value) -> (u16,
         body.len()
     );
     stream.write_all(request.as_bytes()).expect("the request is taken");
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).expect("an answer");
-        head.push(byte[0]);
-    }
-    let head = text(&head);
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).expect("a length");
-    let mut body = vec![0; length.parse().expect("a number")];
-    stream.read_exact(&mut body).expect("the whole body");
-    (head[9..12].parse().expect("a status"), serde_json::from_slice(&body).expect("JSON"))
+    let (status, body) = answer(stream);
+    (status, serde_json::from_str(&body).expect("JSON"))
 }
 
 fn subscribe(stream: &mut TcpStream) {

@@ -29,8 +29,14 @@ fn a_signal_ends_an_idle_process_with_code_0() {
     for signal in ["TERM", "INT", "HUP", "QUIT"] {
         let mut served = Served::start(&["--grace", "1h"]);
         let _silent = served.connect();
+        let _half_a_head = served.sending("GET /v1/hello HTTP/1.1\r\n");
         let mut idle = served.sending(GOOD);
         assert_eq!(status(&mut idle), "200");
+        let mut idle_after_a_body = served.sending(subscription("Content-Length: 2\r\n") + "{}");
+        assert_eq!(status(&mut idle_after_a_body), "422");
+        let mut half_a_second_head = served.sending(GOOD);
+        assert_eq!(status(&mut half_a_second_head), "200");
+        half_a_second_head.write_all(b"GET /v1/he").expect("the bytes are taken");
         served.signal(signal);
         // Were anything waited for, it would be waited for an hour.
         assert_eq!(served.exit_code(), 0, "{signal}");
@@ -45,7 +51,9 @@ fn a_signal_lets_the_request_under_way_finish() {
     served.signal("TERM");
     has_closed(&served);
     stream.write_all(body.as_bytes()).expect("the body is taken");
-    assert_eq!(status(&mut stream), "200");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer and the end");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("\r\nconnection: close\r\n"), "{answer}");
     assert_eq!(served.exit_code(), 0);
 }
 
