@@ -273,7 +273,10 @@ fn lenient_booleans(cassette: &Cassette) -> Observation {
     cassette.shown_by("number-boolean", |call| match call.status() {
         422 => Ok(false),
         200 if call.object().unwrap_or_default().contains_key("checks") => Ok(true),
-        _ => unlike_any(call),
+        status => Err(Unclear::Contradicts(
+            "GET /v1/system/status: 422 when query parameters fail validation",
+            format!("include_checks=1 was answered {status} without `checks`"),
+        )),
     })
 }
 
@@ -291,13 +294,40 @@ fn checks(cassette: &Cassette) -> Observation {
     steady(cassette, "checks", |call| call.object()?.remove("checks").filter(is_checks))
 }
 
-/// A part of the answers to a call that is made twice; whatever changes leaves no value.
+/// A part of the answers to a call that is made twice. Fields that come and go leave no value; of numbers that change, such as latencies,
+/// the first are given.
 fn steady(cassette: &Cassette, name: &str, part: impl Fn(&Exchange) -> Option<Value>) -> Observation {
     let answers: Vec<&Exchange> = cassette.answers(name).filter(|call| call.status() == 200).collect();
-    if answers.len() == 1 {
-        return cassette.ended("it was answered only once");
+    let [call, again, ..] = answers[..] else {
+        return if answers.is_empty() {
+            Err(cassette.not_shown_by(name))
+        } else {
+            cassette.ended("it was answered once")
+        };
+    };
+    match (part(call), part(again)) {
+        (Some(first), Some(second)) if first == second => Ok(Seen::new(first, answers)),
+        (Some(first), Some(second)) if differ_in_numbers(&first, &second) => {
+            Ok(Seen::new(first, answers).noted("numbers in it change from call to call; the first are given"))
+        }
+        (Some(_), Some(_)) => hidden("parts of it change from call to call"),
+        _ => unlike_any(call),
     }
-    cassette.agreed(name, answers, |call| part(call).map_or_else(|| unlike_any(call), Ok))
+}
+
+/// Whether two values are the same but for numbers.
+fn differ_in_numbers(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            one.keys().eq(other.keys())
+                && one.values().zip(other.values()).all(|(one, other)| differ_in_numbers(one, other))
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| differ_in_numbers(one, other))
+        }
+        (Value::Number(_), Value::Number(_)) => true,
+        _ => one == other,
+    }
 }
 
 static STYLES: LazyLock<[(&str, Regex); 4]> = LazyLock::new(|| {
@@ -334,12 +364,15 @@ fn id_style(cassette: &Cassette) -> Observation {
 }
 
 fn request_header(cassette: &Cassette) -> Observation {
+    const CLAUSE: &str = "Errors: request_id, the request identifier";
     cassette.agreed("no-key", cassette.errors().map(|(call, _)| call), |call| {
         let error = call.error().unwrap_or_default();
         let (id, headers) = (text(&error, "request_id"), call.answer.iter().flat_map(|answer| &answer.headers));
         let mut with_id = headers.filter(|(name, value)| value == id && !name.starts_with("x-emulator-"));
         match (with_id.next(), with_id.next()) {
-            (None, _) if id.is_empty() => unlike_any(call),
+            (None, _) if id.is_empty() => {
+                Err(Unclear::Contradicts(CLAUSE, format!("call {} has no `request_id`", call.number)))
+            }
             (None, _) => Ok(String::new()),
             (Some((name, _)), None) => Ok(name.clone()),
             (Some((one, _)), Some((other, _))) => hidden(format!("`{one}` and `{other}` carry the id")),

@@ -105,6 +105,9 @@ def compare(name, report, expected):
 
 python = compare("Python", calibrated([sys.executable, HERE / "service.py"], "0s"), PYTHON)
 assert any("404" in note and "401" in note for note in python["notes"]), python["notes"]
+checks = next(row for row in python["data"] if row["setting"] == "status.checks")
+# Its milliseconds change from call to call.
+assert checks["observed"]["db"]["state"] == "up" and "numbers in it change" in json.dumps(checks), checks
 # The window's kind takes a second between calls.
 compare("Node", calibrated(["node", HERE / "service.mjs"], "1s"), NODE)
 
