@@ -25,7 +25,7 @@ use super::output::as_value;
 use crate::control::api::{self, Endpoint};
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::Trust;
-use crate::webhook::client::{Sender, open};
+use crate::webhook::link::{Sender, open};
 
 /// How long a call waits for an answer that takes no work.
 pub(super) const SHORT: Duration = Duration::from_secs(10);

@@ -5,23 +5,18 @@
 use std::fmt::Debug;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
-use hyper::client::conn::http1;
 use hyper::header::{DATE, HOST, HeaderMap, LOCATION, RETRY_AFTER};
 use hyper::{Method, Request, Version};
-use hyper_util::rt::TokioIo;
 use jiff::fmt::rfc2822::DateTimeParser;
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error as TlsError};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -33,6 +28,7 @@ use crate::http::tls::Trust;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::util::wording::any_of;
 use crate::webhook::egress::{DialProblem, Egress, Target};
+use crate::webhook::link::{ByteStream, Link, Sender};
 use crate::webhook::resolve::{Resolver, lacks_descriptors, no_descriptors};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
@@ -125,7 +121,7 @@ impl Client {
         let mut request = request(post);
         // A kept connection may have been closed by the receiver; then hyper hands the request back and the next is tried.
         while let Some(mut link) = self.take_idle(origin) {
-            match link.exchange(request).await {
+            match link.run(async |sender| exchange(sender, request).await).await {
                 Err(Unanswered { unsent: Some(unsent), .. }) => request = *unsent,
                 done => return self.end(origin, link, done),
             }
@@ -135,7 +131,7 @@ impl Client {
             None => self.reach.resolver.addresses(&target, &look_ups).await?,
         };
         let mut link = dial(&target, &addresses, &self.reach, connect_timeout).await?;
-        let done = link.exchange(request).await;
+        let done = link.run(async |sender| exchange(sender, request).await).await;
         self.end(origin, link, done)
     }
 
@@ -153,7 +149,7 @@ impl Client {
         exchange: Result<Answered, Unanswered>,
     ) -> Result<AttemptOutcome, DialProblem> {
         let Answered { outcome, is_whole, .. } = exchange.map_err(|unanswered| unanswered.problem)?;
-        if is_whole && link.sender.is_ready() {
+        if is_whole && link.is_ready() {
             let mut idle = self.idle.lock();
             if idle.len() >= self.most_kept {
                 idle.clear();
@@ -183,7 +179,7 @@ pub async fn send_once(
     request: Request<Outgoing>,
 ) -> Result<Answered, DialProblem> {
     let mut link = dial(target, addresses, reach, connect_timeout).await?;
-    Ok(link.exchange(request).await.unwrap_or_else(|unanswered| Answered {
+    Ok(link.run(async |sender| exchange(sender, request).await).await.unwrap_or_else(|unanswered| Answered {
         outcome: unanswered.problem.into(),
         is_whole: false,
         headers: HeaderMap::new(),
@@ -283,61 +279,6 @@ pub struct DialContext {
     pub resolver: Arc<Resolver>,
 }
 
-pub trait ByteStream: AsyncRead + AsyncWrite + Debug + Unpin + Send {}
-
-impl<S: AsyncRead + AsyncWrite + Debug + Unpin + Send> ByteStream for S {}
-
-/// Sends requests on a connection. One type, so that the code of a client's connection is compiled once.
-pub type Sender = http1::SendRequest<Outgoing>;
-
-type Connection = http1::Connection<TokioIo<Box<dyn ByteStream>>, Outgoing>;
-
-/// A connection with a task of its own, which ends when the sender is dropped or the peer closes.
-pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
-    let (sender, connection) = http(stream).await?;
-    tokio::spawn(connection);
-    Ok(sender)
-}
-
-async fn http(stream: Box<dyn ByteStream>) -> hyper::Result<(Sender, Connection)> {
-    http1::Builder::new().max_buf_size(64 * 1024).max_headers(128).writev(false).handshake(TokioIo::new(stream)).await
-}
-
-/// A connection to a receiver. It has no task of its own: the attempt that sends a request drives it, so that no other task, and
-/// maybe thread, has to be woken for a request and again for its answer.
-#[derive(Debug)]
-struct Link {
-    sender: Sender,
-    /// `None` once it is closed.
-    connection: Option<Connection>,
-}
-
-impl Link {
-    async fn exchange(&mut self, request: Request<Outgoing>) -> Result<Answered, Unanswered> {
-        let mut exchange = pin!(exchange(&mut self.sender, request));
-        if let Some(connection) = &mut self.connection {
-            tokio::select! {
-                biased;
-                done = &mut exchange => return done,
-                _ = connection => {}
-            }
-            self.connection = None;
-        }
-        exchange.await
-    }
-}
-
-impl Drop for Link {
-    /// Ends the connection in a task, as TLS sends a closing message.
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take()
-            && let Ok(runtime) = Handle::try_current()
-        {
-            runtime.spawn(connection);
-        }
-    }
-}
-
 /// Opens a connection to a server at one of its addresses, with TLS if the URL says so.
 async fn dial(
     target: &Target,
@@ -352,10 +293,10 @@ async fn dial(
     } else {
         Box::new(stream)
     };
-    let (sender, connection) = http(stream).await.map_err(|error| {
-        DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}"))
-    })?;
-    Ok(Box::new(Link { sender, connection: Some(connection) }))
+    Link::open(stream)
+        .await
+        .map(Box::new)
+        .map_err(|error| DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}")))
 }
 
 async fn connect(target: &Target, addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, DialProblem> {
