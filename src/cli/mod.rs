@@ -83,7 +83,7 @@ struct Cli {
 
 /// The arguments, or the commands, are those of rows in `calls`.
 #[derive(Debug, Args)]
-struct InTable {}
+struct TableCommand {}
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -112,12 +112,12 @@ enum Command {
     Deliveries(DeliveriesCommand),
     /// List, create and change subscriptions.
     #[command(after_help = examples(["subscriptions", "subscriptions create https://app.example.com/hooks"]))]
-    Subscriptions(InTable),
+    Subscriptions(TableCommand),
     /// List, add and remove forwards of deliveries.
     #[command(subcommand)]
     Forwards(ForwardsCommand),
     /// Explain an answer, an event or a delivery.
-    Explain(InTable),
+    Explain(TableCommand),
     /// Report problems: unmatched, undelivered, forged, unfinished.
     Verdict(verdict::VerdictArgs),
     /// Review an integration: its traffic, and how a receiver verifies.
@@ -132,7 +132,7 @@ enum Command {
     Check(scenarios::CheckArgs),
     /// Show, stop or move the emulator's clock.
     #[command(after_help = examples(["clock", "clock freeze", "clock advance 60s"]))]
-    Clock(InTable),
+    Clock(TableCommand),
     /// Save the state of a key, or all, and load it.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
@@ -140,7 +140,7 @@ enum Command {
     #[command(subcommand)]
     Run(RunCommand),
     /// Forget what a key did, or everything.
-    Reset(InTable),
+    Reset(TableCommand),
     /// Show and change settings while the emulator runs.
     #[command(subcommand)]
     Profile(ProfileCommand),
@@ -153,7 +153,7 @@ enum Command {
     /// Serve tools for agents on stdin and stdout (MCP).
     Mcp(mcp::McpArgs),
     /// Exit with 0 when the emulator is ready.
-    Health(InTable),
+    Health(TableCommand),
 }
 
 #[derive(Debug, Subcommand)]

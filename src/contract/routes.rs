@@ -1,7 +1,7 @@
 //! The route table as data: method, path, operation, credential (contract: Endpoints); and the answer to a path that leads to no
 //! endpoint, which names the nearest one, or all of them.
 //!
-//! The service, the `OpenAPI` document and the documentation all read this table; nothing else names a path.
+//! The service and the `OpenAPI` document read this table.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

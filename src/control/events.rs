@@ -19,7 +19,7 @@ use crate::redact::Redactor;
 use crate::scenario::emit_named;
 use crate::state::budget::Full;
 use crate::state::engine::deliveries::DeliveryRecord;
-use crate::state::engine::{emitted, events_made};
+use crate::state::engine::{emitted, wait_for_events};
 use crate::state::journal::record::{Attempt, DeliveryWith, Event, EventTarget, Skipped, name_of, time};
 use crate::state::workspace::{
     EventRecord, FireProblem, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
@@ -166,7 +166,7 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
     }
     let template = fire_request(&input.body)?;
     let workspace = control.workspace(input.key()?.as_deref())?;
-    events_made(&workspace).await;
+    wait_for_events(&workspace).await;
     // Not in the lane of changes, as other changes would wait for thousands of events.
     let (firing, call) = (Arc::clone(&control), Arc::clone(&input));
     let fired = tokio::task::spawn_blocking(move || fire_all(&firing, &call, &workspace, &template)).await;

@@ -28,8 +28,8 @@ use crate::http::handler::Progress;
 use crate::redact::Redactor;
 use crate::util::tasks::{Busy, MOST_READS, stopped};
 
-type Answering = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;
-type Handler = Box<dyn Fn(Arc<Control>, Call) -> Answering + Send + Sync>;
+type CallFuture = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;
+type CallHandler = Box<dyn Fn(Arc<Control>, Call) -> CallFuture + Send + Sync>;
 
 /// One call.
 #[cfg_attr(not(test), allow(dead_code, reason = "some fields are for the `OpenAPI` document, which a test makes"))]
@@ -39,7 +39,7 @@ pub(super) struct Route {
     pub(super) path: &'static str,
     pub(super) summary: &'static str,
     pub(super) form: Form,
-    handler: Handler,
+    handler: CallHandler,
     /// Adds the schemas of the call to the `OpenAPI` document.
     #[cfg(test)]
     pub(super) describe: fn(&mut super::openapi_tests::Schemas) -> super::openapi_tests::Described,
@@ -57,7 +57,7 @@ pub(super) struct Route {
 }
 
 impl Route {
-    fn new<E: Endpoint>(handler: impl Fn(Arc<Control>, Call) -> Answering + Send + Sync + 'static) -> Self {
+    fn new<E: Endpoint>(handler: impl Fn(Arc<Control>, Call) -> CallFuture + Send + Sync + 'static) -> Self {
         Self {
             method: E::METHOD,
             path: E::PATH,

@@ -135,7 +135,7 @@ impl Identified {
         Answer { reason: Reason::Invalid(error.problems), ..answer }
     }
 
-    pub(super) fn denied(&self, error: EarlyRefusal) -> Answer {
+    pub(super) fn early_refusal(&self, error: EarlyRefusal) -> Answer {
         match error {
             EarlyRefusal::Invalid(kind, text) => self.refused(kind, &text),
             EarlyRefusal::NotFound(lookup) => self.not_found(lookup),

@@ -51,7 +51,7 @@ impl Api {
             .unwrap_or_else(|panic| (self.anonymous(&request), Err(EarlyRefusal::Panicked(panic))));
         let mut identified = Identified::new(request, identity);
         let next = caught_now(|| match route {
-            Err(error) => Remaining::Answer(identified.denied(error)),
+            Err(error) => Remaining::Answer(identified.early_refusal(error)),
             Ok(route) if route.has_body() => Remaining::Body(route.operation, body),
             Ok(route) => match identified.decide_by_scenarios() {
                 None => Remaining::Answer(self.perform(&identified, route.operation)),
@@ -212,7 +212,7 @@ impl Api {
         answered: Result<Answer, String>,
         progress: &Progress,
     ) -> Response<Outgoing> {
-        let answered = answered.unwrap_or_else(|panic| identified.denied(EarlyRefusal::Panicked(panic)));
+        let answered = answered.unwrap_or_else(|panic| identified.early_refusal(EarlyRefusal::Panicked(panic)));
         let Answer { status: answer_status, content_type, headers, body, reason, fault } = answered;
         let (pace, broken) = match fault {
             None => (None, None),

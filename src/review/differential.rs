@@ -1,7 +1,7 @@
 //! The differential run: a client's own test command under settings that differ in one thing that the contract does not promise. A
 //! table has the changes, one row each; then two runs are compared: whether the client saw anything of a change, and the first request
-//! in which it acted differently. Texts are compared without what differs from run to run: ids, times, ports. Pure; `cli/review` runs
-//! the command.
+//! in which it acted differently. Texts are compared without what differs from run to run: ids, times, ports. Pure; `cli/differential`
+//! runs the command.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

@@ -150,7 +150,7 @@ impl Rule {
         if !is_due || !self.when.holds(reading) {
             return None;
         }
-        let step = self.step_to_play(counters, random).map_err(|limit| counters.limits.push(limit)).ok()?;
+        let step = self.entry_to_play(counters, random).map_err(|limit| counters.limits.push(limit)).ok()?;
         let turn = counters.of(self.fingerprint);
         turn.applied = turn.applied.saturating_add(1);
         let unsettled = self.next.as_ref().is_some_and(|next| next.status.is_some()).then(|| Arc::clone(self));
@@ -172,7 +172,7 @@ impl Rule {
     }
 
     /// Counts a request that matches, and returns the step to play, or what holds the rule back.
-    fn step_to_play(&self, counters: &mut RuleCounters, random: &mut Random) -> Result<&Step, Limit> {
+    fn entry_to_play(&self, counters: &mut RuleCounters, random: &mut Random) -> Result<&Step, Limit> {
         if !self.is_at_its_step(counters) {
             return Err(Limit::Step);
         }

@@ -1,5 +1,5 @@
-//! The profile itself, one field a section, and what a whole profile must keep to. Sections that decide what the API answers belong
-//! to the contract; those that decide what happens afterwards are here.
+//! The profile itself, one field a section, and what a whole profile must keep to. Sections with rules of their own are in
+//! the contract, beside the rules; the others are here.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;

@@ -20,7 +20,7 @@ use crate::contract::signature::{Message, Scheme, SigningKey, TOLERANCE_SECONDS,
 use crate::settings::{Profile, SignatureTime};
 use crate::state::engine::deliveries::DeliveryStatus;
 use crate::state::engine::sink::Receipt;
-use crate::state::engine::{Engine, WORKSPACE_GONE, events_made};
+use crate::state::engine::{Engine, WORKSPACE_GONE, wait_for_events};
 use crate::state::journal::Entry;
 use crate::state::workspace::{
     AttemptOutcome, AttemptRecord, FailureReason, Job, Next, Secret, SignedContent, Workspace,
@@ -32,7 +32,7 @@ use crate::webhook::egress::{Destination, DialProblem, Egress};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 
 pub const CONCURRENT_ATTEMPTS: usize = 256;
-const PART_OF_A_WORKSPACE: usize = 4;
+const WORKSPACE_SHARE_DIVISOR: usize = 4;
 
 /// Everything that deliveries need: the engine, the egress rules, the HTTP client and the limits.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ struct LookedUp {
 
 impl Deliverer {
     pub fn new(engine: Arc<Engine>, egress: Arc<Egress>, client: Arc<Client>, attempts: usize) -> Arc<Self> {
-        let (slots, slots_of_workspace) = (Semaphore::new(attempts), (attempts / PART_OF_A_WORKSPACE).max(1));
+        let (slots, slots_of_workspace) = (Semaphore::new(attempts), (attempts / WORKSPACE_SHARE_DIVISOR).max(1));
         Arc::new(Self { engine, egress, client, slots, slots_of_workspace })
     }
 
@@ -101,7 +101,7 @@ impl Deliverer {
             // A closed channel means that the emulator was dropped.
             let draining = *stop.borrow() || stop.has_changed().is_err();
             while attempts.try_join_next().is_some() {}
-            events_made(workspace).await;
+            wait_for_events(workspace).await;
             let mut due = Vec::new();
             let (next, is_done) = workspace.with_queue(|queue| {
                 queue.set_order(order);

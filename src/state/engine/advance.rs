@@ -113,7 +113,7 @@ impl Engine {
 
 /// Waits until all events due by now are fired. They come before attempts and calls at the same instant, so that runs are
 /// reproducible: the answer to an attempt may disable a subscription that an event goes to.
-pub async fn events_made(workspace: &Workspace) {
+pub async fn wait_for_events(workspace: &Workspace) {
     wait_until(workspace, |agenda, now| !agenda.is_firing(now)).await;
 }
 

@@ -9,6 +9,7 @@
 
 mod advance;
 pub mod deliveries;
+mod emissions;
 mod fire;
 pub mod sink;
 mod snapshot;
@@ -22,8 +23,9 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-pub use advance::{Mover, events_made, settle, settle_ahead};
-pub use fire::{WORKSPACE_GONE, emitted};
+pub use advance::{Mover, settle, settle_ahead, wait_for_events};
+pub use emissions::emitted;
+pub use fire::WORKSPACE_GONE;
 pub use snapshot::settle_for_a_moment;
 
 use crate::clock::SavedClock;

@@ -1,6 +1,5 @@
-//! The built-in receiver, `https://NAME.sink.localhost/…`: keeps each delivery, which the deliverer has verified, and answers by its
-//! script.
-//! It needs no other program, certificate or port.
+//! The built-in receiver, `https://NAME.sink.localhost/…`: keeps each delivery with the deliverer's verdict on its signature, and
+//! answers by its script. It needs no other program, certificate or port.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -196,7 +196,7 @@ impl FireRequest {
 pub struct AttemptRecord {
     pub delivery: Arc<PlannedDelivery>,
     pub event: Arc<EventRecord>,
-    /// Whether it is a forgery that its receiver could detect. A built-in receiver with a script answers by that.
+    /// Whether it is a forgery that its receiver could detect. A built-in receiver with a script answers by its script, whether or not it is one.
     pub forged: bool,
     pub number: u32,
     pub at: Timestamp,

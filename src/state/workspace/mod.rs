@@ -1,8 +1,8 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
-//! Reading order: this file, `subscriptions` and `subscribe`, `events` and `fire`, `queue` (deliveries that wait), `attempt`,
-//! `workflows` and `preview`, `timeline`, `registry`, `saved` (snapshots).
+//! Reading order: this file, `sources`, `subscriptions`, `events` and `fire`, `queue` (deliveries that wait), `workflows`,
+//! `timeline`, `registry`, `saved` (snapshots).
 
 mod events;
 mod fire;
