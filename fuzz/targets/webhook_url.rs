@@ -17,11 +17,11 @@ fuzz_target!(|text: &str| {
         if url.as_str().chars().count() <= 2048 {
             assert_eq!(check_webhook_url(url.as_str(), false).as_ref(), Ok(&url), "the normal form of {text:?}");
         }
-        let (egress, text) = (Egress::default(), Arc::from(url.as_str()));
-        let _ = egress.destination(&Forwards::default(), &url, &text);
+        let (egress, url) = (Egress::default(), Arc::new(url));
+        let _ = egress.destination(&Forwards::default(), &url);
         let rule = [("https://a".to_owned(), "http://127.0.0.1:1/b".to_owned())];
         let forwards = Forwards::try_from(BTreeMap::from(rule)).expect("a proper rule");
-        let _ = egress.destination(&forwards, &url, &text);
+        let _ = egress.destination(&forwards, &url);
     }
     let _ = Forward::parse(text);
 });

@@ -4,11 +4,11 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 
 import { har as validate } from "har-validator";
 
-const binary = process.argv[2];
+const binary = resolve(process.argv[2]);
 const { WRS_BASE_URL: url, WRS_API_KEY: key } = process.env;
 const folder = mkdtempSync(join(tmpdir(), "har-"));
 const run = (...args) => execFileSync(binary, args, { cwd: folder, stdio: "ignore" });
