@@ -13,9 +13,11 @@ const request = {
 };
 
 test("an answer becomes a scenario", () => {
-  assert.equal(scenarioOf(request, 422), 'title = "422 for events.subscribe"\n\n[[rule]]\nwhen = { operation = "events.subscribe" }\nreply = { error = "validation_error", message = "`url` is \\"no\'pe\\"" }\n');
+  assert.equal(scenarioOf(request, 422), 'title = "422 for events.subscribe"\n\n[[rule]]\nwhen = { operation = "events.subscribe", query."a" = "it\'s" }\ntimes = 1\nreply = { error = "validation_error", message = "`url` is \\"no\'pe\\"" }\n');
   assert.match(scenarioOf(request, 429), /^reply = \{ error = "rate_limit_exceeded" \}$/m);
-  assert.match(scenarioOf({ ...request, operation: null }, 503), /when = \{ method = "POST", path = "\/v1\/events\/subscribe" \}\nreply = \{ error = "internal_error", status = 503 \}/);
+  assert.match(scenarioOf({ ...request, operation: null }, 503), /when = \{ method = "POST", path = "\/v1\/events\/subscribe", query\."a" = "it's" \}\ntimes = 1\nreply = \{ error = "internal_error", status = 503 \}/);
+  const subscribed = { ...request, query: null, status: 200, answer: { body: '{"id":"sub_1","events":["a"],"note":null,"more":{"n":1},"secret":"…"}' } };
+  assert.match(scenarioOf(subscribed, 200), /^reply = \{ status = 200, body = \{ "id" = "sub_1", "events" = \["a"\], "more" = \{ "n" = 1 \} \} \}$/m);
 });
 
 test("a request becomes a test that its language can read", () => {

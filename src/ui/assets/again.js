@@ -12,12 +12,32 @@ const ERRORS = /** @type {Record<number, string>} */ ({ 401: 'unauthorized', 404
 /** A string of TOML or of a program; JSON's escapes are those of TOML, Python and JavaScript too. @param {string} text */
 const string = (text) => JSON.stringify(text);
 
-/** A scenario whose one rule gives this status to such requests. @param {RequestDetail} request @param {number} status @returns {string} */
+/** A JSON value as TOML in one line; without what TOML does not have, and without secrets, which are masked. @param {unknown} value @returns {string} */
+function toml(value) {
+  if (Array.isArray(value)) return `[${value.filter((one) => one !== null).map(toml).join(', ')}]`;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  const fields = Object.entries(value).filter(([, one]) => one !== null && one !== '…');
+  return `{ ${fields.map(([name, one]) => `${string(name)} = ${toml(one)}`).join(', ')} }`;
+}
+
+/** A body for a reply: JSON as a table, so that it is sent as JSON again. @param {string} text @returns {string} */
+function bodyOf(text) {
+  try {
+    const value = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? toml(value) : string(text);
+  } catch {
+    return string(text);
+  }
+}
+
+/** A scenario whose one rule gives this status to the next such request. @param {RequestDetail} request @param {number} status @returns {string} */
 export function scenarioOf(request, status) {
-  const when = request.operation ? `operation = ${string(request.operation)}` : `method = ${string(request.method)}, path = ${string(request.path)}`;
+  const route = request.operation ? `operation = ${string(request.operation)}` : `method = ${string(request.method)}, path = ${string(request.path)}`;
+  const query = [...new Map(new URLSearchParams(request.query ?? ''))].map(([name, value]) => `query.${string(name)} = ${string(value)}`);
+  const when = [route, ...query].join(', ');
   const message = request.status === status ? /"message":\s*("(?:[^"\\]|\\.)*")/.exec(bytesText(request.answer?.body))?.[1] : undefined;
-  const reply = status < 400 ? `status = ${status}, body = ${string(bytesText(request.answer?.body))}` : ERRORS[status] ? `error = ${string(ERRORS[status])}` : `error = "internal_error", status = ${status}`;
-  return `title = ${string(`${status} for ${request.operation ?? oneLine(request.path, 100)}`)}\n\n[[rule]]\nwhen = { ${when} }\nreply = { ${reply}${message && status >= 400 ? `, message = ${message}` : ''} }\n`;
+  const reply = status < 400 ? `status = ${status}, body = ${bodyOf(bytesText(request.answer?.body))}` : ERRORS[status] ? `error = ${string(ERRORS[status])}` : `error = "internal_error", status = ${status}`;
+  return `title = ${string(`${status} for ${request.operation ?? oneLine(request.path, 100)}`)}\n\n[[rule]]\nwhen = { ${when} }\ntimes = 1\nreply = { ${reply}${message && status >= 400 ? `, message = ${message}` : ''} }\n`;
 }
 
 /** The request as a test that expects success, in each language. @param {RequestDetail} request @returns {[string, string][]} */
@@ -54,7 +74,7 @@ export function againPart(page, request) {
   const name = `again-${status}-${(request.operation ?? 'request').replace(/[^a-z0-9]+/gi, '-')}`;
   const write = async () => {
     const { ok } = await page.perform({ id: `write ${name}`, label: `Write ${name}`, method: 'PUT', path: `scenarios/${name}`, text: scenarioOf(request, status), cli: [] });
-    if (ok) await page.perform(activate([name, ...activeScenarios(page).filter((one) => one !== name)], key, `Activate ${name}`));
+    if (ok) await page.perform(activate([name, ...activeScenarios(page, key).filter((one) => one !== name)], key, `Activate ${name}`));
     form.written = ok ? name : '';
     page.redraw();
   };
@@ -66,8 +86,8 @@ export function againPart(page, request) {
   return section('Answer like this next time',
     h('div.actions', null,
       h('label', null, 'Status ', h('select', { controlled: String(status), onchange: change }, statuses.map((one) => h('option', { value: String(one) }, String(one))))),
-      h('button', { type: 'button', onclick: write }, 'Write a scenario and activate it')),
-    form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}` : ' for all keys'}. Save it as scenarios/${name}.toml to keep it: `, copyButton(page, scenarioOf(request, status), 'the scenario')), block('The scenario', scenarioOf(request, status))) : null);
+      h('button', { type: 'button', onclick: write }, 'Make a scenario of it and activate it')),
+    form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}` : ' for all keys'}, for one request. Raise its times for more, and save it as scenarios/${name}.toml to keep it: `, copyButton(page, scenarioOf(request, status), 'the scenario')), block('The scenario', scenarioOf(request, status))) : null);
 }
 
 /** @param {Page} page @param {RequestDetail} request @returns {Node} */

@@ -9,10 +9,10 @@ const SHORTCUTS = [
   ['n', 'show new rows'], ['a', 'activity'], ['r', 'review'], ['t', 'trigger an event'], ['?', 'this list'],
 ];
 
-/** The active scenarios, of the key chosen or of all. @param {Page} page @returns {string[]} */
-export function activeScenarios(page) {
+/** The active scenarios of a key, by default of the one chosen, or of all. @param {Page} page @param {string} [key] @returns {string[]} */
+export function activeScenarios(page, key = page.route.key) {
   const run = page.store.run;
-  const own = run?.keys?.find((one) => one.key === page.route.key)?.scenarios;
+  const own = run?.keys?.find((one) => one.key === key)?.scenarios;
   return own ?? run?.active ?? run?.scenarios?.filter((one) => one.active).map((one) => one.name) ?? [];
 }
 

@@ -240,9 +240,9 @@ export async function again(emulator) {
   await rows(page).filter({ hasText: "again" }).first().click();
   const details = page.getByRole("region", { name: "Details" });
   await details.getByRole("combobox", { name: "Status" }).selectOption("429");
-  await details.getByRole("button", { name: "Write a scenario and activate it" }).click();
+  await details.getByRole("button", { name: "Make a scenario of it and activate it" }).click();
   await details.getByRole("region", { name: "The scenario" }).getByText(/rate_limit_exceeded/).waitFor();
-  assert.equal(await emulator.client("/v1/hello"), 429);
+  assert.deepEqual([await emulator.client("/v1/hello?again"), await emulator.client("/v1/hello?again")], [429, 200]);
   await details.getByRole("button", { name: "pytest" }).click();
   assert.match(await details.getByRole("region", { name: "The test" }).textContent(), /def test_get_hello\(wrs\)/);
   await emulator.control("POST", "scenarios/active", { active: ["rate-limit-burst"] });
