@@ -237,7 +237,7 @@ export async function summary(emulator) {
 export async function again(emulator) {
   const { page, verify } = await openTab(emulator.page);
   await emulator.client("/v1/hello?again");
-  await rows(page).filter({ hasText: "again" }).first().click();
+  await rows(page).filter({ hasText: "/v1/hello?again" }).first().click();
   const details = page.getByRole("region", { name: "Details" });
   await details.getByRole("combobox", { name: "Status" }).selectOption("429");
   await details.getByRole("button", { name: "Make a scenario of it and activate it" }).click();
