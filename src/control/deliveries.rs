@@ -2,8 +2,8 @@
 //! `POST sink/{name}`, a built-in receiver.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use super::requests::{checked_count, shown_body, shown_headers};
 use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::redact::Redactor;
-use crate::state::engine::deliveries::DeliveryRecord;
+use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStore};
 use crate::state::engine::sink;
 use crate::state::journal::record::{
     Attempt, AttemptCount, AttemptRequest, AttemptResult, Attempts, Bytes, DeliveryRow, DeliveryWhole, DeliveryWith,
@@ -241,9 +241,6 @@ pub(super) fn show(control: &Control, input: &Input<ShowDelivery>) -> Result<Del
     Ok(whole(&delivery, &control.registry, input.redactor()))
 }
 
-/// How long a waiting call lets changes gather before it searches again.
-const BURST: Duration = Duration::from_millis(10);
-
 /// Waits until `count` deliveries match: 200 with them, or on timeout 408 with the nearest ones and what differs.
 pub(super) async fn wait(
     control: Arc<Control>,
@@ -258,19 +255,7 @@ pub(super) async fn wait(
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
     let matches = |delivery: &DeliveryRecord| in_scope(delivery) && differs(filter, delivery).is_empty();
     let mut matching = Vec::new();
-    let enough = async {
-        loop {
-            let mut changed = std::pin::pin!(control.deliveries.changed());
-            changed.as_mut().enable();
-            matching = control.deliveries.list(None, count, matches);
-            if matching.len() >= count {
-                return;
-            }
-            changed.await;
-            // The search looks at all deliveries, so a burst of changes is searched once.
-            tokio::time::sleep(BURST).await;
-        }
-    };
+    let enough = until_enough(&control.deliveries, count, &mut matching, matches);
     let is_enough = tokio::time::timeout(limit, enough).await.is_ok();
     let shown = |delivery: &DeliveryRecord| row(delivery, &control.registry, input.redactor());
     if is_enough {
@@ -287,6 +272,46 @@ pub(super) async fn wait(
     });
     let message = format!("{matching} of {count} deliveries matched within {} s", limit.as_secs_f64());
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
+}
+
+/// Returns when `count` deliveries match; they are then in `matching`, newest first. The store is searched once, and after that only
+/// changed deliveries are checked, so waiting costs nothing while nothing happens.
+async fn until_enough(
+    store: &DeliveryStore,
+    count: usize,
+    matching: &mut Vec<(u64, DeliveryRecord)>,
+    matches: impl Fn(&DeliveryRecord) -> bool,
+) {
+    let mut seen = None;
+    loop {
+        let mut changed = Box::pin(store.changed());
+        changed.as_mut().enable();
+        match seen.and_then(|seen| store.changed_since(seen)) {
+            // The first search, or so many changes that the store no longer knows them.
+            None => {
+                seen = Some(store.changes());
+                *matching = store.list(None, count, &matches);
+            }
+            Some((now, touched)) => {
+                seen = Some(now);
+                for (serial, delivery) in touched {
+                    let place = matching.iter().position(|(known, _)| *known == serial);
+                    match (place, matches(&delivery)) {
+                        (Some(place), true) => matching[place].1 = delivery,
+                        (Some(place), false) => drop(matching.remove(place)),
+                        (None, true) => matching.insert(0, (serial, delivery)),
+                        (None, false) => {}
+                    }
+                }
+            }
+        }
+        if matching.len() >= count {
+            matching.sort_by_key(|(serial, _)| Reverse(*serial));
+            matching.truncate(count);
+            return;
+        }
+        changed.await;
+    }
 }
 
 /// Sends the same event, with the same id and body, to the same subscription again, with a new signature.

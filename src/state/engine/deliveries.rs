@@ -1,7 +1,7 @@
 //! The delivery store: attempts, status and next attempt of each delivery. Finished deliveries are bounded by number, and give way
 //! when the budget is used up, successful ones first.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ pub const MOST_FINISHED: usize = 10_000;
 /// How many of them may be failures before the oldest failure is evicted; failures are kept longer, as they are what people
 /// look for.
 const MOST_FAILED: usize = MOST_FINISHED / 2;
+const MOST_CHANGES: usize = 16_384;
 /// Bytes of a delivery, without its event and its attempts.
 const DELIVERY: usize = 448;
 
@@ -46,8 +47,9 @@ struct State {
     serial_by_id: HashMap<String, u64>,
     made: u64,
     pending: usize,
-    /// How many times a delivery was entered or changed.
+    /// How many changes there were, and which deliveries the last ones entered or changed: waiting readers check only these.
     changes: u64,
+    changed: VecDeque<u64>,
     /// Finished deliveries in the order in which they are evicted. Some may be evicted already, or pending again.
     delivered: VecDeque<u64>,
     failed: VecDeque<u64>,
@@ -65,6 +67,7 @@ impl DeliveryStore {
             made: 0,
             pending: 0,
             changes: 0,
+            changed: VecDeque::new(),
             delivered: VecDeque::new(),
             failed: VecDeque::new(),
             settled: BTreeMap::new(),
@@ -103,7 +106,7 @@ impl DeliveryStore {
                 note: None,
             };
             state.by_serial.insert(serial, record);
-            state.changes += 1;
+            state.note_change(serial);
         }
         state.trim();
         drop(state);
@@ -168,7 +171,7 @@ impl DeliveryStore {
             (false, true) => state.pending += 1,
             _ => {}
         }
-        state.changes += 1;
+        state.note_change(serial);
         state.trim();
         drop(state);
         self.changed.notify_waiters();
@@ -224,7 +227,7 @@ impl DeliveryStore {
         self.changed.notified()
     }
 
-    /// How many changes there were so far.
+    /// How many changes there were so far; an argument for [`Self::changed_since`].
     pub fn changes(&self) -> u64 {
         self.state.lock().changes
     }
@@ -235,6 +238,17 @@ impl DeliveryStore {
 
     pub fn settled(&self, status: DeliveryStatus) -> u64 {
         self.state.lock().settled.get(&status).copied().unwrap_or_default()
+    }
+
+    /// The current records of the deliveries that changed after change `seen`, with their serial numbers, and the `seen` of the
+    /// next call. `None` if more have changed than are remembered; the caller then has to search the whole store.
+    pub fn changed_since(&self, seen: u64) -> Option<(u64, Vec<(u64, DeliveryRecord)>)> {
+        let state = self.state.lock();
+        let new = usize::try_from(state.changes.saturating_sub(seen)).ok()?;
+        let skip = state.changed.len().checked_sub(new)?;
+        let serials: BTreeSet<u64> = state.changed.iter().skip(skip).copied().collect();
+        let records = serials.into_iter().filter_map(|serial| Some((serial, state.by_serial.get(&serial)?.clone())));
+        Some((state.changes, records.collect()))
     }
 
     pub fn bytes(&self) -> usize {
@@ -275,6 +289,14 @@ impl DeliveryStore {
 }
 
 impl State {
+    fn note_change(&mut self, serial: u64) {
+        if self.changed.len() == MOST_CHANGES {
+            self.changed.pop_front();
+        }
+        self.changed.push_back(serial);
+        self.changes += 1;
+    }
+
     fn trim(&mut self) {
         while self.by_serial.len() - self.pending > MOST_FINISHED && self.evict() {}
     }
