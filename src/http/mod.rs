@@ -25,6 +25,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use hyper::body::{Body as _, Incoming};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
@@ -212,16 +213,21 @@ impl Connection {
 
     async fn run(mut self, stream: Socket) {
         let (progress, half_closes) = (Arc::clone(&self.progress), stream.half_closes());
+        let stop = self.stop.clone();
         let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), self.limits);
         let service = service_fn(|request: Request<Incoming>| {
-            let progress = &progress;
+            let (progress, stop) = (&progress, &stop);
             progress.begin(!request.body().is_end_stream());
             let answering = self.handler.handle(request, progress);
             async move {
-                let answer = match answering {
+                let mut answer = match answering {
                     Answering::Ready(answer) => answer,
                     Answering::Later(answer) => answer.await,
                 };
+                // An answer made after the stop says that it is the last, even if hyper has not been told of the stop yet.
+                if *stop.borrow() {
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 progress.answer(answer.body().is_stream());
                 Ok::<_, Infallible>(answer)
             }
