@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::process::{Served, answer, eventually, request, status};
-use crate::support::KEY;
+use crate::support::{KEY, metric};
 
 /// A budget for what is kept, and what resident memory may reach with it under any single attack, with room for what the allocator keeps
 /// on a busy machine.
@@ -98,7 +98,6 @@ fn large_events_hold_bounded_memory_and_give_it_back() {
     let (_receiver, hanging) = hanging();
     let served = Served::start(&[&PLAIN[..], &BUDGET].concat());
     served.serves();
-    let before = served.resident();
     for url in ["https://a.sink.localhost/", &hanging] {
         served.subscribe(url);
         let event = json!({ "type": "workflow.completed", "data": { "x": "x".repeat(240_000) }, "count": 400 });
@@ -110,8 +109,9 @@ fn large_events_hold_bounded_memory_and_give_it_back() {
         served.serves();
         assert!(served.peak() < MOST_RESIDENT, "{} bytes", served.peak());
         reset(&served);
-        let grown = || served.resident().saturating_sub(before);
-        eventually("memory is given back", || grown() < 48 * 1024 * 1024);
+        // Not resident memory, of which the allocator keeps a share that depends on the load.
+        let kept = || metric(&served.control("GET", "metrics", &Value::Null).1, "memory_bytes");
+        eventually("what was kept is freed", || kept() < 1024 * 1024);
     }
 }
 
@@ -302,7 +302,7 @@ fn large_templates_are_rendered_beside_the_workers() {
     }
 }
 
-/// A request on this connection, and how long its answer took.
+/// How long the answer to a request took, on a connection of its own.
 fn timed(served: &Served, request: &str) -> Duration {
     let began = tokio::time::Instant::now();
     let mut stream = served.connect();
@@ -314,7 +314,7 @@ fn timed(served: &Served, request: &str) -> Duration {
 /// Clients that ask for everything and hang up at once: their work is dropped, and until then nobody else is behind it.
 #[test]
 fn callers_who_have_left_delay_nobody() {
-    const WIDE: Duration = Duration::from_secs(40);
+    const LEFT: u32 = 40;
     let folder = tempfile::tempdir().expect("a folder");
     let many = vec!["{{ request.method | lower }}".repeat(100); 20];
     let scenario = format!(
@@ -334,14 +334,16 @@ fn callers_who_have_left_delay_nobody() {
         body.len()
     );
     let mut filling = served.connect();
-    for _ in 0..1_400 {
+    for _ in 0..100 {
         filling.write_all(request.as_bytes()).expect("the request is taken");
         assert_eq!(answer(&mut filling).0, 200);
     }
-    for path in ["run", "findings"] {
-        for _ in 0..40 {
-            let left = format!("GET /_emulator/{path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
-            served.connect().write_all(left.as_bytes()).expect("the request is taken");
+    for path in ["findings", "run"] {
+        let call = format!("GET /_emulator/{path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        // Whoever waited for all those who left would wait `LEFT` times as long.
+        let one_alone = timed(&served, &call);
+        for _ in 0..LEFT {
+            served.connect().write_all(call.as_bytes()).expect("the request is taken");
         }
         let template = timed(&served, "GET /v1/hello HTTP/1.1\r\nhost: localhost\r\n\r\n");
         let status =
@@ -354,8 +356,8 @@ fn callers_who_have_left_delay_nobody() {
         let read = timed(&served, "GET /_emulator/requests?limit=1 HTTP/1.1\r\nhost: localhost\r\n\r\n");
         for (what, took) in [("template", template), ("emission", emission), ("change", change), ("read", read)] {
             assert!(
-                took < WIDE,
-                "{path}: {what} took {took:?}; template {template:?}, emission {emission:?}, change {change:?}, read {read:?}"
+                took < one_alone * LEFT / 2,
+                "{path}: {what} took {took:?}, one {path} alone {one_alone:?}; template {template:?}, emission {emission:?}, change {change:?}, read {read:?}"
             );
         }
     }
