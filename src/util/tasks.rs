@@ -5,6 +5,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
 
@@ -54,14 +55,22 @@ impl Blocking {
         is_disconnected: &AtomicBool,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Busy> {
+        let (task, result) = erased(work);
+        self.read_task(is_disconnected, task).await?;
+        Ok(taken(&result))
+    }
+
+    async fn read_task(&self, is_disconnected: &AtomicBool, task: Task) -> Result<(), Busy> {
         let waiting = self.waiting_reads.try_acquire().map_err(|_| Busy)?;
         let slot = self.reads.slot().await;
         drop(waiting);
         if is_disconnected.load(Ordering::Relaxed) {
             drop(slot);
-            return Ok(self.abandoned.run(work).await);
+            self.abandoned.run_task(task).await;
+        } else {
+            on_thread(slot, task).await;
         }
-        Ok(on_thread(slot, work).await)
+        Ok(())
     }
 }
 
@@ -76,7 +85,13 @@ impl Lane {
 
     /// Runs `work`: once it has begun, to its end, even if the caller stops waiting. A panic in it is resumed in the caller.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        on_thread(self.slot().await, work).await
+        let (task, result) = erased(work);
+        self.run_task(task).await;
+        taken(&result)
+    }
+
+    async fn run_task(&self, task: Task) {
+        on_thread(self.slot().await, task).await;
     }
 
     async fn slot(&self) -> OwnedSemaphorePermit {
@@ -84,13 +99,26 @@ impl Lane {
     }
 }
 
-async fn on_thread<T: Send + 'static>(slot: OwnedSemaphorePermit, work: impl FnOnce() -> T + Send + 'static) -> T {
+/// Work without its type: the runtime's machinery for a blocking task is compiled once, not for each of a hundred closures.
+type Task = Box<dyn FnOnce() + Send>;
+
+fn erased<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (Task, Arc<Mutex<Option<T>>>) {
+    let result = Arc::new(Mutex::new(None));
+    let slot = Arc::clone(&result);
+    (Box::new(move || *slot.lock() = Some(work())), result)
+}
+
+fn taken<T>(result: &Mutex<Option<T>>) -> T {
+    result.lock().take().expect("the task has ended")
+}
+
+async fn on_thread(slot: OwnedSemaphorePermit, task: Task) {
     let done = spawn_blocking(move || {
         // Released when the work has ended, even if the caller has stopped waiting by then.
         let _slot = slot;
-        work()
+        task();
     });
-    done.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+    done.await.unwrap_or_else(|error| resume_unwind(error.into_panic()));
 }
 
 #[cfg(test)]
