@@ -45,7 +45,7 @@ pub use render::{Templated, request_facts};
 pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, StoryProgress, Then};
 pub use schema::{language_markdown, schema};
 pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
-pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_directory, read_file};
+pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_file, read_folder};
 
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::types::SubscribeRequest;
