@@ -2,13 +2,11 @@
 //!
 //! What a schema cannot express (which keys exclude each other, what can never hold) the parser's diagnostics report.
 
-use std::fmt::Write as _;
-
 use serde_json::{Map, Value, json};
 
 use super::parse::keys::{FILE, Key, TABLES, TableKeys, reference};
 use crate::contract::error::ErrorKind;
-use crate::contract::routes::ROUTES;
+use crate::contract::routes::{ROUTES, Route};
 use crate::contract::types::EVENT_TYPES;
 use crate::diagnostic::codes_markdown;
 use crate::settings;
@@ -59,29 +57,24 @@ fn operation() -> Value {
     json!({"anyOf": [{"enum": known}, {"type": "array", "minItems": 1, "items": {"enum": known}}]})
 }
 
-/// The page `docs/scenario-language.md`.
+/// The page `docs/scenario-language.md`: `reference.md`, with a table in place of each line that names one in braces.
 pub fn language_markdown() -> String {
     let mut page = String::from(include_str!("reference.md"));
-    page.push_str("## Every key\n");
+    let mut insert = |name: &str, head: &str, rows: String| {
+        page = page.replace(&format!("{{{name}}}\n"), &format!("{head}\n{rows}"));
+    };
     for table in TABLES {
-        let (place, example) = (table.place, table.example);
-        // A write to a String cannot fail.
-        let _ = write!(page, "\n### In {place}\n\n```toml\n{example}```\n\n");
-        page.push_str("| key | value | meaning |\n| --- | --- | --- |\n");
-        for key in table.keys() {
+        let row = |key: &Key| {
             let needed = if table.required.contains(&key.name) { " (required)" } else { "" };
-            let meaning = key.meaning.replace('|', "\\|");
-            let _ = writeln!(page, "| `{}`{needed} | {} | {meaning} |", key.name, key.kind.text());
-        }
+            format!("| `{}`{needed} | {} | {} |\n", key.name, key.kind.text(), key.meaning.replace('|', "\\|"))
+        };
+        let head = "| key | value | meaning |\n| --- | --- | --- |";
+        insert(&format!("keys of {}", table.definition), head, table.keys().map(row).collect());
     }
-    page.push_str("\n## Operations\n\n| operation | request |\n| --- | --- |\n");
-    for route in ROUTES {
-        let _ = writeln!(page, "| `{}` | `{} {}` |", route.operation.name(), route.method, route.path);
-    }
-    page.push_str("\n## Errors\n\n| error | status |\n| --- | ---: |\n");
-    for error in ErrorKind::ALL {
-        let _ = writeln!(page, "| `{}` | {} |", error.name(), error.status());
-    }
+    let row = |route: &Route| format!("| `{}` | `{} {}` |\n", route.operation.name(), route.method, route.path);
+    insert("operations", "| operation | request |\n| --- | --- |", ROUTES.iter().map(row).collect());
+    let row = |error: ErrorKind| format!("| `{}` | {} |\n", error.name(), error.status());
+    insert("errors", "| error | status |\n| --- | ---: |", ErrorKind::ALL.into_iter().map(row).collect());
     page + &codes_markdown()
 }
 
@@ -103,7 +96,8 @@ mod tests {
     fn shipped_scenarios_and_examples_satisfy_the_schema() {
         let validator = validator();
         let shipped = built_in_names().map(|name| built_in(name).expect("it is valid").text.to_string());
-        for text in shipped.chain(TABLES.iter().map(|table| table.example.to_owned())) {
+        let examples = include_str!("reference.md").split("```").skip(1).step_by(2);
+        for text in shipped.chain(examples.map(|example| example.replacen("toml", "", 1))) {
             let (_, problems) = check_text("example", &text);
             assert!(problems.is_empty(), "{text}: {problems:?}");
             let errors: Vec<_> = validator.iter_errors(&json_of(&text)).map(|error| error.to_string()).collect();

@@ -135,8 +135,6 @@ pub(crate) struct TableKeys {
     pub(crate) definition: &'static str,
     /// As in "unknown key in …".
     pub(crate) place: &'static str,
-    /// A whole file that uses it.
-    pub(crate) example: &'static str,
     /// Keys that must be there.
     pub(crate) required: &'static [&'static str],
     /// Its keys; some lists are those of another kind of table as well.
@@ -180,14 +178,9 @@ macro_rules! keys {
 }
 
 macro_rules! table {
-    ($name:ident, $definition:literal, $place:literal, $required:expr, $example:literal => $parts:expr) => {
-        pub(crate) const $name: TableKeys = TableKeys {
-            definition: $definition,
-            place: $place,
-            example: $example,
-            required: &$required,
-            parts: &$parts,
-        };
+    ($name:ident, $definition:literal, $place:literal, $required:expr => $parts:expr) => {
+        pub(crate) const $name: TableKeys =
+            TableKeys { definition: $definition, place: $place, required: &$required, parts: &$parts };
     };
 }
 
@@ -226,15 +219,7 @@ const CHANGES: &[Key] = keys! {
     "fault": Kind::NameOr(fault_names, &FAULT), "something that goes wrong on the connection";
 };
 
-table!(FILE, "file", "a scenario", [],
-    r#"title = "A full quota"
-profile.rate_limit.requests = 5
-
-[[rule]]
-when = { operation = "system.status" }
-times = 1
-reply = { error = "rate_limit_exceeded" }
-"# => [keys! {
+table!(FILE, "file", "a scenario", [] => [keys! {
     "title": Kind::Name, "one line that says what the story is";
     "description": Kind::Text, "what happens and what a good client does, for people";
     "profile": SETTINGS, "settings in force while the scenario is active; `wrs-emulator assumptions` lists them";
@@ -242,48 +227,24 @@ reply = { error = "rate_limit_exceeded" }
     "rule": Kind::Tables(&RULE), "what happens to a request; the first rule that applies decides";
     "emit": Kind::Tables(&EMIT), "an event that is fired";
 }]);
-table!(GIVEN, "given", "`given`", [],
-    r#"[[given.subscription]]
-url = "https://app.example.com/hooks"
-events = ["workflow.completed"]
-
-[[given.user]]
-name = "Ada"
-"# => [keys! {
+table!(GIVEN, "given", "`given`", [] => [keys! {
     "subscription": Kind::Tables(&SUBSCRIPTION), "a webhook subscription that is there from the start";
     "workflow": Kind::Tables(&WORKFLOW), "a workflow that is there from the start (preview)";
     "user": ANY_TABLES, "a user that is there from the start (preview); any fields";
 }]);
-table!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", ["url", "events"],
-    r#"[[given.subscription]]
-url = "https://app.example.com/hooks"
-events = ["workflow.completed"]
-secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-"# => [keys! {
+table!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", ["url", "events"] => [keys! {
     "url": Kind::Text, "where events go: an https URL";
     "events": EVENTS, "the event types subscribed to";
     "secret": Kind::Name, "the signing secret; generated if left out";
     "description": Kind::Text, "a short label";
 }]);
-table!(WORKFLOW, "workflow", "a `[[given.workflow]]`", [],
-    r#"[[given.workflow]]
-id = "wf_1"
-name = "Onboarding"
-status = "running"
-"# => [keys! {
+table!(WORKFLOW, "workflow", "a `[[given.workflow]]`", [] => [keys! {
     "id": Kind::Name, "form wf_<id>; generated if left out";
     "name": Kind::Name, "a label";
     "reference": Kind::Name, "the reference it is about";
     "status": Kind::OneOf(|| vec!["running", "completed", "cancelled"]), "running, completed or cancelled; running if left out";
 }]);
-table!(RULE, "rule", "a `[[rule]]`", [],
-    r#"[[rule]]
-name = "every third status check is slow"
-when = { operation = "system.status" }
-skip = 2
-every = 3
-delay = "2s"
-"# => [keys! {
+table!(RULE, "rule", "a `[[rule]]`", [] => [keys! {
     "name": Kind::Name, "what listings and explanations call the rule";
     "when": Kind::Table(&WHEN), "what a request must look like; every request if left out";
     "skip": Kind::Integer(0, ANY), "matching requests let through first";
@@ -299,30 +260,14 @@ delay = "2s"
     "sequence": Kind::Steps, "steps played one after the other, request by request";
     "then": Kind::OneOf(|| vec!["end", "stay", "repeat"]), "what follows the sequence: end (the default), stay at its last step, or repeat it";
 }]);
-table!(WHEN, "when", "`when`", [],
-    r#"[[rule]]
-when = { operation = "events.subscribe", header.user-agent = { contains = "curl" }, body."/url" = { starts_with = "https://" } }
-reply = { error = "validation_error" }
-"# => [REQUEST, keys! {
+table!(WHEN, "when", "`when`", [] => [REQUEST, keys! {
     "step": Kind::Name, "the step at which the story must be; it begins at \"start\"";
 }]);
-table!(NEXT, "next", "`next`", ["step"],
-    r#"[[rule]]
-when = { operation = "events.subscribe", step = "start" }
-next = { step = "subscribed", status = 200 }
-
-[[rule]]
-when = { step = "subscribed" }
-reply = { error = "rate_limit_exceeded" }
-"# => [keys! {
+table!(NEXT, "next", "`next`", ["step"] => [keys! {
     "step": Kind::Name, "the step that the story moves to";
     "status": Kind::Integer(200, 599), "the status that the answer must have; an ordinary answer with another one does not count towards `times`";
 }]);
-table!(MATCHER, "matcher", "a matcher", [],
-    r#"[[rule]]
-when = { query.include_checks = { one_of = ["true", "1"] }, key = { not = { ends_with = "_admin" } } }
-fault = "reset"
-"# => [keys! {
+table!(MATCHER, "matcher", "a matcher", [] => [keys! {
     "equals": ANYTHING, "is this value";
     "contains": ANYTHING, "text: contains this part; list: has this entry; object: has this key";
     "starts_with": Kind::Text, "begins with this text";
@@ -334,51 +279,26 @@ fault = "reset"
     "lt": NUMBER, "is a number less than this";
     "gt": NUMBER, "is a number greater than this";
 }]);
-table!(REPLY, "reply", "`reply`", [],
-    r#"[[rule]]
-when = { operation = "events.subscribe" }
-reply = { error = "validation_error", code = "url_taken", message = "{{ request.body.url }} is taken", headers = { retry-after = "5" } }
-"# => [ANSWER]);
-table!(STEP, "step", "a sequence step", [],
-    r#"[[rule]]
-when = { operation = "system.status" }
-sequence = [{ error = "rate_limit_exceeded", times = 2 }, { fault = "empty" }, { pass = true }]
-then = "stay"
-"# => [ANSWER, keys! {
+table!(REPLY, "reply", "`reply`", [] => [ANSWER]);
+table!(STEP, "step", "a sequence step", [] => [ANSWER, keys! {
     "reply": Kind::Table(&REPLY), "a scripted answer, where it is not written out in the step itself";
 }, CHANGES, keys! {
     "pass": TRUE, "true: the ordinary answer";
     "times": Kind::Integer(1, ANY), "how many requests the step lasts; 1 if left out";
 }]);
-table!(DELAY, "delay", "`delay`", [],
-    r#"[[rule]]
-when = { operation = "system.status" }
-delay = { median = "80ms", p99 = "2s" }
-"# => [keys! {
+table!(DELAY, "delay", "`delay`", [] => [keys! {
     "min": DURATION, "the shortest delay";
     "max": DURATION, "the longest delay; evenly spread between the two";
     "median": DURATION, "half of the delays are shorter";
     "p99": DURATION, "99 in 100 of the delays are shorter";
 }]);
-table!(FAULT, "fault", "`fault`", ["kind"],
-    r#"[[rule]]
-when = { operation = "system.status" }
-fault = { kind = "drip", bytes = 1, interval = "50ms" }
-"# => [keys! {
+table!(FAULT, "fault", "`fault`", ["kind"] => [keys! {
     "kind": Kind::OneOf(fault_names), "reset, empty, truncate, garbage, stall or drip";
     "bytes": Kind::Integer(0, MOST_BYTES), "truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time";
     "duration": DURATION, "stall: how long the silence lasts; until the client leaves if left out";
     "interval": DURATION, "drip: time from one piece to the next";
 }]);
-table!(EMIT, "emit", "an `[[emit]]`", ["event", "on"],
-    r#"[[emit]]
-name = "completed"
-event = "workflow.completed"
-on = "command"
-data = { workflow_id = "wf_42" }
-times = 3
-interval = "10s"
-"# => [keys! {
+table!(EMIT, "emit", "an `[[emit]]`", ["event", "on"] => [keys! {
     "name": Kind::Name, "what `trigger --emit NAME` and listings call it";
     "event": Kind::Text, "the event type";
     "on": Kind::NameOr(|| vec!["activation", "command"], &ON), "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request";
@@ -388,22 +308,12 @@ interval = "10s"
     "interval": DURATION, "from one event to the next";
     "delivery": Kind::Table(&DELIVERY), "what happens to the deliveries";
 }]);
-table!(ON, "on", "`on`", [],
-    r#"[[emit]]
-event = "workflow.completed"
-on = { operation = "events.subscribe", status = 200 }
-delay = "1s"
-"# => [REQUEST, keys! {
+table!(ON, "on", "`on`", [] => [REQUEST, keys! {
     "status": Kind::Integer(200, 599), "the status of the answer";
     "every": DURATION, "again and again, from activation on";
     "after": DURATION, "once, this long after activation";
 }]);
-table!(DELIVERY, "delivery", "`delivery`", [],
-    r#"[[emit]]
-event = "workflow.completed"
-on = { every = "1m" }
-delivery = { tamper = "signature", duplicate = 2 }
-"# => [keys! {
+table!(DELIVERY, "delivery", "`delivery`", [] => [keys! {
     "tamper": Kind::OneOf(|| Tamper::ALL.map(Tamper::name).to_vec()), "what is falsified: body, signature, secret, timestamp, future_timestamp or headers";
     "duplicate": Kind::Integer(1, 100), "copies of each delivery in all";
     "shuffle": BOOLEAN, "true: the events of one trigger go out in another order";
