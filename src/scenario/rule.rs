@@ -69,13 +69,6 @@ pub struct SequenceEntry {
     has_templates: bool,
 }
 
-impl SequenceEntry {
-    fn new(until: u64, delay: Option<Delay>, action: Action) -> Self {
-        let (description, has_templates) = (action.to_string().into(), action.has_templates());
-        Self { until, delay, action, description, has_templates }
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     End,
@@ -84,8 +77,9 @@ pub enum Then {
 }
 
 impl Sequence {
+    /// One entry that lasts.
     pub fn always(delay: Option<Delay>, action: Action) -> Self {
-        Self { entries: vec![SequenceEntry::new(1, delay, action)], then: Then::Stay, spelled_out: false }
+        Self { spelled_out: false, ..Self::of(vec![(1, delay, action)], Then::Stay) }
     }
 
     /// Entries, each with the number of requests it lasts (at least one).
@@ -93,7 +87,8 @@ impl Sequence {
         let mut until = 0_u64;
         let entries = entries.into_iter().map(|(times, delay, action)| {
             until = until.saturating_add(times.max(1));
-            SequenceEntry::new(until, delay, action)
+            let (description, has_templates) = (action.to_string().into(), action.has_templates());
+            SequenceEntry { until, delay, action, description, has_templates }
         });
         Self { entries: entries.collect(), then, spelled_out: true }
     }
