@@ -15,7 +15,7 @@ use super::profile::load_profile;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{
-    STARTER_TEXT, Scenario, ScenarioOrigin, built_in, built_in_names, check_text, clashes, read_directory, read_file,
+    STARTER_TEXT, Scenario, ScenarioOrigin, built_in, built_in_names, check_text, clashes, read_file, read_folder,
 };
 use crate::util::wording::counted;
 
@@ -200,7 +200,7 @@ fn texts(path: &Path, found: &mut Vec<Diagnostic>) -> Result<Vec<(PathBuf, Strin
         return Ok(vec![(path.to_owned(), text)]);
     }
     let mut readable = Vec::new();
-    for (file, text) in read_directory(path) {
+    for (file, text) in read_folder(path) {
         match text {
             Ok(text) => readable.push((file, text)),
             Err(problem) => {

@@ -44,8 +44,8 @@ impl Identified {
 
     /// Records the rule that decided; returns what it does.
     pub(super) fn note_rule(&mut self, decision: Decision) -> Action {
-        let Decision { scenario, rule, turn, delay, action, description, unsettled, .. } = decision;
-        let story = unsettled.map(|rule| Story {
+        let Decision { scenario, rule, turn, delay, action, description, awaits_answer, .. } = decision;
+        let story = awaits_answer.map(|rule| Story {
             workspace: Arc::clone(self.workspace()),
             rule,
             action: action.clone(),

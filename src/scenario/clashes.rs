@@ -28,7 +28,7 @@ pub struct Clash {
 
 /// What a clash does, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Effect {
+enum ClashEffect {
     /// A rule never applies.
     NeverApplies,
     /// A setting is not in force.
@@ -45,7 +45,7 @@ type Demanding<'s> = (&'s Rule, &'s BTreeSet<String>);
 /// The worst two rules of two scenarios.
 #[derive(Clone, Copy)]
 struct RuleClash<'s> {
-    effect: Effect,
+    effect: ClashEffect,
     earlier: &'s Rule,
     later: &'s Rule,
     has_more: bool,
@@ -67,28 +67,21 @@ pub(crate) fn clashes(active: &[Arc<Scenario>]) -> Vec<Clash> {
     reported
 }
 
-fn of_rules(active: &[Arc<Scenario>]) -> Vec<(Effect, Clash)> {
+fn of_rules(active: &[Arc<Scenario>]) -> Vec<(ClashEffect, Clash)> {
     let demands_of = |scenario: &Arc<Scenario>| scenario.rules.iter().map(|rule| rule.when.demands()).collect();
     let demands: Vec<Vec<BTreeSet<String>>> = active.iter().map(demands_of).collect();
     let rules = |at: usize| active[at].rules.iter().map(Arc::as_ref).zip(&demands[at]);
-    let mut compared = 0;
+    let mut left = MOST_COMPARED;
     let mut found = Vec::new();
     for earlier in 0..active.len() {
         for later in earlier + 1..active.len() {
-            let mut worst: Option<RuleClash<'_>> = None;
-            for (first, second) in rules(earlier).flat_map(|first| rules(later).map(move |second| (first, second))) {
-                compared += 1;
-                if compared > MOST_COMPARED {
-                    break;
-                }
-                let Some(clash) = RuleClash::of(first, second) else { continue };
-                let has_more = worst.is_some();
-                let known = worst.get_or_insert(clash);
-                known.has_more = has_more;
-                if clash.effect < known.effect {
-                    *known = RuleClash { has_more, ..clash };
-                }
-            }
+            let pairs = rules(earlier).flat_map(|first| rules(later).map(move |second| (first, second)));
+            let of_two = pairs.take(left).filter_map(|(first, second)| RuleClash::of(first, second));
+            let worst = of_two.reduce(|known, clash| {
+                let worse = if clash.effect < known.effect { clash } else { known };
+                RuleClash { has_more: true, ..worse }
+            });
+            left = left.saturating_sub(active[earlier].rules.len() * active[later].rules.len());
             found.extend(worst.map(|clash| (clash.effect, clash.report(&active[earlier], &active[later]))));
         }
     }
@@ -112,9 +105,9 @@ impl<'s> RuleClash<'s> {
         }
         let covers = is_wider && earlier.when.has_every_operation_of(&later.when);
         let effect = match (decides_for_good(earlier), covers) {
-            (true, true) => Effect::NeverApplies,
-            (true, false) => Effect::Narrower,
-            (false, _) => Effect::HandedOn,
+            (true, true) => ClashEffect::NeverApplies,
+            (true, false) => ClashEffect::Narrower,
+            (false, _) => ClashEffect::HandedOn,
         };
         Some(Self { effect, earlier, later, has_more: false })
     }
@@ -124,10 +117,10 @@ impl<'s> RuleClash<'s> {
         let first = format!("\"{}\" of `{}` ({place})", self.earlier.label.escape_debug(), earlier.name);
         let second = format!("\"{}\" of `{}`", self.later.label.escape_debug(), later.name);
         let both = operations(self.earlier, self.later);
-        let mut message = if self.effect == Effect::NeverApplies {
+        let mut message = if self.effect == ClashEffect::NeverApplies {
             format!("{second} never applies: {first} decides all that it matches ({both})")
         } else {
-            let until = if self.effect == Effect::HandedOn { " while it applies" } else { "" };
+            let until = if self.effect == ClashEffect::HandedOn { " while it applies" } else { "" };
             format!(
                 "{second} gets only what {first} leaves: both match requests to {both}, and the first decides{until}"
             )
@@ -167,7 +160,7 @@ fn order(earlier: &Scenario, later: &Scenario) -> String {
 /// The settings that two scenarios set, each with its place in the text of each.
 type Places<'s> = Vec<(&'s str, Range<usize>, Range<usize>)>;
 
-fn of_settings(active: &[Arc<Scenario>]) -> Vec<(Effect, Clash)> {
+fn of_settings(active: &[Arc<Scenario>]) -> Vec<(ClashEffect, Clash)> {
     let mut set: BTreeMap<String, Vec<_>> = BTreeMap::new();
     for (at, scenario) in active.iter().enumerate() {
         for (path, value, place) in scenario.overlay.iter().flat_map(|overlay| overlay.settings.entries()) {
@@ -203,7 +196,7 @@ fn of_settings(active: &[Arc<Scenario>]) -> Vec<(Effect, Clash)> {
         let warning =
             Diagnostic::at(Level::Warning, "scenario/clash-setting", &earlier.text, own.clone(), message, hint);
         let clash = Clash { scenarios: names(earlier, later), warning: warning.in_file(earlier.file_name()) };
-        (Effect::NotInForce, clash)
+        (ClashEffect::NotInForce, clash)
     };
     found.into_iter().map(warning).collect()
 }

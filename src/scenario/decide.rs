@@ -210,7 +210,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Seed;
-    use crate::scenario::check_text;
+    use crate::scenario::valid;
 
     /// One request of a test.
     #[derive(Clone, Debug, Default)]
@@ -237,8 +237,7 @@ mod tests {
     }
 
     fn rules(text: &str) -> RuleSet {
-        let (scenario, problems) = check_text("test", text);
-        RuleSet::new([scenario.unwrap_or_else(|| panic!("{text}\n{problems:?}")).rule_index()].into_iter())
+        RuleSet::new([valid(text).rule_index()].into_iter())
     }
 
     #[test]

@@ -125,26 +125,23 @@ pub fn due_emits<'e>(
 ) -> DueEmits {
     let mut due = Vec::new();
     let mut next: Option<Duration> = None;
-    let sooner = |next: Option<Duration>, at: Duration| Some(next.map_or(at, |next| next.min(at)));
     for (position, emit) in emits.into_iter().filter(|emit| emit.is_timed()).enumerate() {
-        let mut number = fired(emit.fingerprint);
-        let mut found = 0;
-        while let Some(at) = emit.fires_at(number) {
-            if at > since_activation || found == MOST_AT_A_TIME {
-                next = sooner(next, at);
+        let times = (fired(emit.fingerprint)..).map_while(|number| Some((emit.fires_at(number)?, number)));
+        // One more than is reported shows that there are more.
+        for (at, number) in times.take(MOST_AT_A_TIME + 1) {
+            if at > since_activation {
+                next = Some(next.map_or(at, |next| next.min(at)));
                 break;
             }
-            due.push((at, position, Arc::clone(emit), number));
-            number += 1;
-            found += 1;
+            due.push((at, position, number, Arc::clone(emit)));
         }
     }
-    due.sort_by_key(|(at, position, _, number)| (*at, *position, *number));
+    due.sort_by_key(|(at, position, number, _)| (*at, *position, *number));
     if let Some((at, ..)) = due.get(MOST_AT_A_TIME) {
-        next = sooner(next, *at);
+        next = Some(*at);
         due.truncate(MOST_AT_A_TIME);
     }
-    DueEmits { due: due.into_iter().map(|(_, _, emit, number)| (emit, number)).collect(), next }
+    DueEmits { due: due.into_iter().map(|(_, _, number, emit)| (emit, number)).collect(), next }
 }
 
 /// The emissions that an answer of this status to this request sets off.
@@ -169,14 +166,13 @@ pub fn emit_named<'e>(emits: impl IntoIterator<Item = &'e Arc<Emit>>, name: &str
 mod tests {
     use super::*;
     use crate::clock::Seed;
-    use crate::scenario::check_text;
+    use crate::scenario::valid;
 
     const COMPLETED: &str = "event = 'workflow.completed'\n";
 
     fn emits(triggers: &[&str]) -> Vec<Arc<Emit>> {
         let text: String = triggers.iter().map(|lines| ["[[emit]]\n", COMPLETED, lines, "\n"].concat()).collect();
-        let (scenario, problems) = check_text("test", &text);
-        scenario.unwrap_or_else(|| panic!("{problems:?}")).emits
+        valid(&text).emits
     }
 
     /// What is due at a time of nothing fired so far, and when to ask again, in milliseconds.

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::generation::{ByName, Generation, HeldBack};
+use super::content::{ByName, HeldBack};
+use super::generation::Generation;
 use super::library::Library;
 use super::parse::{MOST_WEIGHT, parse_scenario};
 use super::watch::{FileTexts, leads_out};

@@ -1,9 +1,9 @@
-//! One generation of scenarios and settings: the scenarios there are, which are active, and what is in force for each key.
+//! One generation of scenarios and settings: its content, and what follows from it for each key.
 //!
 //! A generation never changes. Readers take it without a lock; `library` works changes out and swaps it. What a rule means is not
 //! known here.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,24 +11,18 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::clashes::{Clash, clashes};
+use super::content::{Activation, HeldBack, LibraryContent, MOST_ACTIVE, resolve};
 use super::decide::RuleSet;
 use super::emit::Emit;
 use super::matcher::RequestView;
-use super::parse::parse_scenario;
 use super::rule::Decision;
 use super::setting_patch::{SettingPatch, SettingPatches, diagnostic};
 use super::{Scenario, ScenarioOrigin};
 use crate::clock::{Instant, Random};
-use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
 use crate::scenario::rule_counters::{LimitTrace, RuleCounters};
 use crate::settings::{Draft, Layered, Profile, ProfileProblem};
-use crate::state::budget::Budget;
 
-/// Most keys with a list of their own.
-pub(crate) const MOST_KEYS: usize = 10_000;
-/// Most scenarios that may be active at a time.
-pub(crate) const MOST_ACTIVE: usize = 32;
 /// Most keys of which the lists are looked at for clashes whenever all problems are listed; activating one looks at it in any case.
 const MOST_KEYS_JUDGED: usize = 100;
 /// Most combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
@@ -40,169 +34,6 @@ const CONFIG_BYTES: usize = 16 * 1024;
 /// A generation's number as people read it, with what it counts.
 pub fn generation_text(number: u64) -> String {
     format!("generation {number} of settings and scenarios")
-}
-
-/// Which scenarios are active, for all keys or for one.
-#[derive(Clone, Debug, Default)]
-pub struct Activation {
-    pub names: Vec<Arc<str>>,
-    pub at: Instant,
-    /// Which activation this is; 0 before the first.
-    pub serial: u64,
-}
-
-/// Why a scenario is not as its file is saved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HeldBack {
-    /// The file has this problem, and maybe others; the last good version stays if there is one.
-    Broken(Arc<Diagnostic>),
-    /// The file was deleted; the last good version stays active as long as a list names it.
-    Deleted,
-}
-
-/// The state to which a reset returns. Scenarios from files are not part of it: they stay as their files are saved.
-#[derive(Debug, Default)]
-pub(super) struct Start {
-    pub(super) inline: ByName,
-    pub(super) active: Vec<Arc<str>>,
-}
-
-pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
-
-/// The content of a generation: all scenarios, which are active, and the settings changed while running. A change is
-/// worked out on a copy of it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct LibraryContent {
-    pub(super) files: ByName,
-    /// Names of which the file is broken or gone.
-    pub(super) held: BTreeMap<Arc<str>, HeldBack>,
-    pub(super) inline: ByName,
-    pub(super) global: Activation,
-    pub(super) keys: BTreeMap<Arc<str>, Activation>,
-    pub(super) activations: u64,
-    pub(super) patches: SettingPatches,
-}
-
-impl LibraryContent {
-    fn find(&self, name: &str) -> Option<Arc<Scenario>> {
-        self.inline.get(name).or_else(|| self.files.get(name)).cloned().or_else(|| built_in(name))
-    }
-
-    /// Adds a scenario given as text, or replaces it.
-    pub(super) fn put_inline(&mut self, mut scenario: Scenario, budget: &Budget) -> Result<(), Vec<Diagnostic>> {
-        let charge = budget.charge(scenario.weight).map_err(|full| {
-            let message = format!("`{}` takes {} bytes once read, and {full}", scenario.name, scenario.weight);
-            let hint = "remove some scenarios, or keep them as files in a folder";
-            vec![Diagnostic::of_file("scenario/too-many", message, hint)]
-        })?;
-        scenario.charge = Some(Arc::new(charge));
-        self.inline.insert(Arc::clone(&scenario.name), Arc::new(scenario));
-        Ok(())
-    }
-
-    /// Begins a new activation of these scenarios: for one key, or for every key without a list of its own.
-    pub(super) fn activate<'n>(
-        &mut self,
-        key: Option<&str>,
-        names: impl Iterator<Item = &'n str>,
-        at: Instant,
-    ) -> Result<(), Vec<Diagnostic>> {
-        let active = self.resolve(names)?;
-        if key.is_some_and(|key| self.keys.len() >= MOST_KEYS && !self.keys.contains_key(key)) {
-            let message = format!("at most {MOST_KEYS} keys can have scenarios of their own");
-            let hint = "let keys follow the global list again";
-            return Err(vec![Diagnostic::of_file("scenario/too-many", message, hint)]);
-        }
-        self.activations += 1;
-        let names = active.iter().map(|scenario| Arc::clone(&scenario.name)).collect();
-        let activation = Activation { names, at, serial: self.activations };
-        match key {
-            Some(key) => drop(self.keys.insert(Arc::from(key), activation)),
-            None => self.global = activation,
-        }
-        Ok(())
-    }
-
-    /// The names of all scenarios and of files that are broken, sorted.
-    fn names(&self) -> Vec<Arc<str>> {
-        let own = self.inline.keys().chain(self.files.keys()).chain(self.held.keys());
-        let all: BTreeSet<Arc<str>> = own.cloned().chain(built_in_names().map(Arc::from)).collect();
-        all.into_iter().collect()
-    }
-
-    /// Every name that a list of active scenarios has, or that a reset goes back to.
-    pub(super) fn listed(&self, start: &Start) -> HashSet<Arc<str>> {
-        let lists = self.keys.values().chain([&self.global]).map(|activation| &activation.names);
-        lists.chain([&start.active]).flatten().cloned().collect()
-    }
-
-    /// The scenarios of these names, in order, each once. A shipped one does not stand in for a file that is broken.
-    fn resolve<'n>(&self, names: impl Iterator<Item = &'n str>) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
-        resolve(names, |name| match (self.find(name), self.held.get(name)) {
-            (Some(found), held) if found.origin != ScenarioOrigin::BuiltIn || held.is_none() => Ok(found),
-            (_, Some(HeldBack::Broken(problem))) => Err(Box::new(Diagnostic::clone(problem))),
-            (Some(found), _) => Ok(found),
-            (None, _) => Err(Box::new(self.unknown(name))),
-        })
-    }
-
-    pub(super) fn unknown(&self, name: &str) -> Diagnostic {
-        let names = self.names();
-        let hint = match nearest(name, names.iter().map(AsRef::as_ref)) {
-            Some(near) => format!("did you mean `{near}`? `wrs-emulator scenarios list` shows all"),
-            None => "`wrs-emulator scenarios list` shows all".to_owned(),
-        };
-        let name: String = name.chars().take(80).collect();
-        Diagnostic::of_file("scenario/unknown-scenario", format!("there is no scenario `{name}`"), hint)
-    }
-
-    /// Whether every answer is the same.
-    pub(super) fn answers_as(&self, other: &Self) -> bool {
-        let same = |left: &ByName, right: &ByName| {
-            left.len() == right.len() && left.values().zip(right.values()).all(|(one, other)| one.is_same_as(other))
-        };
-        same(&self.files, &other.files)
-            && same(&self.inline, &other.inline)
-            && self.activations == other.activations
-            && self.keys.len() == other.keys.len()
-            && self.patches == other.patches
-    }
-
-    /// Drops the scenarios whose files are gone and that no list names any more.
-    pub(super) fn drop_deleted(&mut self, start: &Start) {
-        let listed = self.listed(start);
-        let Self { held, files, .. } = self;
-        held.retain(|name, held| {
-            let stays = *held != HeldBack::Deleted || listed.contains(name);
-            if !stays {
-                files.remove(name);
-            }
-            stays
-        });
-    }
-}
-
-fn resolve<'n>(
-    names: impl Iterator<Item = &'n str>,
-    find: impl Fn(&str) -> Result<Arc<Scenario>, Box<Diagnostic>>,
-) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
-    let mut active: Vec<Arc<Scenario>> = Vec::new();
-    let mut problems = Vec::new();
-    for name in names {
-        match find(name) {
-            // A scenario named twice is active once.
-            Ok(scenario) if active.iter().any(|known| known.name == scenario.name) => {}
-            Ok(_) if active.len() == MOST_ACTIVE => {
-                let message = format!("at most {MOST_ACTIVE} scenarios can be active at a time");
-                return Err(vec![Diagnostic::of_file("scenario/too-many", message, "")]);
-            }
-            Ok(scenario) => active.push(scenario),
-            // The first few are enough.
-            Err(_) if problems.len() == MOST_ACTIVE => break,
-            Err(problem) => problems.push(*problem),
-        }
-    }
-    if problems.is_empty() { Ok(active) } else { Err(problems) }
 }
 
 /// One consistent state of scenarios, activations and profile.
@@ -437,78 +268,5 @@ impl EffectiveConfig {
         counters.begin(self.activation);
         counters.limits = LimitTrace::default();
         self.rules.first_decision(view, counters, since_activation, random)
-    }
-}
-
-/// A scenario shipped with the binary, read only when it is asked for: the start of the process must stay short.
-struct Shipped {
-    name: &'static str,
-    text: &'static str,
-    checked: OnceLock<Option<Arc<Scenario>>>,
-}
-
-macro_rules! shipped {
-    ($($name:literal),+ $(,)?) => {
-        [$(Shipped {
-            name: $name,
-            text: include_str!(concat!("../../scenarios/", $name, ".toml")),
-            checked: OnceLock::new(),
-        }),+]
-    };
-}
-
-/// Sorted by name.
-static SHIPPED: [Shipped; 18] = shipped![
-    "always-401",
-    "always-422",
-    "always-429",
-    "degraded-dependencies",
-    "flaky-network",
-    "invalid-subscription",
-    "key-revoked-midway",
-    "magic-keys",
-    "preview-workflows",
-    "quota-exhaustion",
-    "rate-limit-burst",
-    "slow-responses",
-    "unsupported-event",
-    "webhook-duplicates-out-of-order",
-    "webhook-flood",
-    "webhook-forged",
-    "webhook-happy-path",
-    "webhook-retries",
-];
-
-/// The file that `scenarios new` writes.
-pub const STARTER_TEXT: &str = include_str!("starter.toml");
-
-pub fn built_in_names() -> impl Iterator<Item = &'static str> {
-    SHIPPED.iter().map(|shipped| shipped.name)
-}
-
-pub fn built_in(name: &str) -> Option<Arc<Scenario>> {
-    let shipped = SHIPPED.iter().find(|shipped| shipped.name == name)?;
-    let read =
-        || parse_scenario(shipped.name, shipped.text, ScenarioOrigin::BuiltIn, &Layered::default()).0.map(Arc::new);
-    shipped.checked.get_or_init(read).clone()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::diagnostic::render_all;
-    use crate::scenario::check_text;
-
-    #[test]
-    fn shipped_scenarios_and_the_starter_are_valid_and_explain_themselves() {
-        assert!(built_in_names().is_sorted());
-        let starter = Shipped { name: "starter", text: STARTER_TEXT, checked: OnceLock::new() };
-        for Shipped { name, text, .. } in SHIPPED.iter().chain([&starter]) {
-            let (scenario, problems) = check_text(name, text);
-            assert!(problems.is_empty(), "{name}:\n{}", render_all(&problems, false));
-            let scenario = scenario.expect("no problem was found");
-            assert!(*scenario.title != **name && scenario.description.is_some(), "{name} explains itself");
-            assert!(text.starts_with("#:schema ") || *name == "starter", "{name} carries the editor directive");
-        }
     }
 }

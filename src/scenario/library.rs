@@ -12,7 +12,8 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value};
 
 use super::ScenarioOrigin;
-use super::generation::{Activation, Generation, LibraryContent, Start};
+use super::content::{Activation, LibraryContent, Start};
+use super::generation::Generation;
 use super::parse::parse_scenario;
 use super::setting_patch::{SettingPatch, SettingPatches};
 use crate::clock::Instant;
@@ -300,7 +301,7 @@ fn named_by(mut found: Vec<Diagnostic>, whose: &str) -> Vec<Diagnostic> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::generation::MOST_ACTIVE;
+    use crate::scenario::content::MOST_ACTIVE;
 
     const NOW: Instant = Instant::after_start(std::time::Duration::from_secs(1));
 

@@ -3,11 +3,12 @@
 //! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
 //! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (scenarios that get in each other's way),
-//! `setting_patch` (settings changed while running), `generation` (the scenarios, which are active, and what is in force for each
-//! key), `library` (its changes), `files` (reloads), `watch` (files on disk).
+//! `setting_patch` (settings changed while running), `content` (the scenarios and which are active), `generation` (what is in force
+//! for each key), `library` (changes), `files` (reloads), `watch` (files on disk).
 
 mod action;
 mod clashes;
+mod content;
 mod decide;
 mod emit;
 mod files;
@@ -20,6 +21,7 @@ mod rule;
 pub mod rule_counters;
 mod schema;
 mod setting_patch;
+mod shipped;
 pub mod template;
 mod watch;
 
@@ -30,22 +32,22 @@ use serde_json::{Map, Value};
 
 pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
 pub(crate) use clashes::{Clash, clashes};
+pub use content::{Activation, HeldBack};
 use decide::RuleIndex;
 pub use decide::RuleSet;
 pub(crate) use decide::{DecidedBy, RuleTrace};
 pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;
-pub use generation::{
-    Activation, EffectiveConfig, Generation, HeldBack, STARTER_TEXT, built_in, built_in_names, generation_text,
-};
+pub use generation::{EffectiveConfig, Generation, generation_text};
 pub use library::{Library, Restored, RestoredList};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};
 pub use render::{Templated, request_facts};
-pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, Step, StoryProgress, Then};
+pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, SequenceEntry, StoryProgress, Then};
 pub use schema::{language_markdown, schema};
 pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
-pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_directory, read_file};
+pub use shipped::{STARTER_TEXT, built_in, built_in_names};
+pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_file, read_folder};
 
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::types::SubscribeRequest;
@@ -134,4 +136,11 @@ impl ProfileProblem {
     pub fn in_text(self, text: &str) -> Diagnostic {
         Diagnostic::at(Level::Error, self.code, text, self.span, self.message, self.hint)
     }
+}
+
+/// The scenario in a test's text, which is valid.
+#[cfg(test)]
+fn valid(text: &str) -> Scenario {
+    let (scenario, problems) = check_text("test", text);
+    scenario.unwrap_or_else(|| panic!("{text}\n{problems:?}"))
 }

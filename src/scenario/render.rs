@@ -82,17 +82,12 @@ impl Templated for ScriptedReply {
     }
 
     fn rendered(&self, facts: &Map<String, Value>, wall: Timestamp, random: Random) -> Rendered<Self> {
-        let mut values = Map::new();
-        if let Some(message) = &self.message {
-            values.insert("message".to_owned(), message.clone().into());
-        }
-        if let Some(body) = &self.body {
-            let value = match body {
-                ReplyBody::Json(value, _) => value.clone(),
-                ReplyBody::Text(text) => text.clone().into(),
-            };
-            values.insert("body".to_owned(), value);
-        }
+        let body = self.body.as_ref().map(|body| match body {
+            ReplyBody::Json(value, _) => value.clone(),
+            ReplyBody::Text(text) => text.as_str().into(),
+        });
+        let parts = [("message", self.message.as_deref().map(Value::from)), ("body", body)];
+        let values = parts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
         let (mut rendered, gaps) = render_map(&values, facts, wall, || random)?;
         let message = rendered.remove("message").and_then(|message| message.as_str().map(str::to_owned));
         let body = match (&self.body, rendered.remove("body")) {

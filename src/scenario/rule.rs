@@ -53,27 +53,20 @@ pub struct NextStep {
 
 #[derive(Clone, Debug)]
 pub struct Sequence {
-    pub steps: Vec<Step>,
+    pub entries: Vec<SequenceEntry>,
     pub then: Then,
-    /// Whether the rule has a `sequence`; if not, its one step lasts.
+    /// Whether the rule has a `sequence`; if not, its one entry lasts.
     pub spelled_out: bool,
 }
 
 #[derive(Clone, Debug)]
-pub struct Step {
-    /// How many requests have been decided when the step is over, counted from the sequence's start.
+pub struct SequenceEntry {
+    /// How many requests have been decided when the entry is over, counted from the sequence's start.
     until: u64,
     pub delay: Option<Delay>,
     pub action: Action,
     description: Arc<str>,
     has_templates: bool,
-}
-
-impl Step {
-    fn new(until: u64, delay: Option<Delay>, action: Action) -> Self {
-        let (description, has_templates) = (action.to_string().into(), action.has_templates());
-        Self { until, delay, action, description, has_templates }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,26 +77,28 @@ pub enum Then {
 }
 
 impl Sequence {
+    /// One entry that lasts.
     pub fn always(delay: Option<Delay>, action: Action) -> Self {
-        Self { steps: vec![Step::new(1, delay, action)], then: Then::Stay, spelled_out: false }
+        Self { spelled_out: false, ..Self::of(vec![(1, delay, action)], Then::Stay) }
     }
 
-    /// Steps, each with the number of requests it lasts (at least one).
-    pub fn of(steps: Vec<(u64, Option<Delay>, Action)>, then: Then) -> Self {
+    /// Entries, each with the number of requests it lasts (at least one).
+    pub fn of(entries: Vec<(u64, Option<Delay>, Action)>, then: Then) -> Self {
         let mut until = 0_u64;
-        let steps = steps.into_iter().map(|(times, delay, action)| {
+        let entries = entries.into_iter().map(|(times, delay, action)| {
             until = until.saturating_add(times.max(1));
-            Step::new(until, delay, action)
+            let (description, has_templates) = (action.to_string().into(), action.has_templates());
+            SequenceEntry { until, delay, action, description, has_templates }
         });
-        Self { steps: steps.collect(), then, spelled_out: true }
+        Self { entries: entries.collect(), then, spelled_out: true }
     }
 
     pub fn length(&self) -> u64 {
-        self.steps.last().map_or(0, |step| step.until)
+        self.entries.last().map_or(0, |entry| entry.until)
     }
 
-    /// The step for a rule that has applied this often before; `None` at the end.
-    pub fn step(&self, applied: u64) -> Option<&Step> {
+    /// The entry for a rule that has applied this often before; `None` at the end.
+    pub fn entry(&self, applied: u64) -> Option<&SequenceEntry> {
         let length = self.length();
         let at = match self.then {
             _ if applied < length => applied,
@@ -111,7 +106,7 @@ impl Sequence {
             Then::Stay => length.checked_sub(1)?,
             Then::Repeat => applied.checked_rem(length)?,
         };
-        self.steps.get(self.steps.partition_point(|step| step.until <= at))
+        self.entries.get(self.entries.partition_point(|entry| entry.until <= at))
     }
 }
 
@@ -125,8 +120,8 @@ pub struct Decision {
     pub action: Action,
     pub description: Arc<str>,
     pub has_templates: bool,
-    /// The rule, if its story depends on the answer: [`Rule::settle`] needs its status.
-    pub unsettled: Option<Arc<Rule>>,
+    /// The rule, if its story depends on the answer: [`Rule::take_answer`] needs its status.
+    pub awaits_answer: Option<Arc<Rule>>,
 }
 
 impl Decision {
@@ -150,11 +145,11 @@ impl Rule {
         if !is_due || !self.when.holds(reading) {
             return None;
         }
-        let step = self.entry_to_play(counters, random).map_err(|limit| counters.limits.push(limit)).ok()?;
+        let entry = self.entry_to_play(counters, random).map_err(|limit| counters.limits.push(limit)).ok()?;
         let turn = counters.of(self.fingerprint);
         turn.applied = turn.applied.saturating_add(1);
-        let unsettled = self.next.as_ref().is_some_and(|next| next.status.is_some()).then(|| Arc::clone(self));
-        turn.pending += u64::from(unsettled.is_some());
+        let awaits_answer = self.next.as_ref().is_some_and(|next| next.status.is_some()).then(|| Arc::clone(self));
+        turn.pending += u64::from(awaits_answer.is_some());
         let turn = turn.applied;
         if let Some(next) = self.next.as_ref().filter(|next| next.status.is_none() && self.is_used_up(turn)) {
             counters.set_step(self.story, Arc::clone(&next.step));
@@ -163,16 +158,16 @@ impl Rule {
             scenario: Arc::clone(&self.scenario),
             rule: Arc::clone(&self.label),
             turn,
-            delay: step.delay.map(|delay| delay.draw(random)),
-            action: step.action.clone(),
-            description: Arc::clone(&step.description),
-            has_templates: step.has_templates,
-            unsettled,
+            delay: entry.delay.map(|delay| delay.draw(random)),
+            action: entry.action.clone(),
+            description: Arc::clone(&entry.description),
+            has_templates: entry.has_templates,
+            awaits_answer,
         })
     }
 
-    /// Counts a request that matches, and returns the step to play, or what holds the rule back.
-    fn entry_to_play(&self, counters: &mut RuleCounters, random: &mut Random) -> Result<&Step, Limit> {
+    /// Counts a request that matches, and returns the entry to play, or why the rule does not apply.
+    fn entry_to_play(&self, counters: &mut RuleCounters, random: &mut Random) -> Result<&SequenceEntry, Limit> {
         if !self.is_at_its_step(counters) {
             return Err(Limit::Step);
         }
@@ -185,21 +180,21 @@ impl Rule {
         if self.times.is_some_and(|times| applied >= times) {
             return Err(Limit::Times);
         }
-        let step = self.sequence.step(applied).ok_or(Limit::Sequence)?;
+        let entry = self.sequence.entry(applied).ok_or(Limit::Sequence)?;
         if !(matched - self.skip).is_multiple_of(self.every) {
             return Err(Limit::Every);
         }
         if self.chance.is_some_and(|chance| random.random::<f64>() >= chance) {
             return Err(Limit::Chance);
         }
-        Ok(step)
+        Ok(entry)
     }
 
     /// Takes the status of the answer to a request that the rule decided with this action; 0 for none. An ordinary answer
     /// with another status than the story waits for gives its turn back, so that `times` counts the right ones alone; what
     /// the rule itself answered keeps it. The story moves on once the rule is used up and
     /// its last answer had that status.
-    pub fn settle(&self, action: &Action, status: u16, counters: &mut RuleCounters) {
+    pub fn take_answer(&self, action: &Action, status: u16, counters: &mut RuleCounters) {
         let Some(NextStep { step, status: Some(expected) }) = &self.next else { return };
         let turn = counters.of(self.fingerprint);
         turn.pending = turn.pending.saturating_sub(1);
@@ -345,11 +340,7 @@ impl StoryProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn rules(text: &str) -> Vec<Arc<Rule>> {
-        let (scenario, problems) = crate::scenario::check_text("test", text);
-        scenario.unwrap_or_else(|| panic!("{text}\n{problems:?}")).rules
-    }
+    use crate::scenario::valid;
 
     #[test]
     fn rules_have_as_many_turns_as_times_and_sequence_allow() {
@@ -363,7 +354,7 @@ mod tests {
             (&format!("{steps}\ntimes = 2"), Some(2)),
             (&format!("{steps}\ntimes = 5"), Some(3)),
         ] {
-            assert_eq!(rules(&format!("[[rule]]\n{rule}\n"))[0].turns_in_all(), turns, "{rule}");
+            assert_eq!(valid(&format!("[[rule]]\n{rule}\n")).rules[0].turns_in_all(), turns, "{rule}");
         }
     }
 
@@ -378,7 +369,7 @@ mod tests {
             ("method = 'GET'", 0, [true, true, false]),
             ("method = 'GET'", 1, [true, true, true]),
         ] {
-            let rule = &rules(&format!("[[rule]]\nwhen = {{ {when} }}\npass = true\n"))[0];
+            let rule = &valid(&format!("[[rule]]\nwhen = {{ {when} }}\npass = true\n")).rules[0];
             let mut counters = RuleCounters::default();
             counters.of(rule.fingerprint).matched = matched;
             let counts = [Some("sk_test_a"), Some("sk_test_b"), None].map(|key| rule.counts_for(&[key], &counters));
@@ -400,7 +391,7 @@ mod tests {
             (&[("start", "a"), ("a", "start")], None),
             (&[("start", "a"), ("", "b")], Some("b")),
         ] {
-            let rules = rules(&steps.iter().map(rule).collect::<String>());
+            let rules = valid(&steps.iter().map(rule).collect::<String>()).rules;
             let story = StoryProgress::of(&rules, &RuleCounters::default());
             assert_eq!(story.map(|story| story.ends.join(" ")).as_deref(), expected, "{steps:?}");
         }
@@ -411,7 +402,7 @@ mod tests {
         for (then, last) in [(Then::End, [None, None]), (Then::Stay, [Some(3), Some(3)]), (Then::Repeat, [Some(2); 2])]
         {
             let sequence = Sequence::of(vec![(2, None, Action::Pass), (1, None, Action::Pass)], then);
-            let played: Vec<_> = (0..5).map(|applied| sequence.step(applied).map(|step| step.until)).collect();
+            let played: Vec<_> = (0..5).map(|applied| sequence.entry(applied).map(|entry| entry.until)).collect();
             assert_eq!(played, [[Some(2); 2].as_slice(), &[Some(3)], &last].concat(), "{then:?}");
         }
     }
@@ -419,7 +410,7 @@ mod tests {
     #[test]
     fn answers_that_are_not_there_yet_do_not_move_a_story() {
         let rule = "[[rule]]\nwhen = { step = 'start' }\ntimes = 2\npass = true\nnext = { step = 'b', status = 200 }\n";
-        let rule = Arc::clone(&rules(rule)[0]);
+        let rule = Arc::clone(&valid(rule).rules[0]);
         // Two requests at a time, answered in either order; 0 is a client that left.
         for (answers, steps) in [
             ([200, 200], [false, true]),
@@ -430,7 +421,7 @@ mod tests {
             let mut counters = RuleCounters::default();
             *counters.of(rule.fingerprint) = RuleCounter { matched: 2, applied: 2, pending: 2 };
             for (status, is_moved) in answers.into_iter().zip(steps) {
-                rule.settle(&Action::Pass, status, &mut counters);
+                rule.take_answer(&Action::Pass, status, &mut counters);
                 assert_eq!(counters.step(rule.story).is_some(), is_moved, "{answers:?} after {status}");
             }
             let right = answers.iter().filter(|status| **status == 200).count() as u64;
@@ -440,7 +431,7 @@ mod tests {
         let mut counters = RuleCounters::default();
         *counters.of(rule.fingerprint) = RuleCounter { matched: 2, applied: 2, pending: 1 };
         counters.set_step(rule.story, Arc::from("elsewhere"));
-        rule.settle(&Action::Pass, 200, &mut counters);
+        rule.take_answer(&Action::Pass, 200, &mut counters);
         assert_eq!(counters.step(rule.story).map(AsRef::as_ref), Some("elsewhere"));
     }
 }

@@ -32,7 +32,7 @@ pub struct SavedCounter {
     pub applied: u64,
 }
 
-/// What held a rule back that matched a request.
+/// Why a rule that matched a request did not apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     Step,

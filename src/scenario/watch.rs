@@ -1,12 +1,13 @@
-//! Watches scenario directories: reports when contents changed, however an editor or a container platform changed them.
+//! Reads and watches scenario folders: reports when contents changed, however an editor or a container platform changed them.
 //!
-//! The directory is watched, not its files, as a watch on a file dies when an editor saves by renaming; it is polled as well, for
+//! The folder is watched, not its files, as a watch on a file dies when an editor saves by renaming; it is polled as well, for
 //! mounts where no event arrives. Contents are compared by hash, and read only if a file's stamp changed or is too recent to be
 //! relied on. A change counts once it is whole: on Linux when the file that was written is closed, elsewhere when two readings agree.
 //! What a rule means is not known here.
 
 use std::convert::Infallible;
 use std::fs::DirEntry;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -15,7 +16,6 @@ use jiff::Timestamp;
 use notify::event::{AccessKind, AccessMode, CreateKind, ModifyKind};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
 
 use crate::clock::machine;
 use crate::diagnostic::Diagnostic;
@@ -32,8 +32,8 @@ const STAMP_UNRELIABLE_SECONDS: u64 = 2;
 const POLL: Duration = Duration::from_secs(1);
 /// How long dropping a watcher waits for its thread, which a slow disk may hold up.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// A change is over once nothing has been reported for this long, and at the latest after the second time.
-const SETTLE: Duration = Duration::from_millis(20);
+/// A change is over once no event has arrived for this long, and at the latest after the second time.
+const QUIET: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_millis(600);
 /// Contents that were not reported as complete are read again after this time.
 const CONFIRM: Duration = Duration::from_millis(200);
@@ -60,7 +60,7 @@ impl Folders {
     /// The contents of all scenario files in them.
     pub fn read(&self) -> FileTexts {
         let usual = self.usual.iter().filter(|folder| folder.is_dir());
-        self.given.iter().chain(usual).flat_map(|folder| read_directory(folder)).collect()
+        self.given.iter().chain(usual).flat_map(|folder| read_folder(folder)).collect()
     }
 }
 
@@ -90,19 +90,19 @@ pub fn read_file(path: &Path) -> Result<String, Box<Diagnostic>> {
     Ok(text)
 }
 
-/// Reads every `*.toml` of the directory, in the order of names. A sub-directory, or a file that somebody may take for a scenario,
-/// is an entry with a warning. Hidden files, as editors make them while saving, are skipped. A directory that cannot be read is one
+/// Reads every `*.toml` of the folder, in the order of names. A folder in it, or a file that somebody may take for a scenario,
+/// is an entry with a warning. Hidden files, as editors make them while saving, are skipped. A folder that cannot be read is one
 /// entry with its problem; a path that is a file is read as one.
-pub fn read_directory(directory: &Path) -> FileTexts {
-    if directory.is_file() {
-        return vec![(directory.to_owned(), read_file(directory))];
+pub fn read_folder(folder: &Path) -> FileTexts {
+    if folder.is_file() {
+        return vec![(folder.to_owned(), read_file(folder))];
     }
-    let entries = match std::fs::read_dir(directory) {
+    let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) => {
             let message = format!("the folder cannot be read: {error}");
             let problem = Diagnostic::of_file("file/unreadable", message, "check the path and its permissions");
-            return vec![(directory.to_owned(), Err(problem.into()))];
+            return vec![(folder.to_owned(), Err(problem.into()))];
         }
     };
     let (paths, ignored) = listed(entries);
@@ -119,7 +119,7 @@ pub fn read_directory(directory: &Path) -> FileTexts {
             );
             let hint = "split the folder, or move other files elsewhere";
             let problem = Diagnostic::of_file("file/too-many", message, hint).as_warning();
-            files.push((directory.to_owned(), Err(problem.into())));
+            files.push((folder.to_owned(), Err(problem.into())));
             break;
         }
         files.push((path, text));
@@ -131,7 +131,7 @@ pub fn read_directory(directory: &Path) -> FileTexts {
     }));
     if more > 0 {
         let message = format!("{more} more files or folders in it are not read");
-        files.push((directory.to_owned(), Err(not_taken(message, "a scenario is a file NAME.toml"))));
+        files.push((folder.to_owned(), Err(not_taken(message, "a scenario is a file NAME.toml"))));
     }
     files
 }
@@ -197,7 +197,7 @@ fn not_taken(message: impl Into<String>, hint: &str) -> Box<Diagnostic> {
 /// The state of the folders when they were read.
 struct FolderState {
     stamps: Vec<(PathBuf, Option<Stamp>)>,
-    hash: [u8; 32],
+    hash: u64,
     /// Whether a file was so young that another save could leave the same stamp.
     young: bool,
 }
@@ -209,18 +209,12 @@ impl FolderState {
         let (stamps, now) = (stamps(folders), machine::wall_time());
         let young = stamps.iter().filter_map(|(_, stamp)| *stamp).any(|stamp| is_young(stamp.times, now));
         let files = folders.read();
-        let mut hash = Sha256::new();
+        let mut hasher = DefaultHasher::new();
         for (path, text) in &files {
-            let content = match text {
-                Ok(text) => ["", text],
-                Err(problem) => [problem.code, &problem.message],
-            };
-            for part in [path.as_os_str().as_encoded_bytes(), content[0].as_bytes(), content[1].as_bytes()] {
-                hash.update((part.len() as u64).to_be_bytes());
-                hash.update(part);
-            }
+            path.hash(&mut hasher);
+            text.as_ref().map_err(|problem| (problem.code, &problem.message)).hash(&mut hasher);
         }
-        (Self { stamps, hash: hash.finalize().into(), young }, files)
+        (Self { stamps, hash: hasher.finish(), young }, files)
     }
 
     /// Whether the folders are unchanged, as far as can be known without reading them.
@@ -258,7 +252,7 @@ enum Signal {
     Stop,
 }
 
-/// A thread that watches directories; it ends when this is dropped.
+/// A thread that watches folders; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Watcher {
     signals: Sender<Signal>,
@@ -267,7 +261,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Calls `on_change` with the contents of the folders each time that they have changed and settled. These are the contents
+    /// Calls `on_change` with the contents of the folders each time that a change is complete. These are the contents
     /// that were compared, so that nothing half-written can come between the notification and the read. The present contents are
     /// returned, and count as known. Folders need not be there yet.
     pub fn start(
@@ -331,7 +325,7 @@ fn run(
             Err(RecvTimeoutError::Timeout) => false,
             Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return,
         };
-        if is_reported && !settle(signals) {
+        if is_reported && !wait_for_quiet(signals) {
             return;
         }
         let began = machine::monotonic();
@@ -356,11 +350,11 @@ fn run(
     }
 }
 
-/// Waits until nothing is reported for a while, but not forever; false if the watcher is to end.
-fn settle(signals: &Receiver<Signal>) -> bool {
+/// Waits until no event has arrived for a while, but not forever; false if the watcher is to end.
+fn wait_for_quiet(signals: &Receiver<Signal>) -> bool {
     let began = machine::monotonic();
     while machine::monotonic().duration_since(began) < PATIENCE {
-        match signals.recv_timeout(SETTLE) {
+        match signals.recv_timeout(QUIET) {
             Ok(Signal::Change) => {}
             Err(RecvTimeoutError::Timeout) => return true,
             Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
@@ -369,16 +363,15 @@ fn settle(signals: &Receiver<Signal>) -> bool {
     true
 }
 
-/// Done again each time: a directory that was deleted and made anew has lost its watch. One that is not there is polled for.
+/// Done again each time: a folder that was deleted and made anew has lost its watch. One that is not there is polled for.
 fn watch_again(events: &mut Option<RecommendedWatcher>, folders: &Folders) {
-    for directory in folders.paths() {
-        if let Some(events) = events {
-            if cfg!(windows) {
-                // On Windows a second watch does not replace the first, which would then never be closed.
-                let _ = events.unwatch(directory);
-            }
-            let _ = events.watch(directory, RecursiveMode::NonRecursive);
+    let Some(events) = events else { return };
+    for folder in folders.paths() {
+        if cfg!(windows) {
+            // On Windows a second watch does not replace the first, which would then never be closed.
+            let _ = events.unwatch(folder);
         }
+        let _ = events.watch(folder, RecursiveMode::NonRecursive);
     }
 }
 
@@ -403,8 +396,8 @@ mod tests {
 
     #[test]
     fn unfit_files_are_told_and_never_block() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let path = |name: &str| directory.path().join(name);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = |name: &str| folder.path().join(name);
         fs::write(path("bytes.toml"), b"title = \"\xff\"").expect("it can be written");
         fs::create_dir(path("folder.toml")).expect("it can be made");
         fs::File::create(path("huge.toml")).and_then(|file| file.set_len(LARGEST_FILE + 1)).expect("it can be written");
@@ -422,7 +415,7 @@ mod tests {
                 expected.push(("pipe.toml", "file/not-regular"));
             }
         }
-        let read = read_directory(directory.path());
+        let read = read_folder(folder.path());
         let found: Vec<_> = read
             .iter()
             .map(|(path, text)| {
@@ -435,19 +428,19 @@ mod tests {
 
     #[test]
     fn a_folder_is_read_up_to_a_number_of_files() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
+        let folder = tempfile::tempdir().expect("a temporary folder");
         for number in 0..MOST_FILES + 5 {
-            write(&directory.path().join(format!("{number:04}.toml")), "");
+            write(&folder.path().join(format!("{number:04}.toml")), "");
         }
-        let read = read_directory(directory.path());
+        let read = read_folder(folder.path());
         let problem = read[MOST_FILES].1.as_ref().expect_err("there are more");
         assert!(read.len() == MOST_FILES + 1 && problem.code == "file/too-many" && !problem.is_error());
     }
 
     #[test]
     fn a_folder_that_nobody_asked_for_may_come_later_and_go_again() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let later = directory.path().join("scenarios");
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let later = folder.path().join("scenarios");
         let (sender, changes) = mpsc::channel();
         let folders = Folders { given: Vec::new(), usual: Some(later.clone()) };
         let (_watcher, files) = Watcher::start(folders, move |files| {
@@ -466,15 +459,15 @@ mod tests {
 
     #[test]
     fn dropping_does_not_wait_for_a_thread_that_is_held_up() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
+        let folder = tempfile::tempdir().expect("a temporary folder");
         let (entered, entries) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
-        let (watcher, _) = Watcher::start(given(directory.path().to_owned()), move |_| {
+        let (watcher, _) = Watcher::start(given(folder.path().to_owned()), move |_| {
             let _ = entered.send(());
             let _ = released.recv();
         })
         .expect("a thread can be started");
-        write(&directory.path().join("a.toml"), "one");
+        write(&folder.path().join("a.toml"), "one");
         entries.recv_timeout(BOUND).expect("the change is reported");
         let (dropped, drops) = mpsc::channel();
         std::thread::spawn(move || {
@@ -488,8 +481,8 @@ mod tests {
 
     #[test]
     fn folders_are_read_again_only_if_their_files_changed_or_are_young() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let (file, folders) = (directory.path().join("a.toml"), given(directory.path().to_owned()));
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (file, folders) = (folder.path().join("a.toml"), given(folder.path().to_owned()));
         write(&file, "one");
         let (mut known, _) = FolderState::read(&folders);
         assert!(known.young && !known.holds(&folders), "another save might leave the same stamp");
@@ -497,10 +490,10 @@ mod tests {
         assert!(known.holds(&folders));
         for change in [
             &|| write(&file, "longer"),
-            &|| fs::rename(&file, directory.path().join("b.toml")).expect("it can be renamed"),
+            &|| fs::rename(&file, folder.path().join("b.toml")).expect("it can be renamed"),
             &|| write(&file, "longer"),
             &|| fs::remove_file(&file).expect("it can be removed"),
-            &|| fs::remove_dir_all(directory.path()).expect("it can be removed"),
+            &|| fs::remove_dir_all(folder.path()).expect("it can be removed"),
         ] as [&dyn Fn(); 5]
         {
             change();

@@ -8,7 +8,8 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::keys::MATCHER;
-use super::reader::{Parser, Place, Span, Table, nearest_hint, shown};
+use super::kinds::{nearest_hint, shown};
+use super::reader::{Parser, Place, Span, Table};
 use crate::contract::routes::{Operation, ROUTES};
 use crate::scenario::matcher::{Condition, Literal, Subject, Test, When, glob_pattern};
 
@@ -29,8 +30,7 @@ impl Parser<'_> {
                 "path" => Subject::Path,
                 "key" => Subject::Key,
                 "query" | "header" | "body" => {
-                    let fields = self.fields(table, key, "a table of names");
-                    for (name, value) in fields.into_iter().flatten() {
+                    for (name, value) in table.fields_at(key).into_iter().flatten() {
                         if let Some(subject) = self.subject(key, name) {
                             when.conditions.extend(self.condition(subject, name.get_ref(), value));
                         }
@@ -46,7 +46,7 @@ impl Parser<'_> {
     }
 
     fn operations(&mut self, table: &Table<'_, '_>) -> Vec<Operation> {
-        if table.get("operation").and_then(|value| value.get_ref().as_array()).is_some_and(|names| names.is_empty()) {
+        if table.is_empty_array("operation") {
             let message = "`operation` must not be an empty array";
             self.error("scenario/bad-value", table.span_of("operation"), message, "");
         }
@@ -116,30 +116,24 @@ impl Parser<'_> {
             let test = match key.get_ref().as_ref() {
                 "equals" => self.literal(subject, value).map(Test::Equals),
                 "contains" => self.literal(subject, value).map(Test::Contains),
-                "starts_with" => self.text(table, "starts_with").map(|text| Test::StartsWith(text.into())),
-                "ends_with" => self.text(table, "ends_with").map(|text| Test::EndsWith(text.into())),
+                "starts_with" => table.text("starts_with").map(|text| Test::StartsWith(text.into())),
+                "ends_with" => table.text("ends_with").map(|text| Test::EndsWith(text.into())),
                 "matches" => {
-                    let pattern = self.text(table, "matches");
+                    let pattern = table.text("matches");
                     pattern.and_then(|pattern| self.pattern(value.span(), pattern)).map(Test::Matches)
                 }
-                "one_of" => self.one_of(subject, value),
-                "present" => self.flag(table, "present").map(Test::Present),
+                "one_of" if value.get_ref().is_array() => Some(Test::OneOf(
+                    table.entries("one_of").filter_map(|value| self.literal(subject, value)).collect(),
+                )),
+                "present" => table.flag("present").map(Test::Present),
                 "not" => self.negated(subject, value, depth),
-                "lt" => self.number(table, "lt").map(Test::Lt),
-                "gt" => self.number(table, "gt").map(Test::Gt),
+                "lt" => table.number("lt").map(Test::Lt),
+                "gt" => table.number("gt").map(Test::Gt),
                 _ => None,
             };
             tests.extend(test);
         }
         tests
-    }
-
-    fn one_of(&mut self, subject: &Subject, value: Place<'_, '_>) -> Option<Test> {
-        let Some(values) = value.get_ref().as_array() else {
-            self.wrong_type("one_of", "an array of values", value, String::new());
-            return None;
-        };
-        Some(Test::OneOf(values.iter().filter_map(|value| self.literal(subject, value)).collect()))
     }
 
     fn negated(&mut self, subject: &Subject, value: Place<'_, '_>, depth: usize) -> Option<Test> {
@@ -166,7 +160,7 @@ impl Parser<'_> {
     fn literal(&mut self, subject: &Subject, value: Place<'_, '_>) -> Option<Literal> {
         if !matches!(subject, Subject::Body(_)) && matches!(value.get_ref(), DeValue::Array(_) | DeValue::Table(_)) {
             let expected = "a string, a number or a boolean";
-            self.wrong_type(&subject.to_string(), expected, value, String::new());
+            self.wrong_type(&subject.to_string(), expected, value, "");
             return None;
         }
         let json = self.json(value)?;

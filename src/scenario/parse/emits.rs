@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use toml::de::DeValue;
-
 use super::Fingerprints;
-use super::reader::{Parser, Span, Table, nearest_hint, shown};
+use super::kinds::{nearest_hint, shown};
+use super::reader::{Parser, Span, Table};
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::rules::check_webhook_url;
 use crate::contract::signature::{SigningKey, Tamper};
@@ -36,14 +35,14 @@ impl Parser<'_> {
         scenario: &Arc<str>,
         fingerprints: &mut Fingerprints,
     ) -> Option<Emit> {
-        let name: Option<Arc<str>> = self.text(table, "name").map(Arc::from);
-        let event = self.text(table, "event").filter(|event| self.is_event(event, table.span_of("event")));
+        let name: Option<Arc<str>> = table.text("name").map(Arc::from);
+        let event = table.text("event").filter(|event| self.is_event(event, table.span_of("event")));
         let trigger = self.trigger(table);
         let data = self.json_fields(table, "data");
         self.warn_of_missing_parts(None);
         let delay = self.delay(table);
-        let times = self.integer(table, "times");
-        let interval = self.duration(table, "interval");
+        let times = table.integer("times");
+        let interval = table.duration("interval");
         let delivery = self.delivery(table);
         let is_periodic = matches!(trigger, Some(Trigger::Every(_)));
         let is_single = times.unwrap_or(1) == 1;
@@ -88,17 +87,10 @@ impl Parser<'_> {
     }
 
     fn trigger(&mut self, table: &Table<'_, '_>) -> Option<Trigger> {
-        let value = table.get("on")?;
-        match value.get_ref() {
-            DeValue::String(_) => match self.choice(table, "on")? {
-                "activation" => return Some(Trigger::Activation),
-                _ => return Some(Trigger::Command),
-            },
-            DeValue::Table(_) => {}
-            _ => {
-                self.wrong_type("on", "a name or a table", value, String::new());
-                return None;
-            }
+        match table.text("on") {
+            Some("activation") => return Some(Trigger::Activation),
+            Some(_) => return Some(Trigger::Command),
+            None => {}
         }
         let on = self.table(table, "on")?;
         let timed = self.only_one(&on, &["every", "after"], "there is one trigger");
@@ -107,7 +99,7 @@ impl Parser<'_> {
                 let message = format!("`{}` excludes `{timed}`: there is one trigger", shown(key.get_ref()));
                 self.error("scenario/clash", key.span(), message, "write a second `[[emit]]`");
             }
-            let duration = self.duration(&on, timed)?;
+            let duration = on.duration(timed)?;
             if timed == "after" {
                 return Some(Trigger::After(duration));
             }
@@ -122,19 +114,19 @@ impl Parser<'_> {
             return self.refuse("scenario/missing-key", on.span, "`on` names no trigger", hint);
         }
         let when = self.conditions(&on);
-        let status = self.status(&on);
+        let status = on.status();
         self.warn_of_answer_never_given(&on, &when, status);
         Some(Trigger::Answer { when, status })
     }
 
     fn delivery(&mut self, table: &Table<'_, '_>) -> Delivery {
         let Some(table) = self.table(table, "delivery") else { return Delivery::default() };
-        let copies = self.integer(&table, "duplicate").unwrap_or(1);
+        let copies = table.integer("duplicate").unwrap_or(1);
         let delivery = Delivery {
-            tamper: self.choice(&table, "tamper").and_then(Tamper::from_name),
+            tamper: table.text("tamper").and_then(Tamper::from_name),
             duplicate: u32::try_from(copies).unwrap_or(1),
-            shuffle: self.flag(&table, "shuffle").unwrap_or(false),
-            drop: self.flag(&table, "drop").unwrap_or(false),
+            shuffle: table.flag("shuffle").unwrap_or(false),
+            drop: table.flag("drop").unwrap_or(false),
         };
         for key in ["tamper", "duplicate"].into_iter().filter(|_| delivery.drop) {
             if let Some(span) = table.key_span(key) {
@@ -155,54 +147,41 @@ impl Parser<'_> {
         for workflow in self.tables(&table, "workflow") {
             given.workflows.push(self.workflow(&workflow));
         }
-        if let Some(value) = table.get("user") {
-            let Some(users) = value.get_ref().as_array() else {
-                self.wrong_type("given.user", "an array of tables", value, String::new());
-                return given;
-            };
-            for user in users {
-                match user.get_ref().as_table() {
-                    Some(fields) => given.users.extend(self.json_map(fields)),
-                    None => self.wrong_type("given.user", "a table", user, String::new()),
-                }
+        for user in table.entries("user") {
+            match user.get_ref().as_table() {
+                Some(fields) => given.users.extend(self.json_map(fields)),
+                None => self.wrong_type("given.user", "a table", user, ""),
             }
         }
         given
     }
 
     fn workflow(&mut self, table: &Table<'_, '_>) -> GivenWorkflow {
-        let [id, name, reference] = ["id", "name", "reference"].map(|key| self.text(table, key).map(str::to_owned));
+        let [id, name, reference] = ["id", "name", "reference"].map(|key| table.text(key).map(str::to_owned));
         if id.as_ref().is_some_and(|id| !id.starts_with("wf_")) {
             let message = "a workflow's id has the form wf_<id>";
             self.error("scenario/bad-value", table.span_of("id"), message, "for example \"wf_1\"");
         }
-        let status = self.choice(table, "status").and_then(WorkflowStatus::from_name);
+        let status = table.text("status").and_then(WorkflowStatus::from_name);
         let fields = WorkflowFields { name: Some(name), reference: Some(reference) };
         GivenWorkflow { id, fields, status: status.unwrap_or(WorkflowStatus::Running) }
     }
 
     fn subscription(&mut self, table: &Table<'_, '_>) -> Option<SubscribeRequest> {
-        let url = self.text(table, "url");
+        let url = table.text("url");
         if let Some(Err(reason)) = url.map(|url| check_webhook_url(url, self.profile.webhooks.allow_http)) {
             self.error("scenario/bad-value", table.span_of("url"), format!("`url` {reason}"), "");
         }
+        if table.is_empty_array("events") {
+            self.error("scenario/bad-value", table.span_of("events"), "`events` must not be empty", "");
+        }
         let mut events = Vec::new();
-        if let Some(value) = table.get("events") {
-            match value.get_ref().as_array() {
-                None => self.wrong_type("events", "an array of event types", value, String::new()),
-                Some(entries) if entries.is_empty() => {
-                    self.error("scenario/bad-value", value.span(), "`events` must not be empty", "");
-                }
-                Some(_) => {
-                    for (span, event) in self.texts(table, "events", "an array of event types") {
-                        if self.is_event(event, span) {
-                            events.push(event.to_owned());
-                        }
-                    }
-                }
+        for (span, event) in self.texts(table, "events", "an array of event types") {
+            if self.is_event(event, span) {
+                events.push(event.to_owned());
             }
         }
-        let secret = self.text(table, "secret").map(str::to_owned);
+        let secret = table.text("secret").map(str::to_owned);
         if let Some(secret) = &secret {
             let schemes = self.profile.schemes();
             let read = |scheme| SigningKey::read(secret, scheme, self.profile.webhooks.secret_key);
@@ -210,7 +189,7 @@ impl Parser<'_> {
                 self.error("scenario/bad-value", table.span_of("secret"), format!("`secret`: {problem}"), "");
             }
         }
-        let description = self.text(table, "description").map(str::to_owned);
+        let description = table.text("description").map(str::to_owned);
         Some(SubscribeRequest { url: url?.to_owned(), events, secret, description })
     }
 }

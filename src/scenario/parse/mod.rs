@@ -1,11 +1,12 @@
 //! TOML text to a checked scenario: every problem of the text in one pass, each with its place, code and hint.
 //!
-//! Reads no files and no clock. The tables of `keys` say what may be written; `reader` reads it, one file for each part of the
-//! language makes values of it, and `warnings` looks for what can never happen.
+//! Reads no files and no clock. The tables of `keys` name what may be written, and `kinds` what its values look like; `reader` checks
+//! a text against both, one file for each part of the language makes values of it, and `warnings` looks for what can never happen.
 
 mod conditions;
 mod emits;
 pub(crate) mod keys;
+pub(crate) mod kinds;
 mod reader;
 mod rules;
 mod warnings;
@@ -19,7 +20,8 @@ use toml::de::{DeTable, DeValue};
 use super::{Overlay, Scenario, ScenarioOrigin};
 use crate::diagnostic::{Diagnostic, Level};
 use crate::settings::{Draft, Layered, SyntaxProblem, other_language, syntax_problems};
-use reader::{Parser, Table, shown};
+use kinds::shown;
+use reader::{Parser, Table};
 
 /// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
 /// hundred times as much as their text.
@@ -156,8 +158,8 @@ impl Parser<'_> {
         }
         let file = &self.open(file, &keys::FILE, 0..0);
         let name: Arc<str> = Arc::from(name);
-        let title = self.text(file, "title").unwrap_or(&name).to_owned();
-        let description = self.text(file, "description").map(|text| text.trim().to_owned());
+        let title = file.text("title").unwrap_or(&name).to_owned();
+        let description = file.text("description").map(|text| text.trim().to_owned());
         let text: Arc<str> = Arc::from(text);
         let overlay = self.overlay(&name, base, file);
         let given = self.given(file);
@@ -189,7 +191,7 @@ impl Parser<'_> {
     }
 
     fn overlay(&mut self, name: &str, base: &Layered, file: &Table<'_, '_>) -> Option<Overlay> {
-        let table = self.fields(file, "profile", "a table of settings")?;
+        let table = file.fields_at("profile")?;
         let source = format!("scenario {name}");
         let mut draft = Draft::of(base);
         let settings = draft.table(table, &source);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{Kind, TableKeys};
+use super::kinds::{TableKeys, ValueProblem, nearest_hint, number, shown};
 use crate::contract::nearest;
 use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Level};
@@ -27,20 +27,73 @@ pub(super) type Place<'v, 'i> = &'v Spanned<DeValue<'i>>;
 pub(super) type Span = Range<usize>;
 type Code = &'static str;
 
-/// A table of the file with the keys that it may have.
+/// A table of the file with the keys that it may have. Its getters read what [`Parser::open`] found right; what is wrong was reported
+/// there, and reads as if it were missing.
 pub(super) struct Table<'v, 'i> {
     pub(super) fields: &'v DeTable<'i>,
     pub(super) keys: &'static TableKeys,
     pub(super) span: Span,
+    /// Keys whose values were reported.
+    wrong: Vec<&'static str>,
 }
 
 impl<'v, 'i> Table<'v, 'i> {
+    pub(super) fn unchecked(fields: &'v DeTable<'i>, keys: &'static TableKeys, span: Span) -> Self {
+        Self { fields, keys, span, wrong: Vec::new() }
+    }
+
+    /// The value at a key, right or wrong.
     pub(super) fn get(&self, key: &str) -> Option<Place<'v, 'i>> {
         self.fields.get(key)
     }
 
     pub(super) fn has(&self, key: &str) -> bool {
         self.fields.contains_key(key)
+    }
+
+    fn right(&self, key: &str) -> Option<&'v DeValue<'i>> {
+        self.get(key).filter(|_| !self.wrong.contains(&key)).map(Spanned::get_ref)
+    }
+
+    /// A text, or a name that its kind lists.
+    pub(super) fn text(&self, key: &str) -> Option<&'v str> {
+        self.right(key)?.as_str()
+    }
+
+    pub(super) fn integer(&self, key: &str) -> Option<u64> {
+        let number = self.right(key)?.as_integer()?;
+        u64::from_str_radix(number.as_str(), number.radix()).ok()
+    }
+
+    /// The `status` of a reply, `next` or `on`.
+    pub(super) fn status(&self) -> Option<u16> {
+        self.integer("status").and_then(|status| u16::try_from(status).ok())
+    }
+
+    pub(super) fn number(&self, key: &str) -> Option<f64> {
+        number(self.right(key)?)
+    }
+
+    pub(super) fn flag(&self, key: &str) -> Option<bool> {
+        self.right(key)?.as_bool()
+    }
+
+    pub(super) fn duration(&self, key: &str) -> Option<Duration> {
+        parse_duration(self.text(key)?).ok()
+    }
+
+    /// The table at a key, which may have any keys.
+    pub(super) fn fields_at(&self, key: &str) -> Option<&'v DeTable<'i>> {
+        self.right(key)?.as_table()
+    }
+
+    pub(super) fn is_empty_array(&self, key: &str) -> bool {
+        self.right(key).and_then(DeValue::as_array).is_some_and(|entries| entries.is_empty())
+    }
+
+    /// The entries of an array.
+    pub(super) fn entries(&self, key: &str) -> impl Iterator<Item = Place<'v, 'i>> + use<'v, 'i> {
+        self.right(key).and_then(DeValue::as_array).into_iter().flatten()
     }
 
     /// The place of a value; the table's own if there is none.
@@ -57,7 +110,7 @@ impl<'v, 'i> Table<'v, 'i> {
         !self.fields.keys().all(|key| self.keys.has(key.get_ref()))
     }
 
-    fn meaning(&self, key: &str) -> String {
+    pub(super) fn meaning(&self, key: &str) -> String {
         self.keys.find(key).map_or(String::new(), |found| format!("`{key}`: {}", found.meaning))
     }
 }
@@ -148,48 +201,33 @@ impl<'t> Parser<'t> {
         self.found
     }
 
-    pub(super) fn wrong_type(&mut self, key: &str, expected: &str, found: Place<'_, '_>, hint: String) {
-        let kind = match found.get_ref() {
-            DeValue::String(_) => "a string",
-            DeValue::Integer(_) => "an integer",
-            DeValue::Float(_) => "a float",
-            DeValue::Boolean(_) => "a boolean",
-            DeValue::Datetime(_) => "a date or time",
-            DeValue::Array(_) => "an array",
-            DeValue::Table(_) => "a table",
-        };
-        let message = format!("expected {expected} for `{}`, found {kind}", shown(key));
-        let is_bare = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite) || matches!(text, "true" | "false");
-        let hint = match (expected, found.get_ref()) {
-            ("a string", DeValue::Integer(number)) => format!("write it in quotes: {key} = \"{number}\""),
-            ("a string", DeValue::Float(number)) => format!("write it in quotes: {key} = \"{number}\""),
-            (_, DeValue::Float(number)) if expected.starts_with("a duration") => {
-                format!("write the unit: `{key} = \"{number}s\"` or `{key} = \"{number}ms\"`")
-            }
-            ("a string", DeValue::Boolean(flag)) => format!("write it in quotes: {key} = \"{flag}\""),
-            ("an integer" | "a number" | "a boolean", DeValue::String(text)) if is_bare(text) => {
-                format!("write it without quotes: {key} = {text}")
-            }
-            _ => hint,
-        };
-        self.error("scenario/wrong-type", found.span(), message, hint);
+    pub(super) fn wrong_type(&mut self, key: &str, expected: &str, found: Place<'_, '_>, hint: impl Into<String>) {
+        let problem = ValueProblem::wrong_type(key, expected, found.get_ref());
+        self.error(problem.code, found.span(), problem.message, problem.hint.unwrap_or_else(|| hint.into()));
     }
 
-    /// Reports every key that does not belong in a table, and every one that it lacks.
+    /// Reports every key that does not belong in a table or that it lacks, and every value that is not of its key's kind.
     pub(super) fn open<'v, 'i>(
         &mut self,
         fields: &'v DeTable<'i>,
         keys: &'static TableKeys,
         span: Span,
     ) -> Table<'v, 'i> {
-        for key in fields.keys().filter(|key| !keys.has(key.get_ref())) {
-            // Looking for the nearest name takes time, and a file may have thousands of wrong keys.
-            let is_shown = self.found.len() < MOST;
-            let hint = if is_shown { key_hint(key.get_ref(), keys) } else { String::new() };
-            let message = format!("unknown key `{}` in {}", shown(key.get_ref()), keys.place);
-            self.error("scenario/unknown-key", key.span(), message, hint);
+        let mut table = Table::unchecked(fields, keys, span);
+        for (key, value) in fields {
+            let Some(spec) = keys.find(key.get_ref()) else {
+                // Looking for the nearest name takes time, and a file may have thousands of wrong keys.
+                let is_shown = self.found.len() < MOST;
+                let hint = if is_shown { key_hint(key.get_ref(), keys) } else { String::new() };
+                let message = format!("unknown key `{}` in {}", shown(key.get_ref()), keys.place);
+                self.error("scenario/unknown-key", key.span(), message, hint);
+                continue;
+            };
+            if let Some(ValueProblem { code, message, hint }) = spec.kind.problem(spec.name, value.get_ref()) {
+                self.error(code, value.span(), message, hint.unwrap_or_else(|| table.meaning(spec.name)));
+                table.wrong.push(spec.name);
+            }
         }
-        let table = Table { fields, keys, span };
         for key in keys.required.iter().filter(|key| !table.has(key)) {
             let message = format!("{} needs `{key}`", keys.place);
             self.error("scenario/missing-key", table.span.clone(), message, table.meaning(key));
@@ -199,52 +237,14 @@ impl<'t> Parser<'t> {
 
     /// The table at a key, with the keys that the kind of the key gives it.
     pub(super) fn table<'v, 'i>(&mut self, table: &Table<'v, 'i>, key: &str) -> Option<Table<'v, 'i>> {
-        let (value, keys) = (table.get(key)?, table.keys.inner(key)?);
-        let fields = self.fields(table, key, "a table")?;
-        Some(self.open(fields, keys, value.span()))
-    }
-
-    /// A table with any keys; `expected` says of what.
-    pub(super) fn fields<'v, 'i>(
-        &mut self,
-        table: &Table<'v, 'i>,
-        key: &str,
-        expected: &str,
-    ) -> Option<&'v DeTable<'i>> {
-        self.typed(table, key, expected, DeValue::as_table)
-    }
-
-    /// A value of one type; `expected` says which.
-    fn typed<'v, 'i, T>(
-        &mut self,
-        table: &Table<'v, 'i>,
-        key: &str,
-        expected: &str,
-        read: impl FnOnce(&'v DeValue<'i>) -> Option<T>,
-    ) -> Option<T> {
-        let value = table.get(key)?;
-        let typed = read(value.get_ref());
-        if typed.is_none() {
-            self.wrong_type(key, expected, value, table.meaning(key));
-        }
-        typed
+        Some(self.open(table.fields_at(key)?, table.keys.inner(key)?, table.span_of(key)))
     }
 
     /// The tables of a list: `[[key]]`, or a list of inline tables.
     pub(super) fn tables<'v, 'i>(&mut self, table: &Table<'v, 'i>, key: &str) -> Vec<Table<'v, 'i>> {
-        let (Some(value), Some(keys)) = (table.get(key), table.keys.inner(key)) else { return Vec::new() };
-        let Some(entries) = value.get_ref().as_array() else {
-            if value.get_ref().is_table() && keys.place.contains("[[") {
-                let message = format!("expected an array of tables for `{key}`, found one table");
-                let hint = format!("write {}, with double brackets: there may be several", keys.place);
-                self.error("scenario/wrong-type", value.span(), message, hint);
-            } else {
-                self.wrong_type(key, "an array of tables", value, table.meaning(key));
-            }
-            return Vec::new();
-        };
+        let Some(keys) = table.keys.inner(key) else { return Vec::new() };
         let mut tables = Vec::new();
-        for entry in entries {
+        for entry in table.entries(key) {
             match entry.get_ref().as_table() {
                 Some(fields) => tables.push(self.open(fields, keys, entry.span())),
                 None => self.wrong_type(key, "a table", entry, table.meaning(key)),
@@ -255,110 +255,15 @@ impl<'t> Parser<'t> {
 
     /// The texts at a key, which has one or an array of them; `expected` says of what.
     pub(super) fn texts<'v>(&mut self, table: &Table<'v, '_>, key: &str, expected: &str) -> Vec<(Span, &'v str)> {
-        let Some(value) = table.get(key) else { return Vec::new() };
-        let entries = value.get_ref().as_array().map_or_else(|| vec![value], |entries| entries.iter().collect());
+        let one = table.get(key).filter(|value| !value.get_ref().is_array() && table.right(key).is_some());
         let mut texts = Vec::new();
-        for entry in entries {
+        for entry in table.entries(key).chain(one) {
             match entry.get_ref().as_str() {
                 Some(text) => texts.push((entry.span(), text)),
-                None => self.wrong_type(key, expected, entry, String::new()),
+                None => self.wrong_type(key, expected, entry, ""),
             }
         }
         texts
-    }
-
-    pub(super) fn text<'v>(&mut self, table: &Table<'v, '_>, key: &str) -> Option<&'v str> {
-        let value = table.get(key)?;
-        let Some(text) = value.get_ref().as_str() else {
-            let is_free = matches!(table.keys.kind(key), Some(Kind::Text | Kind::Name | Kind::TextOr(_)));
-            self.wrong_type(key, if is_free { "a string" } else { "a name" }, value, table.meaning(key));
-            return None;
-        };
-        // Every string that names or labels something must have content.
-        if text.trim().is_empty() && !matches!(table.keys.kind(key), Some(Kind::Text)) {
-            let hint = "leave it out, or write a string";
-            return self.refuse("scenario/bad-value", value.span(), format!("`{key}` must not be empty"), hint);
-        }
-        Some(text)
-    }
-
-    /// An integer, within the bounds that its kind gives.
-    pub(super) fn integer(&mut self, table: &Table<'_, '_>, key: &str) -> Option<u64> {
-        let Some(Kind::Integer(least, most)) = table.keys.kind(key) else { return None };
-        self.integer_within(table, key, least, most)
-    }
-
-    pub(super) fn integer_within(&mut self, table: &Table<'_, '_>, key: &str, least: u64, most: u64) -> Option<u64> {
-        let number = self.typed(table, key, "an integer", DeValue::as_integer)?;
-        let read = i128::from_str_radix(number.as_str(), number.radix()).ok().and_then(|number| number.try_into().ok());
-        let read = read.filter(|number: &u64| (least..=most).contains(number));
-        if read.is_none() {
-            let message = match most {
-                u64::MAX => format!("`{key}` must be at least {least}, found {number}"),
-                most => format!("`{key}` must be from {least} to {most}, found {number}"),
-            };
-            self.error("scenario/bad-value", table.span_of(key), message, table.meaning(key));
-        }
-        read
-    }
-
-    /// The `status` of a reply, `next` or `on`.
-    pub(super) fn status(&mut self, table: &Table<'_, '_>) -> Option<u16> {
-        self.integer(table, "status").and_then(|status| u16::try_from(status).ok())
-    }
-
-    pub(super) fn flag(&mut self, table: &Table<'_, '_>, key: &str) -> Option<bool> {
-        self.typed(table, key, "a boolean", DeValue::as_bool)
-    }
-
-    pub(super) fn duration(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Duration> {
-        let value = table.get(key)?;
-        let (problem, hint) = match value.get_ref() {
-            DeValue::String(text) => match parse_duration(text) {
-                Ok(duration) => return Some(duration),
-                Err(problem) => (problem, "units are ms, s, m, h and d".to_owned()),
-            },
-            DeValue::Integer(number) => (
-                format!("expected a duration such as \"250ms\" or \"30s\" for `{key}`, found the bare number {number}"),
-                format!("write the unit: `{key} = \"{number}s\"` or `{key} = \"{number}ms\"`"),
-            ),
-            _ => {
-                self.wrong_type(key, "a duration such as \"250ms\" or \"30s\"", value, table.meaning(key));
-                return None;
-            }
-        };
-        self.refuse("scenario/bad-duration", value.span(), problem, hint)
-    }
-
-    /// A finite number, with or without a fraction.
-    pub(super) fn number<'v>(&mut self, table: &Table<'v, '_>, key: &str) -> Option<f64> {
-        let digits = |value: &'v DeValue<'_>| match value {
-            DeValue::Integer(number) => Some(number.as_str()),
-            DeValue::Float(number) => Some(number.as_str()),
-            _ => None,
-        };
-        let number = self.typed(table, key, "a number", digits)?.parse().ok().filter(|number: &f64| number.is_finite());
-        if number.is_none() {
-            self.error(
-                "scenario/bad-value",
-                table.span_of(key),
-                format!("`{key}` must be a finite decimal number"),
-                "",
-            );
-        }
-        number
-    }
-
-    /// A text that must be one of those that its kind lists.
-    pub(super) fn choice<'v>(&mut self, table: &Table<'v, '_>, key: &str) -> Option<&'v str> {
-        let Some(Kind::OneOf(choices) | Kind::NameOr(choices, _)) = table.keys.kind(key) else { return None };
-        let text = self.text(table, key)?;
-        let choices = choices();
-        if choices.contains(&text) {
-            return Some(text);
-        }
-        let message = format!("unknown value \"{}\" for `{key}`", shown(text));
-        self.refuse("scenario/bad-value", table.span_of(key), message, nearest_hint(text, &choices))
     }
 
     /// Any value as JSON. Dates become texts; what JSON has no number for is a problem.
@@ -398,7 +303,7 @@ impl<'t> Parser<'t> {
     /// A table of fields that may have templates: `patch` or `data`.
     pub(super) fn json_fields(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Map<String, Value>> {
         self.check_templates(table, &[key]);
-        let fields = self.fields(table, key, "a table of fields")?;
+        let fields = table.fields_at(key)?;
         self.json_map(fields)
     }
 
@@ -479,21 +384,4 @@ fn key_hint(key: &str, keys: &TableKeys) -> String {
     let written = nearest(key, names.into_iter())
         .and_then(|near| iter::once(&keys).chain(&inner).find_map(|table| header(table, near)));
     written.map_or_else(|| nearest_hint(key, &keys.names()), |written| format!("did you mean `{written}`?"))
-}
-
-/// "did you mean", or the whole list.
-pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
-    match nearest(typed, names.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known: {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
-    }
-}
-
-/// A user's text as messages show it.
-pub(super) fn shown(text: &str) -> String {
-    let mut shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
-    if text.chars().nth(60).is_some() {
-        shown.push('…');
-    }
-    shown
 }

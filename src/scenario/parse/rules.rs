@@ -10,8 +10,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Fingerprints;
-use super::keys::{self, FAULT};
-use super::reader::{Parser, Table, nearest_hint, shown};
+use super::keys;
+use super::kinds::shown;
+use super::reader::{Parser, Table};
 use crate::contract::error::ErrorKind;
 use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
 use crate::scenario::rule::{NextStep, Rule, Sequence, Then};
@@ -33,8 +34,8 @@ impl Parser<'_> {
         self.check_names("rule", &tables);
         self.warn_of_unreachable_steps(&rules);
         self.warn_of_unreachable_rules(&rules);
-        for step in rules.iter().flat_map(|(_, rule)| &rule.sequence.steps) {
-            if let Action::Reply(reply) = &step.action {
+        for entry in rules.iter().flat_map(|(_, rule)| &rule.sequence.entries) {
+            if let Action::Reply(reply) = &entry.action {
                 self.scripted.insert(reply.status);
             }
         }
@@ -48,15 +49,14 @@ impl Parser<'_> {
         scenario: &Arc<str>,
         fingerprints: &mut Fingerprints,
     ) -> Option<Rule> {
-        let name = self.text(table, "name");
+        let name = table.text("name");
         let when = self.table(table, "when");
-        let step = when.as_ref().and_then(|when| self.text(when, "step")).map(Arc::from);
+        let step = when.as_ref().and_then(|when| when.text("step")).map(Arc::from);
         let when = when.map(|when| self.conditions(&when)).unwrap_or_default();
-        let skip = self.integer(table, "skip").unwrap_or(0);
-        let times = self.integer(table, "times");
-        let every = self.integer(table, "every").unwrap_or(1);
-        let chance = self.chance(table);
-        let (from, to) = (self.duration(table, "from"), self.duration(table, "to"));
+        let skip = table.integer("skip").unwrap_or(0);
+        let times = table.integer("times");
+        let every = table.integer("every").unwrap_or(1);
+        let (from, to) = (table.duration("from"), table.duration("to"));
         let next = self.next(table);
         let sequence = self.sequence(table);
         self.warn_of_missing_parts(Some(&when));
@@ -73,7 +73,7 @@ impl Parser<'_> {
             skip,
             times,
             every,
-            chance,
+            chance: table.number("chance"),
             next,
             sequence: sequence?,
         };
@@ -96,26 +96,16 @@ impl Parser<'_> {
         }
     }
 
-    fn chance(&mut self, table: &Table<'_, '_>) -> Option<f64> {
-        let chance = self.number(table, "chance")?;
-        if chance > 0.0 && chance <= 1.0 {
-            return Some(chance);
-        }
-        let message = format!("`chance` must be greater than 0 and at most 1, found {chance}");
-        self.refuse("scenario/bad-value", table.span_of("chance"), message, "0.25 is one request in four")
-    }
-
     fn next(&mut self, table: &Table<'_, '_>) -> Option<NextStep> {
-        if !table.get("next")?.get_ref().is_table() {
-            return self.text(table, "next").map(|step| NextStep { step: step.into(), status: None });
+        if let Some(step) = table.text("next") {
+            return Some(NextStep { step: step.into(), status: None });
         }
         let next = self.table(table, "next")?;
-        let status = self.status(&next);
-        Some(NextStep { step: self.text(&next, "step")?.into(), status })
+        Some(NextStep { step: next.text("step")?.into(), status: next.status() })
     }
 
     fn sequence(&mut self, table: &Table<'_, '_>) -> Option<Sequence> {
-        let Some(value) = table.get("sequence") else {
+        if !table.has("sequence") {
             let hint = "add `sequence`, or use `next` for a story's step";
             self.clash(table, "then", "`then` needs a `sequence`", hint);
             let (action, delay) = self.delayed_action(table)?;
@@ -125,25 +115,25 @@ impl Parser<'_> {
                 return self.refuse("scenario/missing-key", table.span.clone(), message, hint);
             }
             return Some(Sequence::always(delay, action.unwrap_or(Action::Pass)));
-        };
+        }
         let excluded = ["sequence", "reply", "patch", "remove", "fault", "pass", "delay"];
         self.only_one(table, &excluded, "each step of the sequence says what it does");
-        let then = match self.choice(table, "then") {
+        let then = match table.text("then") {
             Some("stay") => Then::Stay,
             Some("repeat") => Then::Repeat,
             _ => Then::End,
         };
-        if value.get_ref().as_array().is_some_and(|steps| steps.is_empty()) {
+        if table.is_empty_array("sequence") {
             let hint = "for example sequence = [{ error = \"rate_limit_exceeded\", times = 2 }, { pass = true }]";
-            self.error("scenario/missing-key", value.span(), "`sequence` has no steps", hint);
+            self.error("scenario/missing-key", table.span_of("sequence"), "`sequence` has no steps", hint);
         }
         let tables = self.tables(table, "sequence");
-        let steps: Vec<_> = tables.iter().filter_map(|step| self.step(step)).collect();
-        (!steps.is_empty()).then(|| Sequence::of(steps, then))
+        let entries: Vec<_> = tables.iter().filter_map(|entry| self.entry(entry)).collect();
+        (!entries.is_empty()).then(|| Sequence::of(entries, then))
     }
 
-    fn step(&mut self, table: &Table<'_, '_>) -> Option<(u64, Option<Delay>, Action)> {
-        let times = self.integer(table, "times").unwrap_or(1);
+    fn entry(&mut self, table: &Table<'_, '_>) -> Option<(u64, Option<Delay>, Action)> {
+        let times = table.integer("times").unwrap_or(1);
         let written_out = keys::REPLY.keys().map(|key| key.name).find(|key| table.has(key));
         let (action, delay) = match written_out {
             Some(first) => {
@@ -162,7 +152,7 @@ impl Parser<'_> {
         Some((times, delay, action.unwrap_or(Action::Pass)))
     }
 
-    /// The action and the delay of a rule or step, if it has them; `None` if the action is wrong. Both are read before either is given
+    /// The action and the delay of a rule or sequence entry, if it has them; `None` if the action is wrong. Both are read before either is given
     /// up, so that the problems of each are reported.
     fn delayed_action(&mut self, table: &Table<'_, '_>) -> Option<(Option<Action>, Option<Delay>)> {
         // `patch` and `remove` belong together; `remove` alone takes the place of `patch`.
@@ -181,20 +171,16 @@ impl Parser<'_> {
                 Action::Reply(Arc::new(self.reply(&reply)?))
             }
             "fault" => Action::Fault(self.fault(table)?),
-            "pass" if self.flag(table, "pass")? => Action::Pass,
-            "pass" => {
-                let hint = "leave `pass` out, or say `pass = true`";
-                return self.refuse("scenario/bad-value", table.span_of(key), "`pass` can only be true", hint);
-            }
+            "pass" => table.flag("pass").map(|_| Action::Pass)?,
             _ => Action::Patch(Arc::new(self.patch(table)?)),
         })
     }
 
     fn reply(&mut self, table: &Table<'_, '_>) -> Option<ScriptedReply> {
-        let error = self.error_kind(table);
-        let status = self.status(table);
-        let code = self.text(table, "code").map(str::to_owned);
-        let message = self.text(table, "message").map(str::to_owned);
+        let error = table.text("error").and_then(ErrorKind::from_name);
+        let status = table.status();
+        let code = table.text("code").map(str::to_owned);
+        let message = table.text("message").map(str::to_owned);
         self.check_templates(table, &["message", "body"]);
         let headers = self.headers(table);
         let body = table.get("body").and_then(|body| {
@@ -240,19 +226,8 @@ impl Parser<'_> {
         Some(ScriptedReply { error, status, code, message, headers, body })
     }
 
-    fn error_kind(&mut self, table: &Table<'_, '_>) -> Option<ErrorKind> {
-        let name = self.text(table, "error")?;
-        let kind = ErrorKind::from_name(name);
-        if kind.is_none() {
-            let hint = nearest_hint(name, &ErrorKind::ALL.map(ErrorKind::name));
-            let message = format!("unknown error `{}`", shown(name));
-            self.error("scenario/unknown-error", table.span_of("error"), message, hint);
-        }
-        kind
-    }
-
     fn headers(&mut self, table: &Table<'_, '_>) -> Vec<(HeaderName, HeaderValue)> {
-        let fields = self.fields(table, "headers", "a table of names and strings");
+        let fields = table.fields_at("headers");
         fields.into_iter().flatten().filter_map(|(name, value)| self.header(name, value)).collect()
     }
 
@@ -274,7 +249,7 @@ impl Parser<'_> {
             DeValue::String(text) => text.to_string(),
             DeValue::Integer(number) => number.to_string(),
             _ => {
-                self.wrong_type(name.as_str(), "a string", value, String::new());
+                self.wrong_type(name.as_str(), "a string", value, "");
                 return None;
             }
         };
@@ -310,10 +285,10 @@ impl Parser<'_> {
         Some(Patch { merge, remove })
     }
 
-    /// The `delay` of a rule, step or emission.
+    /// The `delay` of a rule, sequence entry or emission.
     pub(super) fn delay(&mut self, table: &Table<'_, '_>) -> Option<Delay> {
-        if !table.get("delay")?.get_ref().is_table() {
-            return self.duration(table, "delay").map(Delay::Fixed);
+        if let Some(delay) = table.duration("delay") {
+            return Some(Delay::Fixed(delay));
         }
         let spread = self.table(table, "delay")?;
         let pairs = [("min", "max"), ("median", "p99")];
@@ -326,7 +301,7 @@ impl Parser<'_> {
             let message = format!("`{other}` excludes `{low}` and `{high}`");
             self.clash(&spread, other, message, "keep one pair");
         }
-        let (shortest, longest) = (self.duration(&spread, low), self.duration(&spread, high));
+        let (shortest, longest) = (spread.duration(low), spread.duration(high));
         let (shortest, longest) = (shortest?, longest?);
         if shortest > longest {
             let message = format!("`{low}` is longer than `{high}`");
@@ -339,42 +314,33 @@ impl Parser<'_> {
     }
 
     fn fault(&mut self, table: &Table<'_, '_>) -> Option<Fault> {
-        let value = table.get("fault")?;
-        let none = DeTable::new();
-        let (kind, fault) = match value.get_ref() {
-            DeValue::Table(_) => {
-                let fault = self.table(table, "fault")?;
-                (self.text(&fault, "kind")?, fault)
-            }
-            DeValue::String(kind) => (kind.as_ref(), Table { fields: &none, keys: &FAULT, span: value.span() }),
-            _ => {
-                self.wrong_type("fault", "a name, or a table with `kind`", value, String::new());
-                return None;
-            }
+        let no_keys = DeTable::new();
+        let fault = if table.text("fault").is_some() {
+            Table::unchecked(&no_keys, &keys::FAULT, table.span_of("fault"))
+        } else {
+            self.table(table, "fault")?
         };
-        let takes: &[&str] = match kind {
-            "reset" | "empty" => &[],
-            "truncate" | "garbage" => &["bytes"],
-            "stall" => &["bytes", "duration"],
-            "drip" => &["bytes", "interval"],
+        let kind = table.text("fault").or_else(|| fault.text("kind"))?;
+        let (bytes, duration, interval) =
+            (fault.integer("bytes"), fault.duration("duration"), fault.duration("interval"));
+        let (takes, value): (&[&str], Fault) = match kind {
+            "reset" => (&[], Fault::Reset),
+            "empty" => (&[], Fault::Empty),
+            "truncate" => (&["bytes"], Fault::Truncate { bytes }),
+            "garbage" => (&["bytes"], Fault::Garbage { bytes: bytes.unwrap_or(64) }),
+            "stall" => (&["bytes", "duration"], Fault::Stall { bytes: bytes.unwrap_or(0), duration }),
             _ => {
-                let (message, hint) = (format!("unknown fault `{}`", shown(kind)), nearest_hint(kind, &Fault::NAMES));
-                return self.refuse("scenario/bad-value", fault.span_of("kind"), message, hint);
+                let interval = interval.unwrap_or(Duration::from_millis(100));
+                (&["bytes", "interval"], Fault::Drip { bytes: bytes.unwrap_or(1), interval })
             }
         };
         for key in ["bytes", "duration", "interval"].into_iter().filter(|key| !takes.contains(key)) {
             self.clash(&fault, key, format!("the fault `{kind}` takes no `{key}`"), "drop it");
         }
-        let least = u64::from(matches!(kind, "garbage" | "drip"));
-        let bytes = self.integer_within(&fault, "bytes", least, keys::MOST_BYTES);
-        let (duration, interval) = (self.duration(&fault, "duration"), self.duration(&fault, "interval"));
-        Some(match kind {
-            "reset" => Fault::Reset,
-            "empty" => Fault::Empty,
-            "truncate" => Fault::Truncate { bytes },
-            "garbage" => Fault::Garbage { bytes: bytes.unwrap_or(64) },
-            "stall" => Fault::Stall { bytes: bytes.unwrap_or(0), duration },
-            _ => Fault::Drip { bytes: bytes.unwrap_or(1), interval: interval.unwrap_or(Duration::from_millis(100)) },
-        })
+        if bytes == Some(0) && matches!(kind, "garbage" | "drip") {
+            let message = format!("`bytes` must be from 1 to {}, found 0", keys::MOST_BYTES);
+            self.error("scenario/bad-value", fault.span_of("bytes"), message, fault.meaning("bytes"));
+        }
+        Some(value)
     }
 }

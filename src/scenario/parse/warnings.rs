@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 
-use super::reader::{Parser, Span, Table, nearest_hint, shown};
+use super::kinds::{nearest_hint, shown};
+use super::reader::{Parser, Span, Table};
 use crate::contract::keys::judge;
 use crate::contract::nearest;
 use crate::contract::routes::{Credential, Operation, ROUTES, Route};
@@ -46,14 +47,14 @@ impl Parser<'_> {
     /// Warns of a story that waits for a status with which neither the operation nor the rule answers.
     pub(super) fn warn_of_status_never_answered(&mut self, table: &Table<'_, '_>, rule: &Rule) {
         let Some(expected) = rule.next.as_ref().and_then(|next| next.status) else { return };
-        let steps = &rule.sequence.steps;
-        let last = if rule.sequence.then == Then::End { steps.len().saturating_sub(1) } else { 0 };
+        let entries = &rule.sequence.entries;
+        let last = if rule.sequence.then == Then::End { entries.len().saturating_sub(1) } else { 0 };
         let can = |action: &Action| match action {
             Action::Reply(reply) => reply.status == expected,
             Action::Fault(_) => false,
             Action::Pass | Action::Patch(_) => self.can_answer(&rule.when.operations, expected),
         };
-        if steps[last..].iter().any(|step| can(&step.action)) {
+        if entries[last..].iter().any(|entry| can(&entry.action)) {
             return;
         }
         let place = table.get("next").and_then(|next| next.get_ref().as_table()?.get("status"));

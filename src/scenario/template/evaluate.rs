@@ -1,11 +1,11 @@
-//! The meaning of expressions: values from the request, the clock and chance, and the filters. Every step is charged in bytes to
+//! The meaning of expressions: values from the request, the clock and chance, and the filters. Every operation is charged in bytes to
 //! one budget, so that a body of many templates cannot keep a processor busy.
 
 use jiff::Timestamp;
 use rand::{Rng as _, RngExt as _};
 use serde_json::{Map, Value};
 
-use super::parse::{Expression, Filter, Function, Piece, Source, Step};
+use super::parse::{Expression, Filter, Function, PathPart, Piece, Source};
 use crate::clock::Random;
 use crate::contract::ids::{IdKind, IdStyle, make_id};
 use crate::contract::timestamp::{Precision, format_timestamp};
@@ -15,8 +15,8 @@ pub const LONGEST_TEXT: usize = 64 * 1024;
 /// Most gaps reported of one body, and the longest path named.
 const MOST_GAPS: usize = 10;
 const LONGEST_PATH: usize = 100;
-/// The cost of one step besides the bytes that it handles.
-const STEP: usize = 16;
+/// The cost of one operation besides the bytes that it handles.
+const OPERATION: usize = 16;
 
 /// The values that templates see, and the work that they may still do.
 pub(super) struct Scope<'s> {
@@ -113,7 +113,7 @@ impl<'s> Scope<'s> {
     }
 
     fn pay(&mut self, bytes: usize) -> Result<(), String> {
-        let left = self.budget.checked_sub(bytes + STEP);
+        let left = self.budget.checked_sub(bytes + OPERATION);
         // Nothing more is done then: what failed may have taken time before it was charged for.
         self.budget = left.unwrap_or(0);
         left.map(drop).ok_or_else(|| "the templates of one body handle more than 1 MiB of text".to_owned())
@@ -122,7 +122,7 @@ impl<'s> Scope<'s> {
     fn evaluate(&mut self, expression: &Expression<'_>) -> Result<Term<'s>, String> {
         let mut term = match &expression.source {
             Source::Literal(value) => Term::Owned(value.clone()),
-            Source::Path { root, steps } => self.look_up(root, steps)?,
+            Source::Path { root, parts } => self.look_up(root, parts)?,
             Source::Call(function, arguments) => self.call(*function, arguments)?,
         };
         for (filter, arguments) in &expression.filters {
@@ -132,23 +132,23 @@ impl<'s> Scope<'s> {
         Ok(term)
     }
 
-    fn look_up(&mut self, root: &str, steps: &[Step<'_>]) -> Result<Term<'s>, String> {
-        self.pay(steps.len())?;
+    fn look_up(&mut self, root: &str, parts: &[PathPart<'_>]) -> Result<Term<'s>, String> {
+        self.pay(parts.len())?;
         let facts = self.facts;
         let mut found = match root {
             "now" => return Ok(Term::Owned(format_timestamp(self.wall, Precision::Milliseconds).into())),
             "now_unix" => return Ok(Term::Owned(self.wall.as_second().into())),
             _ => facts.get(root),
         };
-        for step in steps {
-            found = match (found, step) {
-                (Some(Value::Object(fields)), Step::Field(name)) => fields.get(name.as_ref()),
-                (Some(Value::Object(fields)), Step::Position(at)) => fields.get(&at.to_string()),
-                (Some(Value::Array(values)), Step::Position(at)) => values.get(*at),
+        for part in parts {
+            found = match (found, part) {
+                (Some(Value::Object(fields)), PathPart::Field(name)) => fields.get(name.as_ref()),
+                (Some(Value::Object(fields)), PathPart::Position(at)) => fields.get(&at.to_string()),
+                (Some(Value::Array(values)), PathPart::Position(at)) => values.get(*at),
                 _ => None,
             };
         }
-        Ok(found.map_or_else(|| Term::Missing(path_text(root, steps)), Term::Borrowed))
+        Ok(found.map_or_else(|| Term::Missing(path_text(root, parts)), Term::Borrowed))
     }
 
     fn call(&mut self, function: Function, arguments: &[Expression<'_>]) -> Result<Term<'s>, String> {
@@ -239,19 +239,19 @@ impl Expression<'_> {
     /// The path that its value comes from, if it comes from one.
     fn path(&self) -> Option<String> {
         match &self.source {
-            Source::Path { root, steps } => Some(path_text(root, steps)),
+            Source::Path { root, parts } => Some(path_text(root, parts)),
             Source::Literal(_) | Source::Call(..) => None,
         }
     }
 }
 
 /// A path as it is written, shortened.
-fn path_text(root: &str, steps: &[Step<'_>]) -> String {
+fn path_text(root: &str, parts: &[PathPart<'_>]) -> String {
     let mut path = root.to_owned();
-    for step in steps {
-        path = match step {
-            Step::Field(name) => format!("{path}.{name}"),
-            Step::Position(at) => format!("{path}[{at}]"),
+    for part in parts {
+        path = match part {
+            PathPart::Field(name) => format!("{path}.{name}"),
+            PathPart::Position(at) => format!("{path}[{at}]"),
         };
         if path.len() > LONGEST_PATH {
             return path.chars().take(LONGEST_PATH).chain(['…']).collect();

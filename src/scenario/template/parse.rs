@@ -36,12 +36,12 @@ impl Expression<'_> {
             return;
         }
         match &self.source {
-            Source::Path { root: "request", steps } => found.push(
-                steps
+            Source::Path { root: "request", parts } => found.push(
+                parts
                     .iter()
-                    .map(|step| match step {
-                        Step::Field(name) => name.to_string(),
-                        Step::Position(at) => at.to_string(),
+                    .map(|part| match part {
+                        PathPart::Field(name) => name.to_string(),
+                        PathPart::Position(at) => at.to_string(),
                     })
                     .collect(),
             ),
@@ -54,13 +54,13 @@ impl Expression<'_> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Source<'t> {
     Literal(Value),
-    Path { root: &'t str, steps: Vec<Step<'t>> },
+    Path { root: &'t str, parts: Vec<PathPart<'t>> },
     Call(Function, Vec<Expression<'t>>),
 }
 
-/// One step of a path, from a value to a part of it.
+/// One part of a path: what it names in the value before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step<'t> {
+pub(super) enum PathPart<'t> {
     Field(Cow<'t, str>),
     Position(usize),
 }
@@ -165,25 +165,25 @@ impl<'t> Reader<'t> {
             _ if !ROOTS.contains(&name) => return Err(unknown("name", name, &ROOTS)),
             _ => {}
         }
-        let mut steps = Vec::new();
+        let mut parts = Vec::new();
         loop {
             if self.take(".") {
-                let step = self.word().ok_or_else(|| self.expected("a name after `.`"))?;
-                steps.push(step.parse().map_or(Step::Field(Cow::Borrowed(step)), Step::Position));
+                let part = self.word().ok_or_else(|| self.expected("a name after `.`"))?;
+                parts.push(part.parse().map_or(PathPart::Field(Cow::Borrowed(part)), PathPart::Position));
             } else if self.take("[") {
-                let step = match self.literal()? {
-                    Some(Value::String(name)) => Step::Field(Cow::Owned(name)),
+                let part = match self.literal()? {
+                    Some(Value::String(name)) => PathPart::Field(Cow::Owned(name)),
                     Some(Value::Number(number)) => number
                         .as_u64()
                         .and_then(|number| usize::try_from(number).ok())
-                        .map(Step::Position)
+                        .map(PathPart::Position)
                         .ok_or("a position is a whole number from 0")?,
                     _ => return Err(self.expected("a position or a name in quotes after `[`")),
                 };
                 self.expect("]")?;
-                steps.push(step);
+                parts.push(part);
             } else {
-                return Ok(Source::Path { root: name, steps });
+                return Ok(Source::Path { root: name, parts });
             }
         }
     }

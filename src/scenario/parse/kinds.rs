@@ -1,0 +1,321 @@
+//! What tables and their values may look like: as the page about the language shows it, as JSON Schema, and as the reader checks it.
+
+use serde_json::{Value, json};
+use toml::de::DeValue;
+
+use crate::contract::nearest;
+use crate::util::duration::parse_duration;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeySpec {
+    pub(crate) name: &'static str,
+    pub(crate) kind: ValueKind,
+    pub(crate) meaning: &'static str,
+}
+
+/// A kind of table: what it is called in messages, and its keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableKeys {
+    /// The name of its definition in the schema.
+    pub(crate) definition: &'static str,
+    /// As in "unknown key in …".
+    pub(crate) place: &'static str,
+    /// Keys that must be there.
+    pub(crate) required: &'static [&'static str],
+    /// Its keys; some lists are those of another kind of table as well.
+    pub(crate) parts: &'static [&'static [KeySpec]],
+}
+
+impl TableKeys {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static KeySpec> + use<> {
+        self.parts.iter().copied().flatten()
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<&'static KeySpec> {
+        self.keys().find(|key| key.name == name)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.keys().map(|key| key.name).collect()
+    }
+
+    /// The keys of the table, or of the tables, at a key.
+    pub(crate) fn inner(&self, name: &str) -> Option<&'static Self> {
+        match self.find(name)?.kind {
+            ValueKind::Table(keys) | ValueKind::Tables(keys) | ValueKind::Steps(keys) | ValueKind::Delay(keys) => {
+                Some(keys)
+            }
+            ValueKind::NameOr(_, keys) | ValueKind::TextOr(keys) => Some(keys),
+            _ => None,
+        }
+    }
+}
+
+/// The names that a value may be.
+pub(crate) type Names = fn() -> Vec<&'static str>;
+
+type Schema = fn() -> Value;
+
+pub(crate) const ANY: u64 = u64::MAX;
+const A_DURATION: &str = "a duration such as \"250ms\" or \"30s\"";
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ValueKind {
+    Text,
+    /// A text that must not be empty.
+    Name,
+    /// An integer from the first to the second.
+    Integer(u64, u64),
+    Number,
+    /// A number above 0, at most 1.
+    Chance,
+    Boolean,
+    True,
+    Duration,
+    /// One of these names.
+    OneOf(Names),
+    /// A duration, or a table of two between which it lies.
+    Delay(&'static TableKeys),
+    Table(&'static TableKeys),
+    Tables(&'static TableKeys),
+    /// Tables, at least one.
+    Steps(&'static TableKeys),
+    /// One of these names, or a table.
+    NameOr(Names, &'static TableKeys),
+    /// Any name, or a table.
+    TextOr(&'static TableKeys),
+    /// A table with any keys: of what it is, as the page about the language shows it, and its schema.
+    Fields(&'static str, &'static str, Schema),
+    /// An array: of what it is, as the page shows it, and its schema.
+    Array(&'static str, &'static str, Schema),
+    /// Any other form: as the page shows it, and its schema. What reads it checks it.
+    Form(&'static str, Schema),
+}
+
+/// What is wrong with a value.
+pub(crate) struct ValueProblem {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    /// What helps; the meaning of the key if absent.
+    pub(crate) hint: Option<String>,
+}
+
+impl ValueKind {
+    /// As the page about the language shows it.
+    pub(crate) fn text(self) -> String {
+        let names = |names: Names| names().iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ");
+        match self {
+            Self::Text | Self::Name => "string".to_owned(),
+            Self::Integer(least, ANY) => format!("integer, at least {least}"),
+            Self::Integer(least, most) => format!("integer, {least} to {most}"),
+            Self::Number => "number".to_owned(),
+            Self::Chance => "number, above 0, at most 1".to_owned(),
+            Self::Boolean => "boolean".to_owned(),
+            Self::True => "`true`".to_owned(),
+            Self::Duration => "duration".to_owned(),
+            Self::OneOf(choices) => names(choices),
+            Self::Delay(table) => format!("duration, or table {}", table.place),
+            Self::Table(table) => format!("table {}", table.place),
+            Self::Tables(table) | Self::Steps(table) => format!("array, each {}", table.place),
+            Self::NameOr(choices, table) => format!("{}, or table {}", names(choices), table.place),
+            Self::TextOr(table) => format!("string, or table {}", table.place),
+            Self::Fields(_, text, _) | Self::Array(_, text, _) | Self::Form(text, _) => text.to_owned(),
+        }
+    }
+
+    /// Its JSON Schema.
+    pub(crate) fn schema(self) -> Value {
+        match self {
+            Self::Text | Self::Name => json!({"type": "string"}),
+            Self::Integer(least, ANY) => json!({"type": "integer", "minimum": least}),
+            Self::Integer(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
+            Self::Number => json!({"type": "number"}),
+            Self::Chance => json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
+            Self::Boolean => json!({"type": "boolean"}),
+            Self::True => json!({"const": true}),
+            Self::Duration => reference("duration"),
+            Self::OneOf(names) => json!({"enum": names()}),
+            Self::Delay(_) => json!({"anyOf": [reference("duration"), spread("min", "max"), spread("median", "p99")]}),
+            Self::Table(table) => reference(table.definition),
+            Self::Tables(table) => json!({"type": "array", "items": reference(table.definition)}),
+            Self::Steps(table) => json!({"type": "array", "minItems": 1, "items": reference(table.definition)}),
+            Self::NameOr(names, table) => json!({"anyOf": [{"enum": names()}, reference(table.definition)]}),
+            Self::TextOr(table) => json!({"anyOf": [{"type": "string"}, reference(table.definition)]}),
+            Self::Fields(_, _, schema) | Self::Array(_, _, schema) | Self::Form(_, schema) => schema(),
+        }
+    }
+
+    /// What is wrong with the value of a key. What is inside of tables and arrays is checked by what reads them.
+    pub(crate) fn problem(self, key: &str, value: &DeValue<'_>) -> Option<ValueProblem> {
+        let wrong_type = |expected: &str| Some(ValueProblem::wrong_type(key, expected, value));
+        let without_hint = |expected: &str| {
+            Some(ValueProblem { hint: Some(String::new()), ..ValueProblem::wrong_type(key, expected, value) })
+        };
+        match (self, value) {
+            (Self::Text, DeValue::String(_))
+            | (Self::Boolean, DeValue::Boolean(_))
+            | (Self::True, DeValue::Boolean(true))
+            | (
+                Self::Delay(_) | Self::NameOr(..) | Self::TextOr(_) | Self::Table(_) | Self::Fields(..),
+                DeValue::Table(_),
+            )
+            | (Self::Tables(_) | Self::Steps(_) | Self::Array(..), DeValue::Array(_))
+            | (Self::Form(..), _) => None,
+            (Self::Name | Self::TextOr(_) | Self::OneOf(_) | Self::NameOr(..), DeValue::String(text)) => {
+                self.problem_of_name(key, text)
+            }
+            (Self::Text | Self::Name | Self::TextOr(_), _) => wrong_type("a string"),
+            (Self::OneOf(_), _) => wrong_type("a name"),
+            (Self::NameOr(_, table), _) => match table.required {
+                [key, ..] => without_hint(&format!("a name, or a table with `{key}`")),
+                [] => without_hint("a name or a table"),
+            },
+            (Self::Integer(least, most), DeValue::Integer(number)) => {
+                let read = i128::from_str_radix(number.as_str(), number.radix()).ok();
+                match most {
+                    _ if read.is_some_and(|read| (i128::from(least)..=i128::from(most)).contains(&read)) => None,
+                    ANY => Some(ValueProblem::bad(format!("`{key}` must be at least {least}, found {number}"), None)),
+                    most => {
+                        Some(ValueProblem::bad(format!("`{key}` must be from {least} to {most}, found {number}"), None))
+                    }
+                }
+            }
+            (Self::Integer(..), _) => wrong_type("an integer"),
+            (Self::Number | Self::Chance, DeValue::Integer(_) | DeValue::Float(_)) => match number(value) {
+                None => Some(ValueProblem::bad(format!("`{key}` must be a finite decimal number"), Some(""))),
+                Some(number) if matches!(self, Self::Chance) && !(number > 0.0 && number <= 1.0) => {
+                    let message = format!("`{key}` must be greater than 0 and at most 1, found {number}");
+                    Some(ValueProblem::bad(message, Some("0.25 is one request in four")))
+                }
+                Some(_) => None,
+            },
+            (Self::Number | Self::Chance, _) => wrong_type("a number"),
+            (Self::True, DeValue::Boolean(false)) => Some(ValueProblem::bad(
+                format!("`{key}` can only be true"),
+                Some("leave `pass` out, or say `pass = true`"),
+            )),
+            (Self::Boolean | Self::True, _) => wrong_type("a boolean"),
+            (Self::Duration | Self::Delay(_), DeValue::String(text)) => {
+                let message = parse_duration(text).err()?;
+                let hint = Some("units are ms, s, m, h and d".to_owned());
+                Some(ValueProblem { code: "scenario/bad-duration", message, hint })
+            }
+            (Self::Duration | Self::Delay(_), DeValue::Integer(number)) => Some(ValueProblem {
+                code: "scenario/bad-duration",
+                message: format!("expected {A_DURATION} for `{key}`, found the bare number {number}"),
+                hint: Some(with_unit(key, number)),
+            }),
+            (Self::Duration | Self::Delay(_), _) => wrong_type(A_DURATION),
+            (Self::Table(_), _) => wrong_type("a table"),
+            (Self::Fields(what, ..), _) => wrong_type(what),
+            (Self::Array(what, ..), _) => without_hint(what),
+            (Self::Tables(table), DeValue::Table(_)) => Some(ValueProblem {
+                code: "scenario/wrong-type",
+                message: format!("expected an array of tables for `{key}`, found one table"),
+                hint: Some(format!("write {}, with double brackets: there may be several", table.place)),
+            }),
+            (Self::Tables(_) | Self::Steps(_), _) => wrong_type("an array of tables"),
+        }
+    }
+
+    fn problem_of_name(self, key: &str, text: &str) -> Option<ValueProblem> {
+        // Every string that names or labels something must have content.
+        if text.trim().is_empty() {
+            return Some(ValueProblem::bad(
+                format!("`{key}` must not be empty"),
+                Some("leave it out, or write a string"),
+            ));
+        }
+        let (Self::OneOf(names) | Self::NameOr(names, _)) = self else { return None };
+        let names = names();
+        if names.contains(&text) {
+            return None;
+        }
+        let (code, message) = match key {
+            "error" => ("scenario/unknown-error", format!("unknown error `{}`", shown(text))),
+            "fault" | "kind" => ("scenario/bad-value", format!("unknown fault `{}`", shown(text))),
+            _ => ("scenario/bad-value", format!("unknown value \"{}\" for `{key}`", shown(text))),
+        };
+        Some(ValueProblem { code, message, hint: Some(nearest_hint(text, &names)) })
+    }
+}
+
+impl ValueProblem {
+    fn bad(message: String, hint: Option<&str>) -> Self {
+        Self { code: "scenario/bad-value", message, hint: hint.map(str::to_owned) }
+    }
+
+    pub(crate) fn wrong_type(key: &str, expected: &str, found: &DeValue<'_>) -> Self {
+        let kind = match found {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "an integer",
+            DeValue::Float(_) => "a float",
+            DeValue::Boolean(_) => "a boolean",
+            DeValue::Datetime(_) => "a date or time",
+            DeValue::Array(_) => "an array",
+            DeValue::Table(_) => "a table",
+        };
+        let is_bare = |text: &str| text.parse::<f64>().is_ok_and(f64::is_finite) || matches!(text, "true" | "false");
+        let quoted = |value: &dyn std::fmt::Display| Some(format!("write it in quotes: {key} = \"{value}\""));
+        let hint = match (expected, found) {
+            ("a string", DeValue::Integer(number)) => quoted(number),
+            ("a string", DeValue::Float(number)) => quoted(number),
+            ("a string", DeValue::Boolean(flag)) => quoted(flag),
+            (A_DURATION, DeValue::Float(number)) => Some(with_unit(key, number)),
+            ("an integer" | "a number" | "a boolean", DeValue::String(text)) if is_bare(text) => {
+                Some(format!("write it without quotes: {key} = {text}"))
+            }
+            _ => None,
+        };
+        let message = format!("expected {expected} for `{}`, found {kind}", shown(key));
+        Self { code: "scenario/wrong-type", message, hint }
+    }
+}
+
+fn with_unit(key: &str, number: &dyn std::fmt::Display) -> String {
+    format!("write the unit: `{key} = \"{number}s\"` or `{key} = \"{number}ms\"`")
+}
+
+/// A finite number, with or without a fraction.
+pub(super) fn number(value: &DeValue<'_>) -> Option<f64> {
+    let digits = match value {
+        DeValue::Integer(number) => number.as_str(),
+        DeValue::Float(number) => number.as_str(),
+        _ => return None,
+    };
+    digits.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+pub(crate) fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/$defs/{name}")})
+}
+
+fn spread(low: &str, high: &str) -> Value {
+    json!({
+        "type": "object",
+        "additionalProperties": false,
+        "required": [low, high],
+        "properties": {low: reference("duration"), high: reference("duration")},
+    })
+}
+
+/// "did you mean", or the whole list.
+pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
+    match nearest(typed, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known: {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// A user's text as messages show it.
+pub(super) fn shown(text: &str) -> String {
+    let mut shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
+    if text.chars().nth(60).is_some() {
+        shown.push('…');
+    }
+    shown
+}
