@@ -18,10 +18,10 @@ use rand::Rng as _;
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Target, examples};
-use super::call::{field, field_name, takes_list};
-use super::calls::{explain, list_deliveries, list_requests};
 use super::client::{Call, CallPath, SHORT};
 use super::failure::{Failure, note};
+use super::row::{field, field_name, takes_list};
+use super::table::{explain, list_deliveries, list_requests};
 use crate::clock::{Random, Seed};
 use crate::contract::nearest;
 use crate::control::api;

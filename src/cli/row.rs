@@ -1,4 +1,4 @@
-//! Commands that are one call of the control API: how their arguments become the call, and how its answer is printed. `calls` lists
+//! Commands that are one call of the control API: how their arguments become the call, and how its answer is printed. `table` has
 //! them.
 
 use std::process::ExitCode;

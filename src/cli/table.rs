@@ -6,8 +6,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
 use super::arguments::{duration, scenario, since, time};
-use super::call::{Row, Setting, assignment, field, positional};
 use super::client::CallPath;
+use super::row::{Row, Setting, assignment, field, positional};
 use crate::contract::keys::SAMPLE_KEY;
 
 /// Only what belongs to one key, by default everything.
