@@ -10,7 +10,6 @@ use super::output::{BOLD_RED, GREEN, YELLOW, cell, mark, painted, print_as_is, p
 /// Most lines of a case in Markdown.
 const MOST_LINES: usize = 20;
 
-#[derive(Default)]
 pub(super) struct Report {
     /// Its name in XML, after the program's: `verdict`.
     pub(super) name: &'static str,
@@ -27,7 +26,7 @@ pub(super) struct Case {
     pub(super) lines: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(PartialEq)]
 pub(super) enum CaseResult {
     Passed,
     /// It was not run, or proves nothing.
@@ -46,7 +45,6 @@ pub(super) struct Row {
 }
 
 /// A report for people with a table of its cases.
-#[derive(Default)]
 pub(super) struct TableReport {
     /// The fewest characters that an outcome takes in the table.
     pub(super) outcome_width: usize,
