@@ -1,4 +1,5 @@
-//! Arguments that several commands share: the emulator's address, and whether to print JSON; parsers of values; the examples in help.
+//! Arguments that several commands share: the emulator's address, whether to print JSON, files to write; parsers of values; the examples in
+//! help.
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
@@ -13,7 +14,7 @@ use url::{Host, Url};
 use super::failure::Failure;
 use crate::http::bind;
 use crate::util::duration::parse_duration;
-use crate::util::file;
+use crate::util::file::{self, FileProblem};
 
 /// The display order of `--json`, after all other options.
 pub(super) const LAST: usize = 900;
@@ -138,6 +139,51 @@ pub(super) fn created(flag: &str, path: &Path) -> Result<File, Failure> {
     file::create(path).map_err(|problem| Failure::io(format!("{flag}: cannot write `{}`: {problem}", path.display())))
 }
 
+/// A file that a command will write, as a flag or an argument names it.
+#[derive(Debug)]
+pub(super) struct OutputFile {
+    path: PathBuf,
+    /// The flag that names it, for messages; empty for an argument.
+    flag: &'static str,
+}
+
+impl OutputFile {
+    /// Refuses a path that cannot be written, before any work.
+    pub(super) fn at(flag: &'static str, path: &Path) -> Result<Self, Failure> {
+        let found = Self { path: path.to_owned(), flag };
+        file::check_whole(path).map_err(|problem| found.unwritable(&problem))?;
+        Ok(found)
+    }
+
+    /// Removes an older file, which would be taken for the new one if that is never written.
+    pub(super) fn cleared(self) -> Result<Self, Failure> {
+        file::remove(&self.path).map_err(|problem| self.unwritable(&problem))?;
+        Ok(self)
+    }
+
+    /// Writes a file that other users may read.
+    pub(super) fn write_shared(&self, text: String) -> Result<(), Failure> {
+        file::write_shared(&self.path, text).map_err(|error| self.unwritable(&error.into()))
+    }
+
+    /// The ending of its name, in lower case.
+    pub(super) fn ending(&self) -> Option<String> {
+        self.path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase())
+    }
+
+    fn unwritable(&self, problem: &FileProblem) -> Failure {
+        let flag = if self.flag.is_empty() { String::new() } else { format!("{}: ", self.flag) };
+        let failure = Failure::io(format!("{flag}cannot write `{}`: {problem}", self.path.display()));
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        match folder {
+            Some(folder) if problem.is_missing() => {
+                failure.with_hint(format!("create the folder first: mkdir -p {0}", folder.display()))
+            }
+            _ => failure,
+        }
+    }
+}
+
 pub(super) fn duration(text: &str) -> Result<String, String> {
     parse_duration(text).map(|_| text.to_owned())
 }
@@ -172,39 +218,5 @@ pub(super) fn scenario(text: &str) -> Result<String, String> {
     match file.strip_suffix(".toml").unwrap_or(text) {
         "" => Err("expected the name of a scenario, found nothing".to_owned()),
         name => Ok(name.to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_interface_is_reached_by_loopback() {
-        for (url, expected) in [
-            ("http://127.0.0.1:9770", "http://127.0.0.1:9770"),
-            ("http://0.0.0.0:9770", "http://127.0.0.1:9770"),
-            ("https://[::]:9770", "https://[::1]:9770"),
-            ("http://10.0.0.7:80", "http://10.0.0.7:80"),
-        ] {
-            assert_eq!(reachable(url), expected);
-        }
-    }
-
-    #[test]
-    fn an_address_needs_no_scheme() {
-        for (text, expected) in [
-            ("http://127.0.0.1:9770", Some("http://127.0.0.1:9770/")),
-            ("localhost:9770", Some("http://localhost:9770/")),
-            ("emulator:80/sub/path", Some("http://emulator/sub/path")),
-            ("[::1]:9770", Some("http://[::1]:9770/")),
-            ("https://emulator/sub/", Some("https://emulator/sub/")),
-            ("nowhere", None),
-            ("localhost:", None),
-            ("ftp://localhost:9770", None),
-            ("localhost:port", None),
-        ] {
-            assert_eq!(base(text).ok().map(|url| url.to_string()).as_deref(), expected, "{text}");
-        }
     }
 }

@@ -10,19 +10,19 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
 use tokio::runtime::Builder;
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
-use super::arguments::{created, examples, period};
+use super::arguments::{OutputFile, examples, period};
+use super::child::{Authority, exit_code, shown, spawn, target, whole_run};
 use super::client::runtime;
-use super::command::{Authority, exit_code, shown, spawn, target, whole_run};
-use super::failure::{Failure, colored, is_json, note, warn};
-use super::junit::{Suite, TestCase, TestResult, junit};
-use super::output::{BOLD_RED, GREEN, YELLOW, cell, painted, print_as_is, print_json, show, table};
-use super::run::RunFile;
+use super::failure::{Failure, is_json, note, warn};
+use super::output::{cell, show, table};
+use super::report::{Case, Report, Row, TableReport};
+use super::run::write_run;
 use super::serve::{ServeArgs, settings, start};
 use super::signals::Signals;
 use crate::app::{FileLimit, Settings};
@@ -97,24 +97,8 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
         let header = ["name", "what is different", "clause that leaves it open"];
         return Ok(show(args.serve.json, &changes, || table(header, rows)));
     }
-    if cfg!(windows) {
-        return Err(Failure::io(
-            "a run could not be ended with all that its command starts: Windows has no process groups",
-        )
-        .with_hint("run it on Linux or macOS, or in the Windows Subsystem for Linux"));
-    }
-    let mut settings = settings(&args.serve)?;
-    for (flag, is_given) in [("--state", settings.state.is_some()), ("--port-file", args.serve.port_file.is_some())] {
-        if is_given {
-            return Err(Failure::usage(format!("{flag} is of no use here: each run has a new emulator")));
-        }
-    }
-    if args.jobs > 1 && settings.listen.port() != 0 {
-        return Err(Failure::usage("--jobs: several emulators cannot listen on one port")
-            .with_hint("leave out --listen: each takes a free port, and the command reads it from WRS_BASE_URL"));
-    }
-    settings.seed.get_or_insert(1);
-    let mut results = args.junit.as_deref().map(|path| created("--junit", path)).transpose()?;
+    let settings = settings_of_runs(args)?;
+    let results = args.junit.as_deref().map(|path| OutputFile::at("--junit", path)?.cleared()).transpose()?;
     let mut folder = Folder::at(args.keep.as_deref())?;
     let raised = FileLimit::raise();
     let runtime = runtime(Builder::new_multi_thread())?;
@@ -135,28 +119,42 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
         }
     });
     runtime.shutdown_background();
-    let mut report = match found? {
-        Ok(report) => report,
+    let mut outcome = match found? {
+        Ok(outcome) => outcome,
         Err(number) => return Ok(ExitCode::from(128 + number)),
     };
-    let has_failed = report.failed > 0 || !report.plain.passed;
-    folder.is_kept |= has_failed || report.unstable > 0;
+    let has_failed = outcome.failed > 0 || !outcome.plain.passed;
+    folder.is_kept |= has_failed || outcome.unstable > 0;
     if folder.is_kept {
-        report.folder = Some(folder.path.display().to_string());
+        outcome.folder = Some(folder.path.display().to_string());
     }
-    if let (Some(file), Some(path)) = (&mut results, &args.junit) {
-        let written = file.write_all(junit(&suite(&report)).as_bytes());
-        written.map_err(|error| Failure::io(format!("--junit: cannot write `{}`: {error}", path.display())))?;
-    }
-    if args.serve.json {
-        print_json(&report);
-    } else {
-        print_as_is(&text(&report, colored(&std::io::stdout())));
-    }
+    report(&outcome).publish(args.serve.json.then_some(&outcome), results.as_ref())?;
     Ok(if has_failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-async fn examine(args: &DifferentialArgs, runner: &Runner<'_>) -> Result<Report, Failure> {
+/// The settings that all runs have in common.
+fn settings_of_runs(args: &DifferentialArgs) -> Result<Settings, Failure> {
+    if cfg!(windows) {
+        return Err(Failure::io(
+            "a run could not be ended with all that its command starts: Windows has no process groups",
+        )
+        .with_hint("run it on Linux or macOS, or in the Windows Subsystem for Linux"));
+    }
+    let mut settings = settings(&args.serve)?;
+    for (flag, is_given) in [("--state", settings.state.is_some()), ("--port-file", args.serve.port_file.is_some())] {
+        if is_given {
+            return Err(Failure::usage(format!("{flag} is of no use here: each run has a new emulator")));
+        }
+    }
+    if args.jobs > 1 && settings.listen.port() != 0 {
+        return Err(Failure::usage("--jobs: several emulators cannot listen on one port")
+            .with_hint("leave out --listen: each takes a free port, and the command reads it from WRS_BASE_URL"));
+    }
+    settings.seed.get_or_insert(1);
+    Ok(settings)
+}
+
+async fn examine(args: &DifferentialArgs, runner: &Runner<'_>) -> Result<Examination, Failure> {
     let began = machine::monotonic();
     let chosen = |change: &&UnpromisedChange| args.only.is_empty() || args.only.iter().any(|name| name == change.name);
     let chosen: Vec<&UnpromisedChange> = CHANGES.iter().filter(chosen).collect();
@@ -164,17 +162,18 @@ async fn examine(args: &DifferentialArgs, runner: &Runner<'_>) -> Result<Report,
     let plain = runner.run("plain", &[], args.timeout.unwrap_or(FIRST)).await?;
     progress.ended("the command as it is", if plain.passed { "passed" } else { "failed" });
     let limit = args.timeout.unwrap_or_else(|| (plain.took * TIMES).max(LEAST));
-    let mut changes = Vec::new();
+    let mut changes: Vec<Judged> = Vec::new();
     if plain.passed {
-        let judging =
-            stream::iter(chosen.into_iter().map(|change| judge(runner, change, &plain.record, limit, &progress)));
-        let mut judged = judging.buffered(usize::from(args.jobs));
-        while let Some(judged) = judged.next().await {
-            changes.push(judged?);
-        }
+        let (record, progress) = (&plain.record, &progress);
+        let judging = stream::iter(chosen).map(|change| async move {
+            let judged = judge(runner, change, record, limit).await?;
+            progress.ended(change.name, &judged.outcome.name());
+            Ok::<_, Failure>(judged)
+        });
+        changes = judging.buffered(usize::from(args.jobs)).try_collect().await?;
     }
     let count = |outcome| changes.iter().filter(|judged| judged.outcome == outcome).count();
-    Ok(Report {
+    Ok(Examination {
         command: shown(&args.command),
         seed: runner.settings.seed.unwrap_or_default(),
         runs: runner.count.load(Ordering::Relaxed),
@@ -201,7 +200,6 @@ async fn judge(
     change: &'static UnpromisedChange,
     plain: &Record,
     limit: Duration,
-    progress: &Progress,
 ) -> Result<Judged, Failure> {
     let (name, settings) = (change.name, change.settings());
     let mut judged = Judged {
@@ -218,59 +216,41 @@ async fn judge(
     };
     if change.aspect == Aspect::Order && plain.frozen {
         // An event that is held back would wait until somebody moves the clock.
-        judged.reason =
-            Some("the command freezes the clock; to see it, let events arrive while the clock runs".to_owned());
-        progress.ended(name, &judged.outcome.name());
+        judged.reason = Some("the command freezes the clock; to see it, let events arrive while the clock runs");
         return Ok(judged);
     }
-    let ran = runner.run(name, &settings, limit).await?;
+    let mut ran = runner.run(name, &settings, limit).await?;
     judged.ending.clone_from(&ran.ending);
     if ran.passed {
         if is_exercised(plain, &ran.record, change.aspect) {
             judged.outcome = Outcome::Passed;
         } else {
-            judged.reason = Some(change.exercise.to_owned());
+            judged.reason = Some(change.exercise);
         }
+        return Ok(judged);
+    }
+    // A failure proves nothing if the command also fails without the change, or passes with it.
+    judged.outcome = Outcome::Unstable;
+    if !runner.run(&format!("{name}-without"), &[], limit).await?.passed {
+        judged.reason = Some("the command fails now and then without any change, too");
+    } else if runner.run(&format!("{name}-again"), &settings, limit).await?.passed {
+        judged.reason = Some("the command failed once with the change, and passed when it was run again");
     } else {
-        // A failure proves nothing if the command also fails without the change, or passes with it.
-        let unstable = if !runner.run(&format!("{name}-without"), &[], limit).await?.passed {
-            Some("the command fails now and then without any change, too")
-        } else if runner.run(&format!("{name}-again"), &settings, limit).await?.passed {
-            Some("the command failed once with the change, and passed when it was run again")
-        } else {
-            None
-        };
-        judged.reason = unstable.map(str::to_owned);
-        judged.outcome = if unstable.is_some() { Outcome::Unstable } else { Outcome::Failed };
-        let mut shown = ran;
-        if judged.outcome == Outcome::Failed {
-            let (parts, first) = smallest(runner, change, limit).await?;
-            judged.smallest = parts;
-            shown = first.unwrap_or(shown);
-            (judged.difference, judged.seen) = compare(plain, &shown.record, change.aspect);
+        judged.outcome = Outcome::Failed;
+        for (part, number) in change.parts.iter().zip(1..) {
+            let of_part = runner.run(&format!("{name}-part-{number}"), part.settings, limit).await?;
+            if !of_part.passed {
+                if judged.smallest.is_empty() {
+                    ran = of_part;
+                }
+                judged.smallest.push(*part);
+            }
         }
-        judged.printed = tail(&shown.output);
-        judged.output = Some(shown.output.display().to_string());
+        (judged.difference, judged.seen) = compare(plain, &ran.record, change.aspect);
     }
-    progress.ended(name, &judged.outcome.name());
+    judged.printed = tail(&ran.output);
+    judged.output = Some(ran.output.display().to_string());
     Ok(judged)
-}
-
-/// The parts of a change that make the command fail by themselves, and the run of the first.
-async fn smallest(
-    runner: &Runner<'_>,
-    change: &'static UnpromisedChange,
-    limit: Duration,
-) -> Result<(Vec<Part>, Option<RunResult>), Failure> {
-    let (mut parts, mut first) = (Vec::new(), None);
-    for (part, number) in change.parts.iter().zip(1..) {
-        let ran = runner.run(&format!("{}-part-{number}", change.name), part.settings, limit).await?;
-        if !ran.passed {
-            parts.push(*part);
-            first.get_or_insert(ran);
-        }
-    }
-    Ok((parts, first))
 }
 
 /// What is reported on stderr while the runs last.
@@ -341,7 +321,7 @@ impl Runner<'_> {
         let status = child.wait().await;
         let status = status.map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
         let run = whole_run(&target(&emulator), ExecFacts::of(self.command, status)).await?;
-        RunFile::at("", &self.folder.join(format!("{name}.json")))?.write(&run)?;
+        write_run(&OutputFile::at("", &self.folder.join(format!("{name}.json")))?, &run)?;
         let ending = match status.code() {
             _ if is_late => format!("did not end within {}", duration_text(limit)),
             Some(code) => format!("ended with exit status {code}"),
@@ -414,7 +394,7 @@ impl Drop for Folder {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct Examination {
     /// The command, credentials masked.
     command: Vec<String>,
     seed: u64,
@@ -465,7 +445,7 @@ struct Judged {
     outcome: Outcome,
     ending: String,
     /// Why it proves nothing, if it is unstable or not exercised.
-    reason: Option<String>,
+    reason: Option<&'static str>,
     /// The parts that make the command fail by themselves; none if it has no parts, or only all of them together do.
     smallest: Vec<Part>,
     /// The first request that differs from the plain run.
@@ -477,107 +457,88 @@ struct Judged {
     output: Option<String>,
 }
 
-fn text(report: &Report, colors: bool) -> String {
-    let outcome = |outcome: Outcome, width: usize| {
-        let color = match outcome {
-            Outcome::Passed => GREEN,
-            Outcome::Failed => BOLD_RED,
-            Outcome::Unstable | Outcome::NotExercised => YELLOW,
-        };
-        painted(color, format!("{:width$}", outcome.name()), colors)
-    };
-    let mut text = String::new();
-    if !report.plain.passed {
-        text.push_str(&lines(&report.plain.printed));
-        let (failed, ending) = (outcome(Outcome::Failed, 0), &report.plain.ending);
-        text.push_str(&format!("{failed}  without any change: the command {ending}; make the command pass first\n"));
+fn report(examined: &Examination) -> TableReport {
+    let Examination { plain: Plain { ending, printed, .. }, changes, .. } = examined;
+    let (mut before, mut plain) = (String::new(), Case::passed("plain"));
+    if !examined.plain.passed {
+        before = quoted(printed).map(|line| format!("  {}\n", cell(line))).collect();
+        before += &format!("failed  without any change: the command {ending}; make the command pass first\n");
+        plain = Case::failed("plain", "plain", format!("the command {ending}"), printed.clone());
     }
-    let width = report.changes.iter().map(|judged| judged.change.name.len()).max().unwrap_or_default();
-    for judged in &report.changes {
-        let (outcome, UnpromisedChange { name, changes, .. }) = (outcome(judged.outcome, 13), &judged.change);
-        text.push_str(&format!("{outcome}  {name:width$}  {changes}\n"));
-    }
-    for judged in report.changes.iter().filter(|judged| judged.outcome == Outcome::Failed) {
-        let (name, failed, ending) = (judged.change.name, outcome(judged.outcome, 0), &judged.ending);
-        text.push_str(&format!("\n{name}: {failed}: the command {ending}\n"));
-        text.extend(particulars(judged).iter().map(|line| format!("  {}\n", cell(line))));
-        text.push_str(&lines(&judged.printed));
-    }
+    let mut after = String::new();
     for (outcome, title) in
         [(Outcome::Unstable, "unstable, so nothing is proven"), (Outcome::NotExercised, "not exercised, so unproven")]
     {
-        let mut found = report.changes.iter().filter(|judged| judged.outcome == outcome).peekable();
-        if found.peek().is_some() {
-            text.push_str(&format!("\n{title}:\n"));
+        let found = changes.iter().filter(|judged| judged.outcome == outcome);
+        let line = |judged: &Judged| format!("  {}: {}\n", judged.change.name, cell(judged.reason.unwrap_or_default()));
+        let lines: String = found.map(line).collect();
+        if !lines.is_empty() {
+            after.push_str(&format!("\n{title}:\n{lines}"));
         }
-        text.extend(found.map(|judged| {
-            format!("  {}: {}\n", judged.change.name, cell(judged.reason.as_deref().unwrap_or_default()))
-        }));
     }
-    text.push_str(&format!("\n{}\n", summary(report)));
-    text
+    TableReport {
+        outcome_width: Outcome::NotExercised.name().len(),
+        rows: changes.iter().map(Judged::row).collect(),
+        before,
+        after,
+        summary: summary(examined),
+        report: Report { name: "review.differential", cases: vec![plain], notes: Vec::new() },
+    }
 }
 
-fn lines(printed: &[String]) -> String {
-    printed.iter().map(|line| format!("    | {}\n", cell(line))).collect()
+/// Lines that the command printed, as particulars.
+fn quoted(printed: &[String]) -> impl Iterator<Item = String> + '_ {
+    printed.iter().map(|line| format!("  | {line}"))
 }
 
-fn summary(report: &Report) -> String {
-    let took = duration_text(std::time::Duration::from_millis(report.took_ms));
-    let (changes, runs) = (counted(report.changes.len() as u64, "change"), counted(report.runs as u64, "run"));
-    let Report { passed, failed, unstable, not_exercised, .. } = report;
-    let kept = report.folder.as_ref().map(|folder| format!("; what each run printed is in {}", cell(folder)));
+fn summary(examined: &Examination) -> String {
+    let took = duration_text(Duration::from_millis(examined.took_ms));
+    let (changes, runs) = (counted(examined.changes.len(), "change"), counted(examined.runs, "run"));
+    let Examination { passed, failed, unstable, not_exercised, folder, .. } = examined;
+    let kept = folder.as_ref().map(|folder| format!("; what each run printed is in {}", cell(folder)));
     format!(
         "{changes} with {runs} in {took}: {passed} passed, {failed} failed, {unstable} unstable, {not_exercised} not exercised{}",
         kept.unwrap_or_default()
     )
 }
 
-fn particulars(judged: &Judged) -> Vec<String> {
-    let mut found = vec![format!("change    {}", judged.change.changes), format!("clause    {}", judged.change.clause)];
-    let smallest = match &judged.smallest[..] {
-        [] if judged.change.parts.is_empty() => None,
-        [] => Some("only all parts together".to_owned()),
-        parts => Some(parts.iter().map(|part| part.name).collect::<Vec<_>>().join(", ")),
-    };
-    found.extend(smallest.map(|parts| format!("smallest  {parts}")));
-    let first = judged.difference.as_ref().map(|difference| difference.what.as_str());
-    found.push(format!("first     {}", first.unwrap_or("no request differs: the command fails on what it has read")));
-    if let Some(seen) = &judged.seen {
-        found.extend([format!("after     {}", seen.what), format!("          {}", seen.text)]);
-    }
-    let settings = judged.smallest.first().map_or(&judged.settings[..], |part| part.settings);
-    let settings: String = settings.iter().map(|setting| format!(" --set '{setting}'")).collect();
-    found.push(format!("repeat    wrs-emulator exec{settings} -- CMD, with your own flags"));
-    found.extend(judged.output.as_ref().map(|output| format!("printed   {output}")));
-    found
-}
-
-fn suite(report: &Report) -> Suite {
-    let failed =
-        |kind: &str, message: String, lines: Vec<String>| TestResult::Failed { kind: kind.to_owned(), message, lines };
-    let plain = TestCase {
-        name: "plain".to_owned(),
-        result: if report.plain.passed {
-            TestResult::Passed
-        } else {
-            failed("plain", format!("the command {}", report.plain.ending), report.plain.printed.clone())
-        },
-    };
-    let case = |judged: &Judged| TestCase {
-        name: judged.change.name.to_owned(),
-        result: match judged.outcome {
-            Outcome::Passed => TestResult::Passed,
-            Outcome::Failed => failed(
-                judged.change.name,
-                format!("{}: the command {}", judged.change.changes, judged.ending),
-                [particulars(judged), judged.printed.clone()].concat(),
-            ),
-            outcome => {
-                TestResult::Skipped(format!("{}: {}", outcome.name(), judged.reason.as_deref().unwrap_or_default()))
+impl Judged {
+    fn row(&self) -> Row {
+        let (UnpromisedChange { name, changes, .. }, outcome) = (self.change, self.outcome.name());
+        let case = match self.outcome {
+            Outcome::Passed => Case::passed(name),
+            Outcome::Failed => {
+                Case::failed(name, name, format!("{changes}: the command {}", self.ending), self.particulars())
             }
-        },
-    };
-    let cases = std::iter::once(plain).chain(report.changes.iter().map(case)).collect();
-    Suite { name: "review.differential", cases, notes: vec![summary(report)] }
+            Outcome::Unstable | Outcome::NotExercised => {
+                Case::skipped(name, format!("{outcome}: {}", self.reason.unwrap_or_default()))
+            }
+        };
+        Row { outcome, shown: changes.to_owned(), heading: format!(": the command {}", self.ending), case }
+    }
+
+    fn particulars(&self) -> Vec<String> {
+        let UnpromisedChange { changes, clause, parts, .. } = self.change;
+        let mut found = vec![format!("change    {changes}"), format!("clause    {clause}")];
+        let smallest = match &self.smallest[..] {
+            [] if parts.is_empty() => None,
+            [] => Some("only all parts together".to_owned()),
+            parts => Some(parts.iter().map(|part| part.name).collect::<Vec<_>>().join(", ")),
+        };
+        found.extend(smallest.map(|parts| format!("smallest  {parts}")));
+        let first = self.difference.as_ref().map(|difference| difference.what.as_str());
+        found.push(format!(
+            "first     {}",
+            first.unwrap_or("no request differs: the command fails on what it has read")
+        ));
+        if let Some(seen) = &self.seen {
+            found.extend([format!("after     {}", seen.what), format!("          {}", seen.text)]);
+        }
+        let settings = self.smallest.first().map_or(&self.settings[..], |part| part.settings);
+        let settings: String = settings.iter().map(|setting| format!(" --set '{setting}'")).collect();
+        found.push(format!("repeat    wrs-emulator exec{settings} -- CMD, with your own flags"));
+        found.extend(self.output.as_ref().map(|output| format!("printed   {output}")));
+        found.extend(quoted(&self.printed));
+        found
+    }
 }

@@ -13,13 +13,13 @@ use std::time::Duration;
 use clap::Args;
 use tokio::process::{Child, Command};
 
-use super::arguments::{Target, created, examples};
+use super::arguments::{OutputFile, Target, created, examples};
+use super::child::{Authority, Tee, exit_code, spawn, target, whole_run};
 use super::client::{in_background, run_task};
-use super::command::{Authority, Tee, exit_code, spawn, target, whole_run};
 use super::failure::{Failure, colored, is_json, report, warn};
 use super::findings::Accepted;
 use super::output::compact;
-use super::run::RunFile;
+use super::run::write_run;
 use super::serve::{ServeArgs, settings, start, stop};
 use super::signals::Signals;
 use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
@@ -86,8 +86,8 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     let mut signals = Signals::install()?;
     let accepted = accepted(args.accept.as_deref(), &args.fail_on)?;
     let mut file = args.verdict_file.as_deref().map(|path| created("--verdict-file", path)).transpose()?;
-    let report_file = args.report.as_deref().map(|path| RunFile::at("--report", path)).transpose()?;
-    let report_file = report_file.map(RunFile::cleared).transpose()?;
+    let report_file = args.report.as_deref().map(|path| OutputFile::at("--report", path)).transpose()?;
+    let report_file = report_file.map(OutputFile::cleared).transpose()?;
     let (emulator, log) = start(&args.serve, settings, args.verbose).await?;
     if log.is_none() && !args.serve.quiet {
         emulator.control().warnings().iter().for_each(|warning| warn(warning));
@@ -162,9 +162,9 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
 }
 
 /// Writes what happened to a file, with how the command ended.
-async fn write_report(file: &RunFile, target: &Target, facts: ExecFacts) -> Result<(), Failure> {
+async fn write_report(file: &OutputFile, target: &Target, facts: ExecFacts) -> Result<(), Failure> {
     let run = whole_run(target, facts).await;
-    file.write(&run.map_err(|failure| Failure::io(format!("--report: {}", failure.message)))?)
+    write_run(file, &run.map_err(|failure| Failure::io(format!("--report: {}", failure.message)))?)
 }
 
 /// Waits for the command to end, and forwards signals to it meanwhile; returns whether there were any.

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::arguments::{Target, examples};
+use super::arguments::{OutputFile, Target, examples};
 use super::client::Call;
 use super::failure::{Failure, colored, note};
-use super::junit::{Suite, TestCase, TestResult, junit};
 use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
+use super::report::{Case, Report};
 use crate::contract::nearest;
 use crate::control::api::{self, Finding, Findings};
 use crate::review::findings::{Check, Confidence, Severity, check, checks};
@@ -74,22 +74,22 @@ If an accepted finding no longer occurs, the review fails until its line is remo
 Exit status: 0 nothing fails the review, 1 something does, 2 wrong usage, 3 the emulator cannot be reached.";
 
 pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
-    // Read first: a file that is wrong is found before anything is asked.
+    // A file that is wrong is found before anything is asked.
     let accepted = args.accept.as_deref().map(Accepted::read).transpose()?;
+    let output = args.output.as_deref().map(|path| OutputFile::at("--output", path)).transpose()?;
     let findings = Call::new(&args.target).key(&*args.key).send::<api::ShowFindings>()?;
     let review = Review::new(findings, Severity::from_name(&args.fail_on), args.likely, accepted.as_ref());
     let text = match if args.json { Format::Json } else { args.format } {
         Format::Text => text(&review, args.output.is_none() && colored(&std::io::stdout())),
         Format::Json => pretty(&review) + "\n",
-        Format::Junit => junit(&suite(&review)),
+        Format::Junit => report(&review).junit(),
     };
-    match &args.output {
-        None => print_as_is(&text),
-        Some(path) => {
-            file::write_whole(path, &text)
-                .map_err(|error| Failure::io(format!("--output: cannot write `{}`: {error}", path.display())))?;
+    match (output, &args.output) {
+        (Some(file), Some(path)) => {
+            file.write_shared(text)?;
             note(&format!("{}; the report is in `{}`", sentence(&review), path.display()));
         }
+        _ => print_as_is(&text),
     }
     Ok(if review.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -135,8 +135,8 @@ fn text(review: &Review, colors: bool) -> String {
     text + &format!("{} {}\n", mark(!review.failed, colors), sentence(review))
 }
 
-/// A test case for each check, and one for each accepted finding that fails. What does not fail the review is a note.
-fn suite(review: &Review) -> Suite {
+/// A case for each check, and one for each accepted finding that fails. What does not fail the review is a note.
+fn report(review: &Review) -> Report {
     let lines = |check: &Check| -> Vec<String> {
         let found = review.findings.data.iter().filter(|finding| finding.code == check.code);
         let evidence = found.flat_map(|finding| finding.evidence.iter());
@@ -144,29 +144,20 @@ fn suite(review: &Review) -> Suite {
     };
     let is_idle = |check: &Check| review.findings.not_exercised.iter().any(|idle| idle.code == check.code);
     let fails = |check: &Check| review.failing.iter().any(|code| code == check.code);
-    let of_check = |check: &'static Check| TestCase {
-        name: check.code.to_owned(),
-        result: if is_idle(check) {
-            TestResult::Skipped(format!("not exercised: {}", check.exercise))
-        } else if fails(check) {
-            let message = format!("{}; {}", check.title, check.remedy);
-            TestResult::Failed { kind: check.severity.name().to_owned(), message, lines: lines(check) }
-        } else {
-            TestResult::Passed
-        },
+    let of_check = |check: &Check| match check {
+        Check { code, exercise, .. } if is_idle(check) => Case::skipped(*code, format!("not exercised: {exercise}")),
+        Check { code, title, remedy, severity, .. } if fails(check) => {
+            Case::failed(*code, severity.name(), format!("{title}; {remedy}"), lines(check))
+        }
+        Check { code, .. } => Case::passed(*code),
     };
-    let of_accepted = |Acceptance { code, reason, outcome, .. }: &Acceptance| TestCase {
-        name: format!("accepted {code}"),
-        result: TestResult::Failed {
-            kind: "accepted".to_owned(),
-            message: (*outcome).to_owned(),
-            lines: vec![reason.clone()],
-        },
+    let of_accepted = |Acceptance { code, reason, outcome, .. }: &Acceptance| {
+        Case::failed(format!("accepted {code}"), "accepted", *outcome, vec![reason.clone()])
     };
     let passed = checks().filter(|check| !fails(check));
     let notes = passed.flat_map(|check| lines(check).into_iter().map(move |line| format!("{}: {line}", check.code)));
     let cases = checks().map(of_check).chain(review.stale().map(of_accepted)).collect();
-    Suite { name: "review", cases, notes: notes.collect() }
+    Report { name: "review", cases, notes: notes.collect() }
 }
 
 /// The file of `--accept`: the code of a finding and the reason, one a line.

@@ -18,10 +18,10 @@ use rand::Rng as _;
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Target, examples};
-use super::call::{field, field_name, takes_list};
-use super::calls::{explain, list_deliveries, list_requests};
 use super::client::{Call, CallPath, SHORT};
 use super::failure::{Failure, note};
+use super::row::{Row, field, field_name, takes_list};
+use super::table::{EXPLAIN, LIST_DELIVERIES, LIST_REQUESTS};
 use crate::clock::{Random, Seed};
 use crate::contract::nearest;
 use crate::control::api;
@@ -260,8 +260,8 @@ struct Tool {
     /// In plain English, for a model.
     description: &'static str,
     effect: Effect,
-    route: CallPath,
-    arguments: fn() -> Vec<Arg>,
+    /// Its call and its arguments: those of a command, or its own.
+    row: Row,
     key: Key,
     run: fn(&Session, &Tool, Arguments) -> Result<String, Failure>,
 }
@@ -292,14 +292,18 @@ enum Key {
 /// The arguments of a call, of the types in the tool's schema.
 type Arguments = Map<String, Value>;
 
+/// A call that is no command by itself.
+const fn call(method: &'static str, path: &'static str) -> Row {
+    Row::new("", "", CallPath(method, path))
+}
+
 /// A tool that passes on the text of a call about all keys or one.
 const TOOL: Tool = Tool {
     name: "",
     title: "",
     description: "",
     effect: Effect::Reads,
-    route: CallPath("GET", "health"),
-    arguments: Vec::new,
+    row: call("GET", "health"),
     key: Key::Any,
     run: called,
 };
@@ -319,16 +323,14 @@ const TOOLS: &[Tool] = &[
         name: "find_requests",
         title: "Which requests did the client make?",
         description: "Lists requests to the emulated API, newest first, each with status and reason of its answer. `explain` shows more.",
-        route: CallPath("GET", "requests"),
-        arguments: list_requests,
+        row: LIST_REQUESTS,
         ..TOOL
     },
     Tool {
         name: "find_deliveries",
         title: "Which webhooks were delivered, and which were not?",
         description: "Lists deliveries of webhooks, newest first, each with its status. `explain` with the id of one shows each attempt.",
-        route: CallPath("GET", "deliveries"),
-        arguments: list_deliveries,
+        row: LIST_DELIVERIES,
         ..TOOL
     },
     Tool {
@@ -336,7 +338,7 @@ const TOOLS: &[Tool] = &[
         title: "Why this answer, or this delivery?",
         description: "Explains why a request was answered as it was, where an event went and where not, or why a delivery failed \
                       and what to try; then shows the request or delivery whole.",
-        arguments: explain,
+        row: EXPLAIN,
         run: explained,
         ..TOOL
     },
@@ -345,7 +347,9 @@ const TOOLS: &[Tool] = &[
         title: "Is this scenario valid?",
         description: "Checks the TOML text of a scenario without playing it: every problem with its place and a hint. Needs no \
                       running emulator. `wrs-emulator scenarios schema` prints the JSON Schema of the language.",
-        arguments: || vec![field("toml", "The text of the scenario, as in a scenario file").required(true)],
+        row: TOOL
+            .row
+            .arguments(|| vec![field("toml", "The text of the scenario, as in a scenario file").required(true)]),
         key: Key::None,
         run: checked,
         ..TOOL
@@ -356,13 +360,12 @@ const TOOLS: &[Tool] = &[
         description: "Makes scenarios the active ones of one key, in order, in place of its former list. An empty list turns \
                       scenarios off. `status` lists names; `toml` adds one of your own.",
         effect: Effect::Sets,
-        arguments: || {
+        row: call("POST", "scenarios/active").arguments(|| {
             let active = field("active", "Names of scenarios, in order; the first rule that applies decides");
             let toml = field("toml", "The text of a scenario of your own, which is played after those in `active`");
             vec![active.value_delimiter(','), toml]
-        },
+        }),
         key: Key::One,
-        route: CallPath("POST", "scenarios/active"),
         run: played,
     },
     Tool {
@@ -371,7 +374,7 @@ const TOOLS: &[Tool] = &[
         description: "Fires an event at the matching subscriptions of one key and waits for what each receiver answered. Events \
                       that no subscription matches are an error.",
         effect: Effect::Adds,
-        arguments: || {
+        row: call("POST", "events").arguments(|| {
             let object =
                 |name, help| field(name, help).value_parser(|text: &str| serde_json::from_str::<Arguments>(text));
             let number = |name, help| field(name, help).value_parser(value_parser!(i64));
@@ -394,9 +397,8 @@ const TOOLS: &[Tool] = &[
                 field("wait", "How long to wait for the receivers' answers: 5s if left out, at most 50s")
                     .default_value("5s"),
             ]
-        },
+        }),
         key: Key::One,
-        route: CallPath("POST", "events"),
         run: fired,
     },
     Tool {
@@ -405,7 +407,7 @@ const TOOLS: &[Tool] = &[
         description: "Moves the clock of one key: quota windows open, retries, delays and planned events happen in order before \
                       the call answers. Give exactly one of `advance`, `set` and `mode`.",
         effect: Effect::Destroys,
-        arguments: || {
+        row: call("POST", "clock").arguments(|| {
             vec![
                 field("advance", "How far, such as 60s, 1h30m or 72h"),
                 field("set", "The time to set, such as 2026-01-31T09:30:00Z"),
@@ -413,9 +415,8 @@ const TOOLS: &[Tool] = &[
                 field("timeout", "How long to wait until everything due is done: 50s if left out, at most 50s")
                     .default_value("50s"),
             ]
-        },
+        }),
         key: Key::One,
-        route: CallPath("POST", "clock"),
         ..TOOL
     },
     Tool {
@@ -423,11 +424,10 @@ const TOOLS: &[Tool] = &[
         title: "Did the run go well?",
         description: "Lists the problems found so far: requests that matched no endpoint, webhooks that did not arrive, forged \
                       webhooks that were accepted, unfinished scenarios, checks that had nothing to judge.",
-        arguments: || {
+        row: call("GET", "verdict").arguments(|| {
             let wait = field("wait", "First wait for what is due within this time: 0s if left out, at most 50s");
             vec![wait.default_value("0s")]
-        },
-        route: CallPath("GET", "verdict"),
+        }),
         ..TOOL
     },
     Tool {
@@ -435,7 +435,7 @@ const TOOLS: &[Tool] = &[
         title: "What is wrong with this integration?",
         description: "Reviews the traffic so far for mistakes of the client and its receivers, such as ignored Retry-After or \
                       signatures that are not verified, each with evidence, reason and remedy.",
-        route: CallPath("GET", "findings"),
+        row: call("GET", "findings"),
         ..TOOL
     },
     Tool {
@@ -443,10 +443,9 @@ const TOOLS: &[Tool] = &[
         title: "What is assumed where the contract is silent?",
         description: "Lists what the API's contract leaves open, what the emulator assumes there, and the setting that changes \
                       it. Code must not rely on an assumption.",
-        arguments: || {
+        row: call("GET", "assumptions").arguments(|| {
             vec![field("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry")]
-        },
-        route: CallPath("GET", "assumptions"),
+        }),
         run: assumed,
         ..TOOL
     },
@@ -457,9 +456,8 @@ const TOOLS: &[Tool] = &[
                       scenarios, journal. Keys that the session did not make are refused.",
         effect: Effect::Destroys,
         key: Key::One,
-        route: CallPath("POST", "reset"),
+        row: call("POST", "reset"),
         run: reset,
-        ..TOOL
     },
 ];
 
@@ -502,7 +500,7 @@ impl Tool {
             Key::Any => Some(field("key", "Only what belongs to this API key; all keys if left out")),
             Key::One => Some(field("key", "The API key to act on, never all; the session's own if left out")),
         };
-        (self.arguments)().into_iter().filter(|argument| argument.get_id() != "key").chain(key).collect()
+        (self.row.arguments)().into_iter().filter(|argument| argument.get_id() != "key").chain(key).collect()
     }
 
     /// Checks the names and types of the arguments, and how long to wait. All else is checked by the emulator.
@@ -580,7 +578,7 @@ fn take(arguments: &mut Arguments, name: &str) -> Option<String> {
 }
 
 fn called(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String, Failure> {
-    session.text(tool.route, "", arguments)
+    session.text(tool.row.route, "", arguments)
 }
 
 fn status(session: &Session, _: &Tool, _: Arguments) -> Result<String, Failure> {

@@ -4,16 +4,13 @@
 
 mod arguments;
 mod calibrate;
-mod call;
-mod calls;
+mod child;
 mod client;
-mod command;
 mod differential;
 mod exec;
 mod failure;
 mod findings;
 mod har;
-mod junit;
 mod listen;
 mod log;
 mod mcp;
@@ -21,11 +18,14 @@ mod output;
 mod parse;
 mod probe;
 mod profile;
+mod report;
+mod row;
 mod run;
 mod scenarios;
 mod serve;
 mod signals;
 mod signatures;
+mod table;
 mod trigger;
 mod verdict;
 
@@ -81,7 +81,7 @@ struct Cli {
     command: Option<Command>,
 }
 
-/// The arguments, or the commands, are those of rows in `calls`.
+/// The arguments, or the commands, are those of rows in `table`.
 #[derive(Debug, Args)]
 struct TableCommand {}
 
@@ -178,8 +178,8 @@ pub fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(code) => return code,
     };
-    if let Some((row, matches)) = calls::find(&matches) {
-        return call::run(row, matches).unwrap_or_else(|failure| report(&failure));
+    if let Some((row, matches)) = table::find(&matches) {
+        return row::run(row, matches).unwrap_or_else(|failure| report(&failure));
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match cli.command {
@@ -192,9 +192,7 @@ pub fn main() -> ExitCode {
         Some(Command::Verify(args)) => signatures::run_verify(&args),
         Some(Command::Requests(RequestsCommand::Export(args))) => run::export(&args),
         Some(Command::Deliveries(DeliveriesCommand::Redeliver(args))) => trigger::redeliver(&args),
-        Some(Command::Forwards(ForwardsCommand::List(args))) => profile::list_forwards(&args),
-        Some(Command::Forwards(ForwardsCommand::Add(args))) => profile::add_forwards(&args),
-        Some(Command::Forwards(ForwardsCommand::Remove(args))) => profile::remove_forwards(&args),
+        Some(Command::Forwards(command)) => profile::forwards(&command),
         Some(Command::Verdict(args)) => verdict::run(&args),
         Some(Command::Review(ReviewCommand::Findings(args))) => findings::run(&args),
         Some(Command::Review(ReviewCommand::Probe(args))) => probe::run(*args),

@@ -11,9 +11,9 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use clap_complete::Shell;
 
 use super::arguments::examples;
-use super::calls::with_rows;
 use super::failure::{Failure, note, report, set_json};
 use super::output::print_as_is;
+use super::table::with_rows;
 
 const PREFIX: &str = "WRS_EMULATOR";
 
@@ -218,16 +218,6 @@ mod tests {
             let group = path.split(' ').next().unwrap_or_default();
             assert_eq!(of_variable.contains(group), !is_shared, "{path}: WRS_API_KEY");
             assert_eq!(of_default.contains(&path), default == crate::contract::keys::SAMPLE_KEY, "{path}: {default}");
-        }
-    }
-
-    #[test]
-    fn json_is_recognised_before_the_arguments_are_parsed() {
-        for (line, is_json) in
-            [("x requests --json", true), ("x verdict --format json", true), ("x exec -- y --json", false)]
-        {
-            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            assert_eq!(is_json_typed(&words), is_json, "{line}");
         }
     }
 

@@ -1,6 +1,5 @@
 //! `review probe`: the flags, and the results for people and for CI systems. `crate::review::probe` sends and judges.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,12 +10,12 @@ use clap::builder::PossibleValuesParser;
 use tokio::time::timeout;
 use url::Url;
 
-use super::arguments::{created, examples};
+use super::arguments::{OutputFile, examples};
 use super::client::run_task;
-use super::failure::{Code, Failure, colored, note};
-use super::junit::{Suite, TestCase, TestResult, junit};
-use super::output::{BOLD_RED, GREEN, YELLOW, cell, painted, print_as_is, print_json, show_list, table};
+use super::failure::{Code, Failure, note};
+use super::output::{cell, show_list, table};
 use super::profile::with_forwards;
+use super::report::{Case, Report, Row, TableReport};
 use super::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
 use crate::http::tls::Trust;
@@ -88,21 +87,13 @@ pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
         return Ok(show_list(args.json, &cases, || table(["case", "expected", "sent"], rows)));
     };
     let probe = probe(&args, url)?;
-    let mut file = args.junit.as_deref().map(|path| created("--junit", path)).transpose()?;
-    let report = run_task(with_progress(&probe))?.map_err(|DialProblem { reason, detail, .. }| match reason {
+    let results = args.junit.as_deref().map(|path| OutputFile::at("--junit", path)?.cleared()).transpose()?;
+    let probed = run_task(with_progress(&probe))?.map_err(|DialProblem { reason, detail, .. }| match reason {
         FailureReason::EgressRefused => Failure::usage(format!("`{url}` must not be probed: {detail}")),
         _ => Failure::new(2, Code::Unreachable, format!("there is no receiver to probe at `{url}`: {detail}")),
     })?;
-    if let Some(file) = &mut file {
-        let written = file.write_all(junit(&suite(&report)).as_bytes());
-        written.map_err(|error| Failure::io(format!("--junit: cannot be written: {error}")))?;
-    }
-    if args.json {
-        print_json(&report);
-    } else {
-        print_as_is(&text(&report, colored(&std::io::stdout())));
-    }
-    Ok(if report.failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    report(&probed).publish(args.json.then_some(&probed), results.as_ref())?;
+    Ok(if probed.failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Reports on stderr that the probe continues while it takes long.
@@ -156,96 +147,73 @@ fn receiver_url(text: &str) -> Result<Url, Failure> {
     })
 }
 
-/// The results: one line a case, then what is wrong and how to fix it, then a summary.
-fn text(report: &ProbeReport, colors: bool) -> String {
-    let mut text = String::new();
-    if let Some(diagnosis) = &report.diagnosis {
-        let observed = report.cases.first().map(|valid| cell(&valid.observed)).unwrap_or_default();
-        text.push_str(&format!(
+/// The cases; those that were incomplete, with one line for each reason, as many may share it.
+fn report(probe: &ProbeReport) -> TableReport {
+    let mut before = String::new();
+    if let Some(diagnosis) = &probe.diagnosis {
+        let observed = probe.cases.first().map(|valid| cell(&valid.observed)).unwrap_or_default();
+        before = format!(
             "the valid delivery was not accepted: {observed}\n{}; what follows may change once it is\n\n",
             cell(diagnosis)
-        ));
+        );
     }
-    let width =
-        |of: fn(&ProbedCase) -> &str| report.cases.iter().map(|probed| of(probed).len()).max().unwrap_or_default();
-    let (outcomes, names) = (width(|probed| probed.outcome.name()), width(|probed| probed.name));
-    let outcome = |probed: &ProbedCase, width: usize| {
-        let color = match probed.outcome {
-            Outcome::Pass => GREEN,
-            Outcome::Incomplete => YELLOW,
-            _ => BOLD_RED,
-        };
-        painted(color, format!("{:width$}", probed.outcome.name()), colors)
-    };
-    for probed in &report.cases {
-        let outcome = outcome(probed, outcomes);
-        text.push_str(&format!("{outcome}  {:names$}  {}\n", probed.name, cell(&probed.observed)));
-    }
-    for probed in report.cases.iter().filter(|probed| probed.outcome.is_failure()) {
-        text.push_str(&format!("\n{}: {}\n", probed.name, outcome(probed, 0)));
-        text.push_str(&particulars(probed).iter().map(|line| format!("  {line}\n")).collect::<String>());
-    }
-    // One line for each reason, as many cases may share it.
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for probed in report.cases.iter().filter(|probed| probed.outcome == Outcome::Incomplete) {
+    for probed in probe.cases.iter().filter(|probed| probed.outcome == Outcome::Incomplete) {
         let reason = probed.detail.as_deref().unwrap_or_default();
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, names)) => names.push(probed.name),
             None => reasons.push((reason, vec![probed.name])),
         }
     }
-    if !reasons.is_empty() {
-        text.push('\n');
-    }
+    let mut after = if reasons.is_empty() { String::new() } else { "\n".to_owned() };
     for (reason, names) in reasons {
-        text.push_str(&format!("incomplete: {}: {}\n", names.join(", "), cell(reason)));
+        after.push_str(&format!("incomplete: {}: {}\n", names.join(", "), cell(reason)));
     }
-    if !report.not_applicable.is_empty() {
-        let names = report.not_applicable.join(", ");
-        text.push_str(&format!("\nnot sent, as the scheme {} cannot tell: {names}\n", report.scheme));
+    if !probe.not_applicable.is_empty() {
+        let names = probe.not_applicable.join(", ");
+        after.push_str(&format!("\nnot sent, as the scheme {} cannot tell: {names}\n", probe.scheme));
     }
-    text.push_str(&format!("\n{}\n", summary(report)));
-    text
+    let left_out = |name: &&str| Case::skipped(*name, format!("the scheme {} cannot tell", probe.scheme));
+    let note = |diagnosis: &String| format!("the valid delivery was not accepted: {diagnosis}");
+    TableReport {
+        outcome_width: 0,
+        rows: probe.cases.iter().map(row).collect(),
+        before,
+        after,
+        summary: summary(probe),
+        report: Report {
+            name: "review.probe",
+            cases: probe.not_applicable.iter().map(left_out).collect(),
+            notes: probe.diagnosis.iter().map(note).collect(),
+        },
+    }
 }
 
-fn summary(report: &ProbeReport) -> String {
-    let (cases, requests) = (counted(report.cases.len() as u64, "case"), counted(report.requests as u64, "request"));
-    let milliseconds = u64::try_from(report.took_ms).unwrap_or(u64::MAX);
+fn summary(probe: &ProbeReport) -> String {
+    let (cases, requests) = (counted(probe.cases.len(), "case"), counted(probe.requests, "request"));
+    let milliseconds = u64::try_from(probe.took_ms).unwrap_or(u64::MAX);
     let took = duration_text(Duration::from_millis(milliseconds));
-    let (passed, failed, incomplete) = (report.passed, report.failed, report.incomplete);
+    let ProbeReport { passed, failed, incomplete, .. } = probe;
     format!("{cases} with {requests} in {took}: {passed} passed, {failed} failed, {incomplete} incomplete")
 }
 
-/// What was sent, expected and observed, and what to do.
-fn particulars(probed: &ProbedCase) -> Vec<String> {
-    let mut lines = vec![
-        format!("sent      {}", probed.sent),
-        format!("expected  {} ({})", probed.expected.name(), probed.clause),
-        format!("observed  {}", cell(&probed.observed)),
-    ];
-    lines.extend(probed.detail.as_ref().map(|detail| format!("          {}", cell(detail))));
-    lines.extend(probed.remedy.map(|remedy| format!("remedy    {remedy}")));
-    lines
-}
-
-fn suite(report: &ProbeReport) -> Suite {
-    let case = |probed: &ProbedCase| TestCase {
-        name: probed.name.to_owned(),
-        result: match probed.outcome {
-            Outcome::Pass => TestResult::Passed,
-            Outcome::Incomplete => TestResult::Skipped(probed.detail.clone().unwrap_or_default()),
-            outcome => TestResult::Failed {
-                kind: outcome.name().to_owned(),
-                message: format!("{}: expected {}, observed {}", probed.sent, probed.expected.name(), probed.observed),
-                lines: particulars(probed),
-            },
-        },
+/// A case, with what was sent, expected and observed, and what to do.
+fn row(probed: &ProbedCase) -> Row {
+    let ProbedCase { name, outcome, sent, expected, observed, detail, clause, remedy, .. } = probed;
+    let case = match outcome {
+        Outcome::Pass => Case::passed(*name),
+        Outcome::Incomplete => Case::skipped(*name, detail.clone().unwrap_or_default()),
+        outcome => {
+            let expected = expected.name();
+            let mut lines = vec![
+                format!("sent      {sent}"),
+                format!("expected  {expected} ({clause})"),
+                format!("observed  {observed}"),
+            ];
+            lines.extend(detail.as_ref().map(|detail| format!("          {detail}")));
+            lines.extend(remedy.map(|remedy| format!("remedy    {remedy}")));
+            Case::failed(*name, outcome.name(), format!("{sent}: expected {expected}, observed {observed}"), lines)
+        }
     };
-    let left_out = report.not_applicable.iter().map(|name| TestCase {
-        name: (*name).to_owned(),
-        result: TestResult::Skipped(format!("the scheme {} cannot tell", report.scheme)),
-    });
-    let notes = report.diagnosis.iter().map(|diagnosis| format!("the valid delivery was not accepted: {diagnosis}"));
-    let cases = report.cases.iter().map(case).chain(left_out).collect();
-    Suite { name: "review.probe", cases, notes: notes.chain([summary(report)]).collect() }
+    Row { outcome: outcome.name().to_owned(), shown: observed.clone(), heading: String::new(), case }
 }

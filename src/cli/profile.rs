@@ -175,10 +175,22 @@ pub(super) enum ForwardsCommand {
         "forwards add https://app.example.com=http://localhost:3000",
         "forwards add https://app.example.com/hooks=http://localhost:4000/in --key sk_test_a",
     ]))]
-    Add(AddForwardsArgs),
+    Add {
+        /// The subscribed URL and where to deliver instead: `https://app.example.com=http://localhost:3000`.
+        #[arg(required = true, value_name = "FROM=TO")]
+        rules: Vec<String>,
+        #[command(flatten)]
+        settings: ForwardsArgs,
+    },
     /// Deliver to the subscribed URL again.
     #[command(after_help = examples(["forwards remove https://app.example.com"]))]
-    Remove(RemoveForwardsArgs),
+    Remove {
+        /// The subscribed URL, as listed.
+        #[arg(required = true, value_name = "FROM")]
+        urls: Vec<String>,
+        #[command(flatten)]
+        settings: ForwardsArgs,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -190,25 +202,15 @@ pub(super) struct ForwardsArgs {
     key: Option<String>,
 }
 
-#[derive(Debug, Args)]
-pub(super) struct AddForwardsArgs {
-    /// The subscribed URL and where to deliver instead: `https://app.example.com=http://localhost:3000`.
-    #[arg(required = true, value_name = "FROM=TO")]
-    rules: Vec<String>,
-    #[command(flatten)]
-    settings: ForwardsArgs,
+pub(super) fn forwards(command: &ForwardsCommand) -> Result<ExitCode, Failure> {
+    match command {
+        ForwardsCommand::List(args) => list_forwards(args),
+        ForwardsCommand::Add { rules, settings } => add_forwards(rules, settings),
+        ForwardsCommand::Remove { urls, settings } => remove_forwards(urls, settings),
+    }
 }
 
-#[derive(Debug, Args)]
-pub(super) struct RemoveForwardsArgs {
-    /// The subscribed URL, as listed.
-    #[arg(required = true, value_name = "FROM")]
-    urls: Vec<String>,
-    #[command(flatten)]
-    settings: ForwardsArgs,
-}
-
-pub(super) fn list_forwards(args: &ForwardsArgs) -> Result<ExitCode, Failure> {
+fn list_forwards(args: &ForwardsArgs) -> Result<ExitCode, Failure> {
     let rules = forwards_in_force(&args.common.target, args.key.as_deref(), SHORT)?;
     let data = json!({ "data": rules.iter().map(|(from, to)| json!({ "from": from, "to": to })).collect::<Vec<_>>() });
     Ok(show_list(args.common.json, &data, || {
@@ -217,37 +219,36 @@ pub(super) fn list_forwards(args: &ForwardsArgs) -> Result<ExitCode, Failure> {
     }))
 }
 
-pub(super) fn add_forwards(args: &AddForwardsArgs) -> Result<ExitCode, Failure> {
-    let rules: Result<Vec<Forward>, String> = args.rules.iter().map(|rule| Forward::parse(rule)).collect();
-    let rules = rules.map_err(|problem| match args.rules.as_slice() {
+fn add_forwards(rules: &[String], args: &ForwardsArgs) -> Result<ExitCode, Failure> {
+    let parsed: Result<Vec<Forward>, String> = rules.iter().map(|rule| Forward::parse(rule)).collect();
+    let rules = parsed.map_err(|problem| match rules {
         [from, to] if !from.contains('=') => {
             Failure::usage(problem).with_hint(format!("join both by `=`: `wrs-emulator forwards add {from}={to}`"))
         }
         _ => Failure::usage(problem),
     })?;
     let requested = rules.iter().map(|rule| (rule.from().to_owned(), rule.to().into())).collect();
-    let patched = patch(&args.settings, requested)?;
+    let patched = patch(args, requested)?;
     let lines = rules.iter().map(|rule| format!("{} -> {}", rule.from(), rule.to()));
-    Ok(show_patched(&args.settings, &patched, lines))
+    Ok(show_patched(args, &patched, lines))
 }
 
-pub(super) fn remove_forwards(args: &RemoveForwardsArgs) -> Result<ExitCode, Failure> {
-    let given = &args.settings;
-    let before = forwards_in_force(&given.common.target, given.key.as_deref(), SHORT)?;
-    let urls: Vec<&str> = args.urls.iter().map(|url| url.trim_end_matches('/')).collect();
+fn remove_forwards(urls: &[String], args: &ForwardsArgs) -> Result<ExitCode, Failure> {
+    let before = forwards_in_force(&args.common.target, args.key.as_deref(), SHORT)?;
+    let urls: Vec<&str> = urls.iter().map(|url| url.trim_end_matches('/')).collect();
     if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
         let failure = Failure::new(1, Code::NotFound, format!("unknown forward `{unknown}`"));
         return Err(failure.with_hint("`wrs-emulator forwards` lists those in force; --key shows those of one key"));
     }
-    let mut patched = patch(given, urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect())?;
+    let mut patched = patch(args, urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect())?;
     // A forward from a lower layer, such as --forward, is still in force: an empty target overrides it.
-    let after = forwards_in_force(&given.common.target, given.key.as_deref(), SHORT)?;
+    let after = forwards_in_force(&args.common.target, args.key.as_deref(), SHORT)?;
     let overrides: Map<String, Value> =
         urls.iter().filter(|url| after.contains_key(**url)).map(|url| ((*url).to_owned(), "".into())).collect();
     if !overrides.is_empty() {
-        patched = patch(given, overrides)?;
+        patched = patch(args, overrides)?;
     }
-    Ok(show_patched(given, &patched, urls.iter().map(|url| format!("{url} is no longer forwarded"))))
+    Ok(show_patched(args, &patched, urls.iter().map(|url| format!("{url} is no longer forwarded"))))
 }
 
 fn patch(args: &ForwardsArgs, rules: Map<String, Value>) -> Result<Patched, Failure> {

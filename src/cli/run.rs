@@ -1,6 +1,5 @@
 //! Files of what happened and of the state: `run save|view|schema`, `requests export` and `snapshot save|load`.
 
-use std::ffi::OsStr;
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,14 +14,14 @@ use tokio::process::Command;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
-use super::arguments::{CallArgs, LAST, Target, address, bound, examples, since};
+use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples, since};
 use super::client::{Call, runtime};
 use super::failure::{Code, Failure, note};
 use super::har::archive;
 use super::output::{print, print_as_is, print_json, ready_line, show};
 use super::signals::Signals;
 use crate::control::api::{
-    self, Attempt, DOCUMENT_BOUND, DeliveryWhole, RUN_FORMAT, RUN_VERSION, Request, Run, RunStart, Time, WorkspaceId,
+    self, DOCUMENT_BOUND, DeliveryWhole, RUN_FORMAT, RUN_VERSION, Run, RunStart, Time, WorkspaceId,
 };
 use crate::control::render::Text as _;
 use crate::control::{Access, Viewer, operation_named};
@@ -120,13 +119,13 @@ pub(super) struct ViewArgs {
 
 pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     // A file that cannot be written is reported before the emulator is asked.
-    let file = (!is_stream(&args.file)).then(|| RunFile::at("", &args.file)).transpose()?;
+    let file = (!is_stream(&args.file)).then(|| OutputFile::at("", &args.file)).transpose()?;
     let run = Call::new(&args.common.target).key(&*args.key).limit(LIMIT).send::<api::ShowRun>()?;
     let Some(file) = file else {
         print_as_is(&visible_json(&as_json(&run)));
         return Ok(ExitCode::SUCCESS);
     };
-    file.write(&run)?;
+    write_run(&file, &run)?;
     let left_out = run.omitted.requests + run.omitted.deliveries + run.omitted.events + run.omitted.notices;
     let (requests, deliveries) = (run.requests.len(), run.deliveries.len());
     let saved = json!({ "requests": requests, "deliveries": deliveries, "omitted": left_out });
@@ -244,47 +243,26 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
         let failure = Failure::usage("--since now: nothing has happened since then");
         return Err(failure.with_hint("pass a timestamp such as 2026-01-31T09:30:00Z"));
     }
-    let file = (!is_stream(&args.har)).then(|| RunFile::at("--har", &args.har)).transpose()?;
-    let run = match &args.from {
+    let file = (!is_stream(&args.har)).then(|| OutputFile::at("--har", &args.har)).transpose()?;
+    let mut run = match &args.from {
         Some(path) => read(path)?,
         None => Call::new(&args.target).key(&*args.key).limit(LIMIT).send::<api::ShowRun>()?,
     };
-    // Checked when the flag was read.
-    let since: Option<Timestamp> = args.since.as_ref().and_then(|since| since.parse().ok());
-    // A running emulator returns only the requests of the key.
-    let is_chosen_here = args.from.is_some() && args.key != "*";
-    let chosen = is_chosen_here.then(|| workspace_of(&args.key, &run)).transpose()?;
-    let covers = |workspace: Option<&WorkspaceId>, at: &Time| {
-        chosen.is_none_or(|chosen| workspace == Some(chosen))
-            && since.is_none_or(|since| at.0.parse::<Timestamp>().is_ok_and(|at| at >= since))
-    };
-    let mut left = args.limit.unwrap_or(usize::MAX);
-    let takes_request = |request: &Request| {
-        let takes = left > 0
-            && covers(request.workspace.as_ref(), &request.at)
-            && args.operation.as_ref().is_none_or(|operation| request.operation.as_ref() == Some(operation))
-            && args.status.is_none_or(|status| request.status == status)
-            && args.method.as_ref().is_none_or(|method| request.method.eq_ignore_ascii_case(method))
-            && args.path.as_ref().is_none_or(|path| request.path == *path);
-        left -= usize::from(takes);
-        takes
-    };
-    let takes_attempt = |delivery: &DeliveryWhole, attempt: &Attempt| {
-        args.deliveries && covers(delivery.workspace.as_ref(), &attempt.at)
-    };
-    let chosen = archive(&run, takes_request, takes_attempt);
-    let requests = counted(chosen.requests, "request");
+    let all = run.requests.len();
+    args.choose(&mut run)?;
+    let requests = counted(run.requests.len(), "request");
+    let attempts = run.deliveries.iter().map(|delivery| delivery.attempts.0.len()).sum();
     let exported =
-        if args.deliveries { format!("{requests} and {}", counted(chosen.attempts, "attempt")) } else { requests };
+        if args.deliveries { format!("{requests} and {}", counted::<usize>(attempts, "attempt")) } else { requests };
     match file {
         Some(file) => {
-            file.write_text(chosen.json)?;
+            file.write_shared(archive(&run))?;
             print(&format!("{exported} exported\n"));
         }
-        None => print_as_is(&visible_json(&chosen.json)),
+        None => print_as_is(&visible_json(&archive(&run))),
     }
-    if chosen.requests == 0 {
-        note(&format!("no request matches, of {}", counted(run.requests.len(), "request")));
+    if run.requests.is_empty() {
+        note(&format!("no request matches, of {}", counted(all, "request")));
     }
     if run.omitted.requests > 0 {
         let older = counted(run.omitted.requests, "older request");
@@ -293,10 +271,38 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn workspace_of<'r>(key: &str, run: &'r Run) -> Result<&'r WorkspaceId, Failure> {
+impl ExportArgs {
+    /// Leaves the chosen requests and attempts in a run.
+    fn choose(&self, run: &mut Run) -> Result<(), Failure> {
+        // Checked when the flag was read.
+        let since: Option<Timestamp> = self.since.as_ref().and_then(|since| since.parse().ok());
+        // A running emulator returns only the requests of the key.
+        let is_chosen_here = self.from.is_some() && self.key != "*";
+        let chosen = is_chosen_here.then(|| workspace_of(&self.key, run)).transpose()?;
+        let covers = |workspace: &Option<WorkspaceId>, at: &Time| {
+            (chosen.is_none() || *workspace == chosen)
+                && since.is_none_or(|since| at.0.parse::<Timestamp>().is_ok_and(|at| at >= since))
+        };
+        run.requests.retain(|record| {
+            let request = &record.request.row;
+            covers(&request.workspace, &request.at)
+                && self.operation.as_ref().is_none_or(|operation| request.operation.as_ref() == Some(operation))
+                && self.status.is_none_or(|status| request.status == status)
+                && self.method.as_ref().is_none_or(|method| request.method.eq_ignore_ascii_case(method))
+                && self.path.as_ref().is_none_or(|path| request.path == *path)
+        });
+        run.requests.truncate(self.limit.unwrap_or(usize::MAX));
+        for DeliveryWhole { workspace, attempts, .. } in &mut run.deliveries {
+            attempts.0.retain(|attempt| self.deliveries && covers(workspace, &attempt.at));
+        }
+        Ok(())
+    }
+}
+
+fn workspace_of(key: &str, run: &Run) -> Result<WorkspaceId, Failure> {
     let shown = Redactor::default().key(key);
     let known = run.keys.iter().find(|known| known.key == shown || known.workspace.0 == key);
-    known.map(|known| &known.workspace).ok_or_else(|| {
+    known.map(|known| known.workspace.clone()).ok_or_else(|| {
         Failure::check_failed(format!("--key: the run has no `{shown}`"))
             .with_hint("without --key, the requests of all its keys are exported")
     })
@@ -348,54 +354,13 @@ fn is_stream(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// A file that a run document will be written to.
-#[derive(Debug)]
-pub(super) struct RunFile {
-    path: PathBuf,
-    /// The flag that names it, for messages; empty for an argument.
-    flag: &'static str,
-}
-
-impl RunFile {
-    /// Refuses a path that cannot be written. `flag` names it in messages, unless it is empty.
-    pub(super) fn at(flag: &'static str, path: &Path) -> Result<Self, Failure> {
-        let found = Self { path: path.to_owned(), flag };
-        file::check_whole(path).map_err(|problem| found.unwritable(&problem))?;
-        Ok(found)
-    }
-
-    /// Removes an older file, which would be taken for the new one if that is never written.
-    pub(super) fn cleared(self) -> Result<Self, Failure> {
-        file::remove(&self.path).map_err(|problem| self.unwritable(&problem))?;
-        Ok(self)
-    }
-
-    /// Writes the document: as a report if the name ends in `.html` or `.htm`, as an archive if in `.har`, else as JSON.
-    pub(super) fn write(&self, run: &Run) -> Result<(), Failure> {
-        let end = self.path.extension().map(OsStr::to_ascii_lowercase);
-        let text = match end.as_deref().and_then(OsStr::to_str) {
-            Some("html" | "htm") => report(&as_json(run)),
-            Some("har") => archive(run, |_| true, |_, _| true).json,
-            _ => as_json(run),
-        };
-        self.write_text(text)
-    }
-
-    fn write_text(&self, text: String) -> Result<(), Failure> {
-        file::write_shared(&self.path, text).map_err(|error| self.unwritable(&error.into()))
-    }
-
-    fn unwritable(&self, problem: &FileProblem) -> Failure {
-        let flag = if self.flag.is_empty() { String::new() } else { format!("{}: ", self.flag) };
-        let failure = Failure::io(format!("{flag}cannot write `{}`: {problem}", self.path.display()));
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        match folder {
-            Some(folder) if problem.is_missing() => {
-                failure.with_hint(format!("create the folder first: mkdir -p {0}", folder.display()))
-            }
-            _ => failure,
-        }
-    }
+/// Writes the document: as a report if the name ends in `.html` or `.htm`, as an archive if in `.har`, else as JSON.
+pub(super) fn write_run(file: &OutputFile, run: &Run) -> Result<(), Failure> {
+    file.write_shared(match file.ending().as_deref() {
+        Some("html" | "htm") => report(&as_json(run)),
+        Some("har") => archive(run),
+        _ => as_json(run),
+    })
 }
 
 /// The document as JSON, ending with a line end.

@@ -14,8 +14,8 @@ use super::arguments::{LAST, Target, examples};
 use super::client::{Call, SHORT};
 use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
-use super::junit::{Suite, TestCase, TestResult, junit};
-use super::output::{cell, mark, pretty, print_as_is};
+use super::output::{cell, pretty, print_as_is};
+use super::report::{Case, Report};
 use crate::control::api::{self, DurationInput, Unused, Verification, name_of};
 use crate::review::findings::Severity;
 use crate::util::duration::parse_duration;
@@ -82,10 +82,10 @@ pub(super) fn parse_wait(text: &str) -> Result<Duration, String> {
 /// The verdict in a format, ending with a line end.
 pub(super) fn render(verdict: &Verdict, format: VerdictFormat, colors: bool) -> String {
     match format {
-        VerdictFormat::Text => verdict.text(colors),
+        VerdictFormat::Text => verdict.report().text(colors),
         VerdictFormat::Json => pretty(&verdict.judged()) + "\n",
-        VerdictFormat::Junit => junit(&verdict.suite()),
-        VerdictFormat::Markdown => verdict.markdown(),
+        VerdictFormat::Junit => verdict.report().junit(),
+        VerdictFormat::Markdown => verdict.report().markdown(&verdict.title()),
     }
 }
 
@@ -157,9 +157,6 @@ pub(super) fn accepted(path: Option<&Path>, fail_on: &[Kind]) -> Result<Option<A
     path.map(Accepted::read).transpose()
 }
 
-/// Most lines of each kind in Markdown.
-const MOST_LINES: usize = 20;
-
 pub(super) struct Verdict {
     body: Verification,
     /// If the kind `findings` is named.
@@ -176,13 +173,6 @@ struct Judged<'a> {
     falls_short: Vec<Kind>,
     fail_on: &'a [Kind],
     failed: bool,
-}
-
-/// What was found of a kind.
-struct Section {
-    kind: Kind,
-    count: usize,
-    lines: Vec<String>,
 }
 
 impl Verdict {
@@ -205,7 +195,8 @@ impl Verdict {
         Ok(Self { body, review, fail_on: fail_on.to_vec() })
     }
 
-    fn section(&self, kind: Kind) -> Section {
+    /// How many problems of a kind there are, and a line for each that is listed.
+    fn problems(&self, kind: Kind) -> (usize, Vec<String>) {
         let (count, mut lines) = match kind {
             Kind::Findings => {
                 let lines = self.review.as_ref().map(Review::problems).unwrap_or_default();
@@ -229,21 +220,21 @@ impl Verdict {
         if more > 0 {
             lines.push(format!("… and {more} more"));
         }
-        Section { kind, count, lines }
+        (count, lines)
     }
 
-    /// What was found of each kind that is reported: those named by --fail-on, or all but findings if none is named.
-    fn sections(&self) -> Vec<Section> {
-        Kind::all().filter(|kind| self.judges(*kind)).map(|kind| self.section(kind)).collect()
-    }
-
+    /// Whether a kind is reported: it is named by --fail-on, or none is and it is not `findings`.
     fn judges(&self, kind: Kind) -> bool {
         self.fail_on.contains(&kind) || (self.fail_on.is_empty() && kind != Kind::Findings)
     }
 
+    fn has(&self, kind: Kind) -> bool {
+        self.problems(kind).0 > 0
+    }
+
     /// The kinds of --fail-on that were found.
     pub(super) fn failed_by(&self) -> impl Iterator<Item = Kind> {
-        self.fail_on.iter().copied().filter(|kind| self.section(*kind).count > 0)
+        self.fail_on.iter().copied().filter(|kind| self.has(*kind))
     }
 
     pub(super) fn fails(&self) -> bool {
@@ -290,137 +281,39 @@ impl Verdict {
         Judged {
             body: &self.body,
             review: &self.review,
-            falls_short: Kind::all().filter(|kind| self.section(*kind).count > 0).collect(),
+            falls_short: Kind::all().filter(|kind| self.has(*kind)).collect(),
             fail_on: &self.fail_on,
             failed: self.fails(),
         }
     }
 
-    fn suite(&self) -> Suite {
+    fn report(&self) -> Report {
         let case = |kind: Kind| {
-            let Section { count, lines, .. } = self.section(kind);
-            let result = match count {
-                _ if !self.judges(kind) => TestResult::Skipped("not named by --fail-on".to_owned()),
-                0 => TestResult::Passed,
-                count => TestResult::Failed { kind: kind.name(), message: kind.sentence(count), lines },
-            };
-            TestCase { name: kind.name(), result }
-        };
-        Suite { name: "verdict", cases: Kind::all().map(case).collect(), notes: self.notes() }
-    }
-
-    fn text(&self, colors: bool) -> String {
-        let mut text = String::new();
-        for Section { kind, count, lines } in self.sections() {
-            let mark = mark(count == 0, colors);
-            let refused = self.body.refused_forgeries;
-            let refused = match (kind, refused) {
+            let (count, lines) = self.problems(kind);
+            let refused = match (kind, self.body.refused_forgeries) {
                 (Kind::Undelivered, 1) => "; 1 forged delivery was refused, as intended".to_owned(),
-                (Kind::Undelivered, 2..) => format!("; {refused} forged deliveries were refused, as intended"),
+                (Kind::Undelivered, 2..) => {
+                    format!("; {} forged deliveries were refused, as intended", self.body.refused_forgeries)
+                }
                 _ => String::new(),
             };
-            text.push_str(&format!("{mark} {}: {}{refused}\n", kind.name(), kind.sentence(count)));
-            text.extend(lines.iter().map(|line| format!("    {line}\n")));
-        }
-        text.extend(self.notes().iter().map(|note| format!("note: {note}\n")));
-        text
+            let message = format!("{}{refused}", kind.sentence(count));
+            match count {
+                _ if !self.judges(kind) => Case::skipped(kind.name(), "not named by --fail-on"),
+                0 => Case { message, ..Case::passed(kind.name()) },
+                _ => Case::failed(kind.name(), kind.name(), message, lines),
+            }
+        };
+        Report { name: "verdict", cases: Kind::all().map(case).collect(), notes: self.notes() }
     }
 
-    /// The whole document.
-    fn markdown(&self) -> String {
-        let sections = self.sections();
-        let (mark, word) = match (self.fails(), sections.iter().any(|section| section.count > 0)) {
+    fn title(&self) -> String {
+        let has_problems = Kind::all().any(|kind| self.judges(kind) && self.has(kind));
+        let (mark, word) = match (self.fails(), has_problems) {
             (true, _) => ("❌", "failed"),
             (false, true) => ("⚠️", "problems were found, none of them named by --fail-on"),
             (false, false) => ("✅", "no problem was found"),
         };
-        let mut text = format!("### {mark} Verdict: {word}\n\n");
-        for Section { kind, count, lines } in sections {
-            let mark = if count == 0 { "✅" } else { "❌" };
-            text.push_str(&format!("- {mark} **{}**: {}\n", kind.name(), inert(&kind.sentence(count))));
-            text.extend(lines.iter().take(MOST_LINES).map(|line| format!("  - {}\n", inert(line))));
-            let more = lines.len().saturating_sub(MOST_LINES);
-            if more > 0 {
-                text.push_str(&format!("  - … and {more} more\n"));
-            }
-        }
-        text.extend(self.notes().iter().map(|note| format!("\n{}\n", inert(note))));
-        text
-    }
-}
-
-/// A text with all markup escaped, also for the cell of a table.
-fn inert(text: &str) -> String {
-    let mut escaped = String::new();
-    for c in cell(text).chars() {
-        match c {
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '~' | '!' => escaped.extend(['\\', c]),
-            // A bare address would become a link.
-            ':' => escaped.push_str("&#58;"),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::control::api::ProblemWith;
-
-    /// One request that is listed of three that are unmatched, and what follows from the rest of the answer.
-    fn verdict(message: &str, fail_on: &[Kind], change: impl Fn(&mut Verification)) -> Verdict {
-        let row = serde_json::json!({
-            "id": "req_1", "at": "2026-01-31T09:30:00.000Z", "method": "GET", "path": "/a", "status": 404,
-            "reason": "not_found", "latency_ms": 1.0, "generation": 1,
-        });
-        let row = serde_json::from_value(row).expect("a request");
-        let unmatched = vec![ProblemWith { row, message: message.to_owned() }];
-        let counts = api::ProblemCounts { unmatched: 3, ..Default::default() };
-        let mut body = Verification { unmatched, counts, ..Verification::default() };
-        change(&mut body);
-        Verdict { body, review: None, fail_on: fail_on.to_vec() }
-    }
-
-    #[test]
-    fn text_has_a_line_for_each_kind_that_is_judged_and_notes_of_what_is_missing() {
-        let shown = |fail_on: &[Kind], change: fn(&mut Verification)| {
-            verdict("GET /a\u{1b}: no endpoint", fail_on, change).text(false)
-        };
-        assert_eq!(
-            shown(&[], |_| ()),
-            "✗ unmatched: 3 requests matched no endpoint\n    req_1 GET /a\\u{1b}: no endpoint\n    … and 2 more\n\
-             ✓ undelivered: every delivery arrived\n✓ forged: no forged delivery was accepted\n\
-             ✓ unfinished: nothing of a scenario is left to play\n\
-             ✓ unused: there was something to judge\n"
-        );
-        let entry = |kind: &str| Unused { kind: kind.to_owned(), message: format!("no {kind}") };
-        let idle = move |body: &mut Verification| body.unused = ["undelivered", "unfinished"].map(entry).into();
-        let text = |fail_on: &[Kind]| verdict("", fail_on, idle).text(false);
-        for (found, expected) in [
-            (shown(&[Kind::Unmatched], |body| body.forgotten_entries = 7), "note: 7 entries were evicted"),
-            (shown(&[Kind::Forged], |body| body.forgotten_deliveries = 3), "note: 3 finished deliveries were evicted"),
-            (text(&[Kind::Unfinished]), "note: no unfinished\n"),
-            (text(&[Kind::Unused, Kind::Unfinished]), "✗ unused: 1 check had nothing to judge\n    no unfinished\n"),
-        ] {
-            assert!(found.contains(expected), "{expected}: {found}");
-        }
-        for quiet in [text(&[]), text(&[Kind::Undelivered]), text(&[Kind::Unused])] {
-            assert!(!quiet.contains("note:") && !quiet.contains("✗ unused"), "{quiet}");
-        }
-    }
-
-    #[test]
-    fn nothing_that_a_client_sent_is_markup() {
-        let text = verdict("GET /<img src=x>|`**[a](b)` #1 https://a", &[Kind::Unmatched], |_| ()).markdown();
-        assert!(text.starts_with("### ❌ Verdict: failed"), "{text}");
-        assert_eq!(
-            text.lines().nth(3),
-            Some("  - req\\_1 GET /&lt;img src=x&gt;\\|\\`\\*\\*\\[a\\](b)\\` \\#1 https&#58;//a"),
-            "{text}"
-        );
+        format!("{mark} Verdict: {word}")
     }
 }

@@ -358,9 +358,10 @@ fn unfinished(
     for config in configs {
         let players = players(control, scope, generation, config);
         for scenario in config.active.iter() {
-            push_rules(&mut entries, scenario, &players, redactor);
-            push_story(&mut entries, scenario, &players, redactor);
-            push_planned(&mut entries, config.activation, scenario, &players, redactor);
+            let played = PlayedScenario { scenario, players: &players, redactor };
+            entries.extend(played.rules());
+            entries.extend(played.stories());
+            entries.extend(played.emissions(config.activation));
         }
     }
     entries
@@ -389,92 +390,91 @@ pub(super) fn players(
     own.map(player).chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], config.activation))).collect()
 }
 
-/// What is left of a scenario for a player, or for no player.
-fn entry_of(scenario: &Scenario, player: Option<&Player>, what: UnfinishedPart, message: String) -> Unfinished {
-    let workspace = player.and_then(|player| player.workspace.as_ref()).map(|workspace| workspace.id().into());
-    Unfinished { scenario: scenario.name.to_string(), what, workspace, message }
+/// A scenario, and who may have played it.
+struct PlayedScenario<'a> {
+    scenario: &'a Scenario,
+    players: &'a [Player],
+    redactor: Redactor<'a>,
 }
 
-/// The counters of each player that a part of a scenario concerns, or fresh ones if it concerns none.
-fn counters(players: &[Player], concerns: impl Fn(&Player) -> bool) -> Vec<(Option<&Player>, Cow<'_, RuleCounters>)> {
-    let found = players.iter().filter(|player| concerns(player));
-    let found: Vec<_> = found.map(|player| (Some(player), Cow::Borrowed(&player.turns))).collect();
-    if found.is_empty() { vec![(None, Cow::Owned(RuleCounters::default()))] } else { found }
-}
-
-fn push_rules(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
-    for rule in &scenario.rules {
-        for (player, turns) in counters(players, |player| player.reaches(rule)) {
-            let applied = turns.get(rule.fingerprint).applied;
-            let Some(turns) = rule.turns_in_all().filter(|turns| applied < *turns) else { continue };
-            let left = turns - applied;
-            let what = format!("rule `{}` of scenario `{}`", rule.label, scenario.name);
-            let message = match player {
-                Some(player) => {
-                    format!("{what} applied {applied} of {turns} times for {}; {left} left", player.name(redactor))
-                }
-                None => format!("{what} was never applied: no request reached it; all {turns} turns are left"),
-            };
-            let what = UnfinishedPart::Rule { rule: rule.label.to_string(), applied, turns, left };
-            entries.push(entry_of(scenario, player, what, message));
-        }
+impl<'a> PlayedScenario<'a> {
+    /// The counters of each player that a part of the scenario concerns, or fresh ones if it concerns none.
+    fn counters(&self, concerns: impl Fn(&Player) -> bool) -> Vec<(Option<&'a Player>, Cow<'a, RuleCounters>)> {
+        let found = self.players.iter().filter(|player| concerns(player));
+        let found: Vec<_> = found.map(|player| (Some(player), Cow::Borrowed(&player.turns))).collect();
+        if found.is_empty() { vec![(None, Cow::Owned(RuleCounters::default()))] } else { found }
     }
-}
 
-fn push_story(entries: &mut Vec<Unfinished>, scenario: &Scenario, players: &[Player], redactor: Redactor<'_>) {
-    let leads = |player: &Player| scenario.rules.iter().any(|rule| rule.next.is_some() && player.reaches(rule));
-    for (player, turns) in counters(players, leads) {
-        let story = StoryProgress::of(&scenario.rules, &turns).filter(|story| player.is_none() || !story.is_over());
-        let Some(story) = story else { continue };
-        let ends: Vec<String> = story.ends.iter().map(|end| format!("\"{end}\"")).collect();
-        let who = player.map_or_else(|| "no key, as no request reached it".to_owned(), |player| player.name(redactor));
-        let message = format!(
-            "the story of scenario `{}` is at step \"{}\" for {who}; it ends at {}",
-            scenario.name,
-            story.step,
-            any_of(&ends)
-        );
-        let (step, ends) = (story.step.to_string(), story.ends.iter().map(ToString::to_string).collect());
-        entries.push(entry_of(scenario, player, UnfinishedPart::Story { step, ends }, message));
+    fn entry(&self, player: Option<&Player>, what: UnfinishedPart, message: String) -> Unfinished {
+        let workspace = player.and_then(|player| player.workspace.as_ref()).map(|workspace| workspace.id().into());
+        Unfinished { scenario: self.scenario.name.to_string(), what, workspace, message }
     }
-}
 
-/// Emissions that have begun, or are triggered by time, with events yet to come. An endless one is never unfinished.
-fn push_planned(
-    entries: &mut Vec<Unfinished>,
-    activation: u64,
-    scenario: &Scenario,
-    players: &[Player],
-    redactor: Redactor<'_>,
-) {
-    for player in players {
-        if player.workspace.is_none() {
-            continue;
-        }
-        let plans = player.planned(activation);
-        for emit in &scenario.emits {
-            let fired = player.turns.get(emit.fingerprint).applied;
-            let timed = match (&emit.trigger, emit.times) {
-                (Trigger::Every(_), None) => continue,
-                (Trigger::Every(_), Some(times)) => times.saturating_sub(fired),
-                (Trigger::Activation | Trigger::After(_), times) if fired == 0 => times.unwrap_or(1),
-                _ => 0,
-            };
-            let begun = plans.get(&emit.fingerprint).copied().unwrap_or_default();
-            let planned = timed + begun;
-            if planned == 0 {
-                continue;
+    fn rules(&self) -> Vec<Unfinished> {
+        let mut entries = Vec::new();
+        for rule in &self.scenario.rules {
+            for (player, turns) in self.counters(|player| player.reaches(rule)) {
+                let applied = turns.get(rule.fingerprint).applied;
+                let Some(turns) = rule.turns_in_all().filter(|turns| applied < *turns) else { continue };
+                let left = turns - applied;
+                let what = format!("rule `{}` of scenario `{}`", rule.label, self.scenario.name);
+                let message = match player.map(|player| player.name(self.redactor)) {
+                    Some(name) => format!("{what} applied {applied} of {turns} times for {name}; {left} left"),
+                    None => format!("{what} was never applied: no request reached it; all {turns} turns are left"),
+                };
+                let what = UnfinishedPart::Rule { rule: rule.label.to_string(), applied, turns, left };
+                entries.push(self.entry(player, what, message));
             }
-            let events = counted(planned, "event");
-            let message = format!(
-                "{} of scenario `{}` has {events} yet to come for {}; `--settle` waits for them, `clock advance` fires them now",
-                emit.label,
-                scenario.name,
-                player.name(redactor)
-            );
-            let what = UnfinishedPart::Emission { emission: emit.label.to_string(), planned };
-            entries.push(entry_of(scenario, Some(player), what, message));
         }
+        entries
+    }
+
+    fn stories(&self) -> Vec<Unfinished> {
+        let mut entries = Vec::new();
+        let rules = &self.scenario.rules;
+        let leads = |player: &Player| rules.iter().any(|rule| rule.next.is_some() && player.reaches(rule));
+        for (player, turns) in self.counters(leads) {
+            let story = StoryProgress::of(rules, &turns).filter(|story| player.is_none() || !story.is_over());
+            let Some(story) = story else { continue };
+            let ends: Vec<String> = story.ends.iter().map(|end| format!("\"{end}\"")).collect();
+            let name = player.map(|player| player.name(self.redactor));
+            let who = name.unwrap_or_else(|| "no key, as no request reached it".to_owned());
+            let (scenario, step, ends) = (&self.scenario.name, &story.step, any_of(&ends));
+            let message =
+                format!("the story of scenario `{scenario}` is at step \"{step}\" for {who}; it ends at {ends}");
+            let (step, ends) = (step.to_string(), story.ends.iter().map(ToString::to_string).collect());
+            entries.push(self.entry(player, UnfinishedPart::Story { step, ends }, message));
+        }
+        entries
+    }
+
+    /// Emissions that have begun, or are triggered by time, with events yet to come. An endless one is never unfinished.
+    fn emissions(&self, activation: u64) -> Vec<Unfinished> {
+        let mut entries = Vec::new();
+        for player in self.players.iter().filter(|player| player.workspace.is_some()) {
+            let plans = player.planned(activation);
+            for emit in &self.scenario.emits {
+                let fired = player.turns.get(emit.fingerprint).applied;
+                let timed = match (&emit.trigger, emit.times) {
+                    (Trigger::Every(_), None) => continue,
+                    (Trigger::Every(_), Some(times)) => times.saturating_sub(fired),
+                    (Trigger::Activation | Trigger::After(_), times) if fired == 0 => times.unwrap_or(1),
+                    _ => 0,
+                };
+                let planned = timed + plans.get(&emit.fingerprint).copied().unwrap_or_default();
+                if planned == 0 {
+                    continue;
+                }
+                let (events, name) = (counted(planned, "event"), player.name(self.redactor));
+                let (emission, scenario) = (&emit.label, &self.scenario.name);
+                let message = format!(
+                    "{emission} of scenario `{scenario}` has {events} yet to come for {name}; `--settle` waits for them, `clock advance` fires them now"
+                );
+                let what = UnfinishedPart::Emission { emission: emission.to_string(), planned };
+                entries.push(self.entry(Some(player), what, message));
+            }
+        }
+        entries
     }
 }
 

@@ -461,6 +461,11 @@ fn a_report_has_the_end_of_what_the_command_printed_and_the_command_prints_it_al
     let mut lines: Vec<&str> = kept.split_inclusive('\n').collect();
     lines.sort_unstable();
     assert_eq!(lines, ["last\n", "one\n", "sk_live_…1234\n"]);
+    // Of long output the last whole lines are kept.
+    let (_, document) = reported("run.json", &[], &["sh", "-c", "seq -f 'line %g' 20000"]);
+    let kept = document.expect("a report")["exec"]["output"].as_str().expect("a text").to_owned();
+    assert!(kept.starts_with("line ") && kept.ends_with("\nline 20000\n"), "{}", &kept[..40]);
+    assert!((64 * 1024 - 20..=64 * 1024).contains(&kept.len()), "{}", kept.len());
     // What it leaves running does not hold the job up.
     let (output, document) = reported(
         "report.html",

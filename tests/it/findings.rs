@@ -117,6 +117,27 @@ async fn no_secret_is_in_a_finding() {
     assert!(!text.contains("abcdefgh1234"), "{text}");
 }
 
+/// A live key comes before a test key, and a secret may be anything else.
+#[tokio::test]
+async fn a_key_is_found_wherever_it_is_in_a_body() {
+    for (body, expected) in [
+        (r#"{"a":["x sk_test_a"],"b":"sk_live_b"}"#, Some("a live key")),
+        (r#"{"sk_test_a":1}"#, Some("a test key")),
+        (r#"{"a":"sk_test_a","a":1}"#, Some("a test key")),
+        (r#"{"secret":{"a":"sk_test_a"}}"#, None),
+        (r#"["sk_test_a"]"#, Some("a test key")),
+        ("a=sk_test_a", Some("a test key")),
+        (r#"{"secret":"sk_test_a","#, Some("a test key")),
+        (r#"{"url":"u","a":[{"b":1,"b":2}]}"#, None),
+    ] {
+        let head = "POST /v1/events/subscribe HTTP/1.1\nhost: localhost\nauthorization: Bearer sk_test_local";
+        let findings = after_requests(&[], &[&format!("{head}\n\n{body}")]).await;
+        let detail = finding(&findings, "key-in-body").and_then(|found| found["evidence"][0]["detail"].as_str());
+        let shown = expected.map(|key| format!("POST /v1/events/subscribe: {key} in the body"));
+        assert_eq!(detail, shown.as_deref(), "{body}");
+    }
+}
+
 #[tokio::test]
 async fn a_detail_stays_short_whatever_a_client_sends() {
     let subscribe = |name: &str| {

@@ -129,9 +129,18 @@ fn a_sound_receiver_of_any_scheme_passes() {
         let (code, report) = report(address, &["--scheme", name.name()]);
         let only_incomplete = others(&report).into_iter().all(|(_, outcome)| outcome == "incomplete");
         assert!(code == Some(0) && only_incomplete, "{name}: {:?}", others(&report));
-        let judged = report["cases"].as_array().expect("cases").len();
-        let left_out = report["not_applicable"].as_array().expect("names").len();
-        assert!(judged + left_out >= 30 && judged >= 22, "{name}: {judged} and {left_out}");
+        // A case is left out where the scheme cannot tell.
+        let without_time =
+            ["old-timestamp", "future-timestamp", "timestamp-not-a-number", "timestamp-changed", "id-changed"];
+        let left_out = match name {
+            SchemeName::Standard | SchemeName::Svix => vec![],
+            SchemeName::Stripe => vec!["future-timestamp", "id-changed"],
+            SchemeName::Github => [&without_time[..], &["rotation"]].concat(),
+            SchemeName::Shopify => [&["other-version"], &without_time[..], &["rotation"]].concat(),
+            SchemeName::Slack => vec!["id-changed", "rotation"],
+            SchemeName::Custom => vec!["rotation"],
+        };
+        assert_eq!(report["not_applicable"], serde_json::json!(left_out), "{name}");
     }
 }
 

@@ -198,6 +198,35 @@ fn a_verdict_fails_for_findings_if_they_are_named() {
 }
 
 #[test]
+fn a_verdict_has_a_line_for_each_kind_that_is_judged_and_notes_of_what_is_missing() {
+    let served = Served::start(&["--max-journal-entries", "2"]);
+    for path in ["/a", "/b", "/c"] {
+        request(&served.url, &format!("GET {path} HTTP/1.1"), "");
+    }
+    let lines = |flags: &[&str]| text(&served.call(&[&["verdict"], flags].concat()).stdout);
+    let all = lines(&[]);
+    let found: Vec<&str> = all.lines().filter(|line| !line.starts_with("    req_")).collect();
+    assert_eq!(
+        found,
+        [
+            "✗ unmatched: 2 requests matched no endpoint",
+            "✓ undelivered: every delivery arrived",
+            "✓ forged: no forged delivery was accepted",
+            "✓ unfinished: nothing of a scenario is left to play",
+            "✓ unused: there was something to judge",
+            "note: 1 entries were evicted from the journal, and requests among them are not judged; \
+             --max-journal-entries keeps more",
+        ]
+    );
+    let unused = "✗ unused: 1 check had nothing to judge\n    no scenario is active, so nothing could be unfinished\n";
+    assert!(lines(&["--fail-on", "unused,unfinished"]).contains(unused));
+    for quiet in ["undelivered", "unused"] {
+        let said = lines(&["--fail-on", quiet]);
+        assert!(!said.contains("note:") && !said.contains('✗'), "{said}");
+    }
+}
+
+#[test]
 fn an_emulator_that_has_seen_nothing_has_nothing_to_judge() {
     let served = Served::start(&["--clock", "frozen"]);
     let output = served.call(&["review", "findings"]);

@@ -7,7 +7,6 @@ use crate::contract::named::named;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::{DeliveryId, RequestId};
 
-pub(super) const ALWAYS: &str = "always certain";
 pub(super) const ON_ONE_CONNECTION: &str = "certain if the second request has the method and path of the first and came on the same \
      connection, so that its sender had read the answer; otherwise likely";
 pub(super) const SEND_REQUESTS: &str = "send any request";
@@ -65,6 +64,52 @@ pub struct Check {
     pub(super) rule: Rule,
 }
 
+impl Check {
+    /// A row of a table, certain whenever it is found.
+    pub(super) const fn new(code: &'static str, severity: Severity, title: &'static str) -> Self {
+        Self {
+            code,
+            title,
+            why: "",
+            clause: "",
+            severity,
+            confidence: "always certain",
+            remedy: "",
+            cwe: None,
+            exercise: "",
+            rule: Rule::Request(|_| None),
+        }
+    }
+
+    pub(super) const fn why(self, why: &'static str) -> Self {
+        Self { why, ..self }
+    }
+
+    pub(super) const fn clause(self, clause: &'static str) -> Self {
+        Self { clause, ..self }
+    }
+
+    pub(super) const fn remedy(self, remedy: &'static str) -> Self {
+        Self { remedy, ..self }
+    }
+
+    pub(super) const fn confidence(self, confidence: &'static str) -> Self {
+        Self { confidence, ..self }
+    }
+
+    pub(super) const fn cwe(self, number: u16) -> Self {
+        Self { cwe: Some(number), ..self }
+    }
+
+    pub(super) const fn exercise(self, exercise: &'static str) -> Self {
+        Self { exercise, ..self }
+    }
+
+    pub(super) const fn rule(self, rule: Rule) -> Self {
+        Self { rule, ..self }
+    }
+}
+
 /// How traffic is judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
@@ -89,12 +134,10 @@ pub(super) struct Judged {
 }
 
 /// One request or delivery that shows a finding.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Sighting {
-    pub(super) id: String,
     pub(super) confidence: Confidence,
-    /// What was seen, without any secret.
-    detail: String,
+    pub(super) shown: Shown,
 }
 
 impl Judged {
@@ -108,11 +151,17 @@ impl Judged {
 }
 
 impl Sighting {
+    /// The detail tells no secret.
     pub(super) fn new(confidence: Confidence, id: &str, detail: impl Into<String>) -> Self {
         /// Most characters of a detail: URLs and paths may be as long as a body.
         const LONGEST_DETAIL: usize = 300;
-        let detail = detail.into().chars().take(LONGEST_DETAIL).collect();
-        Self { id: id.to_owned(), confidence, detail }
+        let is_request = id.starts_with("req_");
+        let shown = Shown {
+            request: is_request.then(|| id.into()),
+            delivery: (!is_request).then(|| id.into()),
+            detail: detail.into().chars().take(LONGEST_DETAIL).collect(),
+        };
+        Self { confidence, shown }
     }
 
     pub(super) fn certain(id: &str, detail: impl Into<String>) -> Self {
@@ -196,21 +245,12 @@ impl Check {
             remedy: self.remedy.to_owned(),
             cwe: self.cwe,
             count,
-            evidence: found().take(MOST_SHOWN).map(Shown::of).collect(),
+            evidence: found().take(MOST_SHOWN).map(|sighting| sighting.shown.clone()).collect(),
         })
     }
 }
 
 impl Shown {
-    fn of(Sighting { id, detail, .. }: &Sighting) -> Self {
-        let is_request = id.starts_with("req_");
-        Self {
-            request: is_request.then(|| id.as_str().into()),
-            delivery: (!is_request).then(|| id.as_str().into()),
-            detail: detail.clone(),
-        }
-    }
-
     /// The id of the request or delivery.
     pub(crate) fn id(&self) -> &str {
         let request = self.request.as_ref().map(|id| &id.0);

@@ -1,11 +1,15 @@
 //! Rules about single requests: API keys (where they are sent, by whom, and which), what is sent (paths, parameters, fields, content
 //! types), and signing secrets, of which no text leaves this file.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt::Display;
 
 use url::form_urlencoded;
 
-use super::check::{ALWAYS, Check, Judged, OWN_SECRET, Outcome, Rule, SEND_REQUESTS, SUBSCRIBE, Severity, Sighting};
+use super::check::{
+    Check, Confidence, Judged, OWN_SECRET, Outcome, Rule, SEND_REQUESTS, SUBSCRIBE, Severity, Sighting,
+};
 use super::traffic::{Request, Subject, Traffic};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
@@ -15,88 +19,72 @@ use crate::settings::Profile;
 use crate::state::journal::Reason;
 
 pub(super) const KEY_CHECKS: [Check; 6] = [
-    Check {
-        code: "key-in-url",
-        title: "An API key is part of a URL",
-        why: "URLs end up in logs, histories and the Referer header of other requests, and the key with them.",
-        clause: "Authentication 1: the key is carried in the header Authorization",
-        severity: Severity::High,
-        confidence: ALWAYS,
-        remedy: "send the key as `Authorization: Bearer KEY` only, and replace the key that was exposed",
-        cwe: Some(598),
-        exercise: SEND_REQUESTS,
-        rule: Rule::Request(in_url),
-    },
-    Check {
-        code: "key-in-body",
-        title: "An API key is part of a body",
-        why: "Bodies are logged and stored where headers with credentials are not.",
-        clause: "Authentication 1: the key is carried in the header Authorization",
-        severity: Severity::High,
-        confidence: ALWAYS,
-        remedy: "send the key as `Authorization: Bearer KEY` only",
-        cwe: Some(522),
-        exercise: SUBSCRIBE,
-        rule: Rule::Request(in_body),
-    },
-    Check {
-        code: "key-in-another-header",
-        title: "An API key is in a header other than Authorization",
-        why: "Proxies and log filters hide Authorization, and pass other headers on.",
-        clause: "Authentication 1: the key is carried in the header Authorization",
-        severity: Severity::Medium,
-        confidence: ALWAYS,
-        remedy: "send the key as `Authorization: Bearer KEY` only",
-        cwe: Some(522),
-        exercise: SEND_REQUESTS,
-        rule: Rule::Request(in_other_header),
-    },
-    Check {
-        code: "key-sent-to-hello",
-        title: "A key is sent to the endpoint that needs none",
-        why: "A credential that is not needed is one more that can be seen.",
-        clause: "Authentication 6: GET /v1/hello needs no token",
-        severity: Severity::Low,
-        confidence: ALWAYS,
-        remedy: "leave Authorization out of GET /v1/hello",
-        cwe: None,
-        exercise: "call GET /v1/hello",
-        rule: Rule::Request(sent_to_hello),
-    },
-    Check {
-        code: "called-from-a-browser",
-        title: "A key is used in a browser",
-        why: "Whoever opens the page can read the key.",
-        clause: "Authentication 5: keys must not be embedded in client-side code",
-        severity: Severity::High,
-        confidence: "certain if a header that only browsers send shows it; likely if only Origin does",
-        remedy: "call the API from a server, and replace the key that was exposed",
-        cwe: Some(522),
-        exercise: SEND_REQUESTS,
-        rule: Rule::Request(from_browser),
-    },
-    Check {
-        code: "live-key-in-the-sandbox",
-        title: "A live key is sent to the sandbox",
-        why: "A production credential has left production.",
-        clause: "Authentication 3: test keys and live keys have prefixes of their own",
-        severity: Severity::High,
-        confidence: ALWAYS,
-        remedy: "use a test key here, and replace the live key that was exposed",
-        cwe: Some(522),
-        exercise: "send a request with a key",
-        rule: Rule::Request(live_key),
-    },
+    Check::new("key-in-url", Severity::High, "An API key is part of a URL")
+        .why("URLs end up in logs, histories and the Referer header of other requests, and the key with them.")
+        .clause("Authentication 1: the key is carried in the header Authorization")
+        .remedy("send the key as `Authorization: Bearer KEY` only, and replace the key that was exposed")
+        .cwe(598)
+        .exercise(SEND_REQUESTS)
+        .rule(Rule::Request(in_url)),
+    Check::new("key-in-body", Severity::High, "An API key is part of a body")
+        .why("Bodies are logged and stored where headers with credentials are not.")
+        .clause("Authentication 1: the key is carried in the header Authorization")
+        .remedy("send the key as `Authorization: Bearer KEY` only")
+        .cwe(522)
+        .exercise(SUBSCRIBE)
+        .rule(Rule::Request(in_body)),
+    Check::new("key-in-another-header", Severity::Medium, "An API key is in a header other than Authorization")
+        .why("Proxies and log filters hide Authorization, and pass other headers on.")
+        .clause("Authentication 1: the key is carried in the header Authorization")
+        .remedy("send the key as `Authorization: Bearer KEY` only")
+        .cwe(522)
+        .exercise(SEND_REQUESTS)
+        .rule(Rule::Request(in_other_header)),
+    Check::new("key-sent-to-hello", Severity::Low, "A key is sent to the endpoint that needs none")
+        .why("A credential that is not needed is one more that can be seen.")
+        .clause("Authentication 6: GET /v1/hello needs no token")
+        .remedy("leave Authorization out of GET /v1/hello")
+        .exercise("call GET /v1/hello")
+        .rule(Rule::Request(sent_to_hello)),
+    Check::new("called-from-a-browser", Severity::High, "A key is used in a browser")
+        .why("Whoever opens the page can read the key.")
+        .clause("Authentication 5: keys must not be embedded in client-side code")
+        .remedy("call the API from a server, and replace the key that was exposed")
+        .confidence("certain if a header that only browsers send shows it; likely if only Origin does")
+        .cwe(522)
+        .exercise(SEND_REQUESTS)
+        .rule(Rule::Request(from_browser)),
+    Check::new("live-key-in-the-sandbox", Severity::High, "A live key is sent to the sandbox")
+        .why("A production credential has left production.")
+        .clause("Authentication 3: test keys and live keys have prefixes of their own")
+        .remedy("use a test key here, and replace the live key that was exposed")
+        .cwe(522)
+        .exercise("send a request with a key")
+        .rule(Rule::Request(live_key)),
 ];
 
-/// The finding that a key is somewhere.
+impl Subject<'_> {
+    /// A sighting in this request; the detail begins with its method and path.
+    fn certain(&self, what: impl Display) -> Sighting {
+        Sighting::certain(self.request.id(), format!("{}: {what}", self.request.line()))
+    }
+
+    fn likely(&self, what: impl Display) -> Sighting {
+        Sighting { confidence: Confidence::Likely, ..self.certain(what) }
+    }
+}
+
+/// The finding that a key is in this text.
+fn key_in(it: &Subject<'_>, text: &str, place: &str) -> Option<Sighting> {
+    it.key_in(text).map(|is_live| key_found(it, is_live, place))
+}
+
 fn key_found(it: &Subject<'_>, is_live: bool, place: &str) -> Sighting {
-    let kind = if is_live { "a live key" } else { "a test key" };
-    Sighting::certain(it.request.id(), format!("{}: {kind} in {place}", it.request.line()))
+    it.certain(format!("{} in {place}", if is_live { "a live key" } else { "a test key" }))
 }
 
 fn in_url(it: &Subject<'_>) -> Outcome {
-    Some(it.key_in(&it.request.target()).map(|is_live| key_found(it, is_live, "the URL")))
+    Some(key_in(it, &it.request.target(), "the URL"))
 }
 
 fn in_body(it: &Subject<'_>) -> Outcome {
@@ -109,106 +97,69 @@ fn in_body(it: &Subject<'_>) -> Outcome {
 
 fn in_other_header(it: &Subject<'_>) -> Outcome {
     let mut others = it.request.0.transcript.headers().filter(|(name, _)| *name != "authorization");
-    let found = others.find_map(|(name, value)| Some((name, it.key_in(&value)?)));
-    Some(found.map(|(name, is_live)| key_found(it, is_live, &format!("the header `{name}`"))))
+    Some(others.find_map(|(name, value)| key_in(it, &value, &format!("the header `{name}`"))))
 }
 
 fn sent_to_hello(it: &Subject<'_>) -> Outcome {
     it.only(Operation::Hello)?;
-    let sent = it.request.header("authorization");
+    let sent = it.request.credentials();
     Some(sent.map(|_| Sighting::certain(it.request.id(), "GET /v1/hello with an Authorization header")))
 }
 
 fn from_browser(it: &Subject<'_>) -> Outcome {
-    let request = it.request;
-    let carries_key = request.header("authorization").is_some();
-    let asked = request.header("access-control-request-headers");
+    let carries_key = it.request.credentials().is_some();
+    let asked = it.request.header("access-control-request-headers");
     // Node's own fetch sends `sec-fetch-mode` alone.
-    let found = match (request.header("sec-fetch-site"), request.header("origin")) {
+    Some(match (it.request.header("sec-fetch-site"), it.request.header("origin")) {
         _ if asked.is_some_and(|names| names.to_ascii_lowercase().contains("authorization")) => {
-            let detail = format!("{}: a browser asks whether it may send Authorization", request.line());
-            Some(Sighting::certain(request.id(), detail))
+            Some(it.certain("a browser asks whether it may send Authorization"))
         }
-        (Some(site), _) if carries_key => Some(Sighting::certain(
-            request.id(),
-            format!("{}: `sec-fetch-site: {site}` beside a key, which only browsers send", request.line()),
-        )),
-        (None, Some(origin)) if carries_key => {
-            Some(Sighting::likely(request.id(), format!("{}: `origin: {origin}` beside a key", request.line())))
+        (Some(site), _) if carries_key => {
+            Some(it.certain(format!("`sec-fetch-site: {site}` beside a key, which only browsers send")))
         }
+        (None, Some(origin)) if carries_key => Some(it.likely(format!("`origin: {origin}` beside a key"))),
         _ => None,
-    };
-    Some(found)
+    })
 }
 
 fn live_key(it: &Subject<'_>) -> Outcome {
-    it.request.header("authorization")?;
+    it.request.credentials()?;
     let is_live = matches!(it.request.0.reason, Reason::Unauthorized { refusal: KeyRefusal::LiveKey, .. });
-    let detail = || format!("{}: a live key, refused by the sandbox", it.request.line());
-    Some(is_live.then(|| Sighting::certain(it.request.id(), detail())))
+    Some(is_live.then(|| it.certain("a live key, refused by the sandbox")))
 }
 
 pub(super) const CONTENT_CHECKS: [Check; 5] = [
-    Check {
-        code: "wrong-path",
-        title: "A request matches no endpoint",
-        why: "It does nothing, here and in production.",
-        clause: "Endpoints; Versioning: the version is part of the path",
-        severity: Severity::Medium,
-        confidence: ALWAYS,
-        remedy: "correct the path or the method; the answer names the nearest endpoint",
-        cwe: None,
-        exercise: SEND_REQUESTS,
-        rule: Rule::Request(wrong_path),
-    },
-    Check {
-        code: "unknown-parameter",
-        title: "A query parameter is unknown",
-        why: "It is ignored today, and may be refused tomorrow; most often it is a typing error.",
-        clause: "Endpoints: the query parameters of each",
-        severity: Severity::Low,
-        confidence: ALWAYS,
-        remedy: "remove or correct the parameter",
-        cwe: None,
-        exercise: "send a request with a query, such as include_checks=true",
-        rule: Rule::Request(unknown_parameter),
-    },
-    Check {
-        code: "unknown-field",
-        title: "A body has an unknown field",
-        why: "It is ignored today, and may be refused tomorrow; most often it is a typing error.",
-        clause: "POST /v1/events/subscribe: the fields of the body",
-        severity: Severity::Low,
-        confidence: ALWAYS,
-        remedy: "remove or correct the field",
-        cwe: None,
-        exercise: SUBSCRIBE,
-        rule: Rule::Request(unknown_field),
-    },
-    Check {
-        code: "duplicate-json-key",
-        title: "An object of the body has a key twice",
-        why: "Parsers disagree on which of the two counts.",
-        clause: "RFC 8259 section 4: the names within an object should be unique",
-        severity: Severity::Medium,
-        confidence: ALWAYS,
-        remedy: "write each key once; build JSON with a library",
-        cwe: Some(436),
-        exercise: SUBSCRIBE,
-        rule: Rule::Request(duplicate_key),
-    },
-    Check {
-        code: "wrong-content-type",
-        title: "A JSON body is not declared as JSON",
-        why: "A service may refuse or misread it.",
-        clause: "POST /v1/events/subscribe: the content type is application/json",
-        severity: Severity::Medium,
-        confidence: ALWAYS,
-        remedy: "send `Content-Type: application/json`",
-        cwe: None,
-        exercise: SUBSCRIBE,
-        rule: Rule::Request(wrong_content_type),
-    },
+    Check::new("wrong-path", Severity::Medium, "A request matches no endpoint")
+        .why("It does nothing, here and in production.")
+        .clause("Endpoints; Versioning: the version is part of the path")
+        .remedy("correct the path or the method; the answer names the nearest endpoint")
+        .exercise(SEND_REQUESTS)
+        .rule(Rule::Request(wrong_path)),
+    Check::new("unknown-parameter", Severity::Low, "A query parameter is unknown")
+        .why("It is ignored today, and may be refused tomorrow; most often it is a typing error.")
+        .clause("Endpoints: the query parameters of each")
+        .remedy("remove or correct the parameter")
+        .exercise("send a request with a query, such as include_checks=true")
+        .rule(Rule::Request(unknown_parameter)),
+    Check::new("unknown-field", Severity::Low, "A body has an unknown field")
+        .why("It is ignored today, and may be refused tomorrow; most often it is a typing error.")
+        .clause("POST /v1/events/subscribe: the fields of the body")
+        .remedy("remove or correct the field")
+        .exercise(SUBSCRIBE)
+        .rule(Rule::Request(unknown_field)),
+    Check::new("duplicate-json-key", Severity::Medium, "An object of the body has a key twice")
+        .why("Parsers disagree on which of the two counts.")
+        .clause("RFC 8259 section 4: the names within an object should be unique")
+        .remedy("write each key once; build JSON with a library")
+        .cwe(436)
+        .exercise(SUBSCRIBE)
+        .rule(Rule::Request(duplicate_key)),
+    Check::new("wrong-content-type", Severity::Medium, "A JSON body is not declared as JSON")
+        .why("A service may refuse or misread it.")
+        .clause("POST /v1/events/subscribe: the content type is application/json")
+        .remedy("send `Content-Type: application/json`")
+        .exercise(SUBSCRIBE)
+        .rule(Rule::Request(wrong_content_type)),
 ];
 
 /// The fields of a subscribe request, by the contract.
@@ -239,29 +190,32 @@ fn unknown_parameter(it: &Subject<'_>) -> Outcome {
         Operation::EventsSubscribe | Operation::Hello => &[],
         _ => return None,
     };
-    if it.request.query().is_empty() {
-        return None;
-    }
-    let names: Vec<String> = form_urlencoded::parse(it.request.query().as_bytes())
-        .map(|(name, _)| name.into_owned())
-        .filter(|name| !known.contains(&name.as_str()))
-        .collect();
-    let detail = || format!("{}: {} in the query", it.request.line(), quoted(names.iter().map(String::as_str)));
-    Some((!names.is_empty()).then(|| Sighting::certain(it.request.id(), detail())))
+    let mut names = form_urlencoded::parse(it.request.query().as_bytes()).map(|(name, _)| name).peekable();
+    names.peek()?;
+    Some(unknown(it, names, known, "the query"))
 }
 
 fn unknown_field(it: &Subject<'_>) -> Outcome {
     it.only(Operation::EventsSubscribe)?;
     let names = it.body.names.as_ref()?;
-    let unknown = || names.iter().map(String::as_str).filter(|name| !SUBSCRIBE_FIELDS.contains(name));
-    let detail = || format!("{}: {} in the body", it.request.line(), quoted(unknown()));
-    Some(unknown().next().map(|_| Sighting::certain(it.request.id(), detail())))
+    Some(unknown(it, names.iter().map(Cow::from), &SUBSCRIBE_FIELDS, "the body"))
+}
+
+/// The finding that some of these names are not known.
+fn unknown<'n>(
+    it: &Subject<'_>,
+    names: impl Iterator<Item = Cow<'n, str>>,
+    known: &[&str],
+    place: &str,
+) -> Option<Sighting> {
+    let unknown: Vec<Cow<'_, str>> = names.filter(|name| !known.contains(&&**name)).collect();
+    (!unknown.is_empty()).then(|| it.certain(format!("{} in {place}", quoted(unknown.iter().map(Cow::as_ref)))))
 }
 
 fn duplicate_key(it: &Subject<'_>) -> Outcome {
     it.only(Operation::EventsSubscribe).filter(|()| it.body.is_json)?;
-    let detail = |name: &str| format!("{}: {} twice in one object", it.request.line(), quoted([name].into_iter()));
-    Some(it.body.doubled.as_deref().map(|name| Sighting::certain(it.request.id(), detail(name))))
+    let doubled = it.body.doubled.as_deref();
+    Some(doubled.map(|name| it.certain(format!("{} twice in one object", quoted([name].into_iter())))))
 }
 
 fn wrong_content_type(it: &Subject<'_>) -> Outcome {
@@ -272,58 +226,38 @@ fn wrong_content_type(it: &Subject<'_>) -> Outcome {
         return Some(None);
     }
     let sent = essence.map_or("no content type".to_owned(), |essence| quoted([essence].into_iter()));
-    Some(Some(Sighting::certain(it.request.id(), format!("{}: {sent}", it.request.line()))))
+    Some(Some(it.certain(sent)))
 }
 
 pub(super) const SECRET_CHECKS: [Check; 4] = [
-    Check {
-        code: "secret-weak",
-        title: "A signing secret can be guessed",
-        why: "Whoever guesses it can forge events.",
-        clause: "Events: the body is signed with the subscription secret",
-        severity: Severity::High,
-        confidence: ALWAYS,
-        remedy: "leave the secret out, so that the service generates one, or use 32 random bytes",
-        cwe: Some(521),
-        exercise: OWN_SECRET,
-        rule: Rule::Request(weak),
-    },
-    Check {
-        code: "secret-reused",
-        title: "Two URLs have the same signing secret",
-        why: "Whoever runs one receiver can forge events for the other.",
-        clause: "Events: the body is signed with the subscription secret",
-        severity: Severity::Medium,
-        confidence: ALWAYS,
-        remedy: "give each subscription a secret of its own",
-        cwe: Some(323),
-        exercise: OWN_SECRET,
-        rule: Rule::All(reused),
-    },
-    Check {
-        code: "secret-is-a-key",
-        title: "A signing secret is an API key",
-        why: "A receiver that knows its secret then knows the key, and the other way round.",
-        clause: "Authentication 5; Events: the body is signed with the subscription secret",
-        severity: Severity::High,
-        confidence: ALWAYS,
-        remedy: "use a secret that is nothing else, and replace the key",
-        cwe: Some(323),
-        exercise: OWN_SECRET,
-        rule: Rule::Request(is_key),
-    },
-    Check {
-        code: "secret-ambiguous",
-        title: "Libraries read a signing secret in different ways",
-        why: "A receiver in another language would refuse every delivery.",
-        clause: "Events: signature header name and signing algorithm are not shown",
-        severity: Severity::Low,
-        confidence: "likely, as it depends on the receiver's library",
-        remedy: "leave the secret out, so that the service generates one, or use `whsec_` and 24 to 64 random bytes in base64",
-        cwe: None,
-        exercise: OWN_SECRET,
-        rule: Rule::Request(ambiguous),
-    },
+    Check::new("secret-weak", Severity::High, "A signing secret can be guessed")
+        .why("Whoever guesses it can forge events.")
+        .clause("Events: the body is signed with the subscription secret")
+        .remedy("leave the secret out, so that the service generates one, or use 32 random bytes")
+        .cwe(521)
+        .exercise(OWN_SECRET)
+        .rule(Rule::Request(weak)),
+    Check::new("secret-reused", Severity::Medium, "Two URLs have the same signing secret")
+        .why("Whoever runs one receiver can forge events for the other.")
+        .clause("Events: the body is signed with the subscription secret")
+        .remedy("give each subscription a secret of its own")
+        .cwe(323)
+        .exercise(OWN_SECRET)
+        .rule(Rule::All(reused)),
+    Check::new("secret-is-a-key", Severity::High, "A signing secret is an API key")
+        .why("A receiver that knows its secret then knows the key, and the other way round.")
+        .clause("Authentication 5; Events: the body is signed with the subscription secret")
+        .remedy("use a secret that is nothing else, and replace the key")
+        .cwe(323)
+        .exercise(OWN_SECRET)
+        .rule(Rule::Request(is_key)),
+    Check::new("secret-ambiguous", Severity::Low, "Libraries read a signing secret in different ways")
+        .why("A receiver in another language would refuse every delivery.")
+        .clause("Events: signature header name and signing algorithm are not shown")
+        .remedy("leave the secret out, so that the service generates one, or use `whsec_` and 24 to 64 random bytes in base64")
+        .confidence("likely, as it depends on the receiver's library")
+        .exercise(OWN_SECRET)
+        .rule(Rule::Request(ambiguous)),
 ];
 
 /// Keys of fewer bytes are guessable.

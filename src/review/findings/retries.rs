@@ -5,84 +5,54 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::check::{ALWAYS, Check, Confidence, Judged, ON_ONE_CONNECTION, Rule, Severity, Sighting};
+use super::check::{Check, Confidence, Judged, ON_ONE_CONNECTION, Rule, Severity, Sighting};
 use super::traffic::{Request, Traffic};
 use crate::contract::routes::Operation;
 
 pub(super) const CHECKS: [Check; 6] = [
-    Check {
-        code: "no-back-off",
-        title: "Requests follow each 429 at once",
-        why: "A client that does not wait keeps itself throttled.",
-        clause: "Limits: a 429 is retryable, and clients back off before retrying",
-        severity: Severity::Medium,
-        confidence: "found if three requests in a row follow refusals, each within 100 ms and without growing pauses; certain if they are \
-                     alike and on one connection, otherwise likely",
-        remedy: "after a 429 wait as long as Retry-After says, or else with growing pauses, before the key is used again",
-        cwe: None,
-        exercise: "let requests meet a 429: `wrs-emulator scenarios use rate-limit-burst`, or `exec --scenario rate-limit-burst`",
-        rule: Rule::All(no_back_off),
-    },
-    Check {
-        code: "quick-retry",
-        title: "A request follows a 429 within 100 ms",
-        why: "Clients that back off often begin so. Without growing pauses it would be no-back-off.",
-        clause: "Limits: a 429 is retryable, and clients back off before retrying",
-        severity: Severity::Info,
-        confidence: "always likely",
-        remedy: "wait before the first retry, too",
-        cwe: None,
-        exercise: "let requests meet a 429: `wrs-emulator scenarios use rate-limit-burst`, or `exec --scenario rate-limit-burst`",
-        rule: Rule::All(quick_retry),
-    },
-    Check {
-        code: "polls-while-subscribed",
-        title: "A subscribed client polls the status ten times a second",
-        why: "Its subscription reports changes; polling only uses up the quota.",
-        clause: "Limits: requests count towards the quota of the key",
-        severity: Severity::Info,
-        confidence: ALWAYS,
-        remedy: "wait for webhooks, or check the status less often",
-        cwe: None,
-        exercise: "subscribe to events, then check the status",
-        rule: Rule::All(polls),
-    },
-    Check {
-        code: "before-retry-after",
-        title: "A request comes before the time in Retry-After",
-        why: "It is refused again, and some services then make the pause longer.",
-        clause: "Limits: clients back off before retrying; RFC 9110 section 10.2.3: Retry-After",
-        severity: Severity::Medium,
-        confidence: ON_ONE_CONNECTION,
-        remedy: "read Retry-After, and wait at least that long",
-        cwe: None,
-        exercise: "let requests meet a 429 with Retry-After: `wrs-emulator profile set rate_limit.retry_after=seconds` and `wrs-emulator scenarios use rate-limit-burst`",
-        rule: Rule::All(before_retry_after),
-    },
-    Check {
-        code: "loop-after-401",
-        title: "A refused key is sent again and again",
-        why: "Repeating the request does not help, and may get the key locked.",
-        clause: "Authentication 4: 401 means that the token is missing or invalid",
-        severity: Severity::Medium,
-        confidence: "certain if the requests came on one connection, likely otherwise",
-        remedy: "treat 401 as final until the key has been changed",
-        cwe: Some(834),
-        exercise: "send a request with a wrong key",
-        rule: Rule::All(loop_after_401),
-    },
-    Check {
-        code: "invalid-repeated",
-        title: "An invalid request is repeated without a change",
-        why: "A 422 says that the request will never succeed as it is.",
-        clause: "Endpoints: 422 means that validation failed",
-        severity: Severity::Medium,
-        confidence: ON_ONE_CONNECTION,
-        remedy: "do not retry a 422; report its message",
-        cwe: None,
-        exercise: "let a request meet a 422: send a wrong value, or `wrs-emulator scenarios use always-422`",
-        rule: Rule::All(repeated_422),
-    },
+    Check::new("no-back-off", Severity::Medium, "Requests follow each 429 at once")
+        .why("A client that does not wait keeps itself throttled.")
+        .clause("Limits: a 429 is retryable, and clients back off before retrying")
+        .remedy("after a 429 wait as long as Retry-After says, or else with growing pauses, before the key is used again")
+        .confidence("found if three requests in a row follow refusals, each within 100 ms and without growing pauses; certain if they are \
+                     alike and on one connection, otherwise likely")
+        .exercise("let requests meet a 429: `wrs-emulator scenarios use rate-limit-burst`, or `exec --scenario rate-limit-burst`")
+        .rule(Rule::All(no_back_off)),
+    Check::new("quick-retry", Severity::Info, "A request follows a 429 within 100 ms")
+        .why("Clients that back off often begin so. Without growing pauses it would be no-back-off.")
+        .clause("Limits: a 429 is retryable, and clients back off before retrying")
+        .remedy("wait before the first retry, too")
+        .confidence("always likely")
+        .exercise("let requests meet a 429: `wrs-emulator scenarios use rate-limit-burst`, or `exec --scenario rate-limit-burst`")
+        .rule(Rule::All(quick_retry)),
+    Check::new("polls-while-subscribed", Severity::Info, "A subscribed client polls the status ten times a second")
+        .why("Its subscription reports changes; polling only uses up the quota.")
+        .clause("Limits: requests count towards the quota of the key")
+        .remedy("wait for webhooks, or check the status less often")
+        .exercise("subscribe to events, then check the status")
+        .rule(Rule::All(polls)),
+    Check::new("before-retry-after", Severity::Medium, "A request comes before the time in Retry-After")
+        .why("It is refused again, and some services then make the pause longer.")
+        .clause("Limits: clients back off before retrying; RFC 9110 section 10.2.3: Retry-After")
+        .remedy("read Retry-After, and wait at least that long")
+        .confidence(ON_ONE_CONNECTION)
+        .exercise("let requests meet a 429 with Retry-After: `wrs-emulator profile set rate_limit.retry_after=seconds` and `wrs-emulator scenarios use rate-limit-burst`")
+        .rule(Rule::All(before_retry_after)),
+    Check::new("loop-after-401", Severity::Medium, "A refused key is sent again and again")
+        .why("Repeating the request does not help, and may get the key locked.")
+        .clause("Authentication 4: 401 means that the token is missing or invalid")
+        .remedy("treat 401 as final until the key has been changed")
+        .confidence("certain if the requests came on one connection, likely otherwise")
+        .cwe(834)
+        .exercise("send a request with a wrong key")
+        .rule(Rule::All(loop_after_401)),
+    Check::new("invalid-repeated", Severity::Medium, "An invalid request is repeated without a change")
+        .why("A 422 says that the request will never succeed as it is.")
+        .clause("Endpoints: 422 means that validation failed")
+        .remedy("do not retry a 422; report its message")
+        .confidence(ON_ONE_CONNECTION)
+        .exercise("let a request meet a 422: send a wrong value, or `wrs-emulator scenarios use always-422`")
+        .rule(Rule::All(repeated_422)),
 ];
 
 /// How many requests follow refusals at once where a client does not back off.
@@ -227,13 +197,9 @@ fn quick_retry(traffic: &Traffic<'_>) -> Judged {
             .filter_map(|from| chain.get(from..from + SERIES))
             .any(|series| is_hammering(&pauses(series)));
         (retry.waited < AT_ONCE && !hammers).then(|| {
-            let detail = format!(
-                "{} came {} ms after the 429 of {}",
-                retry.next.line(),
-                retry.waited.as_millis(),
-                retry.refused.id()
-            );
-            Sighting::new(Confidence::Likely, retry.next.id(), detail)
+            let (line, waited) = (retry.next.line(), retry.waited.as_millis());
+            let detail = format!("{line} came {waited} ms after the 429 of {}", retry.refused.id());
+            Sighting::likely(retry.next.id(), detail)
         })
     })
 }

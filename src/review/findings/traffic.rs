@@ -228,31 +228,3 @@ pub(super) fn key_in(text: &str, keys: &Keys) -> Option<bool> {
     });
     found.map(|(_, is_live)| is_live)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_reading_finds_what_rules_ask_for() {
-        let profile = Profile::default();
-        let read = |text: &str| Body::read(text.as_bytes(), &profile.keys);
-        let body = read(r#"{"url":"u","a":[{"b":1,"b":2}],"secret":"sk_live_abc","url":"v"}"#);
-        assert!(body.is_json && body.names.is_some_and(|names| names == ["url", "a", "secret", "url"]));
-        assert_eq!((body.url.as_deref(), body.secret.as_deref()), (Some("v"), Some("sk_live_abc")));
-        assert_eq!((body.doubled.as_deref(), body.key), (Some("b"), None));
-        for (text, is_json, key) in [
-            (r#"{"a":["x sk_test_a"],"b":"sk_live_b"}"#, true, Some(true)),
-            (r#"{"sk_test_a":1}"#, true, Some(false)),
-            (r#"{"secret":{"a":"sk_test_a"}}"#, true, None),
-            (r#"["sk_test_a"]"#, true, Some(false)),
-            ("a=sk_test_a", false, Some(false)),
-            (r#"{"secret":"sk_test_a","#, false, Some(false)),
-            ("", false, None),
-        ] {
-            let body = read(text);
-            assert_eq!((body.is_json, body.key), (is_json, key), "{text}");
-        }
-        assert!(!read(&format!("{}1{}", "[".repeat(200), "]".repeat(200))).is_json, "too deep to be judged");
-    }
-}

@@ -445,25 +445,3 @@ fn judge_reply(expects: Expectation, reply: &Reply, accepts_valid: bool) -> Judg
         _ => (Outcome::Crashed, None),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_answer_is_judged_by_what_was_expected() {
-        use Outcome::{AcceptedForged, Crashed, Incomplete, Pass, Redirected, RefusedValid};
-        for (status, expected) in [
-            (200, [Pass, AcceptedForged, Pass, Incomplete, Incomplete]),
-            (302, [Redirected, Redirected, Redirected, Redirected, Pass]),
-            (401, [RefusedValid, Pass, Pass, RefusedValid, Pass]),
-            (429, [Incomplete; 5]),
-            (500, [Crashed; 5]),
-            (501, [Crashed, Crashed, Crashed, Crashed, Pass]),
-            (101, [Crashed; 5]),
-        ] {
-            let reply = [Reply::Answered { status, location: None, text: String::new() }];
-            assert_eq!(Expectation::ALL.map(|expects| judge(expects, &reply, true).0), expected, "{status}");
-        }
-    }
-}

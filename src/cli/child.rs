@@ -244,29 +244,3 @@ impl Tail {
         visible_lines(&masked).into_owned()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shown(written: &[u8]) -> String {
-        let mut tail = Tail::default();
-        written.chunks(1000).for_each(|piece| tail.add(piece));
-        tail.shown(Some("s3cret-token"))
-    }
-
-    #[test]
-    fn credentials_are_masked_and_a_terminal_is_not_controlled() {
-        let written = b"\x1b[31mred\x1b[0m \x1b]0;title\x07sk_live_abcdefgh1234 s3cret-token\r\nnext\x07\n";
-        assert_eq!(shown(written), "red sk_live_\u{2026}1234 \u{2026}\nnext\\u{7}\n");
-    }
-
-    #[test]
-    fn of_long_output_the_last_whole_lines_are_kept() {
-        let lines: Vec<String> = (0..40_000).map(|number| format!("line {number}\n")).collect();
-        let end = shown(lines.concat().as_bytes());
-        assert!(end.starts_with("line ") && end.ends_with("line 39999\n") && end.len() <= MOST_KEPT, "{}", &end[..40]);
-        assert!(end.len() > MOST_KEPT - 20);
-        assert_eq!(shown("x".repeat(3 * MOST_KEPT).as_bytes()), "", "a part of one line might be part of a credential");
-    }
-}

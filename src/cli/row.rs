@@ -1,4 +1,4 @@
-//! Commands that are one call of the control API: how their arguments become the call, and how its answer is printed. `calls` lists
+//! Commands that are one call of the control API: how their arguments become the call, and how its answer is printed. `table` has
 //! them.
 
 use std::process::ExitCode;
@@ -25,10 +25,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct Row {
     pub(super) name: &'static str,
     about: &'static str,
-    route: CallPath,
+    pub(super) route: CallPath,
     /// An argument is the variable segment of the path if that has its name; else a parameter of the query if the call reads, or a
     /// field of the body. The key is always in the query.
-    arguments: fn() -> Vec<Arg>,
+    pub(super) arguments: fn() -> Vec<Arg>,
     /// Fields of the body that are the same in every call, as JSON.
     fixed: &'static [(&'static str, &'static str)],
     /// The events of the stream that `--follow` prints.
@@ -109,45 +109,13 @@ pub(super) fn takes_list(argument: &Arg) -> bool {
 /// Makes the call and prints the answer.
 pub(super) fn run(row: &Row, matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let common = CallArgs::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))?;
-    let arguments = (row.arguments)();
-    let is_typed = |argument: &Arg| matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine);
-    let is_segment = |name: &str| row.route.1.contains(&format!("{{{name}}}"));
-    // An id names one thing, whichever key it belongs to; a key in the environment must not restrict that.
-    let names_one = arguments.iter().any(|argument| is_segment(&field_name(argument)) && is_typed(argument));
-    let (mut call, mut body, mut patience) = (Call::new(&common.target), Map::new(), Duration::ZERO);
-    for argument in &arguments {
-        let Some(value) = given(argument, matches) else { continue };
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        match (field_name(argument).as_str(), value) {
-            ("key", _) if names_one && !is_typed(argument) => {}
-            ("all", _) => {
-                if arguments.iter().any(|argument| argument.get_id() == "key" && is_typed(argument)) {
-                    let hint = "leave one out: `--all` resets every key, `--key KEY` one";
-                    return Err(Failure::usage("`--all` and `--key` exclude each other").with_hint(hint));
-                }
-                // The last value counts.
-                call = call.key("*");
-            }
-            ("wait", _) => patience = parse_duration(&text).unwrap_or_default(),
-            (name, _) if is_segment(name) => call = call.id(&text),
-            (name, _) if row.route.reads() || name == "key" => call = call.parameter(name, &text),
-            ("settings", Value::Object(settings)) => body.extend(settings),
-            (name, value) => drop(body.insert(name.to_owned(), value)),
-        }
-    }
-    for (name, json) in row.fixed {
-        body.insert((*name).to_owned(), serde_json::from_str(json).expect("the table has JSON"));
-    }
     if let Some(kind) = row.follows.filter(|_| matches.get_flag("follow")) {
         return follow(&common, kind, matches.get_one::<String>("key").map_or("*", String::as_str));
     }
-    // Longer than the emulator waits, so that its own timeout is reported.
-    if let Some(timeout) = matches.try_get_one::<String>("timeout").ok().flatten() {
-        call = call.limit(parse_duration(timeout).unwrap_or(SHORT).saturating_add(Duration::from_secs(20)));
-    }
-    if !row.route.reads() {
-        call = call.body(&body);
-    }
+    let arguments = (row.arguments)();
+    let call = call_of(row, &arguments, matches, &common)?;
+    let patience = matches.try_get_one::<String>("wait").ok().flatten();
+    let patience = patience.and_then(|wait| parse_duration(wait).ok()).unwrap_or_default();
     let began = machine::monotonic();
     let text = loop {
         match print_answer(call.clone(), row.route, common.json) {
@@ -163,6 +131,44 @@ pub(super) fn run(row: &Row, matches: &ArgMatches) -> Result<ExitCode, Failure> 
         note(&format!("no {} match", row.name.split(' ').next().unwrap_or_default()));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The call, with what was given for its arguments.
+fn call_of<'a>(row: &Row, arguments: &[Arg], matches: &ArgMatches, common: &'a CallArgs) -> Result<Call<'a>, Failure> {
+    let is_typed = |argument: &Arg| matches.value_source(argument.get_id().as_str()) == Some(ValueSource::CommandLine);
+    let is_segment = |name: &str| row.route.1.contains(&format!("{{{name}}}"));
+    // An id names one thing, whichever key it belongs to; a key in the environment must not restrict that.
+    let names_one = arguments.iter().any(|argument| is_segment(&field_name(argument)) && is_typed(argument));
+    let (mut call, mut body) = (Call::new(&common.target), Map::new());
+    for argument in arguments {
+        let Some(value) = given(argument, matches) else { continue };
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match (field_name(argument).as_str(), value) {
+            ("key", _) if names_one && !is_typed(argument) => {}
+            ("all", _) => {
+                if arguments.iter().any(|argument| argument.get_id() == "key" && is_typed(argument)) {
+                    let hint = "leave one out: `--all` resets every key, `--key KEY` one";
+                    return Err(Failure::usage("`--all` and `--key` exclude each other").with_hint(hint));
+                }
+                // The last value counts.
+                call = call.key("*");
+            }
+            // It is for this program.
+            ("wait", _) => {}
+            (name, _) if is_segment(name) => call = call.id(&text),
+            (name, _) if row.route.reads() || name == "key" => call = call.parameter(name, &text),
+            ("settings", Value::Object(settings)) => body.extend(settings),
+            (name, value) => drop(body.insert(name.to_owned(), value)),
+        }
+    }
+    for (name, json) in row.fixed {
+        body.insert((*name).to_owned(), serde_json::from_str(json).expect("the table has JSON"));
+    }
+    // Longer than the emulator waits, so that its own timeout is reported.
+    if let Some(timeout) = matches.try_get_one::<String>("timeout").ok().flatten() {
+        call = call.limit(parse_duration(timeout).unwrap_or(SHORT).saturating_add(Duration::from_secs(20)));
+    }
+    Ok(if row.route.reads() { call } else { call.body(&body) })
 }
 
 /// Makes a call and prints its answer, which is returned: the text that the emulator makes of it, or JSON.

@@ -6,8 +6,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
 use super::arguments::{duration, scenario, since, time};
-use super::call::{Row, Setting, assignment, field, positional};
 use super::client::CallPath;
+use super::row::{Row, Setting, assignment, field, positional};
 use crate::contract::keys::SAMPLE_KEY;
 
 /// Only what belongs to one key, by default everything.
@@ -107,29 +107,41 @@ const CLOCK: CallPath = CallPath("POST", "clock");
 const CHANGE_SUBSCRIPTION: CallPath = CallPath("PUT", "subscriptions/{id}");
 const ACTIVATE: CallPath = CallPath("POST", "scenarios/active");
 
-pub(super) fn list_requests() -> Vec<Arg> {
-    requests(page())
-}
-
-pub(super) fn list_deliveries() -> Vec<Arg> {
-    deliveries(page())
-}
-
-pub(super) fn explain() -> Vec<Arg> {
-    let help = "The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest \
-                request or delivery";
-    vec![positional("id", help).default_value("latest"), any_key()]
-}
-
-pub(super) static ROWS: &[Row] = &[
+pub(super) const LIST_REQUESTS: Row =
     Row::new("requests list", "List requests, newest first", CallPath("GET", "requests"))
-        .arguments(list_requests)
+        .arguments(|| requests(page()))
         .follows("request")
         .examples(&[
             "requests list --operation events.subscribe --status 422",
             "requests list --key sk_test_mine --limit 100 --json",
             "requests list --follow",
-        ]),
+        ]);
+
+pub(super) const LIST_DELIVERIES: Row =
+    Row::new("deliveries list", "List deliveries, newest first", CallPath("GET", "deliveries"))
+        .arguments(|| deliveries(page()))
+        .follows("attempt")
+        .examples(&[
+            "deliveries list --status pending",
+            "deliveries list --event evt_01k... --json",
+            "deliveries list --follow",
+        ]);
+
+pub(super) const EXPLAIN: Row = Row::new("explain", "Explain an answer, an event or a delivery", CallPath("GET", "explain/{id}"))
+        .arguments(|| {
+            let help = "The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest \
+                        request or delivery";
+            vec![positional("id", help).default_value("latest"), any_key()]
+        })
+        .examples(&[
+            "explain  the newest request or delivery",
+            "explain req_01k...  why this answer",
+            "explain evt_01k...  where the event went, and where not",
+            "explain dlv_01k...  what the receiver answered, and what to try",
+        ]);
+
+pub(super) static ROWS: &[Row] = &[
+    LIST_REQUESTS,
     Row::new("requests show", "Show one request and its answer in full", CallPath("GET", "requests/{id}"))
         .arguments(|| vec![id()])
         .examples(&["requests show req_01k...", "requests show req_01k... --json"]),
@@ -143,14 +155,7 @@ pub(super) static ROWS: &[Row] = &[
         "requests wait --operation events.subscribe --timeout 30s",
         "requests wait --status 429 --count 3 --since now",
     ]),
-    Row::new("deliveries list", "List deliveries, newest first", CallPath("GET", "deliveries"))
-        .arguments(list_deliveries)
-        .follows("attempt")
-        .examples(&[
-            "deliveries list --status pending",
-            "deliveries list --event evt_01k... --json",
-            "deliveries list --follow",
-        ]),
+    LIST_DELIVERIES,
     Row::new(
         "deliveries show",
         "Show one delivery with each attempt: what was signed and sent, what came back",
@@ -212,14 +217,7 @@ pub(super) static ROWS: &[Row] = &[
         .arguments(|| vec![id()])
         .fixed(&[("status", "\"active\"")])
         .examples(&["subscriptions enable sub_01k..."]),
-    Row::new("explain", "Explain an answer, an event or a delivery", CallPath("GET", "explain/{id}"))
-        .arguments(explain)
-        .examples(&[
-            "explain  the newest request or delivery",
-            "explain req_01k...  why this answer",
-            "explain evt_01k...  where the event went, and where not",
-            "explain dlv_01k...  what the receiver answered, and what to try",
-        ]),
+    EXPLAIN,
     Row::new("scenarios list", "List all scenarios and which are active", CallPath("GET", "scenarios"))
         .examples(&["scenarios list", "scenarios list --json"]),
     Row::new("scenarios show", "Show one scenario's text", CallPath("GET", "scenarios/{name}"))

@@ -1,0 +1,257 @@
+//! Reports of checks: the verdict, findings, the probe and the differential run. A report is a list of cases; here they become text,
+//! Markdown, or the `JUnit` XML that every CI system reads. Must not know what was checked.
+
+use serde::Serialize;
+
+use super::arguments::OutputFile;
+use super::failure::{Failure, colored};
+use super::output::{BOLD_RED, GREEN, YELLOW, cell, mark, painted, print_as_is, print_json};
+
+/// Most lines of a case in Markdown.
+const MOST_LINES: usize = 20;
+
+pub(super) struct Report {
+    /// Its name in XML, after the program's: `verdict`.
+    pub(super) name: &'static str,
+    pub(super) cases: Vec<Case>,
+    /// Why a report without problems may prove little; a summary.
+    pub(super) notes: Vec<String>,
+}
+
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) result: CaseResult,
+    /// What was found, or why it was not run.
+    pub(super) message: String,
+    pub(super) lines: Vec<String>,
+}
+
+#[derive(PartialEq)]
+pub(super) enum CaseResult {
+    Passed,
+    /// It was not run, or proves nothing.
+    Skipped,
+    /// With the kind of the problem.
+    Failed(String),
+}
+
+/// A case in a table, whose lines are its particulars.
+pub(super) struct Row {
+    pub(super) outcome: String,
+    pub(super) shown: String,
+    /// What follows the outcome where the particulars begin.
+    pub(super) heading: String,
+    pub(super) case: Case,
+}
+
+/// A report for people with a table of its cases.
+pub(super) struct TableReport {
+    /// The fewest characters that an outcome takes in the table.
+    pub(super) outcome_width: usize,
+    pub(super) rows: Vec<Row>,
+    /// What comes before the table, and after the particulars.
+    pub(super) before: String,
+    pub(super) after: String,
+    pub(super) summary: String,
+    /// Its form in XML, with cases and notes that are not in the table.
+    pub(super) report: Report,
+}
+
+impl Case {
+    pub(super) fn passed(name: impl Into<String>) -> Self {
+        Self { name: name.into(), result: CaseResult::Passed, message: String::new(), lines: Vec::new() }
+    }
+
+    pub(super) fn skipped(name: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { result: CaseResult::Skipped, message: why.into(), ..Self::passed(name) }
+    }
+
+    /// The kind of the problem, and what it is; in lines what shows it.
+    pub(super) fn failed(
+        name: impl Into<String>,
+        kind: impl Into<String>,
+        message: impl Into<String>,
+        lines: Vec<String>,
+    ) -> Self {
+        Self { result: CaseResult::Failed(kind.into()), message: message.into(), lines, ..Self::passed(name) }
+    }
+
+    fn has_passed(&self) -> bool {
+        self.result == CaseResult::Passed
+    }
+}
+
+impl Report {
+    /// The cases that were run.
+    fn judged(&self) -> impl Iterator<Item = &Case> {
+        self.cases.iter().filter(|case| case.result != CaseResult::Skipped)
+    }
+
+    /// A line for each case that was run, with its lines below it; then the notes.
+    pub(super) fn text(&self, colors: bool) -> String {
+        let mut text = String::new();
+        for case in self.judged() {
+            text.push_str(&format!("{} {}: {}\n", mark(case.has_passed(), colors), case.name, case.message));
+            text.extend(case.lines.iter().map(|line| format!("    {line}\n")));
+        }
+        text.extend(self.notes.iter().map(|note| format!("note: {note}\n")));
+        text
+    }
+
+    /// The whole document, for the summary of a CI job.
+    pub(super) fn markdown(&self, title: &str) -> String {
+        let mut text = format!("### {title}\n\n");
+        for case in self.judged() {
+            let mark = if case.has_passed() { "✅" } else { "❌" };
+            text.push_str(&format!("- {mark} **{}**: {}\n", case.name, inert(&case.message)));
+            text.extend(case.lines.iter().take(MOST_LINES).map(|line| format!("  - {}\n", inert(line))));
+            let more = case.lines.len().saturating_sub(MOST_LINES);
+            if more > 0 {
+                text.push_str(&format!("  - … and {more} more\n"));
+            }
+        }
+        text.extend(self.notes.iter().map(|note| format!("\n{}\n", inert(note))));
+        text
+    }
+
+    pub(super) fn junit(&self) -> String {
+        let count =
+            |is_counted: fn(&CaseResult) -> bool| self.cases.iter().filter(|case| is_counted(&case.result)).count();
+        let failures = count(|result| matches!(result, CaseResult::Failed(_)));
+        let skipped = count(|result| *result == CaseResult::Skipped);
+        let (name, tests) = (self.name, self.cases.len());
+        let counts = format!("tests=\"{tests}\" failures=\"{failures}\" errors=\"0\"");
+        let mut text = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"wrs-emulator {name}\" {counts} skipped=\"{skipped}\">\n"
+        );
+        for case in &self.cases {
+            let message = escaped(&case.message);
+            let inner = match &case.result {
+                CaseResult::Passed => String::new(),
+                CaseResult::Skipped => format!("      <skipped>{message}</skipped>\n"),
+                CaseResult::Failed(kind) => {
+                    let lines: String = case.lines.iter().map(|line| format!("\n{}", escaped(line))).collect();
+                    let kind = escaped(kind);
+                    format!("      <failure type=\"{kind}\" message=\"{message}\">{lines}\n      </failure>\n")
+                }
+            };
+            let case_name = escaped(&case.name);
+            text.push_str(&format!(
+                "    <testcase classname=\"wrs-emulator.{name}\" name=\"{case_name}\">\n{inner}    </testcase>\n"
+            ));
+        }
+        let notes = self.notes.join("\n");
+        if !notes.is_empty() {
+            text.push_str(&format!("    <system-out>{}</system-out>\n", escaped(&notes)));
+        }
+        text + "  </testsuite>\n</testsuites>\n"
+    }
+}
+
+impl TableReport {
+    fn text(&self, colors: bool) -> String {
+        let width = |of: fn(&Row) -> &str| self.rows.iter().map(|row| of(row).len()).max().unwrap_or_default();
+        let outcomes = width(|row| &row.outcome).max(self.outcome_width);
+        let names = width(|row| &row.case.name);
+        let outcome = |row: &Row, width: usize| {
+            let color = match row.case.result {
+                CaseResult::Passed => GREEN,
+                CaseResult::Skipped => YELLOW,
+                CaseResult::Failed(_) => BOLD_RED,
+            };
+            painted(color, format!("{:width$}", row.outcome), colors)
+        };
+        let mut text = self.before.clone();
+        for row in &self.rows {
+            text.push_str(&format!("{}  {:names$}  {}\n", outcome(row, outcomes), row.case.name, cell(&row.shown)));
+        }
+        for row in self.rows.iter().filter(|row| matches!(row.case.result, CaseResult::Failed(_))) {
+            text.push_str(&format!("\n{}: {}{}\n", row.case.name, outcome(row, 0), row.heading));
+            text.extend(row.case.lines.iter().map(|line| format!("  {}\n", cell(line))));
+        }
+        format!("{text}{}\n{}\n", self.after, self.summary)
+    }
+
+    /// Prints the report, or what it was made from as JSON, and writes the XML of `--junit`.
+    pub(super) fn publish(self, as_json: Option<&impl Serialize>, results: Option<&OutputFile>) -> Result<(), Failure> {
+        match as_json {
+            Some(made_from) => print_json(made_from),
+            None => print_as_is(&self.text(colored(&std::io::stdout()))),
+        }
+        let Some(file) = results else { return Ok(()) };
+        let Self { mut report, rows, summary, .. } = self;
+        report.cases.extend(rows.into_iter().map(|row| row.case));
+        report.notes.push(summary);
+        file.write_shared(report.junit())
+    }
+}
+
+/// A text for XML. XML 1.0 forbids most control characters, even escaped; they are spelled out as `\u{…}`, so that nothing a client sent
+/// can break the file.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&apos;"),
+            '\n' => escaped.push(c),
+            // The two non-characters of the basic plane are forbidden as well.
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.extend(c.escape_unicode()),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// A text for Markdown, with all markup escaped, also for the cell of a table.
+fn inert(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in cell(text).chars() {
+        match c {
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '&' => escaped.push_str("&amp;"),
+            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '~' | '!' => escaped.extend(['\\', c]),
+            // A bare address would become a link.
+            ':' => escaped.push_str("&#58;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(sent: &str) -> Report {
+        let case = Case::failed(sent, "a", sent, vec![sent.to_owned()]);
+        Report { name: "verdict", cases: vec![case], notes: vec![sent.to_owned()] }
+    }
+
+    #[test]
+    fn whatever_a_client_sent_is_valid_xml() {
+        let all: String = (0..0x300).filter_map(char::from_u32).chain("\u{fffe}\u{ffff}\u{1f600}]]>".chars()).collect();
+        for sent in ["plain", "<a href=\"x\">&amp;'</a>", "]]><!-- ", &all] {
+            let text = report(sent).junit();
+            let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            let failure = document.descendants().find(|node| node.has_tag_name("failure")).expect("a failure");
+            if sent != all {
+                assert_eq!(
+                    (failure.attribute("message"), failure.text().map(str::trim)),
+                    (Some(sent), Some(sent.trim()))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_that_a_client_sent_is_markup() {
+        let text = report("GET /<img src=x>|`**[a](b)` #1 https://a").markdown("title");
+        let shown = "  - GET /&lt;img src=x&gt;\\|\\`\\*\\*\\[a\\](b)\\` \\#1 https&#58;//a";
+        assert_eq!(text.lines().nth(3), Some(shown), "{text}");
+    }
+}
