@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::arguments::{created, examples, period};
 use super::client::runtime;
 use super::command::{Authority, exit_code, shown, spawn, target, whole_run};
+use super::document::RunRecords;
 use super::failure::{Failure, colored, is_json, note, warn};
 use super::junit::{Suite, TestCase, TestResult, junit};
 use super::output::{BOLD_RED, GREEN, YELLOW, cell, painted, print_as_is, print_json, show, table};
@@ -27,7 +28,7 @@ use super::serve::{ServeArgs, settings, start};
 use super::signals::Signals;
 use crate::app::{FileLimit, Settings};
 use crate::clock::machine;
-use crate::control::api::{ClockMode, ExecFacts, List, Run, name_of};
+use crate::control::api::{ClockMode, ExecFacts, List, name_of};
 use crate::redact::Redactor;
 use crate::review::differential::{
     Aspect, CHANGES, Difference, Part, Record, Sight, UnpromisedChange, compare, is_exercised,
@@ -347,7 +348,7 @@ impl Runner<'_> {
             Some(code) => format!("ended with exit status {code}"),
             None => format!("ended by a signal (exit status {})", exit_code(status)),
         };
-        Ok(RunResult { record: record(run), passed: status.success() && !is_late, ending, took, output })
+        Ok(RunResult { record: record(run.records), passed: status.success() && !is_late, ending, took, output })
     }
 }
 
@@ -369,7 +370,7 @@ impl Drop for GroupGuard {
 }
 
 /// What the command saw in a run.
-fn record(run: Run) -> Record {
+fn record(run: RunRecords) -> Record {
     let mut clocks = run.keys.iter().filter_map(|key| key.clock.as_ref()).chain([&run.clock]);
     let frozen = clocks.any(|clock| clock.mode != ClockMode::Real);
     let requests = run.requests.into_iter().rev().map(|record| record.request).collect();

@@ -7,12 +7,12 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::arguments::{Target, examples};
-use super::client::Call;
+use super::client::{Call, CallPath};
 use super::failure::{Failure, colored, note};
 use super::junit::{Suite, TestCase, TestResult, junit};
 use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
 use crate::contract::nearest;
-use crate::control::api::{self, Finding, Findings};
+use crate::control::api::{Finding, Findings};
 use crate::review::findings::{Check, Confidence, Severity, check, checks};
 use crate::util::file;
 use crate::util::wording::counted;
@@ -76,7 +76,7 @@ Exit status: 0 nothing fails the review, 1 something does, 2 wrong usage, 3 the 
 pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     // Read first: a file that is wrong is found before anything is asked.
     let accepted = args.accept.as_deref().map(Accepted::read).transpose()?;
-    let findings = Call::new(&args.target).key(&*args.key).send::<api::ShowFindings>()?;
+    let findings: Findings = Call::new(&args.target).key(&*args.key).send(CallPath("GET", "findings"))?;
     let review = Review::new(findings, Severity::from_name(&args.fail_on), args.likely, accepted.as_ref());
     let text = match if args.json { Format::Json } else { args.format } {
         Format::Text => text(&review, args.output.is_none() && colored(&std::io::stdout())),

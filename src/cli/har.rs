@@ -7,9 +7,9 @@ use hyper::StatusCode;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde_json::{Value, json};
 
+use super::document::{ExplainedRequest, RunRecords};
 use crate::control::api::{
-    Attempt, AttemptResult, Bytes, DOCUMENT_BOUND, DeliveryWhole, Headers, Millis, Request, RequestWhole, Run,
-    RunRequest,
+    Attempt, AttemptResult, Bytes, DOCUMENT_BOUND, DeliveryWhole, Headers, Millis, Request, RequestWhole,
 };
 use crate::redact::Redactor;
 use crate::util::wording::counted;
@@ -25,7 +25,7 @@ pub(super) struct Archive {
 
 /// Makes the archive of the chosen requests and attempts. Requests are offered newest first.
 pub(super) fn archive(
-    run: &Run,
+    run: &RunRecords,
     mut takes_request: impl FnMut(&Request) -> bool,
     takes_attempt: impl Fn(&DeliveryWhole, &Attempt) -> bool,
 ) -> Archive {
@@ -52,8 +52,8 @@ pub(super) fn archive(
     Archive { json: format!("{{\"log\":{log}}}\n"), requests, attempts }
 }
 
-fn request_entry<'a>(run: &Run, record: &'a RunRequest) -> (&'a str, Value) {
-    let RunRequest { request, explanation } = record;
+fn request_entry<'a>(run: &RunRecords, record: &'a ExplainedRequest) -> (&'a str, Value) {
+    let ExplainedRequest { request, explanation } = record;
     let RequestWhole { row, headers, body, answer, connection, .. } = request;
     let rule = explanation.rules.iter().flatten().find(|rule| rule.applied);
     let entry = json!({
@@ -150,7 +150,7 @@ fn pairs(headers: &[(String, String)]) -> Vec<Value> {
 }
 
 /// The URL that the client used, with the host that it addressed, or else the one where the emulator listens.
-fn url(run: &Run, row: &Request, headers: &Headers) -> String {
+fn url(run: &RunRecords, row: &Request, headers: &Headers) -> String {
     let target = row.target();
     if target.starts_with("http://") || target.starts_with("https://") {
         return target;

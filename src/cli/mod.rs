@@ -9,6 +9,7 @@ mod calls;
 mod client;
 mod command;
 mod differential;
+mod document;
 mod exec;
 mod failure;
 mod findings;
