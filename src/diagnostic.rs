@@ -24,26 +24,42 @@ pub enum Level {
     Error,
 }
 
+/// One thing wrong with a file.
+// What its fields say here is in the document of the control API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub struct Diagnostic {
+    #[cfg_attr(test, schemars(with = "String", extend("enum" = ["warning", "error"])))]
     pub severity: Level,
-    /// Stable code, one of [`CODES`].
+    /// Stable.
     pub code: &'static str,
-    /// What is wrong: lower case, no final period, expected before found.
+    // Lower case, no final period, expected before found.
     pub message: String,
-    /// The file as the user named it; `None` for text that came without one.
+    // As the user named it; `None` for text that came without one.
     pub file: Option<String>,
+    #[cfg_attr(test, schemars(with = "Span"))]
     pub span: Range<usize>,
-    /// Line of the span's start, from 1; 0 if the problem is the file as a whole.
+    /// From 1; 0 if the problem is the file as a whole.
     pub line: usize,
-    /// Column of the span's start in characters, from 1; 0 if the problem is the file as a whole.
+    /// From 1; 0 if the problem is the file as a whole.
     pub column: usize,
-    /// That line, shortened around the span if it is very long.
+    // The line of the span's start, shortened around the span if it is very long.
     pub source_line: String,
+    /// What to do; may be empty.
     pub hint: String,
     /// Where the span lies in `source_line`, in characters.
     #[serde(skip)]
     underline: Range<usize>,
+}
+
+/// Bytes of a file.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+#[expect(dead_code, reason = "a schema")]
+struct Span {
+    start: usize,
+    end: usize,
 }
 
 impl Diagnostic {
@@ -105,13 +121,18 @@ impl Diagnostic {
         self
     }
 
-    /// The problem on one line: `path:line:column: message [code]; hint`.
-    pub fn one_line(&self) -> String {
-        let place = match (self.file.as_deref(), self.line) {
+    /// `path:line:column: `; empty without a file.
+    pub fn place(&self) -> String {
+        match (self.file.as_deref(), self.line) {
             (None, _) => String::new(),
             (Some(file), 0) => format!("{file}: "),
             (Some(file), line) => format!("{file}:{line}:{}: ", self.column),
-        };
+        }
+    }
+
+    /// The problem on one line: `path:line:column: message [code]; hint`.
+    pub fn one_line(&self) -> String {
+        let place = self.place();
         let hint = if self.hint.is_empty() { String::new() } else { format!("; {}", self.hint) };
         format!("{place}{} [{}]{hint}", self.message, self.code)
     }

@@ -17,10 +17,11 @@ use tokio::process::Command;
 
 use super::arguments::{Target, reachable};
 use super::client::{Call, in_background};
+use super::document::RunDocument;
 use super::failure::{Code, Failure};
 use crate::app::{Emulator, FileLimit};
 use crate::contract::keys::SAMPLE_KEY;
-use crate::control::api::{self, ExecFacts, Run};
+use crate::control::api::ExecFacts;
 use crate::redact::{Redactor, visible_lines};
 use crate::util::file;
 use crate::util::process::ending_signal;
@@ -135,10 +136,10 @@ pub(super) fn spawn<T>(
 }
 
 /// What happened while the command ran, and how it ended.
-pub(super) async fn whole_run(target: &Target, facts: ExecFacts) -> Result<Run, Failure> {
+pub(super) async fn whole_run(target: &Target, facts: ExecFacts) -> Result<RunDocument, Failure> {
     let target = target.clone();
-    let run = in_background(move || Call::new(&target).key("*").limit(REPORT_LIMIT).send::<api::ShowRun>()).await;
-    run.map(|run| Run { exec: Some(facts), ..run })
+    let run = in_background(move || RunDocument::ask(Call::new(&target).key("*").limit(REPORT_LIMIT))).await;
+    run.map(|run| run.with("exec", &facts))
         .map_err(|problem| Failure::io(format!("the run cannot be read: {}", problem.message)))
 }
 

@@ -12,7 +12,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error as TlsError};
 use serde::Serialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
@@ -22,7 +22,7 @@ use url::{Url, form_urlencoded};
 use super::arguments::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use super::failure::{Code, Failure};
 use super::output::as_value;
-use crate::control::api::{self, Endpoint};
+use crate::control::api::Ready;
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::Trust;
 use crate::webhook::link::{Sender, open};
@@ -121,16 +121,12 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Makes a call of this type and reads its answer; a refused call is a failure.
-    pub(super) fn send<E: Endpoint>(self) -> Result<E::Answer, Failure> {
-        let bytes = Self { method: E::METHOD, path: E::PATH, ..self }.exchange()?;
-        serde_json::from_slice(&bytes).map_err(|error| {
-            let message = format!("the answer to `{}` has an unexpected form: {error}", E::PATH);
-            Failure::new(2, Code::Failed, message).with_hint("is that the same version of wrs-emulator?")
-        })
+    /// Makes a call and reads its answer; a refused call is a failure.
+    pub(super) fn send<T: DeserializeOwned>(self, route: CallPath) -> Result<T, Failure> {
+        parsed(route, &self.send_to(route)?)
     }
 
-    /// Makes a call of a table and returns its answer as it was received.
+    /// Makes a call and returns its answer as it was received.
     pub(super) fn send_to(self, route: CallPath) -> Result<Bytes, Failure> {
         let method = route.0.parse().expect("the tables name methods of HTTP");
         Self { method, path: route.1, ..self }.exchange()
@@ -192,7 +188,7 @@ impl<'a> Call<'a> {
 
     /// Follows the event stream until the emulator ends it or `each` returns false; `each` gets the kind and JSON of an event.
     pub(super) fn follow(mut self, mut each: impl FnMut(&str, &str) -> bool) -> Result<(), Failure> {
-        self.path = api::Stream::PATH;
+        self.path = "stream";
         let url = base(&self.target.url)?;
         runtime(Builder::new_current_thread())?.block_on(async {
             let mut response = self.open(&url).await?;
@@ -285,6 +281,14 @@ impl<'a> Call<'a> {
     }
 }
 
+/// The answer to a call, read as a type.
+pub(super) fn parsed<T: DeserializeOwned>(route: CallPath, answer: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(answer).map_err(|error| {
+        let message = format!("the answer to `{}` has an unexpected form: {error}", route.1);
+        Failure::new(2, Code::Failed, message).with_hint("is that the same version of wrs-emulator?")
+    })
+}
+
 /// The failure for a refused call. A 404 exits with 1, unless the unknown thing is the key: that is wrong usage, like every other
 /// refusal.
 fn refused(status: StatusCode, answer: Value) -> Failure {
@@ -318,7 +322,7 @@ pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
     ["http", "https"].into_iter().find_map(|scheme| {
         let url = reachable(&format!("{scheme}://{address}"));
         let target = Target { url: url.clone(), control_token: None, ca: Vec::new(), insecure: true };
-        let is_one = match Call::new(&target).limit(Duration::from_secs(1)).send::<api::Health>() {
+        let is_one = match Call::new(&target).limit(Duration::from_secs(1)).send::<Ready>(CallPath("GET", "health")) {
             Ok(health) => health.status == "ready",
             // Where the control API has a port of its own, the emulated one refuses the path.
             Err(failure) => {

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use super::arguments::{OutputFile, examples, period};
 use super::child::{Authority, exit_code, shown, spawn, target, whole_run};
 use super::client::runtime;
+use super::document::RunRecords;
 use super::failure::{Failure, is_json, note, warn};
 use super::output::{cell, show, table};
 use super::report::{Case, Report, Row, TableReport};
@@ -27,7 +28,7 @@ use super::serve::{ServeArgs, settings, start};
 use super::signals::Signals;
 use crate::app::{FileLimit, Settings};
 use crate::clock::machine;
-use crate::control::api::{ClockMode, ExecFacts, List, Run, name_of};
+use crate::control::api::{ClockMode, ExecFacts, List, name_of};
 use crate::redact::Redactor;
 use crate::review::differential::{
     Aspect, CHANGES, Difference, Part, Record, Sight, UnpromisedChange, compare, is_exercised,
@@ -327,7 +328,7 @@ impl Runner<'_> {
             Some(code) => format!("ended with exit status {code}"),
             None => format!("ended by a signal (exit status {})", exit_code(status)),
         };
-        Ok(RunResult { record: record(run), passed: status.success() && !is_late, ending, took, output })
+        Ok(RunResult { record: record(run.records), passed: status.success() && !is_late, ending, took, output })
     }
 }
 
@@ -349,7 +350,7 @@ impl Drop for GroupGuard {
 }
 
 /// What the command saw in a run.
-fn record(run: Run) -> Record {
+fn record(run: RunRecords) -> Record {
     let mut clocks = run.keys.iter().filter_map(|key| key.clock.as_ref()).chain([&run.clock]);
     let frozen = clocks.any(|clock| clock.mode != ClockMode::Real);
     let requests = run.requests.into_iter().rev().map(|record| record.request).collect();

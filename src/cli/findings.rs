@@ -7,12 +7,12 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::arguments::{OutputFile, Target, examples};
-use super::client::Call;
+use super::client::{Call, CallPath};
 use super::failure::{Failure, colored, note};
 use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
 use super::report::{Case, Report};
 use crate::contract::nearest;
-use crate::control::api::{self, Finding, Findings};
+use crate::control::api::{Finding, Findings};
 use crate::review::findings::{Check, Confidence, Severity, check, checks};
 use crate::util::file;
 use crate::util::wording::counted;
@@ -77,7 +77,7 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     // A file that is wrong is found before anything is asked.
     let accepted = args.accept.as_deref().map(Accepted::read).transpose()?;
     let output = args.output.as_deref().map(|path| OutputFile::at("--output", path)).transpose()?;
-    let findings = Call::new(&args.target).key(&*args.key).send::<api::ShowFindings>()?;
+    let findings: Findings = Call::new(&args.target).key(&*args.key).send(CallPath("GET", "findings"))?;
     let review = Review::new(findings, Severity::from_name(&args.fail_on), args.likely, accepted.as_ref());
     let text = match if args.json { Format::Json } else { args.format } {
         Format::Text => text(&review, args.output.is_none() && colored(&std::io::stdout())),

@@ -7,9 +7,9 @@ use hyper::StatusCode;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 use serde_json::{Value, json};
 
+use super::document::{ExplainedRequest, RunRecords};
 use crate::control::api::{
-    Attempt, AttemptResult, Bytes, DOCUMENT_BOUND, DeliveryWhole, Headers, Millis, Request, RequestWhole, Run,
-    RunRequest,
+    Attempt, AttemptResult, Bytes, DOCUMENT_BOUND, DeliveryWhole, Headers, Millis, Request, RequestWhole,
 };
 use crate::redact::Redactor;
 use crate::util::wording::counted;
@@ -17,7 +17,7 @@ use crate::util::wording::counted;
 const UNKNOWN_SIZE: i8 = -1;
 
 /// The archive of a run's requests and attempts.
-pub(super) fn archive(run: &Run) -> String {
+pub(super) fn archive(run: &RunRecords) -> String {
     let mut entries: Vec<(&str, Value)> = run.requests.iter().rev().map(|record| request_entry(run, record)).collect();
     for delivery in run.deliveries.iter().rev() {
         entries.extend(delivery.attempts.0.iter().map(|attempt| attempt_entry(delivery, attempt)));
@@ -36,8 +36,8 @@ pub(super) fn archive(run: &Run) -> String {
     format!("{{\"log\":{log}}}\n")
 }
 
-fn request_entry<'a>(run: &Run, record: &'a RunRequest) -> (&'a str, Value) {
-    let RunRequest { request, explanation } = record;
+fn request_entry<'a>(run: &RunRecords, record: &'a ExplainedRequest) -> (&'a str, Value) {
+    let ExplainedRequest { request, explanation } = record;
     let RequestWhole { row, headers, body, answer, connection, .. } = request;
     let rule = explanation.rules.iter().flatten().find(|rule| rule.applied);
     let entry = json!({
@@ -134,7 +134,7 @@ fn pairs(headers: &[(String, String)]) -> Vec<Value> {
 }
 
 /// The URL that the client used, with the host that it addressed, or else the one where the emulator listens.
-fn url(run: &Run, row: &Request, headers: &Headers) -> String {
+fn url(run: &RunRecords, row: &Request, headers: &Headers) -> String {
     let target = row.target();
     if target.starts_with("http://") || target.starts_with("https://") {
         return target;

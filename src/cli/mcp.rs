@@ -24,7 +24,7 @@ use super::row::{Row, field, field_name, takes_list};
 use super::table::{EXPLAIN, LIST_DELIVERIES, LIST_REQUESTS};
 use crate::clock::{Random, Seed};
 use crate::contract::nearest;
-use crate::control::api;
+use crate::control::api::Clock;
 use crate::redact::Redactor;
 use crate::scenario::check_text;
 use crate::util::duration::parse_duration;
@@ -620,7 +620,7 @@ fn played(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<St
             .filter(|names| !names.contains(&own))
             .for_each(|names| names.push(own.clone()));
         let call = Call::new(&session.target).id(&session.scenario).toml(&toml);
-        call.send::<api::PutScenario>().map_err(|failure| {
+        call.send_to(CallPath("PUT", "scenarios/{name}")).map_err(|failure| {
             if failure.is_unreachable() { failure } else { failure.with_hint("check_scenario lists every problem") }
         })?;
     } else if !arguments.contains_key("active") {
@@ -667,13 +667,14 @@ fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String,
         let message = format!("`{key}` was not made by this session, so it is not reset");
         return Err(Failure::usage(message).with_hint(hint));
     }
-    let shown = Call::new(&session.target).key(key).send::<api::ShowClock>()?.key;
+    let clock: Clock = Call::new(&session.target).key(key).send(CallPath("GET", "clock"))?;
+    let shown = clock.key;
     if let Some(group) = shown.filter(|shown| shown != key) {
         return Err(Failure::usage(format!("`{key}` shares the workspace `{group}`, so it is not reset")));
     }
     let text = called(session, tool, arguments)?;
     // So that nothing is left of the session; refused while another of its keys still plays the scenario.
-    let _ = Call::new(&session.target).id(&session.scenario).send::<api::RemoveScenario>();
+    let _ = Call::new(&session.target).id(&session.scenario).send_to(CallPath("DELETE", "scenarios/{name}"));
     Ok(text)
 }
 

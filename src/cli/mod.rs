@@ -7,6 +7,7 @@ mod calibrate;
 mod child;
 mod client;
 mod differential;
+mod document;
 mod exec;
 mod failure;
 mod findings;

@@ -11,16 +11,16 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::arguments::{CallArgs, Target, examples};
-use super::client::{Call, SHORT};
+use super::client::{Call, CallPath, SHORT};
 use super::failure::{Code, Failure};
 use super::output::{cell, print, print_document, show, show_list};
-use crate::control::api::{self, Assumption, List, Patched};
+use crate::control::api::{self, List, Patched};
 use crate::control::openapi_document;
 use crate::control::render::{Row as _, of_key};
 use crate::diagnostic::{Diagnostic, Level};
 use crate::redact::Redactor;
 use crate::settings::openapi::document;
-use crate::settings::{Draft, Forward, Layered, Preset, ProfileProblem, ledger, ledger_markdown};
+use crate::settings::{Draft, Forward, Layered, LedgerRow, Preset, ProfileProblem, ledger, ledger_markdown};
 use crate::util::file;
 
 /// Most bytes of a profile.
@@ -138,14 +138,13 @@ pub(super) fn assumptions(args: AssumptionsArgs) -> Result<ExitCode, Failure> {
         print(&ledger_markdown());
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = ledger(&load_profile(args.profile.profile.as_deref(), &args.profile.set)?);
-    let mut rows: Vec<Assumption> = rows.into_iter().map(Assumption::from).collect();
+    let mut rows = ledger(&load_profile(args.profile.profile.as_deref(), &args.profile.set)?);
     for row in &mut rows {
-        Redactor::default().setting(&row.knob, &mut row.value);
+        Redactor::default().setting(row.setting, &mut row.value);
         row.note = Redactor::default().text(&row.note).into_owned();
     }
     let ledger = List { data: rows };
-    Ok(show_list(args.json, &ledger, || Assumption::table(&ledger.data)))
+    Ok(show_list(args.json, &ledger, || LedgerRow::table(&ledger.data)))
 }
 
 #[derive(Debug, Subcommand)]
@@ -253,7 +252,7 @@ fn remove_forwards(urls: &[String], args: &ForwardsArgs) -> Result<ExitCode, Fai
 
 fn patch(args: &ForwardsArgs, rules: Map<String, Value>) -> Result<Patched, Failure> {
     let call = Call::new(&args.common.target).key(args.key.as_deref()).body(&patch_of_forwards(rules));
-    call.send::<api::PatchProfile>()
+    call.send(CallPath("PATCH", "profile"))
 }
 
 fn show_patched(args: &ForwardsArgs, patched: &Patched, lines: impl Iterator<Item = String>) -> ExitCode {
@@ -266,7 +265,7 @@ pub(super) fn forwards_in_force(
     key: Option<&str>,
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let profile = Call::new(target).key(key).limit(limit).send::<api::ShowProfile>()?;
+    let profile: api::Profile = Call::new(target).key(key).limit(limit).send(CallPath("GET", "profile"))?;
     let setting = profile.data.iter().find(|row| row.knob == "webhooks.forwards");
     let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
     let rules = rules.filter_map(|(from, to)| Some((from.clone(), to.as_str()?.to_owned())));

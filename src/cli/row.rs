@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches as _};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -185,14 +186,31 @@ pub(super) fn print_answer(call: Call<'_>, route: CallPath, json: bool) -> Resul
     Ok(text)
 }
 
+/// What a call that waited in vain returns: the nearest records.
+#[derive(Default, Deserialize)]
+struct TimedOut {
+    nearest: Vec<Near>,
+}
+
+#[derive(Deserialize)]
+struct Near {
+    request: Option<Named>,
+    delivery: Option<Named>,
+    differs: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    id: String,
+}
+
 /// The failure of a call that waited, with the nearest records.
 fn with_nearest(row: &Row, failure: Failure) -> Failure {
     let answer = failure.answer.as_deref().cloned().unwrap_or_default();
-    let error: api::Error = serde_json::from_value(answer).unwrap_or_default();
+    let error: TimedOut = serde_json::from_value(answer).unwrap_or_default();
     let mut message = failure.message.clone();
-    for near in error.nearest.iter().flatten() {
-        let request = near.request.as_ref().map(|request| &request.id.0);
-        let id = request.or(near.delivery.as_ref().map(|delivery| &delivery.id.0));
+    for near in &error.nearest {
+        let id = near.request.as_ref().or(near.delivery.as_ref()).map(|record| &record.id);
         let differs: Vec<String> = near.differs.iter().map(cell).collect();
         message.push_str(&format!("\n  {}: {}", optional(id), differs.join("; ")));
     }

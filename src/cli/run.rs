@@ -15,30 +15,26 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 
 use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples, since};
-use super::client::{Call, runtime};
+use super::client::{Call, CallPath, runtime};
+use super::document::{LARGEST, RunDocument, RunRecords};
 use super::failure::{Code, Failure, note};
 use super::har::archive;
 use super::output::{print, print_as_is, print_json, ready_line, show};
+use super::row::print_answer;
 use super::signals::Signals;
-use crate::control::api::{
-    self, DOCUMENT_BOUND, DeliveryWhole, RUN_FORMAT, RUN_VERSION, Run, RunStart, Time, WorkspaceId,
-};
-use crate::control::render::Text as _;
+use crate::control::api::{DOCUMENT_BOUND, DeliveryWhole, Time, WorkspaceId};
 use crate::control::{Access, Viewer, operation_named};
 use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::redact::{Redactor, visible_json};
-use crate::ui::{DATA_END, DATA_START, report};
-use crate::util::file::{self, FileProblem};
+use crate::ui::report;
+use crate::util::file;
 use crate::util::wording::counted;
 
 /// How long the emulator may take.
 const LIMIT: Duration = Duration::from_mins(1);
 /// How long a running request may delay the end of `run view`.
 const GRACE: Duration = Duration::from_millis(500);
-/// Most bytes of a file that is read: more than is written, and than the emulator accepts.
-const LARGEST: u64 = 64 * 1024 * 1024;
-
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["run save run.json", "run save report.html", "run save run.har", "run view run.json"]))]
 pub(super) enum RunCommand {
@@ -120,14 +116,15 @@ pub(super) struct ViewArgs {
 pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     // A file that cannot be written is reported before the emulator is asked.
     let file = (!is_stream(&args.file)).then(|| OutputFile::at("", &args.file)).transpose()?;
-    let run = Call::new(&args.common.target).key(&*args.key).limit(LIMIT).send::<api::ShowRun>()?;
+    let run = RunDocument::ask(Call::new(&args.common.target).key(&*args.key).limit(LIMIT))?;
     let Some(file) = file else {
-        print_as_is(&visible_json(&as_json(&run)));
+        print_as_is(&visible_json(&run.json));
         return Ok(ExitCode::SUCCESS);
     };
     write_run(&file, &run)?;
-    let left_out = run.omitted.requests + run.omitted.deliveries + run.omitted.events + run.omitted.notices;
-    let (requests, deliveries) = (run.requests.len(), run.deliveries.len());
+    let RunRecords { requests, deliveries, omitted, .. } = &run.records;
+    let left_out = omitted.requests + omitted.deliveries + omitted.events + omitted.notices;
+    let (requests, deliveries) = (requests.len(), deliveries.len());
     let saved = json!({ "requests": requests, "deliveries": deliveries, "omitted": left_out });
     Ok(show(args.common.json, &saved, || {
         let (requests, deliveries) = (counted(requests, "request"), counted(deliveries, "delivery"));
@@ -140,11 +137,10 @@ pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
 }
 
 pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
-    let mut run = read(&args.file)?;
+    let run = RunDocument::read(&args.file)?;
     let name = args.file.file_name().unwrap_or(args.file.as_os_str());
-    run.viewing = Some(name.to_string_lossy().into_owned());
-    let (listen, document) = (address("--listen", &args.listen)?, as_json(&run));
-    drop(run);
+    let document = run.with("viewing", &name.to_string_lossy()).json;
+    let listen = address("--listen", &args.listen)?;
     let runtime = runtime(Builder::new_current_thread())?;
     runtime.block_on(serve_view(args, listen, document))
 }
@@ -245,9 +241,10 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     }
     let file = (!is_stream(&args.har)).then(|| OutputFile::at("--har", &args.har)).transpose()?;
     let mut run = match &args.from {
-        Some(path) => read(path)?,
-        None => Call::new(&args.target).key(&*args.key).limit(LIMIT).send::<api::ShowRun>()?,
-    };
+        Some(path) => RunDocument::read(path)?,
+        None => RunDocument::ask(Call::new(&args.target).key(&*args.key).limit(LIMIT))?,
+    }
+    .records;
     let all = run.requests.len();
     args.choose(&mut run)?;
     let requests = counted(run.requests.len(), "request");
@@ -273,7 +270,7 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
 
 impl ExportArgs {
     /// Leaves the chosen requests and attempts in a run.
-    fn choose(&self, run: &mut Run) -> Result<(), Failure> {
+    fn choose(&self, run: &mut RunRecords) -> Result<(), Failure> {
         // Checked when the flag was read.
         let since: Option<Timestamp> = self.since.as_ref().and_then(|since| since.parse().ok());
         // A running emulator returns only the requests of the key.
@@ -299,7 +296,7 @@ impl ExportArgs {
     }
 }
 
-fn workspace_of(key: &str, run: &Run) -> Result<WorkspaceId, Failure> {
+fn workspace_of(key: &str, run: &RunRecords) -> Result<WorkspaceId, Failure> {
     let shown = Redactor::default().key(key);
     let known = run.keys.iter().find(|known| known.key == shown || known.workspace.0 == key);
     known.map(|known| known.workspace.clone()).ok_or_else(|| {
@@ -328,7 +325,8 @@ pub(super) struct LoadStateArgs {
 }
 
 pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
-    let snapshot = Call::new(&args.common.target).key(&*args.key).limit(LIMIT).send::<api::SaveSnapshot>()?;
+    let call = Call::new(&args.common.target).key(&*args.key).limit(LIMIT);
+    let snapshot: Value = call.send(CallPath("GET", "snapshot"))?;
     if is_stream(&args.file) {
         print_json(&snapshot);
         return Ok(ExitCode::SUCCESS);
@@ -336,7 +334,7 @@ pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
     let text = serde_json::to_string_pretty(&snapshot).expect("JSON values always serialise");
     let shown = args.file.display();
     file::write_whole(&args.file, text).map_err(|error| Failure::io(format!("cannot write `{shown}`: {error}")))?;
-    let workspaces = snapshot.0.get("workspaces").and_then(Value::as_array);
+    let workspaces = snapshot.get("workspaces").and_then(Value::as_array);
     let saved = workspaces.map_or(0, Vec::len);
     Ok(show(args.common.json, &json!({ "saved": saved }), || format!("{} saved\n", counted(saved, "workspace"))))
 }
@@ -346,8 +344,8 @@ pub(super) fn load_state(args: &LoadStateArgs) -> Result<ExitCode, Failure> {
     let bytes = file::read_input(&args.file, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
     let snapshot: Value = serde_json::from_slice(&bytes)
         .map_err(|error| Failure { code: Code::InvalidFile, ..unreadable(format!("it is not JSON: {error}")) })?;
-    let loaded = Call::new(&args.common.target).body(&snapshot).limit(LIMIT).send::<api::LoadSnapshot>()?;
-    Ok(show(args.common.json, &loaded, || loaded.text()))
+    let call = Call::new(&args.common.target).body(&snapshot).limit(LIMIT);
+    print_answer(call, CallPath("PUT", "snapshot"), args.common.json).map(|_| ExitCode::SUCCESS)
 }
 
 fn is_stream(file: &Path) -> bool {
@@ -355,72 +353,10 @@ fn is_stream(file: &Path) -> bool {
 }
 
 /// Writes the document: as a report if the name ends in `.html` or `.htm`, as an archive if in `.har`, else as JSON.
-pub(super) fn write_run(file: &OutputFile, run: &Run) -> Result<(), Failure> {
+pub(super) fn write_run(file: &OutputFile, run: &RunDocument) -> Result<(), Failure> {
     file.write_shared(match file.ending().as_deref() {
-        Some("html" | "htm") => report(&as_json(run)),
-        Some("har") => archive(run),
-        _ => as_json(run),
+        Some("html" | "htm") => report(&run.json),
+        Some("har") => archive(&run.records),
+        _ => run.json.clone(),
     })
-}
-
-/// The document as JSON, ending with a line end.
-fn as_json(run: &Run) -> String {
-    let mut text = serde_json::to_string(run).expect("texts and numbers always serialise");
-    text.push('\n');
-    text
-}
-
-/// Reads a document, whether it was saved as JSON or within a report. Refuses one of another version of the format.
-fn read(path: &Path) -> Result<Run, Failure> {
-    let refused = |cause: &str, hint: &str| {
-        Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display())).with_hint(hint)
-    };
-    let bytes = file::read_input(path, LARGEST).map_err(|problem| match problem {
-        FileProblem::TooLarge(_) => refused(
-            &problem.to_string(),
-            "files of `wrs-emulator run save` and `exec --report` are smaller; is it another file?",
-        ),
-        problem => Failure { code: Code::Io, hint: None, ..refused(&problem.to_string(), "") },
-    })?;
-    let text = String::from_utf8(bytes).map_err(|_| refused("it is not text", SAVE))?;
-    let json = document_in(&text).map_err(|cause| refused(cause, SAVE))?;
-    let start: RunStart = match serde_json::from_slice(json.as_bytes()) {
-        Ok(start) => start,
-        Err(error) if error.is_eof() => return Err(refused("it is cut off", "save or copy it again")),
-        Err(error) if error.is_data() => RunStart::default(),
-        Err(error) => return Err(refused(&format!("it is not JSON: {error}"), SAVE)),
-    };
-    if start.format.as_deref() != Some(RUN_FORMAT) {
-        return Err(refused("it is not a run of wrs-emulator", SAVE));
-    }
-    let writer = start.emulator.map_or_else(
-        || "use the wrs-emulator that saved it".to_owned(),
-        |emulator| format!("use wrs-emulator {}, which saved it", emulator.version),
-    );
-    if start.version != Some(RUN_VERSION) {
-        let version = start.version.unwrap_or_default();
-        let own = env!("CARGO_PKG_VERSION");
-        let cause =
-            format!("it has version {version} of the format, and wrs-emulator {own} reads version {RUN_VERSION}");
-        return Err(refused(&cause, &writer));
-    }
-    serde_json::from_slice(json.as_bytes())
-        .map_err(|error| refused(&format!("it is not as it was saved: {error}"), &format!("{writer}; or {SAVE}")))
-}
-
-/// How to get a file that can be shown.
-const SAVE: &str = "save one with `wrs-emulator run save FILE`, or with `wrs-emulator exec --report FILE -- CMD`";
-
-/// The JSON of a file: all of it, or what a report contains.
-fn document_in(text: &str) -> Result<&str, &'static str> {
-    let text = text.trim_start_matches('\u{feff}').trim();
-    if text.is_empty() {
-        return Err("it is empty");
-    }
-    if !text.starts_with('<') {
-        return Ok(text);
-    }
-    let (_, rest) = text.split_once(DATA_START).ok_or("it is a page, but no report of wrs-emulator")?;
-    let (json, _) = rest.split_once(DATA_END).ok_or("it is cut off")?;
-    Ok(json)
 }

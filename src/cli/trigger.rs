@@ -77,19 +77,21 @@ pub(super) struct TriggerArgs {
     timeout: String,
 }
 
+const EVENTS: CallPath = CallPath("POST", "events");
+
 pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = &args.emit {
         // The scenario defines the event.
         let body = api::Fire { emit: Some(name.clone()), ..Default::default() };
         let call = Call::new(&args.common.target).key(&*args.key).body(&body);
-        return print_answer(call, CallPath("POST", "events"), args.common.json).map(|_| ExitCode::SUCCESS);
+        return print_answer(call, EVENTS, args.common.json).map(|_| ExitCode::SUCCESS);
     }
     let fire = fire(&args)?;
     // Checked when the flag was read.
     let limit = parse_duration(&args.timeout).unwrap_or_default();
     let wait = api::Wait { wait: args.wait.then(|| DurationInput(args.timeout.clone())) };
     let call = Call::new(&args.common.target).key(&*args.key).query(&wait).body(&fire);
-    let answer = call.limit(limit + Duration::from_secs(30)).send::<api::FireEvents>().map_err(|failure| {
+    let answer: api::Fired = call.limit(limit + Duration::from_secs(30)).send(EVENTS).map_err(|failure| {
         let code = failure.answer.as_ref().and_then(|answer| answer.pointer("/error/code"));
         // The environment's key is easily forgotten.
         let is_forgotten = std::env::var("WRS_API_KEY").is_ok_and(|key| key == args.key);
@@ -184,7 +186,7 @@ pub(super) struct RedeliverArgs {
 pub(super) fn redeliver(args: &RedeliverArgs) -> Result<ExitCode, Failure> {
     let wait = api::Wait { wait: Some(DurationInput("30s".to_owned())) };
     let call = Call::new(&args.common.target).id(&args.id).query(&wait).limit(Duration::from_mins(1));
-    let answer = call.send::<api::Redeliver>()?;
+    let answer: api::Redelivered = call.send(CallPath("POST", "deliveries/{id}/redeliver"))?;
     show(args.common.json, &answer.delivery, || answer.text());
     // A forged delivery is forged again, and succeeds if it is refused.
     let succeeded = |delivery: &DeliveryWhole| match delivery.forgery {

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::arguments::{LAST, Target, examples};
-use super::client::{Call, SHORT};
+use super::client::{Call, CallPath, SHORT};
 use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
 use super::output::{cell, pretty, print_as_is};
@@ -185,9 +185,9 @@ impl Verdict {
     ) -> Result<Self, Failure> {
         let query = api::Wait { wait: Some(DurationInput(format!("{}ms", wait.as_millis()))) };
         let call = Call::new(target).key(key).query(&query).limit(wait + SHORT);
-        let body = call.send::<api::Verify>()?;
+        let body = call.send(CallPath("GET", "verdict"))?;
         let review = if fail_on.contains(&Kind::Findings) {
-            let findings = Call::new(target).key(key).send::<api::ShowFindings>()?;
+            let findings = Call::new(target).key(key).send(CallPath("GET", "findings"))?;
             Some(Review::new(findings, Some(Severity::Medium), false, accepted))
         } else {
             None

@@ -3,7 +3,7 @@
 //! Every call accepts `key` as a query parameter, and as a field of a JSON body. It names a workspace by key, by group name or by its
 //! id `ws_…`; the default is the sample key's, and `*` means all.
 
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -12,15 +12,15 @@ use hyper::Method;
 use hyper::body::Bytes;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::ControlError;
-use super::endpoint::{DurationInput, Endpoint, Form, Page, Wait};
-use super::render::Text as _;
-use super::reply::{Reply, json, text};
+use super::endpoint::{Content, DurationInput, Form, Nothing, Page, Query, Wait};
+use super::render::Text;
+use super::reply::{Reply, json, masked, text};
 use crate::redact::Redactor;
 use crate::settings::Profile;
 use crate::state::engine::{Engine, KeyProblem};
@@ -32,6 +32,7 @@ pub(crate) struct Call {
     pub(super) body: Bytes,
     /// The variable segment of the path, percent-decoded.
     pub(super) segment: String,
+    pub(super) form: Form,
     /// The profile that decides how keys are masked.
     pub(super) profile: Arc<Profile>,
     /// Whether the caller has closed its sending side, as it has if it is gone.
@@ -39,13 +40,13 @@ pub(crate) struct Call {
 }
 
 /// A [`Call`] with its query and body as types.
-pub(crate) struct Input<E: Endpoint> {
+pub(crate) struct Input<Q = Nothing, B = Nothing> {
     call: Call,
-    pub(super) query: E::Query,
-    pub(super) body: E::Body,
+    pub(super) query: Q,
+    pub(super) body: B,
 }
 
-impl<E: Endpoint> Deref for Input<E> {
+impl<Q, B> Deref for Input<Q, B> {
     type Target = Call;
 
     fn deref(&self) -> &Call {
@@ -53,11 +54,12 @@ impl<E: Endpoint> Deref for Input<E> {
     }
 }
 
-impl<E: Endpoint> Input<E> {
+impl<Q: Query, B: Content> Input<Q, B> {
     /// Parses a call. The body of a GET is ignored.
     pub(super) fn read(call: Call) -> Result<Self, ControlError> {
         let query = call.query_as()?;
-        let body = if E::METHOD == Method::GET { from_json(b"")? } else { from_json(&call.body)? };
+        let reads = call.parts.method == Method::GET || call.parts.method == Method::HEAD;
+        let body = from_json(if reads { b"" } else { &call.body })?;
         Ok(Self { call, query, body })
     }
 }
@@ -84,19 +86,15 @@ impl Call {
         Ok(in_body.or_else(|| self.query("key")))
     }
 
-    /// The answer of a typed call: JSON, or text if the caller wants it. What is masked in one is masked in the other.
-    pub(super) fn reply<E: Endpoint>(&self, answer: &E::Answer) -> Reply {
-        let mut shown = serde_json::to_value(answer).expect("texts and numbers always serialise");
-        if E::FORM != Form::Plain {
-            self.redactor().value(&mut shown);
+    /// The answer of a typed call: JSON, or text if the caller wants it. Credentials are masked in both.
+    pub(super) fn reply<A: Text>(&self, answer: &A) -> Reply {
+        let is_masked = self.form != Form::Plain;
+        match (self.wants_text(), is_masked) {
+            (true, true) => text(&self.redactor().text(&answer.text())),
+            (true, false) => text(&answer.text()),
+            (false, true) => masked(answer, self.redactor()),
+            (false, false) => json(answer),
         }
-        if !self.wants_text() {
-            return json(&shown);
-        }
-        // Read from text, as the command line reads it: each further deserializer would be another copy of the code for each type.
-        let shown: E::Answer =
-            serde_json::from_slice(shown.to_string().as_bytes()).expect("masking changes texts alone");
-        text(&shown.text())
     }
 
     /// Whether the answer is to be text: `Accept` names `text/plain` before JSON and before anything else that JSON satisfies.
@@ -119,7 +117,7 @@ impl Call {
     }
 
     /// The query parameters besides `key`, each a string or absent; refuses unknown ones.
-    pub(super) fn query_as<Q: DeserializeOwned + Serialize>(&self) -> Result<Q, ControlError> {
+    pub(super) fn query_as<Q: Query>(&self) -> Result<Q, ControlError> {
         let read =
             |fields: Map<String, Value>| Q::deserialize(Value::from(fields)).expect("each field is text or absent");
         let known = serde_json::to_value(read(Map::new())).unwrap_or_default();
@@ -143,11 +141,20 @@ pub(super) fn flag(name: &str, value: Option<&str>) -> Result<bool, ControlError
     match value {
         None | Some("false") => Ok(false),
         Some("true") => Ok(true),
-        Some(other) => {
-            let found = other.escape_debug();
-            Err(ControlError::invalid(format!("{name}: expected true or false, found `{found}`")))
-        }
+        Some(other) => Err(ControlError::unexpected(name, "true or false", other)),
     }
+}
+
+/// A query parameter that is a number in a range.
+pub(super) fn number_in(
+    name: &str,
+    value: Option<&str>,
+    range: RangeInclusive<usize>,
+) -> Result<Option<usize>, ControlError> {
+    let Some(text) = value else { return Ok(None) };
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    let expected = || format!("{} to {}", range.start(), range.end());
+    number.map(Some).ok_or_else(|| ControlError::unexpected(name, &expected(), text))
 }
 
 /// A body as a typed value; an empty one counts as `{}`.
@@ -186,18 +193,11 @@ pub(super) struct Paging {
 
 impl Paging {
     pub(super) fn read(limit: Option<&str>, cursor: Option<&str>) -> Result<Self, ControlError> {
-        let limit = limit.map(|text| {
-            text.parse().ok().filter(|limit| (1..=1000).contains(limit)).ok_or_else(|| {
-                ControlError::invalid(format!("limit: expected 1 to 1000, found `{}`", text.escape_debug()))
-            })
-        });
         let before = cursor.map(|text| {
-            text.parse().map_err(|_| {
-                let found = text.escape_debug();
-                ControlError::invalid(format!("cursor: expected the `next_cursor` of another page, found `{found}`"))
-            })
+            let expected = "the `next_cursor` of another page";
+            text.parse().map_err(|_| ControlError::unexpected("cursor", expected, text))
         });
-        Ok(Self { limit: limit.transpose()?.unwrap_or(20), before: before.transpose()? })
+        Ok(Self { limit: number_in("limit", limit, 1..=1000)?.unwrap_or(20), before: before.transpose()? })
     }
 
     /// Makes the page from numbered entries, of which there must be one more than `limit` if there is a next page.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Call, Input, duration, scope_or_all, timeout, whose};
-use super::endpoint::{DurationInput, Form, KeyField, Nothing, endpoint};
+use super::endpoint::{DurationInput, KeyField, Nothing};
 use super::render::{Text, cell};
 use super::{Control, ControlError};
 pub(crate) use crate::clock::ClockMode;
@@ -18,13 +18,6 @@ use crate::redact::Redactor;
 use crate::state::engine::Mover;
 use crate::state::journal::record::{Time, WorkspaceId, time};
 use crate::util::duration::duration_text;
-
-endpoint! {
-    /// The emulator's time, or that of one key.
-    ShowClock: GET "clock", Form::Masked, Nothing, Nothing => Clock;
-    /// Stop, set, move or resume a clock; answers when what was due on the way is done.
-    MoveClock: POST "clock", Form::Masked, Nothing, ClockChange => Clock;
-}
 
 /// A clock.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -43,7 +36,7 @@ pub(crate) struct Clock {
 }
 
 /// A change of a clock: one of `mode`, `advance` and `set`.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClockChange {
@@ -58,7 +51,7 @@ pub(crate) struct ClockChange {
 }
 
 /// The requested mode of a clock.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum NewMode {
@@ -89,12 +82,15 @@ const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
 /// How long a call waits by default until everything due is done.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-pub(super) fn show(control: &Control, input: &Input<ShowClock>) -> Result<Clock, ControlError> {
+pub(super) fn show(control: &Control, input: &Input) -> Result<Clock, ControlError> {
     let mover = mover(control, input)?;
     Ok(shown(&mover, mover.clock().now(), input.redactor()))
 }
 
-pub(super) async fn change(control: Arc<Control>, input: Arc<Input<MoveClock>>) -> Result<Clock, ControlError> {
+pub(super) async fn change(
+    control: Arc<Control>,
+    input: Arc<Input<Nothing, ClockChange>>,
+) -> Result<Clock, ControlError> {
     let change = &input.body;
     let limit = timeout(change.timeout.as_ref(), PATIENCE)?;
     // The whole call is validated before anything changes.
@@ -191,10 +187,7 @@ async fn advance(mover: &Mover, by: Duration, limit: Duration) -> Result<Now, Co
 }
 
 fn instant(text: &str) -> Result<Timestamp, ControlError> {
-    text.parse().map_err(|_| {
-        let found = text.escape_debug();
-        ControlError::invalid(format!("set: expected a timestamp such as 2026-01-31T09:30:00Z, found `{found}`"))
-    })
+    text.parse().map_err(|_| ControlError::unexpected("set", "a timestamp such as 2026-01-31T09:30:00Z", text))
 }
 
 /// The clock that the call is about: a key's own, or the emulator's without a key or with `*`.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Call, Input, PATIENCE, Paging, scope, scope_or_all, timeout, wait_of};
-use super::endpoint::{DurationInput, Empty, Form, Integer, KeyField, List, Nothing, Page, Wait, endpoint};
+use super::endpoint::{DurationInput, Empty, Integer, KeyField, List, Nothing, Page, Wait};
 use super::render::{Row, Text, body_text, cell, header_text, table};
 use super::reply::Nearest;
 use super::requests::{checked_count, shown_body, shown_headers};
@@ -23,21 +23,6 @@ use crate::state::journal::record::{
 };
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, Registry, is_elsewhere};
 pub(crate) use crate::state::workspace::{DeliveryStatus, Forgery};
-
-endpoint! {
-    /// Deliveries, newest first.
-    ListDeliveries: GET "deliveries", Form::Masked, DeliveriesQuery, Nothing => Page<DeliveryRow>;
-    /// One delivery with each attempt.
-    ShowDelivery: GET "deliveries/{id}", Form::Masked, Nothing, Nothing => DeliveryWhole;
-    /// Wait until so many deliveries match.
-    WaitDeliveries: POST "deliveries/wait", Form::Masked, Nothing, WaitForDeliveries => List<DeliveryRow>;
-    /// Send the same event to the same subscription again.
-    Redeliver: POST "deliveries/{id}/redeliver", Form::Masked, Wait, Empty => Redelivered;
-    /// What a built-in receiver got.
-    ShowSink: GET "sink/{name}", Form::Masked, Nothing, Nothing => List<Receipt>;
-    /// What a built-in receiver answers next.
-    ScriptSink: POST "sink/{name}", Form::Masked, Nothing, SinkScript => Scripted;
-}
 
 /// Which deliveries are listed.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -57,7 +42,7 @@ pub(crate) struct DeliveriesQuery {
 }
 
 /// Which deliveries are awaited, and how many.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitForDeliveries {
@@ -84,7 +69,7 @@ pub(crate) struct Redelivered {
 }
 
 /// What a built-in receiver got.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Receipt {
     pub(crate) at: Time,
@@ -100,7 +85,7 @@ pub(crate) struct Receipt {
 }
 
 /// What a built-in receiver answers next.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SinkScript {
@@ -112,7 +97,7 @@ pub(crate) struct SinkScript {
 }
 
 /// The receiver is scripted.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Scripted {
     #[cfg_attr(test, schemars(extend("const" = true)))]
@@ -196,7 +181,7 @@ impl Row for Receipt {
 
 impl Text for Scripted {}
 
-pub(super) fn list(control: &Control, input: &Input<ListDeliveries>) -> Result<Page<DeliveryRow>, ControlError> {
+pub(super) fn list(control: &Control, input: &Input<DeliveriesQuery>) -> Result<Page<DeliveryRow>, ControlError> {
     let query = &input.query;
     let scope = scope(control, input)?;
     let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
@@ -212,11 +197,7 @@ pub(super) fn list(control: &Control, input: &Input<ListDeliveries>) -> Result<P
 fn check_status(status: Option<&str>) -> Result<(), ControlError> {
     match status {
         None | Some("pending" | "delivered" | "exhausted" | "cancelled") => Ok(()),
-        Some(other) => {
-            let found = other.escape_debug();
-            let message = format!("status: expected pending, delivered, exhausted or cancelled, found `{found}`");
-            Err(ControlError::invalid(message))
-        }
+        Some(other) => Err(ControlError::unexpected("status", "pending, delivered, exhausted or cancelled", other)),
     }
 }
 
@@ -236,7 +217,7 @@ fn differs(filter: [&Option<String>; 4], delivery: &DeliveryRecord) -> Vec<Strin
     different.collect()
 }
 
-pub(super) fn show(control: &Control, input: &Input<ShowDelivery>) -> Result<DeliveryWhole, ControlError> {
+pub(super) fn show(control: &Control, input: &Input) -> Result<DeliveryWhole, ControlError> {
     let delivery = find(control, input, &input.segment)?;
     Ok(whole(&delivery, &control.registry, input.redactor()))
 }
@@ -244,7 +225,7 @@ pub(super) fn show(control: &Control, input: &Input<ShowDelivery>) -> Result<Del
 /// Waits until `count` deliveries match: 200 with them, or on timeout 408 with the nearest ones and what differs.
 pub(super) async fn wait(
     control: Arc<Control>,
-    input: Arc<Input<WaitDeliveries>>,
+    input: Arc<Input<Nothing, WaitForDeliveries>>,
 ) -> Result<List<DeliveryRow>, ControlError> {
     let body = &input.body;
     let scope = scope(&control, &input)?;
@@ -317,7 +298,7 @@ async fn until_enough(
 /// Sends the same event, with the same id and body, to the same subscription again, with a new signature.
 pub(super) async fn redeliver(
     control: Arc<Control>,
-    input: Arc<Input<Redeliver>>,
+    input: Arc<Input<Wait, Empty>>,
 ) -> Result<Redelivered, ControlError> {
     let wait = wait_of(&input.query)?;
     let old = find(&control, &input, &input.segment)?;
@@ -412,7 +393,7 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     }
 }
 
-pub(super) fn sink(control: &Control, input: &Input<ShowSink>) -> List<Receipt> {
+pub(super) fn sink(control: &Control, input: &Input) -> List<Receipt> {
     let shown = |receipt: &sink::Receipt| {
         let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));
         Receipt {
@@ -428,7 +409,7 @@ pub(super) fn sink(control: &Control, input: &Input<ShowSink>) -> List<Receipt> 
     List { data: control.sinks.received(&input.segment).iter().map(shown).collect() }
 }
 
-pub(super) fn script(control: &Control, input: &Input<ScriptSink>) -> Result<Scripted, ControlError> {
+pub(super) fn script(control: &Control, input: &Input<Nothing, SinkScript>) -> Result<Scripted, ControlError> {
     let statuses: Vec<u16> = input.body.respond.iter().map(|Integer(status)| *status).collect();
     if let Some(status) = statuses.iter().find(|status| !(200..=599).contains(*status)) {
         return Err(ControlError::invalid(format!("respond: expected statuses from 200 to 599, found {status}")));

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use hyper::header::CONTENT_TYPE;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Control;
 use crate::clock::machine;
@@ -21,7 +21,7 @@ use crate::util::wording::counted;
 use crate::webhook::deliver::{signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Step {
     /// What was looked at.
@@ -39,7 +39,7 @@ impl Step {
 }
 
 /// How a step went.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StepVerdict {
@@ -54,7 +54,7 @@ pub(crate) enum StepVerdict {
 }
 
 /// What to check or do next.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Advice {
     /// What, and why.

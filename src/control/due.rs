@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Control;
 use super::call::Scope;
@@ -15,7 +15,7 @@ use crate::state::journal::record::{DeliveryId, Millis, Time, WorkspaceId, time}
 use crate::state::workspace::Workspace;
 
 /// Something that happens once the clock reaches its time.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Due {
     /// By the clock of the workspace.
@@ -33,7 +33,7 @@ pub(crate) struct Due {
 }
 
 /// What is due.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DueKind {

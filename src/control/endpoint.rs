@@ -1,28 +1,21 @@
-//! What all calls of the control API have in common: their declaration as types, from which the server, the command line and the
-//! `OpenAPI` document are made, and the types that several of them take or answer. Must not know the emulator's parts.
+//! What calls of the control API have in common: the form of their answers, and the types that several of them take or answer. Must
+//! not know the emulator's parts.
 
-use hyper::Method;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
 
 use super::render::{Row, Text};
 
-/// One call: its method and path, and the types of its query, body and answer.
-pub(crate) trait Endpoint: 'static {
-    /// The method. Calls that write take a body, even if it is empty.
-    const METHOD: Method;
-    /// The path below `/_emulator/`, with at most one variable segment such as `{id}`.
-    const PATH: &'static str;
-    const SUMMARY: &'static str;
-    const FORM: Form;
-    /// The query parameters besides `key`.
-    type Query: Serialize + DeserializeOwned + Described + Send + Sync;
-    type Body: Serialize + DeserializeOwned + Described + Send + Sync;
-    /// The body of a successful answer.
-    type Answer: Text + DeserializeOwned + Described + Send + Sync;
-}
+/// The query parameters of a call besides `key`.
+pub(crate) trait Query: Serialize + DeserializeOwned + Described + Send + Sync + 'static {}
+impl<T: Serialize + DeserializeOwned + Described + Send + Sync + 'static> Query for T {}
 
+/// The body of a call.
+pub(crate) trait Content: DeserializeOwned + Described + Send + Sync + 'static {}
+impl<T: DeserializeOwned + Described + Send + Sync + 'static> Content for T {}
+
+/// The form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// JSON in which credentials are masked.
@@ -32,28 +25,6 @@ pub(crate) enum Form {
     Other(&'static str),
 }
 
-/// Declares a call: `Name: METHOD "path", form, Query, Body => Answer`. Its documentation is its summary.
-macro_rules! endpoint {
-    ($(#[doc = $summary:literal] $name:ident: $method:ident $path:literal, $form:expr, $query:ty, $body:ty => $answer:ty;)+) => {
-        $(
-            #[doc = $summary]
-            #[derive(Debug)]
-            pub(crate) struct $name;
-
-            impl $crate::control::endpoint::Endpoint for $name {
-                const METHOD: hyper::Method = hyper::Method::$method;
-                const PATH: &'static str = $path;
-                const SUMMARY: &'static str = $summary;
-                const FORM: $crate::control::endpoint::Form = $form;
-                type Query = $query;
-                type Body = $body;
-                type Answer = $answer;
-            }
-        )+
-    };
-}
-pub(crate) use endpoint;
-
 /// No query parameter besides `key`, or no body.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -61,7 +32,7 @@ pub(crate) use endpoint;
 pub(crate) struct Nothing {}
 
 /// A body without fields of its own.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Empty {
@@ -97,7 +68,7 @@ pub(crate) struct List<T> {
 }
 
 /// A page of a listing, newest first.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Page<T> {
     pub(crate) data: Vec<T>,

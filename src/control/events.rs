@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::call::{Input, duration, wait_of};
 use super::deliveries::{damage_text, destination, outcome_text};
-use super::endpoint::{DurationInput, Form, Integer, KeyField, Wait, endpoint};
+use super::endpoint::{DurationInput, Integer, KeyField, Wait};
 use super::render::{Text, cell};
 use super::reply::{EventIdOnly, FiredEvent};
 use super::requests::shown_body;
@@ -25,11 +25,6 @@ use crate::state::workspace::{
     EventRecord, FireProblem, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
 use crate::util::wording::counted;
-
-endpoint! {
-    /// Fire events at the matching subscriptions.
-    FireEvents: POST "events", Form::Masked, Wait, Fire => Fired;
-}
 
 /// What is fired.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
@@ -155,7 +150,7 @@ const MOST_EVENTS: usize = 10_000;
 const MOST_SHOWN: usize = 100;
 const MOST_SHOWN_BYTES: usize = 1024 * 1024;
 
-pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -> Result<Fired, ControlError> {
+pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<Wait, Fire>>) -> Result<Fired, ControlError> {
     let wait = wait_of(&input.query)?;
     if let Some(name) = &input.body.emit {
         if wait.is_some() {
@@ -193,7 +188,7 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<FireEvents>>) -
 /// Fires the events of a call. Returns the answer and the ids of all deliveries.
 fn fire_all(
     control: &Control,
-    input: &Input<FireEvents>,
+    input: &Input<Wait, Fire>,
     workspace: &Arc<Workspace>,
     template: &FireRequest,
 ) -> Result<(Fired, Vec<String>), ControlError> {
@@ -324,7 +319,7 @@ fn fire_request(request: &Fire) -> Result<FireRequest, ControlError> {
         None => None,
         Some(name) => Some(Tamper::from_name(name).ok_or_else(|| {
             let known = Tamper::ALL.map(Tamper::name).join(", ");
-            ControlError::invalid(format!("tamper: expected one of {known}, found `{}`", name.escape_debug()))
+            ControlError::unexpected("tamper", &format!("one of {known}"), name)
         })?),
     };
     let duplicate = request.duplicate.map_or(1, |Integer(copies)| copies);
@@ -346,7 +341,7 @@ fn fire_request(request: &Fire) -> Result<FireRequest, ControlError> {
 }
 
 /// Triggers a named emission of the active scenarios, which fires as the scenario defines.
-fn fire_emission(control: &Control, input: &Input<FireEvents>, name: &str) -> Result<Fired, ControlError> {
+fn fire_emission(control: &Control, input: &Input<Wait, Fire>, name: &str) -> Result<Fired, ControlError> {
     let rest = Fire { _key: KeyField::default(), emit: None, ..input.body.clone() };
     if rest != Fire::default() {
         return Err(ControlError::invalid("emit: the scenario defines the events; leave out all fields but key"));

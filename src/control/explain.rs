@@ -6,32 +6,25 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use hyper::Method;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::call::{Call, Input, scope_or_all};
 use super::deliveries::destination;
 use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, damage_step, delivery_summary};
-use super::endpoint::{Form, Nothing, endpoint};
 use super::render::{Text, cell, optional, warnings};
 use super::{Control, ControlError, deliveries, events, requests};
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
-pub(crate) use crate::scenario::RuleTrace;
 use crate::scenario::rule_counters::LimitTrace;
-use crate::scenario::{DecidedBy, EffectiveConfig, RequestView};
+use crate::scenario::{DecidedBy, EffectiveConfig, RequestView, RuleTrace};
 use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
 use crate::state::journal::{Entry, KEPT_BODY, Reason, RequestRecord};
 use crate::state::quota::QuotaCheck;
 use crate::state::workspace::{EventRecord, SkipReason};
 use crate::util::duration::duration_text;
 
-endpoint! {
-    /// Why a request was answered as it was, or where an event or delivery went; `latest` is the newest.
-    Explain: GET "explain/{id}", Form::Masked, Nothing, Nothing => Explanation;
-}
-
 /// An explanation: checks in the order in which they were made.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Explanation {
     pub(crate) id: String,
@@ -55,7 +48,7 @@ pub(crate) struct Explanation {
 }
 
 /// What is explained.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Explained {
@@ -104,7 +97,7 @@ impl Text for Explanation {
 
 const NEWEST: &str = "latest";
 
-pub(super) fn explain(control: &Control, input: &Input<Explain>) -> Result<Explanation, ControlError> {
+pub(super) fn explain(control: &Control, input: &Input) -> Result<Explanation, ControlError> {
     let newest = (input.segment == NEWEST).then(|| newest(control, input)).transpose()?;
     let id = newest.as_deref().unwrap_or(&input.segment);
     let (registry, redactor) = (&control.registry, input.redactor());

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::call::{Input, Scope, scope_or_all};
-use super::endpoint::{Form, Nothing, endpoint};
 use super::render::{Text, cell};
 use super::{Control, ControlError};
 use crate::clock::ClockMode;
@@ -13,11 +12,6 @@ use crate::review::findings::{self, Traffic};
 pub(crate) use crate::review::findings::{Finding, Findings};
 use crate::state::journal::{Entry, Fill};
 use crate::util::wording::counted;
-
-endpoint! {
-    /// What the traffic shows about the client and its receivers.
-    ShowFindings: GET "findings", Form::Masked, Nothing, Nothing => Findings;
-}
 
 impl Text for Findings {
     fn text(&self) -> String {
@@ -77,7 +71,7 @@ struct Source {
     clock: ClockMode,
 }
 
-pub(super) fn show(control: &Control, input: &Input<ShowFindings>) -> Result<Findings, ControlError> {
+pub(super) fn show(control: &Control, input: &Input) -> Result<Findings, ControlError> {
     Ok(judge(control, &scope_or_all(control, input)?))
 }
 

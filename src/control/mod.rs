@@ -1,6 +1,6 @@
 //! Layer 6, the control API under `/_emulator/`: everything that the command line can do. Overview.
 //!
-//! One file per resource, with its calls, their types, their handlers and their texts. `routes` lists the calls and has the path of one
+//! One file per resource, with the types of its calls, their handlers and their texts. `routes` lists the calls and has the path of one
 //! call through them, `guard` checks who may call. The engine carries out what a call changes.
 
 #![allow(clippy::struct_field_names, reason = "fields are as on the wire")]
@@ -15,6 +15,7 @@ mod events;
 mod explain;
 mod findings;
 mod guard;
+mod metrics;
 mod page;
 mod profile;
 pub(crate) mod render;
@@ -32,8 +33,8 @@ mod verdict;
 /// Every call and its types, for the command line.
 pub(crate) mod api {
     pub(crate) use crate::control::{
-        clock::*, deliveries::*, endpoint::*, events::*, findings::*, profile::*, reply::*, run::*, scenarios::*,
-        snapshot::*, stream::*, subscriptions::*, system::*, verdict::*,
+        clock::*, deliveries::*, endpoint::*, events::*, findings::*, profile::*, run::*, stream::*, subscriptions::*,
+        system::*, verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;
 }

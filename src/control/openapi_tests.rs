@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use hyper::Method;
 use schemars::generate::{Contract, SchemaSettings};
-use schemars::{Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::PREFIX;
-use super::endpoint::{Endpoint, Form};
+use super::endpoint::Form;
 use super::reply::Error;
 use super::routes::{ROUTES, Route};
 use super::stream::EVENT_STREAM;
@@ -204,11 +204,11 @@ pub(super) struct Described {
 }
 
 /// Describes a call.
-pub(super) fn describe<E: Endpoint>(schemas: &mut Schemas) -> Described {
+pub(super) fn describe<Q: JsonSchema, B: JsonSchema, A: JsonSchema>(schemas: &mut Schemas) -> Described {
     Described {
-        query: schemas.inputs.subschema_for::<E::Query>(),
-        body: schemas.inputs.subschema_for::<E::Body>(),
-        answer: schemas.answers.subschema_for::<E::Answer>(),
+        query: schemas.inputs.subschema_for::<Q>(),
+        body: schemas.inputs.subschema_for::<B>(),
+        answer: schemas.answers.subschema_for::<A>(),
         error: schemas.answers.subschema_for::<Error>(),
     }
 }

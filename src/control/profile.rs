@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::call::{Call, Input, flag, scope_or_all, whose};
-use super::endpoint::{Form, List, Nothing, endpoint};
+use super::endpoint::{List, Nothing};
 use super::render::{Row, Text, cell, joined, of_key};
 use super::reply::json;
 use super::scenarios::refused;
@@ -15,43 +15,6 @@ use super::{Control, ControlError, Reply};
 use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, PATCH_SOURCE, SettingPatch, generation_text};
 use crate::settings::{LedgerRow, ledger, openapi};
-
-endpoint! {
-    /// What the contract leaves open and what is assumed.
-    Assumptions: GET "assumptions", Form::Masked, Nothing, Nothing => List<Assumption>;
-    /// Every setting in force and where it comes from.
-    ShowProfile: GET "profile", Form::Masked, ProfileQuery, Nothing => Profile;
-    /// Change settings, for all keys or one; null undoes a change.
-    PatchProfile: PATCH "profile", Form::Masked, Nothing, Patch => Patched;
-    /// The document of the emulated API.
-    EmulatedOpenApi: GET "v1/openapi.json", Form::Plain, Nothing, Nothing => Map<String, Value>;
-}
-
-/// What the contract leaves open, and what is assumed.
-#[derive(Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
-pub(crate) struct Assumption {
-    pub(crate) knob: String,
-    /// What the contract says.
-    pub(crate) contract: String,
-    /// What is assumed, in words.
-    pub(crate) assumed: String,
-    /// What may be set.
-    pub(crate) values: String,
-    /// The built-in value.
-    pub(crate) default: Value,
-    /// Which call of a calibration shows the value, or why none does.
-    // Absent in run documents of older versions.
-    #[serde(default)]
-    pub(crate) observed_by: String,
-    /// The value in force.
-    pub(crate) value: Value,
-    /// Where that comes from: `default`, a preset, a file's name, `--set`, or a scenario.
-    pub(crate) source: String,
-    /// The comment above its assignment in a profile file, at most 500 characters; absent without one.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) note: String,
-}
 
 /// Which settings are shown.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -88,7 +51,7 @@ pub(crate) struct Setting {
 }
 
 /// Settings to change: nested like a scenario's `[profile]`, by dotted path, or both.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, extend("minProperties" = 1)))]
 #[serde(transparent)]
 pub(crate) struct Patch(pub(crate) Map<String, Value>);
@@ -106,22 +69,20 @@ pub(crate) struct Patched {
     pub(crate) unchanged: Vec<String>,
 }
 
-impl From<LedgerRow> for Assumption {
-    fn from(row: LedgerRow) -> Self {
-        let LedgerRow { setting, contract, assumed, values, observed_by, default, value, source, note } = row;
-        let [knob, contract, assumed, observed_by] = [setting, contract, assumed, observed_by].map(str::to_owned);
-        Self { knob, contract, assumed, values, default, observed_by, value, source, note }
+impl From<LedgerRow> for Setting {
+    fn from(LedgerRow { setting, value, source, note, .. }: LedgerRow) -> Self {
+        Self { knob: setting.to_owned(), value, source, note }
     }
 }
 
-impl Row for Assumption {
+impl Row for LedgerRow {
     fn table(rows: &[Self]) -> String {
         let paragraph = |row: &Self| {
             let from = if row.source == "default" { String::new() } else { format!("   (from {})", cell(&row.source)) };
             let note = if row.note.is_empty() { String::new() } else { format!("    note:     {}\n", cell(&row.note)) };
             format!(
                 "{} = {}{from}\n{note}    contract: {}\n    assumed:  {}\n    may be:   {}\n    observed: {}\n",
-                row.knob, row.value, row.contract, row.assumed, row.values, row.observed_by
+                row.setting, row.value, row.contract, row.assumed, row.values, row.observed_by
             )
         };
         rows.iter().map(paragraph).collect()
@@ -148,19 +109,23 @@ impl Text for Patched {
     }
 }
 
-pub(super) fn assumptions(control: &Control, input: &Input<Assumptions>) -> Result<List<Assumption>, ControlError> {
-    Ok(assumed(control, scope_or_all(control, input)?.key().as_deref()))
+pub(super) fn assumptions(control: &Control, input: &Input) -> Result<List<LedgerRow>, ControlError> {
+    Ok(List { data: in_force(control, scope_or_all(control, input)?.key().as_deref(), input.redactor()) })
 }
 
 /// The ledger under the settings of a key, or of every key without its own.
-pub(super) fn assumed(control: &Control, name: Option<&str>) -> List<Assumption> {
-    List { data: ledger(&control.config_for(name).layered).into_iter().map(Assumption::from).collect() }
+pub(super) fn in_force(control: &Control, name: Option<&str>, redactor: Redactor<'_>) -> Vec<LedgerRow> {
+    let mut rows = ledger(&control.config_for(name).layered);
+    for row in &mut rows {
+        redactor.setting(row.setting, &mut row.value);
+    }
+    rows
 }
 
-pub(super) fn show(control: &Control, input: &Input<ShowProfile>) -> Result<Profile, ControlError> {
+pub(super) fn show(control: &Control, input: &Input<ProfileQuery>) -> Result<Profile, ControlError> {
     let query = &input.query;
     let is_changed = flag("changed", query.changed.as_deref())?;
-    let mut profile = settings(control, scope_or_all(control, input)?.key().as_deref());
+    let mut profile = settings(control, scope_or_all(control, input)?.key().as_deref(), input.redactor());
     let prefix = query.prefix.as_deref().unwrap_or_default();
     profile.data.retain(|row| row.knob.starts_with(prefix));
     if profile.data.is_empty() {
@@ -171,33 +136,25 @@ pub(super) fn show(control: &Control, input: &Input<ShowProfile>) -> Result<Prof
 }
 
 /// The settings of a key, or of every key without its own.
-pub(super) fn settings(control: &Control, name: Option<&str>) -> Profile {
+pub(super) fn settings(control: &Control, name: Option<&str>, redactor: Redactor<'_>) -> Profile {
     let patches = control.library.load().patches().clone();
     let own = name.and_then(|name| patches.keys.get(name).cloned()).unwrap_or_default();
     Profile {
-        data: in_force(&control.config_for(name)),
+        data: in_force(control, name, redactor).into_iter().map(Setting::from).collect(),
         patch: patches.global.entries().clone(),
         key_patch: own.entries().clone(),
     }
 }
 
-fn in_force(config: &EffectiveConfig) -> Vec<Setting> {
-    let setting = |LedgerRow { setting, value, source, note, .. }: LedgerRow| {
-        let knob = setting.to_owned();
-        Setting { knob, value, source, note }
-    };
-    ledger(&config.layered).into_iter().map(setting).collect()
-}
-
 /// The settings of a configuration that are other than in another one.
 pub(super) fn differing(config: &EffectiveConfig, other: &EffectiveConfig) -> Vec<Setting> {
-    let pairs = in_force(config).into_iter().zip(in_force(other));
-    pairs.filter(|(own, other)| own.value != other.value).map(|(own, _)| own).collect()
+    let pairs = ledger(&config.layered).into_iter().zip(ledger(&other.layered));
+    pairs.filter(|(own, other)| own.value != other.value).map(|(own, _)| own.into()).collect()
 }
 
 /// Changes settings for all keys, or for one: nested like a scenario's `[profile]`, by dotted names, or both; `null` undoes a
 /// change.
-pub(super) fn patch(control: &Control, input: &Input<PatchProfile>) -> Result<Patched, ControlError> {
+pub(super) fn patch(control: &Control, input: &Input<Nothing, Patch>) -> Result<Patched, ControlError> {
     let mut settings = input.body.0.clone();
     // `key` names the key; it is not a setting, unlike `keys`.
     settings.remove("key");

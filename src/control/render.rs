@@ -21,8 +21,6 @@ impl Text for String {
     }
 }
 
-impl Text for serde_json::Map<String, serde_json::Value> {}
-
 /// A record that is listed in a table.
 pub(crate) trait Row: Serialize + Sized {
     fn table(rows: &[Self]) -> String;

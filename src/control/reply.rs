@@ -5,17 +5,16 @@ use hyper::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::render::cell;
 use crate::contract::error::ErrorKind;
 use crate::diagnostic::Diagnostic;
 use crate::http::answer::{JSON, answer, header_value};
 use crate::http::body::Outgoing;
 use crate::redact::{Redactor, visible_lines};
 use crate::state::budget::Full;
-use crate::state::journal::record::{DeliveryRow, Event, EventId, Request, name_of};
+use crate::state::journal::record::{DeliveryRow, Event, EventId, Request};
 
 /// A refused call: the error envelope of the emulated API without a request id, and further fields that help.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Error {
     pub(crate) error: ErrorText,
@@ -24,7 +23,7 @@ pub(crate) struct Error {
     pub(crate) nearest: Option<Vec<Nearest>>,
     /// What is wrong with a scenario or setting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) diagnostics: Option<Vec<ShownDiagnostic>>,
+    pub(crate) diagnostics: Option<Vec<Diagnostic>>,
     /// Events that were fired but matched no subscription.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) events: Option<Vec<FiredEvent>>,
@@ -37,7 +36,7 @@ pub(crate) struct Error {
 }
 
 /// What was wrong.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct ErrorText {
     /// Stable.
@@ -46,7 +45,7 @@ pub(crate) struct ErrorText {
 }
 
 /// A request or delivery that was nearly what was awaited.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Nearest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,72 +73,16 @@ pub(crate) struct EventIdOnly {
     pub(crate) id: EventId,
 }
 
-/// One thing wrong with a file.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Diagnostic"))]
-pub(crate) struct ShownDiagnostic {
-    #[cfg_attr(test, schemars(extend("enum" = ["warning", "error"])))]
-    pub(crate) severity: String,
-    /// Stable.
-    pub(crate) code: String,
-    pub(crate) message: String,
-    pub(crate) file: Option<String>,
-    pub(crate) span: Span,
-    /// From 1; 0 if the problem is the file as a whole.
-    pub(crate) line: usize,
-    /// From 1; 0 if the problem is the file as a whole.
-    pub(crate) column: usize,
-    pub(crate) source_line: String,
-    /// What to do; may be empty.
-    pub(crate) hint: String,
-}
-
-/// Bytes of a file.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
-pub(crate) struct Span {
-    pub(crate) start: usize,
-    pub(crate) end: usize,
-}
-
-impl From<&Diagnostic> for ShownDiagnostic {
-    fn from(problem: &Diagnostic) -> Self {
-        Self {
-            severity: name_of(problem.severity),
-            code: problem.code.to_owned(),
-            message: problem.message.clone(),
-            file: problem.file.clone(),
-            span: Span { start: problem.span.start, end: problem.span.end },
-            line: problem.line,
-            column: problem.column,
-            source_line: problem.source_line.clone(),
-            hint: problem.hint.clone(),
-        }
-    }
-}
-
-impl ShownDiagnostic {
-    /// The problem on one line, with its place.
-    pub(super) fn line(&self) -> String {
-        let place = match (&self.file, self.line) {
-            (None, _) => String::new(),
-            (Some(file), 0) => format!("{}: ", cell(file)),
-            (Some(file), line) => format!("{}:{line}:{}: ", cell(file), self.column),
-        };
-        format!("{}: {place}{}", self.severity, cell(&self.message))
-    }
-}
-
 pub(super) type Reply = Response<Outgoing>;
 
 /// JSON in which credentials are masked.
 pub(super) fn masked<T: Serialize>(body: &T, redactor: Redactor<'_>) -> Reply {
-    json(&redactor.shown(body))
+    response(StatusCode::OK, &redactor.shown(body))
 }
 
 /// JSON in which nothing is masked.
-pub(super) fn json(body: &Value) -> Reply {
-    response(StatusCode::OK, body)
+pub(super) fn json<T: Serialize>(body: &T) -> Reply {
+    response(StatusCode::OK, &serde_json::to_value(body).expect("texts and numbers always serialise"))
 }
 
 pub(super) fn text(text: &str) -> Reply {
@@ -171,6 +114,11 @@ impl ControlError {
         Self::new(ErrorKind::ValidationError, message)
     }
 
+    /// 422: a text in the call is not what is expected there.
+    pub(super) fn unexpected(field: &str, expected: &str, found: &str) -> Self {
+        Self::invalid(format!("{field}: expected {expected}, found `{}`", found.escape_debug()))
+    }
+
     /// 404: what the call names does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, message)
@@ -179,10 +127,6 @@ impl ControlError {
     /// 500: the emulator failed.
     pub fn internal() -> Self {
         Self::new(ErrorKind::InternalError, ErrorKind::InternalError.message())
-    }
-
-    fn message(&self) -> &str {
-        &self.0.body.error.message
     }
 
     pub(super) fn method(allow: String) -> Self {
@@ -209,9 +153,9 @@ impl ControlError {
 
     /// Appends a further sentence to the message, if there is one.
     #[must_use]
-    pub(super) fn and(mut self, more: impl FnOnce() -> Option<String>) -> Self {
-        if let Some(more) = more() {
-            self.0.body.error.message = format!("{}; {more}", self.message());
+    pub(super) fn and(mut self, more: Option<String>) -> Self {
+        if let Some(more) = more {
+            self.0.body.error.message.push_str(&format!("; {more}"));
         }
         self
     }

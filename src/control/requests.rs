@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::call::{Call, Input, PATIENCE, Paging, Scope, scope, scope_or_all, timeout};
-use super::endpoint::{DurationInput, Empty, Form, Integer, KeyField, List, Nothing, Page, endpoint};
+use super::endpoint::{DurationInput, Empty, Integer, KeyField, List, Nothing, Page};
 use super::render::{Row, Text, body_text, cell, header_text, optional, table, warnings};
 use super::reply::Nearest;
 use super::{Control, ControlError};
@@ -23,17 +23,6 @@ use crate::redact::Redactor;
 use crate::state::journal::record::{Answer, Bytes, Connection, Headers, QuotaState, Request, RequestWhole, time};
 use crate::state::journal::{Entry, Interest, Journal, Reason, RequestRecord};
 use crate::state::quota::QuotaCheck;
-
-endpoint! {
-    /// Requests, newest first.
-    ListRequests: GET "requests", Form::Masked, RequestsQuery, Nothing => Page<Request>;
-    /// Wait until so many requests match.
-    WaitRequests: POST "requests/wait", Form::Masked, Nothing, WaitForRequests => List<Request>;
-    /// One request and its answer, whole.
-    ShowRequest: GET "requests/{id}", Form::Masked, Nothing, Nothing => RequestWhole;
-    /// Clear the journal.
-    ClearRequests: DELETE "requests", Form::Masked, Nothing, Empty => Cleared;
-}
 
 /// Which requests are listed.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -56,7 +45,7 @@ pub(crate) struct RequestsQuery {
 }
 
 /// Which requests are awaited, and how many.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitForRequests {
@@ -93,7 +82,7 @@ pub(crate) struct Since(
 );
 
 /// The journal was cleared.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Cleared {
     #[cfg_attr(test, schemars(extend("const" = true)))]
@@ -159,15 +148,14 @@ fn operation_names() -> Vec<&'static str> {
     crate::contract::routes::ROUTES.iter().map(|route| route.operation.name()).collect()
 }
 
-pub(super) fn list(control: &Control, input: &Input<ListRequests>) -> Result<Page<Request>, ControlError> {
+pub(super) fn list(control: &Control, input: &Input<RequestsQuery>) -> Result<Page<Request>, ControlError> {
     let query = &input.query;
     let scope = scope(control, input)?;
     let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
-    let status = query.status.as_deref().map(|text| {
-        text.parse::<u16>().map_err(|_| {
-            ControlError::invalid(format!("status: expected a number such as 422, found `{}`", text.escape_debug()))
-        })
-    });
+    let status = query
+        .status
+        .as_deref()
+        .map(|text| text.parse::<u16>().map_err(|_| ControlError::unexpected("status", "a number such as 422", text)));
     let filter =
         Filter::read(query.operation.as_deref(), status.transpose()?, query.since.as_deref(), &control.journal)?;
     let filter = Filter { method: query.method.as_deref(), path: query.path.as_deref(), ..filter };
@@ -187,7 +175,7 @@ fn is_of(scope: &Scope, request: &RequestRecord) -> bool {
 /// Waits until `count` requests match: 200 with them, or on timeout 408 with the nearest ones and what differs.
 pub(super) async fn wait(
     control: Arc<Control>,
-    input: Arc<Input<WaitRequests>>,
+    input: Arc<Input<Nothing, WaitForRequests>>,
 ) -> Result<List<Request>, ControlError> {
     let body = &input.body;
     let scope = scope(&control, &input)?;
@@ -236,12 +224,12 @@ pub(super) async fn wait(
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
 }
 
-pub(super) fn show(control: &Control, input: &Input<ShowRequest>) -> Result<RequestWhole, ControlError> {
+pub(super) fn show(control: &Control, input: &Input) -> Result<RequestWhole, ControlError> {
     let request = find(control, input, &input.segment)?;
     Ok(whole(&request, input.redactor()))
 }
 
-pub(super) fn clear(control: &Control, input: &Input<ClearRequests>) -> Result<Cleared, ControlError> {
+pub(super) fn clear(control: &Control, input: &Input<Nothing, Empty>) -> Result<Cleared, ControlError> {
     match scope(control, input)?.key() {
         Some(cleared) => control.journal.clear(|name| *name == cleared),
         None => control.journal.clear_all(),
@@ -410,10 +398,8 @@ impl Filter<'_> {
         }
         let first = if since == Some("now") { journal.next_number() } else { 0 };
         let since = since.filter(|since| *since != "now").map(|text| {
-            text.parse().map_err(|_| {
-                let expected = "expected `now` or a timestamp such as 2026-01-31T09:30:00Z";
-                ControlError::invalid(format!("since: {expected}, found `{}`", text.escape_debug()))
-            })
+            let expected = "`now` or a timestamp such as 2026-01-31T09:30:00Z";
+            text.parse().map_err(|_| ControlError::unexpected("since", expected, text))
         });
         Ok(Self { operation, status, method: None, path: None, since: since.transpose()?, first })
     }

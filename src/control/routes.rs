@@ -11,14 +11,17 @@ use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
 
 use super::call::{Call, Input, check_key};
-use super::endpoint::{Endpoint, Form, Nothing};
+use super::endpoint::{Content, Described, Form, Nothing, Query};
 use super::guard::WRONG_TOKEN_PAUSE;
 use super::page::page;
+use super::render::Text;
+use super::reply::json;
 use super::{
-    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, profile, requests, run,
-    scenarios, snapshot, stream, subscriptions, system, verdict,
+    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, metrics, profile, requests,
+    run, scenarios, snapshot, stream, subscriptions, system, verdict,
 };
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
@@ -28,8 +31,18 @@ use crate::http::handler::Progress;
 use crate::redact::Redactor;
 use crate::util::tasks::{Busy, MOST_READS, stopped};
 
-type CallFuture = Pin<Box<dyn Future<Output = Result<Reply, ControlError>> + Send>>;
-type CallHandler = Box<dyn Fn(Arc<Control>, Call) -> CallFuture + Send + Sync>;
+type Answered = Result<Reply, ControlError>;
+type CallFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
+type AtOnce = dyn Fn(&Control, Call) -> Answered + Send + Sync;
+type Waiting = dyn Fn(Arc<Control>, Call) -> CallFuture + Send + Sync;
+
+/// How a call is answered. The types of a call end here, so that the path to its handler is compiled once.
+enum CallHandler {
+    /// At once, on a blocking thread: calls that only read have a lane of their own.
+    AtOnce(Box<AtOnce>),
+    /// By the async worker, as it waits for something.
+    Waits(Box<Waiting>),
+}
 
 /// One call.
 #[cfg_attr(not(test), allow(dead_code, reason = "some fields are for the `OpenAPI` document, which a test makes"))]
@@ -57,21 +70,38 @@ pub(super) struct Route {
 }
 
 impl Route {
-    fn new<E: Endpoint>(handler: impl Fn(Arc<Control>, Call) -> CallFuture + Send + Sync + 'static) -> Self {
+    fn new<Q: Query, B: Described, A: Described>(
+        call: &'static str,
+        summary: &'static str,
+        handler: CallHandler,
+    ) -> Self {
+        let (method, path) = call.split_once(' ').expect("a call has a method and a path");
         Self {
-            method: E::METHOD,
-            path: E::PATH,
-            summary: E::SUMMARY.trim().trim_end_matches('.'),
-            form: E::FORM,
-            handler: Box::new(handler),
+            method: method.parse().expect("the table has methods of HTTP"),
+            path,
+            summary,
+            form: Form::Masked,
+            handler,
             #[cfg(test)]
-            describe: super::openapi_tests::describe::<E>,
+            describe: super::openapi_tests::describe::<Q, B, A>,
             is_open: false,
             most_bytes: None,
             takes_toml: false,
             has_text: false,
             errors: &[],
         }
+    }
+
+    fn in_task<Q: Query, B: Described, A: Described>(
+        call: &'static str,
+        summary: &'static str,
+        handler: impl Fn(Arc<Control>, Call) -> CallFuture + Send + Sync + 'static,
+    ) -> Self {
+        Self::new::<Q, B, A>(call, summary, CallHandler::Waits(Box::new(handler)))
+    }
+
+    fn shown_as(self, form: Form) -> Self {
+        Self { form, ..self }
     }
 
     /// Whether it changes anything.
@@ -97,52 +127,45 @@ impl Route {
     }
 }
 
-/// A call that answers at once, on a blocking thread: calls that only read have a lane of their own.
-fn on_thread<E: Endpoint>(
-    answer: impl Fn(&Control, Call) -> Result<Reply, ControlError> + Copy + Send + Sync + 'static,
-) -> Route {
-    Route::new::<E>(move |control, call| {
-        Box::pin(async move {
-            if E::METHOD == Method::GET {
-                let has_left = Arc::clone(&call.has_left);
-                return control.read(&has_left, move |control| answer(control, call)).await?;
-            }
-            // Released after the change, even if the caller has hung up.
-            let writing = control.begin_write();
-            let change = move |control: &Control| {
-                let _writing = writing;
-                answer(control, call)
-            };
-            control.change(change).await
-        })
-    })
-}
-
 /// A call that answers at once.
-fn at_once<E: Endpoint>(handler: fn(&Control, &Input<E>) -> Result<E::Answer, ControlError>) -> Route {
+fn at_once<Q: Query, B: Content, A: Text + Described + 'static>(
+    call: &'static str,
+    summary: &'static str,
+    handler: fn(&Control, &Input<Q, B>) -> Result<A, ControlError>,
+) -> Route {
     let answer = move |control: &Control, call: Call| {
         let input = Input::read(call)?;
-        Ok(input.reply::<E>(&handler(control, &input)?))
+        Ok(input.reply(&handler(control, &input)?))
     };
-    Route { has_text: E::PATH != "openapi.json", ..on_thread::<E>(answer) }
+    let route = Route::new::<Q, B, A>(call, summary, CallHandler::AtOnce(Box::new(answer)));
+    Route { has_text: true, ..route }
 }
 
 /// A call that answers at once, and whose body or answer is not JSON of its type.
-fn raw<E: Endpoint>(handler: fn(&Control, &Call, E::Query) -> Result<Reply, ControlError>) -> Route {
-    on_thread::<E>(move |control, call| handler(control, &call, call.query_as()?))
+fn raw<Q: Query, B: Described, A: Described>(
+    call: &'static str,
+    summary: &'static str,
+    handler: fn(&Control, &Call, Q) -> Answered,
+) -> Route {
+    let answer = move |control: &Control, call: Call| handler(control, &call, call.query_as()?);
+    Route::new::<Q, B, A>(call, summary, CallHandler::AtOnce(Box::new(answer)))
 }
 
 /// A call that waits for something.
-fn waits<E: Endpoint, F: Future<Output = Result<E::Answer, ControlError>> + Send + 'static>(
-    handler: fn(Arc<Control>, Arc<Input<E>>) -> F,
-) -> Route {
-    let route = Route::new::<E>(move |control, call| {
+fn waits<Q: Query, B: Content, A: Text + Described + Send + Sync + 'static, F>(
+    call: &'static str,
+    summary: &'static str,
+    handler: fn(Arc<Control>, Arc<Input<Q, B>>) -> F,
+) -> Route
+where
+    F: Future<Output = Result<A, ControlError>> + Send + 'static,
+{
+    let route = Route::in_task::<Q, B, A>(call, summary, move |control, call| {
         Box::pin(async move {
-            let _writing = (E::METHOD != Method::GET).then(|| control.begin_write());
             let input = Arc::new(Input::read(call)?);
             let answer = handler(Arc::clone(&control), Arc::clone(&input)).await?;
             // Serializing a large answer takes a while.
-            Ok(control.change(move |_| input.reply::<E>(&answer)).await)
+            Ok(control.change(move |_| input.reply(&answer)).await)
         })
     });
     Route { has_text: true, ..route }
@@ -151,62 +174,137 @@ fn waits<E: Endpoint, F: Future<Output = Result<E::Answer, ControlError>> + Send
 /// Every call; `openapi.json` describes them in this order.
 pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     // Answered by the async worker, so that it tells whether that one is there, however busy the other threads are.
-    let health = Route::new::<system::Health>(|control, call| {
-        Box::pin(async move { Ok(call.reply::<system::Health>(&system::health(&control))) })
-    });
-    let snapshot = Route::new::<snapshot::SaveSnapshot>(|control, call| {
+    let health = Route::in_task::<Nothing, Nothing, system::Ready>(
+        "GET health",
+        "Whether the emulator is ready",
+        |control, call| Box::pin(async move { Ok(call.reply(&system::health(&control))) }),
+    );
+    let summary = "The state of a key, or everything, as a document";
+    let snapshot = Route::in_task::<Nothing, Nothing, snapshot::Snapshot>("GET snapshot", summary, |control, call| {
         Box::pin(async move {
             call.query_as::<Nothing>()?;
             snapshot::save(&control, &call).await
         })
     });
     let no_authority = &[(404, "There is none without --tls self-signed.")];
+    let too_many_viewers = &[(429, "Too many viewers follow the stream already.")];
     vec![
         Route { is_open: true, has_text: true, ..health },
-        Route { is_open: true, errors: no_authority, ..raw::<system::CaPem>(|control, _, _| system::ca_pem(control)) },
-        at_once(profile::assumptions),
-        at_once(profile::show),
-        at_once(profile::patch),
-        at_once::<system::OpenApi>(|_, _| Ok(system::openapi_document())),
-        raw::<profile::EmulatedOpenApi>(profile::emulated_openapi),
-        at_once(requests::list),
-        at_once(requests::clear),
-        waits(requests::wait),
-        at_once(requests::show),
-        waits(verdict::verify),
-        at_once(findings::show),
-        raw::<run::ShowRun>(run::show),
-        raw::<run::ShowReport>(run::report),
-        at_once(explain::explain),
-        at_once(subscriptions::list),
-        at_once(subscriptions::create),
-        at_once(subscriptions::show),
-        at_once(subscriptions::change),
-        at_once(subscriptions::delete),
-        at_once(subscriptions::rotate),
-        waits(events::fire),
-        at_once(deliveries::list),
-        at_once(deliveries::show),
-        waits(deliveries::wait),
         Route {
-            errors: &[(429, "Too many viewers follow the stream already.")],
-            ..raw::<stream::Stream>(stream::stream)
+            is_open: true,
+            errors: no_authority,
+            ..raw::<_, Nothing, String>("GET ca.pem", "The authority made for --tls self-signed", system::ca_pem)
+                .shown_as(Form::Other("application/x-pem-file"))
         },
-        raw::<system::Metrics>(|control, _, _| Ok(system::metrics(control))),
-        waits(deliveries::redeliver),
-        at_once::<scenarios::ListScenarios>(|control, input| Ok(scenarios::list(control, input.redactor()))),
-        at_once(scenarios::show),
-        Route { takes_toml: true, has_text: true, ..raw::<scenarios::PutScenario>(scenarios::put) },
-        at_once(scenarios::remove),
-        at_once(scenarios::reload),
-        at_once(scenarios::activate),
-        at_once(clock::show),
-        waits(clock::change),
-        at_once(snapshot::reset),
-        snapshot,
-        Route { most_bytes: Some(snapshot::MOST_BYTES), ..raw::<snapshot::LoadSnapshot>(snapshot::load) },
-        at_once::<deliveries::ShowSink>(|control, input| Ok(deliveries::sink(control, input))),
-        at_once(deliveries::script),
+        at_once("GET assumptions", "What the contract leaves open and what is assumed", profile::assumptions),
+        at_once("GET profile", "Every setting in force and where it comes from", profile::show),
+        at_once("PATCH profile", "Change settings, for all keys or one; null undoes a change", profile::patch),
+        raw::<_, Nothing, Map<String, Value>>("GET openapi.json", "This document", |_, _, _: Nothing| {
+            Ok(json(&system::openapi_document()))
+        })
+        .shown_as(Form::Plain),
+        raw::<_, Nothing, Map<String, Value>>(
+            "GET v1/openapi.json",
+            "The document of the emulated API",
+            profile::emulated_openapi,
+        )
+        .shown_as(Form::Plain),
+        at_once("GET requests", "Requests, newest first", requests::list),
+        at_once("DELETE requests", "Clear the journal", requests::clear),
+        waits("POST requests/wait", "Wait until so many requests match", requests::wait),
+        at_once("GET requests/{id}", "One request and its answer, whole", requests::show),
+        waits("GET verdict", "The problems found so far", verdict::verify),
+        at_once("GET findings", "What the traffic shows about the client and its receivers", findings::show),
+        raw::<_, Nothing, run::Run>(
+            "GET run",
+            "What happened so far and the present state, as one document",
+            run::show,
+        )
+        .shown_as(Form::Plain),
+        raw::<_, Nothing, String>(
+            "GET report.html",
+            "The same as one HTML file, which any browser shows without a network",
+            run::report,
+        )
+        .shown_as(Form::Other("text/html")),
+        at_once(
+            "GET explain/{id}",
+            "Why a request was answered as it was, or where an event or delivery went; `latest` is the newest",
+            explain::explain,
+        ),
+        at_once("GET subscriptions", "Subscriptions, oldest first", subscriptions::list),
+        at_once(
+            "POST subscriptions",
+            "Subscribe a URL for a key; the answer has the secret if one was generated",
+            subscriptions::create,
+        )
+        .shown_as(Form::Plain),
+        at_once("GET subscriptions/{id}", "One subscription; its secret only on request", subscriptions::show)
+            .shown_as(Form::Plain),
+        at_once("PUT subscriptions/{id}", "Change a subscription; what is left out stays", subscriptions::change),
+        at_once("DELETE subscriptions/{id}", "Delete a subscription", subscriptions::delete),
+        at_once(
+            "POST subscriptions/{id}/rotate",
+            "Give a subscription a new secret; the old one keeps signing for a while",
+            subscriptions::rotate,
+        )
+        .shown_as(Form::Plain),
+        waits("POST events", "Fire events at the matching subscriptions", events::fire),
+        at_once("GET deliveries", "Deliveries, newest first", deliveries::list),
+        at_once("GET deliveries/{id}", "One delivery with each attempt", deliveries::show),
+        waits("POST deliveries/wait", "Wait until so many deliveries match", deliveries::wait),
+        Route {
+            errors: too_many_viewers,
+            ..raw::<_, Nothing, String>("GET stream", "Everything that happens, as server-sent events", stream::stream)
+                .shown_as(Form::Other(stream::EVENT_STREAM))
+        },
+        raw::<_, Nothing, String>(
+            "GET metrics",
+            "Counters and gauges in the text format of Prometheus",
+            |control, _, _: Nothing| Ok(metrics::show(control)),
+        )
+        .shown_as(Form::Other("text/plain")),
+        waits(
+            "POST deliveries/{id}/redeliver",
+            "Send the same event to the same subscription again",
+            deliveries::redeliver,
+        ),
+        at_once("GET scenarios", "All scenarios, with what is active and what is broken", |control, input: &Input| {
+            Ok(scenarios::list(control, input))
+        }),
+        at_once("GET scenarios/{name}", "One scenario with its text", scenarios::show),
+        Route {
+            takes_toml: true,
+            has_text: true,
+            ..raw::<_, Map<String, Value>, scenarios::Added>(
+                "PUT scenarios/{name}",
+                "Add a scenario, or replace it",
+                scenarios::put,
+            )
+        },
+        at_once("DELETE scenarios/{name}", "Remove a scenario that was added here", scenarios::remove),
+        at_once("POST scenarios/reload", "Read the folders again now", scenarios::reload),
+        at_once("POST scenarios/active", "Choose the active scenarios, for all keys or one", scenarios::activate),
+        at_once("GET clock", "The emulator's time, or that of one key", clock::show),
+        waits(
+            "POST clock",
+            "Stop, set, move or resume a clock; answers when what was due on the way is done",
+            clock::change,
+        ),
+        at_once("POST reset", "Forget what a key did, or everything", snapshot::reset),
+        snapshot.shown_as(Form::Plain),
+        Route {
+            most_bytes: Some(snapshot::MOST_BYTES),
+            ..raw::<_, snapshot::Snapshot, snapshot::Loaded>(
+                "PUT snapshot",
+                "Put a saved state in place",
+                snapshot::load,
+            )
+        },
+        at_once("GET sink/{name}", "What a built-in receiver got", |control, input: &Input| {
+            Ok(deliveries::sink(control, input))
+        }),
+        at_once("POST sink/{name}", "What a built-in receiver answers next", deliveries::script),
     ]
 });
 
@@ -269,7 +367,7 @@ impl Control {
         let read = self.bodies.read_content(route.most_bytes, &parts.headers, body).await;
         let body = read.map_err(|problem| ControlError::new(problem.kind(), problem.to_string()))?;
         let has_left = Arc::clone(progress.half_closed());
-        let call = Call { parts, body, segment, profile: self.profile(), has_left };
+        let call = Call { parts, body, segment, form: route.form, profile: self.profile(), has_left };
         // Every call refuses an invalid key. The one with a large body checks it itself, as parsing that body takes a while.
         if !route.is_open && route.most_bytes.is_none() {
             check_key(self, &call)?;
@@ -277,10 +375,32 @@ impl Control {
         let mut stopping = self.stopping.clone();
         tokio::select! {
             biased;
-            reply = (route.handler)(Arc::clone(self), call) => reply,
+            reply = self.call_handler(route, call) => reply,
             // A stop does not wait for calls that are waiting for something.
             () = stopped(&mut stopping) => {
                 Err(ControlError::new(ErrorKind::RequestTimeout, "the emulator is stopping").coded("stopping"))
+            }
+        }
+    }
+
+    async fn call_handler(self: &Arc<Self>, route: &'static Route, call: Call) -> Answered {
+        match &route.handler {
+            CallHandler::Waits(answer) => {
+                let _writing = route.is_write().then(|| self.begin_write());
+                answer(Arc::clone(self), call).await
+            }
+            CallHandler::AtOnce(answer) if route.is_write() => {
+                // Released after the change, even if the caller has hung up.
+                let writing = self.begin_write();
+                let change = move |control: &Self| {
+                    let _writing = writing;
+                    answer(control, call)
+                };
+                self.change(change).await
+            }
+            CallHandler::AtOnce(answer) => {
+                let has_left = Arc::clone(&call.has_left);
+                self.read(&has_left, move |control| answer(control, call)).await?
             }
         }
     }

@@ -10,14 +10,13 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use serde::{Deserialize, Serialize};
 
-use super::call::{Call, Scope, scope_or_all};
+use super::call::{Call, Scope, number_in, scope_or_all};
 use super::clock::Clock;
 use super::due::{Due, due};
-use super::endpoint::{Form, List, Nothing, endpoint};
+use super::endpoint::List;
 use super::explain::Explanation;
-use super::profile::{Assumption, Profile, Setting};
-use super::render::Text;
-use super::reply::{ShownDiagnostic, masked};
+use super::profile::{Profile, Setting};
+use super::reply::masked;
 use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
 use super::verdict::{Player, Verification, configs, judge, players};
@@ -25,10 +24,12 @@ use super::{
     Control, ControlError, Reply, clock, deliveries, events, explain, findings, profile, requests, scenarios, stream,
     subscriptions,
 };
+use crate::diagnostic::Diagnostic;
 use crate::http::answer::answer;
 use crate::redact::Redactor;
 use crate::review::findings::Findings;
 use crate::scenario::{Clash, Generation, Scenario, StoryProgress};
+use crate::settings::LedgerRow;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::{DeliveryWhole, Event, LogLine, QuotaState, RequestWhole, Time, WorkspaceId, time};
 use crate::state::journal::{Entry, Notice, RequestRecord};
@@ -42,13 +43,6 @@ pub(crate) const DOCUMENT_BOUND: &str = "a document has at most 2,000 records, o
 /// The version of the format. It rises when a reader of an earlier version would misread the document.
 pub(crate) const RUN_VERSION: u64 = 1;
 
-endpoint! {
-    /// What happened so far and the present state, as one document.
-    ShowRun: GET "run", Form::Plain, RunQuery, Nothing => Run;
-    /// The same as one HTML file, which any browser shows without a network.
-    ShowReport: GET "report.html", Form::Other("text/html"), RunQuery, Nothing => String;
-}
-
 /// How much of what happened is shown.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -59,7 +53,7 @@ pub(crate) struct RunQuery {
 }
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Run {
     #[cfg_attr(test, schemars(extend("const" = RUN_FORMAT)))]
@@ -106,28 +100,11 @@ pub(crate) struct Run {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) clashes: Vec<ScenarioClash>,
     pub(crate) profile: Profile,
-    pub(crate) assumptions: List<Assumption>,
+    pub(crate) assumptions: List<LedgerRow>,
     /// What is not in the document.
     pub(crate) omitted: Omitted,
     /// Where the listings continue with what was left out.
     pub(crate) next_cursor: NextCursors,
-}
-
-impl Text for Run {}
-
-/// What every version of the document has.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct RunStart {
-    pub(crate) format: Option<String>,
-    pub(crate) version: Option<u64>,
-    pub(crate) emulator: Option<SavedBy>,
-}
-
-/// The emulator that saved a document.
-#[derive(Debug, Deserialize)]
-pub(crate) struct SavedBy {
-    pub(crate) version: String,
 }
 
 /// The emulator that a document is about.
@@ -151,7 +128,7 @@ pub(crate) struct EmulatorFacts {
 }
 
 /// A command that was run with an emulator, and how it ended.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct ExecFacts {
     /// The command and its arguments, credentials masked.
@@ -174,7 +151,7 @@ pub(crate) struct ExecFacts {
 }
 
 /// A key, or a group of keys, and what it uses.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct KeyState {
     /// A test key whole, any other masked; the name of a group of keys.
@@ -195,7 +172,7 @@ pub(crate) struct KeyState {
 }
 
 /// A request with its explanation, in which the request itself is absent.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct RunRequest {
     #[serde(flatten)]
@@ -204,7 +181,7 @@ pub(crate) struct RunRequest {
 }
 
 /// A scenario with its text and its progress.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct RunScenario {
     #[serde(flatten)]
@@ -214,22 +191,16 @@ pub(crate) struct RunScenario {
 }
 
 /// Two active scenarios that clash.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct ScenarioClash {
     /// The names of the two, in the order in force.
     pub(crate) scenarios: [String; 2],
-    pub(crate) warning: ShownDiagnostic,
-}
-
-impl From<&Clash> for ScenarioClash {
-    fn from(Clash { scenarios, warning }: &Clash) -> Self {
-        Self { scenarios: scenarios.each_ref().map(ToString::to_string), warning: warning.into() }
-    }
+    pub(crate) warning: Diagnostic,
 }
 
 /// How far a scenario is for a key.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct Progress {
     /// Null for requests without a key.
@@ -245,7 +216,7 @@ pub(crate) struct Progress {
 }
 
 /// How often a rule has applied.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct RuleProgress {
     pub(crate) rule: String,
@@ -257,7 +228,7 @@ pub(crate) struct RuleProgress {
 }
 
 /// How often an emission was triggered.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct EmissionProgress {
     pub(crate) emission: String,
@@ -287,7 +258,7 @@ pub(crate) struct Omitted {
 }
 
 /// The `cursor` with which a listing continues after the records of the document; null if none are left out.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct NextCursors {
     pub(crate) requests: Option<String>,
@@ -316,12 +287,8 @@ pub(super) fn report(control: &Control, call: &Call, query: RunQuery) -> Result<
 
 fn asked(control: &Control, call: &Call, query: RunQuery) -> Result<Run, ControlError> {
     let scope = scope_or_all(control, call)?;
-    let limit = query.limit.as_deref().map(|text| {
-        text.parse().ok().filter(|limit| *limit <= 100_000).ok_or_else(|| {
-            ControlError::invalid(format!("limit: expected 0 to 100000, found `{}`", text.escape_debug()))
-        })
-    });
-    Ok(run(control, &scope, limit.transpose()?, call.redactor()))
+    let limit = number_in("limit", query.limit.as_deref(), 0..=100_000)?;
+    Ok(run(control, &scope, limit, call.redactor()))
 }
 
 /// The document with at most `limit` records of each kind.
@@ -378,6 +345,10 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         Some(name) => generation.config_for(Some(name)).clashes().to_vec(),
         None => generation.clashes(),
     };
+    let clash = |Clash { scenarios, warning }: Clash| {
+        let scenarios = scenarios.map(|name| name.to_string());
+        ScenarioClash { scenarios, warning }
+    };
     let registry = &control.registry;
     let now = mover.clock().now();
     Run {
@@ -400,10 +371,10 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         notices: notices.iter().map(|notice| stream::shown(notice)).collect(),
         subscriptions,
         scenarios: names.into_iter().map(scenario).collect(),
-        clashes: clashes.iter().map(ScenarioClash::from).collect(),
+        clashes: clashes.into_iter().map(clash).collect(),
         active: name.is_none().then(|| generation.active().names.iter().map(ToString::to_string).collect()),
-        profile: profile::settings(control, name.as_deref()),
-        assumptions: profile::assumed(control, name.as_deref()),
+        profile: profile::settings(control, name.as_deref(), redactor),
+        assumptions: List { data: profile::in_force(control, name.as_deref(), redactor) },
         omitted,
         next_cursor,
     }

@@ -9,33 +9,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::call::{Call, Input, whose};
-use super::endpoint::{Empty, Form, KeyField, Nothing, endpoint};
+use super::endpoint::{Empty, KeyField, Nothing};
 use super::render::{Text, cell, joined, of_key, optional, table};
-use super::reply::ShownDiagnostic;
 use super::{Control, ControlError, Reply};
 use crate::diagnostic::Diagnostic;
-use crate::redact::Redactor;
 use crate::scenario::{Generation, HeldBack, Scenario, ScenarioOrigin, generation_text, json_to_toml, read_file};
 use crate::state::journal::record::name_of;
 use crate::util::wording::counted;
 
-endpoint! {
-    /// All scenarios, with what is active and what is broken.
-    ListScenarios: GET "scenarios", Form::Masked, Nothing, Nothing => Scenarios;
-    /// One scenario with its text.
-    ShowScenario: GET "scenarios/{name}", Form::Masked, Nothing, Nothing => ScenarioWhole;
-    /// Add a scenario, or replace it.
-    PutScenario: PUT "scenarios/{name}", Form::Masked, Nothing, Map<String, Value> => Added;
-    /// Remove a scenario that was added here.
-    RemoveScenario: DELETE "scenarios/{name}", Form::Masked, Nothing, Empty => Removed;
-    /// Read the folders again now.
-    ReloadScenarios: POST "scenarios/reload", Form::Masked, Nothing, Empty => Reloaded;
-    /// Choose the active scenarios, for all keys or one.
-    ActivateScenarios: POST "scenarios/active", Form::Masked, Nothing, Activate => Activated;
-}
-
 /// All scenarios.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Scenarios {
     pub(crate) generation: u64,
@@ -44,11 +27,11 @@ pub(crate) struct Scenarios {
     pub(crate) active_by_key: Vec<KeyList>,
     pub(crate) data: Vec<ScenarioRow>,
     /// What is wrong with the files, and which active scenarios clash.
-    pub(crate) diagnostics: Vec<ShownDiagnostic>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 /// The list of one key.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct KeyList {
     pub(crate) key: String,
@@ -56,7 +39,7 @@ pub(crate) struct KeyList {
 }
 
 /// A scenario as a row of the listing; one whose file was never valid has nothing but its problem.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Scenario"))]
 pub(crate) struct ScenarioRow {
     pub(crate) name: String,
@@ -68,11 +51,11 @@ pub(crate) struct ScenarioRow {
     pub(crate) emits: usize,
     /// Whether it matches its saved file; if not, its last valid version stays.
     pub(crate) state: ScenarioState,
-    pub(crate) problem: Option<ShownDiagnostic>,
+    pub(crate) problem: Option<Diagnostic>,
 }
 
 /// Whether a scenario is as its file is saved.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ScenarioState {
@@ -82,7 +65,7 @@ pub(crate) enum ScenarioState {
 }
 
 /// A scenario with its text.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
 pub(crate) struct ScenarioWhole {
     #[serde(flatten)]
@@ -92,17 +75,17 @@ pub(crate) struct ScenarioWhole {
 }
 
 /// A scenario was added or replaced.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Added {
     pub(crate) name: String,
     pub(crate) generation: u64,
     /// Warnings.
-    pub(crate) diagnostics: Vec<ShownDiagnostic>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 /// A scenario was removed.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Removed {
     pub(crate) removed: String,
@@ -110,7 +93,7 @@ pub(crate) struct Removed {
 }
 
 /// The folders were read.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Reloaded {
     pub(crate) generation: u64,
@@ -118,11 +101,11 @@ pub(crate) struct Reloaded {
     pub(crate) files: usize,
     /// What is new, one line each.
     pub(crate) changes: Vec<String>,
-    pub(crate) diagnostics: Vec<ShownDiagnostic>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 /// The scenarios to activate.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Activate {
@@ -133,14 +116,14 @@ pub(crate) struct Activate {
 }
 
 /// The scenarios that are active now.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Activated {
     pub(crate) generation: u64,
     pub(crate) active: Option<Vec<String>>,
     pub(crate) key: Option<String>,
     /// A warning for each that is active in an earlier version than its file has, and for those that clash.
-    pub(crate) diagnostics: Vec<ShownDiagnostic>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
 impl Text for Scenarios {
@@ -164,9 +147,13 @@ impl Text for Scenarios {
 }
 
 /// Diagnostics, one a line, each with its hint below.
-fn lines(found: &[ShownDiagnostic]) -> String {
+fn lines(found: &[Diagnostic]) -> String {
     let hint = |hint: &str| if hint.is_empty() { String::new() } else { format!("  hint: {}\n", cell(hint)) };
-    found.iter().map(|problem| format!("{}\n{}", problem.line(), hint(&problem.hint))).collect()
+    let line = |problem: &Diagnostic| {
+        let (severity, place) = (name_of(problem.severity), problem.place());
+        format!("{severity}: {}{}\n{}", cell(place), cell(&problem.message), hint(&problem.hint))
+    };
+    found.iter().map(line).collect()
 }
 
 impl Text for ScenarioWhole {
@@ -207,7 +194,8 @@ impl Text for Activated {
     }
 }
 
-pub(super) fn list(control: &Control, redactor: Redactor<'_>) -> Scenarios {
+pub(super) fn list(control: &Control, input: &Input) -> Scenarios {
+    let redactor = input.redactor();
     let generation = control.library.load();
     let row = |name: &Arc<str>| row(&generation, name, generation.find(name).as_deref());
     let by_key = generation
@@ -219,7 +207,7 @@ pub(super) fn list(control: &Control, redactor: Redactor<'_>) -> Scenarios {
         active: names(&generation.active().names),
         active_by_key: by_key.collect(),
         data: generation.names().iter().map(row).collect(),
-        diagnostics: shown(&control.library.diagnostics()),
+        diagnostics: control.library.diagnostics(),
     }
 }
 
@@ -248,11 +236,11 @@ fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> Scen
         rules: scenario.map_or(0, |scenario| scenario.rules.len()),
         emits: scenario.map_or(0, |scenario| scenario.emits.len()),
         state,
-        problem: problem.map(ShownDiagnostic::from),
+        problem: problem.cloned(),
     }
 }
 
-pub(super) fn show(control: &Control, input: &Input<ShowScenario>) -> Result<ScenarioWhole, ControlError> {
+pub(super) fn show(control: &Control, input: &Input) -> Result<ScenarioWhole, ControlError> {
     let generation = control.library.load();
     let scenario = generation.find(&input.segment).ok_or_else(|| unknown(&generation, &input.segment))?;
     Ok(whole(&generation, &scenario.name))
@@ -268,10 +256,6 @@ pub(super) fn whole(generation: &Generation, name: &str) -> ScenarioWhole {
     }
 }
 
-fn shown(found: &[Diagnostic]) -> Vec<ShownDiagnostic> {
-    found.iter().map(ShownDiagnostic::from).collect()
-}
-
 pub(super) fn put(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
     let text = std::str::from_utf8(&call.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
     let content_type = call.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -283,8 +267,8 @@ pub(super) fn put(control: &Control, call: &Call, _: Nothing) -> Result<Reply, C
     let now = control.registry.clock().now().instant;
     let (generation, warnings) =
         control.library.put_inline(&call.segment, &text, now).map_err(|found| refused(&found))?;
-    let added = Added { name: call.segment.clone(), generation, diagnostics: shown(&warnings) };
-    Ok(call.reply::<PutScenario>(&added))
+    let added = Added { name: call.segment.clone(), generation, diagnostics: warnings };
+    Ok(call.reply(&added))
 }
 
 /// A scenario as JSON, without the `key` that every body may contain.
@@ -298,7 +282,7 @@ fn without_key(text: &str) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn remove(control: &Control, input: &Input<RemoveScenario>) -> Result<Removed, ControlError> {
+pub(super) fn remove(control: &Control, input: &Input<Nothing, Empty>) -> Result<Removed, ControlError> {
     let name = &input.segment;
     let present = control.library.load().find(name);
     if let Some(scenario) = present.filter(|scenario| scenario.origin != ScenarioOrigin::Inline) {
@@ -310,7 +294,7 @@ pub(super) fn remove(control: &Control, input: &Input<RemoveScenario>) -> Result
     Ok(Removed { removed: name.clone(), generation })
 }
 
-pub(super) fn activate(control: &Control, input: &Input<ActivateScenarios>) -> Result<Activated, ControlError> {
+pub(super) fn activate(control: &Control, input: &Input<Nothing, Activate>) -> Result<Activated, ControlError> {
     let active = &input.body.active;
     // The workspace is not opened yet, as that would start the list of all keys in it.
     let key = input.key()?.filter(|key| key != "*");
@@ -324,7 +308,7 @@ pub(super) fn activate(control: &Control, input: &Input<ActivateScenarios>) -> R
         control.take_files(control.scenario_folders.read());
     }
     let activated = control.activate(key.as_deref(), names.as_deref());
-    let generation = activated.map_err(|found| refused(&found).and(|| refusal_details(control, &found)))?;
+    let generation = activated.map_err(|found| refused(&found).and(refusal_details(control, &found)))?;
     let listed = match names.as_deref() {
         None => "those of all keys are active".to_owned(),
         Some([]) => "none is active".to_owned(),
@@ -340,7 +324,7 @@ pub(super) fn activate(control: &Control, input: &Input<ActivateScenarios>) -> R
         generation,
         active: active.clone(),
         key: key.map(|key| input.redactor().key(key).into_owned()),
-        diagnostics: shown(&diagnostics),
+        diagnostics,
     })
 }
 
@@ -390,7 +374,7 @@ fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
 }
 
 /// Reads the folders again now. If a file is broken, the answer is a 422 and all others are loaded.
-pub(super) fn reload(control: &Control, _: &Input<ReloadScenarios>) -> Result<Reloaded, ControlError> {
+pub(super) fn reload(control: &Control, _: &Input<Nothing, Empty>) -> Result<Reloaded, ControlError> {
     let files = control.scenario_folders.read();
     let count = files.iter().filter(|(_, text)| text.as_ref().err().is_none_or(|problem| problem.is_error())).count();
     let reload = control.take_files(files);
@@ -399,10 +383,10 @@ pub(super) fn reload(control: &Control, _: &Input<ReloadScenarios>) -> Result<Re
         let more = reload.found.iter().filter(|problem| problem.is_error()).count() - 1;
         let more = if more > 0 { format!("{more} more; `wrs-emulator check` shows all; ") } else { String::new() };
         let loaded = format!("{more}files without an error are loaded, {}", generation_text(generation));
-        let refused = refused(&reload.found).and(|| Some(loaded));
+        let refused = refused(&reload.found).and(Some(loaded));
         return Err(refused.with(|error| error.generation = Some(generation)));
     }
-    Ok(Reloaded { generation, files: count, changes: reload.changes, diagnostics: shown(&reload.found) })
+    Ok(Reloaded { generation, files: count, changes: reload.changes, diagnostics: reload.found })
 }
 
 fn unknown(generation: &Generation, name: &str) -> ControlError {
@@ -423,5 +407,5 @@ pub(super) fn refused(found: &[Diagnostic]) -> ControlError {
     let message = first.map_or_else(String::new, Diagnostic::one_line);
     let unknown = first.is_some_and(|problem| problem.code == "scenario/unknown-scenario");
     let error = if unknown { ControlError::not_found(message) } else { ControlError::invalid(message) };
-    error.with(|error| error.diagnostics = Some(shown(found)))
+    error.with(|error| error.diagnostics = Some(found.to_vec()))
 }

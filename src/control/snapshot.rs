@@ -4,13 +4,12 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::call::{Call, Input, Scope, scope, scope_or_all, whose};
-use super::endpoint::{Empty, Form, Nothing, endpoint};
+use super::endpoint::{Empty, Nothing};
 use super::render::{Text, cell, joined};
-use super::reply::masked;
 use super::{Control, ControlError, Reply, scenarios};
 use crate::http::answer::{JSON, answer};
 use crate::scenario::generation_text;
@@ -20,30 +19,15 @@ use crate::state::workspace;
 use crate::state::workspace::SnapshotProblem;
 use crate::util::wording::counted;
 
-endpoint! {
-    /// The state of a key, or everything, as a document.
-    SaveSnapshot: GET "snapshot", Form::Plain, Nothing, Nothing => Snapshot;
-    /// Put a saved state in place.
-    LoadSnapshot: PUT "snapshot", Form::Masked, Nothing, Snapshot => Loaded;
-    /// Forget what a key did, or everything.
-    Reset: POST "reset", Form::Masked, Nothing, Empty => WasReset;
-}
-
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// Most keys named in the log line.
 const MOST_NAMED: usize = 5;
 
 /// A saved state. Only its frame is documented.
-#[derive(Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "SnapshotFrame", inline))]
-#[serde(transparent)]
-pub(crate) struct Snapshot(pub(crate) Map<String, Value>);
-
-/// The frame of a saved state.
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Snapshot"))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[expect(dead_code, reason = "a schema")]
-struct SnapshotFrame {
+pub(crate) struct Snapshot {
     #[cfg_attr(test, schemars(extend("const" = crate::state::workspace::SNAPSHOT_FORMAT)))]
     format: String,
     #[cfg_attr(test, schemars(extend("const" = crate::state::workspace::SNAPSHOT_VERSION)))]
@@ -56,12 +40,12 @@ struct SnapshotFrame {
 /// The state of one key.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[expect(dead_code, reason = "a schema")]
-struct WorkspaceFrame {
+pub(crate) struct WorkspaceFrame {
     key: String,
 }
 
 /// What was put in place.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Loaded {
     /// Workspaces.
@@ -73,15 +57,13 @@ pub(crate) struct Loaded {
 }
 
 /// What was forgotten.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct WasReset {
     pub(crate) reset: Vec<WorkspaceId>,
     pub(crate) keys: Vec<String>,
     pub(crate) generation: u64,
 }
-
-impl Text for Snapshot {}
 
 impl Text for Loaded {
     fn text(&self) -> String {
@@ -128,10 +110,10 @@ pub(super) fn load(control: &Control, call: &Call, _: Nothing) -> Result<Reply, 
     let whole = if snapshot.whole.is_some() { "everything, with " } else { "" };
     control.note(None, format!("snapshot loaded: {whole}{}{more}", keys.join(", ")), false);
     let generation = control.library.load().number;
-    Ok(masked(&Loaded { loaded, keys, generation, warnings }, call.redactor()))
+    Ok(call.reply(&Loaded { loaded, keys, generation, warnings }))
 }
 
-pub(super) fn reset(control: &Control, input: &Input<Reset>) -> Result<WasReset, ControlError> {
+pub(super) fn reset(control: &Control, input: &Input<Nothing, Empty>) -> Result<WasReset, ControlError> {
     let (forgotten, whose) = if let Scope(Some(workspace)) = scope(control, input)? {
         control.reset(&workspace);
         let whose = whose(input, Some(workspace.name()));

@@ -22,7 +22,6 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::call::{Call, Scope, scope_or_all};
 use super::deliveries::{damage_text, destination, outcome_text};
-use super::endpoint::{Form, Nothing, endpoint};
 use super::render::cell;
 use super::{Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
@@ -35,11 +34,6 @@ use crate::state::journal::{self, Entry, Reader};
 use crate::util::tasks::stopped;
 
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
-
-endpoint! {
-    /// Everything that happens, as server-sent events.
-    Stream: GET "stream", Form::Other(EVENT_STREAM), StreamQuery, Nothing => String;
-}
 
 /// Which events are streamed.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -229,8 +223,7 @@ fn kinds(text: Option<&str>) -> Result<Vec<&'static str>, ControlError> {
     let Some(text) = text else { return Ok(KINDS.to_vec()) };
     let kind = |name: &str| {
         KINDS.into_iter().find(|known| *known == name).ok_or_else(|| {
-            let (known, found) = (KINDS.join(", "), name.escape_debug());
-            ControlError::invalid(format!("kind: expected some of {known}, joined by commas, found `{found}`"))
+            ControlError::unexpected("kind", &format!("some of {}, joined by commas", KINDS.join(", ")), name)
         })
     };
     text.split(',').map(str::trim).map(kind).collect()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::call::{Call, Input, Scope, flag, scope, scope_or_all};
-use super::endpoint::{Empty, Form, KeyField, List, Nothing, endpoint};
+use super::endpoint::{Empty, KeyField, List, Nothing};
 use super::render::{Row, Text, cell, optional, table};
 use super::{Control, ControlError};
 use crate::contract::error::Error;
@@ -17,21 +17,6 @@ use crate::redact::Redactor;
 use crate::settings::Profile;
 use crate::state::journal::record::{SubscriptionId, Time, WorkspaceId, name_of};
 use crate::state::workspace::{Secret, SubscriptionRecord, Workspace};
-
-endpoint! {
-    /// Subscriptions, oldest first.
-    ListSubscriptions: GET "subscriptions", Form::Masked, Nothing, Nothing => List<Subscription>;
-    /// Subscribe a URL for a key; the answer has the secret if one was generated.
-    CreateSubscription: POST "subscriptions", Form::Plain, Nothing, NewSubscription => Created;
-    /// One subscription; its secret only on request.
-    ShowSubscription: GET "subscriptions/{id}", Form::Plain, ShowQuery, Nothing => ShownSubscription;
-    /// Change a subscription; what is left out stays.
-    ChangeSubscription: PUT "subscriptions/{id}", Form::Masked, Nothing, SubscriptionChange => Subscription;
-    /// Delete a subscription.
-    DeleteSubscription: DELETE "subscriptions/{id}", Form::Masked, Nothing, Empty => Deleted;
-    /// Give a subscription a new secret; the old one keeps signing for a while.
-    RotateSecret: POST "subscriptions/{id}/rotate", Form::Plain, Nothing, Rotate => Rotated;
-}
 
 /// A subscription, without its secret.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -104,7 +89,7 @@ pub(crate) struct Created {
 }
 
 /// What is to be changed.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SubscriptionChange {
@@ -125,14 +110,14 @@ fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Value>, D::Erro
 }
 
 /// The subscription is gone.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Deleted {
     pub(crate) deleted: SubscriptionId,
 }
 
 /// The secret to sign with from now on; generated if absent.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Rotate {
@@ -142,7 +127,7 @@ pub(crate) struct Rotate {
 }
 
 /// The secret that signs from now on.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Rotated {
     pub(crate) subscription: Subscription,
@@ -202,7 +187,7 @@ impl Text for Rotated {
     }
 }
 
-pub(super) fn list(control: &Control, input: &Input<ListSubscriptions>) -> Result<List<Subscription>, ControlError> {
+pub(super) fn list(control: &Control, input: &Input) -> Result<List<Subscription>, ControlError> {
     Ok(List { data: all_of(control, &scope(control, input)?, input.redactor()) })
 }
 
@@ -216,12 +201,14 @@ pub(super) fn all_of(control: &Control, scope: &Scope, redactor: Redactor<'_>) -
     found
 }
 
-pub(super) fn show(control: &Control, input: &Input<ShowSubscription>) -> Result<ShownSubscription, ControlError> {
+pub(super) fn show(control: &Control, input: &Input<ShowQuery>) -> Result<ShownSubscription, ControlError> {
     let (workspace, id) = (owner(control, input)?, &input.segment);
     let with_secret = flag("secret", input.query.secret.as_deref())?;
-    let shown = view(control, input, &workspace, id)?;
     // The answer is not masked as a whole, because of the secret.
-    let subscription = Subscription::deserialize(input.redactor().shown(&shown)).expect("masking changes texts alone");
+    let mut subscription = view(control, input, &workspace, id)?;
+    for text in [Some(&mut subscription.url), subscription.description.as_mut()].into_iter().flatten() {
+        *text = input.redactor().text(text).into_owned();
+    }
     let newest_secret = || {
         let (state, now) = (workspace.lock(), workspace.clock().now());
         let secrets = state.subscriptions.get(id)?.signing_secrets(now);
@@ -258,7 +245,7 @@ fn shown(
 
 /// Subscribes a URL for a key, with the validation of the emulated API but without counting a request. The answer has the secret
 /// only if it was generated.
-pub(super) fn create(control: &Control, input: &Input<CreateSubscription>) -> Result<Created, ControlError> {
+pub(super) fn create(control: &Control, input: &Input<Nothing, NewSubscription>) -> Result<Created, ControlError> {
     let request = &input.body;
     let workspace = control.workspace(input.key()?.as_deref())?;
     let profile = control.profile_for(Some(workspace.name()));
@@ -279,7 +266,10 @@ pub(super) fn create(control: &Control, input: &Input<CreateSubscription>) -> Re
 }
 
 /// Changes a subscription; absent fields stay. The validation is that of the emulated API.
-pub(super) fn change(control: &Control, input: &Input<ChangeSubscription>) -> Result<Subscription, ControlError> {
+pub(super) fn change(
+    control: &Control,
+    input: &Input<Nothing, SubscriptionChange>,
+) -> Result<Subscription, ControlError> {
     let (request, id) = (&input.body, &input.segment);
     let workspace = owner(control, input)?;
     let profile = control.profile_for(Some(workspace.name()));
@@ -303,14 +293,14 @@ pub(super) fn change(control: &Control, input: &Input<ChangeSubscription>) -> Re
     view(control, input, &workspace, id)
 }
 
-pub(super) fn delete(control: &Control, input: &Input<DeleteSubscription>) -> Result<Deleted, ControlError> {
+pub(super) fn delete(control: &Control, input: &Input<Nothing, Empty>) -> Result<Deleted, ControlError> {
     let workspace = owner(control, input)?;
     workspace.lock().subscriptions.remove(&input.segment);
     Ok(Deleted { deleted: input.segment.as_str().into() })
 }
 
 /// Gives the subscription a new secret and returns it; the old one keeps signing for the grace period.
-pub(super) fn rotate(control: &Control, input: &Input<RotateSecret>) -> Result<Rotated, ControlError> {
+pub(super) fn rotate(control: &Control, input: &Input<Nothing, Rotate>) -> Result<Rotated, ControlError> {
     let workspace = owner(control, input)?;
     let (profile, now) = (control.profile_for(Some(workspace.name())), workspace.clock().now());
     let given = input.body.secret.clone();

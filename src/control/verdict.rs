@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::call::{Input, Scope, scope_or_all, wait_of};
 use super::diagnosis::delivery_summary;
-use super::endpoint::{Form, Nothing, Wait, endpoint};
+use super::endpoint::Wait;
 use super::explain::no_endpoint;
 use super::render::{Text, cell};
 use super::{Control, ControlError, deliveries, requests};
@@ -29,11 +29,6 @@ use crate::state::journal::record::{DeliveryRow, Request, WorkspaceId};
 use crate::state::journal::{Entry, RequestRecord};
 use crate::state::workspace::{AttemptOutcome, Forgery, Workspace};
 use crate::util::wording::{any_of, counted};
-
-endpoint! {
-    /// The problems found so far.
-    Verify: GET "verdict", Form::Masked, Wait, Nothing => Verification;
-}
 
 /// The problems found, by kind, the oldest first; `counts` has the number of all.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -152,7 +147,7 @@ pub(crate) const MOST_SHOWN: usize = 1_000;
 /// How long attempts that became due during a wait may take beyond it.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
-pub(super) async fn verify(control: Arc<Control>, input: Arc<Input<Verify>>) -> Result<Verification, ControlError> {
+pub(super) async fn verify(control: Arc<Control>, input: Arc<Input<Wait>>) -> Result<Verification, ControlError> {
     let scope = scope_or_all(&control, &input)?;
     if let Some(limit) = wait_of(&input.query)? {
         wait_for_what_is_due(&control, &scope, limit).await;

@@ -346,26 +346,6 @@ mod tests {
     }
 
     #[test]
-    fn an_assignment_changes_one_setting_and_its_source() {
-        for (assignment, setting, value) in [
-            ("rate_limit.requests=5", "rate_limit.requests", "5"),
-            ("rate_limit.window = 30s", "rate_limit.window", "\"30s\""),
-            ("environment=production", "environment", "\"production\""),
-            ("keys.list=[\"a\"]", "keys.list", "[\"a\"]"),
-            ("errors.codes.not_found=missing", "errors.codes", "\"missing\""),
-            ("status.checks.database.status=fail", "status.checks", "\"fail\""),
-            ("events.data.\"workflow.completed\".status=done", "events.data", "\"done\""),
-            ("subscriptions.secret_field=123", "subscriptions.secret_field", "\"123\""),
-            ("webhooks.scheme=[\"standard\", \"github\"]", "webhooks.scheme", "github"),
-        ] {
-            let changed = set(assignment).unwrap_or_else(|problem| panic!("{assignment}: {problem:?}"));
-            assert_eq!(changed.source(setting), "--set", "{assignment}");
-            let shown = json_at(&changed.table, setting).to_string();
-            assert!(shown.contains(value), "{assignment}: {shown}");
-        }
-    }
-
-    #[test]
     fn the_comment_above_an_assignment_is_its_note() {
         let long = "é".repeat(600);
         let text = format!(
@@ -410,15 +390,6 @@ mod tests {
             assert_eq!(problem.code, code, "{assignment}: {problem:?}");
             assert!(problem.hint.contains(hint), "{assignment}: {problem:?}");
         }
-    }
-
-    #[test]
-    fn maps_merge_and_other_tables_replace() {
-        let text = "[errors.codes]\nnot_found = 'missing'\n[status.checks.cache]\nstatus = 'ok'\n";
-        let profile = Layered::default().with(|draft| draft.text(text, "file")).expect("the text is valid");
-        let codes = &profile.profile().errors.codes;
-        assert!(codes.values().any(|code| code == "missing") && codes.len() > 10, "{codes:?}");
-        assert_eq!(profile.profile().status.checks.keys().collect::<Vec<_>>(), ["cache"]);
     }
 
     #[test]

@@ -126,11 +126,4 @@ mod tests {
             assert_eq!(target.as_deref(), expected, "{url}");
         }
     }
-
-    #[test]
-    fn malformed_forwards_are_refused() {
-        for text in ["", "https://a", "a=b", "https://a=ftp://b", "https://a?x=http://b", "=http://b"] {
-            assert!(Forward::parse(text).is_err(), "{text}");
-        }
-    }
 }

@@ -11,21 +11,30 @@ use super::layers::Layered;
 use super::paths;
 use super::table::{SETTINGS, Setting};
 
+/// What the contract leaves open, and what is assumed.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Assumption"))]
 pub struct LedgerRow {
     // The name on the wire, from before settings were called so.
     #[serde(rename = "knob")]
     pub setting: &'static str,
+    /// What the contract says.
     pub contract: &'static str,
+    /// What is assumed, in words.
     pub assumed: &'static str,
+    /// What may be set.
     pub values: String,
+    /// The built-in value.
     pub default: Value,
-    pub value: Value,
     /// Which call of a calibration shows the value, or why none does.
+    #[cfg_attr(test, schemars(default))]
     pub observed_by: &'static str,
-    /// Where the value in force comes from: `default`, a preset, a file's name, `--set`, or a scenario.
+    /// The value in force.
+    pub value: Value,
+    /// Where that comes from: `default`, a preset, a file's name, `--set`, or a scenario.
     pub source: String,
-    /// The comment above its assignment in a profile file; empty without one.
+    /// The comment above its assignment in a profile file, at most 500 characters; absent without one.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
 

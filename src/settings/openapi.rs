@@ -109,8 +109,35 @@ fn responses(route: &Route, profile: &Profile) -> Value {
         _ => "Workflow",
     };
     let counted = route.credential == Credential::Bearer;
+    let (has_id, has_body) = (route.path.contains("{id}"), route.has_body());
+    let is_token = route.operation == Operation::OauthToken;
+    let hello = (route.operation == Operation::Hello).then_some("hello.body");
+    let (refused, wrong, wrong_status, not_token) = match profile.oauth.error_shape {
+        OauthErrorShape::Rfc6749 => {
+            ("OauthError", "OauthErrorOrError", 400, "Not a token request, or not a valid HTTP request.")
+        }
+        OauthErrorShape::Envelope => ("Error", "Error", 422, "Not a token request."),
+    };
+    let oauth = Some("oauth.error_shape");
+    let coding = "A transfer coding other than chunked, or a content coding such as gzip.";
+    // Whether the route has it, the status, what it says, its body, whether it has the quota's headers, and the setting behind it.
+    let all = [
+        (true, 200, "Success.", body, counted, hello),
+        (true, 400, "Not a valid HTTP request.", "Error", false, Some("http")),
+        (counted, 401, "Bearer token missing or invalid.", "Error", false, None),
+        (counted, 422, "The request failed validation.", "Error", true, None),
+        (counted, 429, "The key's quota is used up; back off before retrying.", "Error", true, None),
+        (is_token, 401, "The client's secret is not a valid API key.", refused, false, oauth),
+        (is_token, wrong_status, not_token, wrong, false, oauth),
+        (has_id, 404, "There is none with this id.", "Error", counted, Some("preview.enabled")),
+        (has_body, 408, "The body did not arrive in time.", "Error", counted, Some("http")),
+        (has_body, 413, "The body is too large.", "Error", counted, Some("http")),
+        (has_body, 415, coding, "Error", counted, Some("http")),
+        (true, 414, "The request target is too long.", "Error", false, Some("http")),
+        (true, 431, "The header block is too large.", "Error", false, Some("http")),
+    ];
     let mut responses = Map::new();
-    let mut push = |status: u16, description: &str, schema: &str, counted: bool, assumed: Option<&str>| {
+    for (_, status, description, schema, counted, assumed) in all.into_iter().filter(|(applies, ..)| *applies) {
         let mut response = json!({
             "description": description,
             "headers": response_headers(status, counted, route.stage, profile),
@@ -120,40 +147,7 @@ fn responses(route: &Route, profile: &Profile) -> Value {
             response["x-assumed"] = setting.into();
         }
         responses.insert(status.to_string(), response);
-    };
-    push(200, "Success.", body, counted, (route.operation == Operation::Hello).then_some("hello.body"));
-    push(400, "Not a valid HTTP request.", "Error", false, Some("http"));
-    if counted {
-        push(401, "Bearer token missing or invalid.", "Error", false, None);
-        push(422, "The request failed validation.", "Error", true, None);
-        push(429, "The key's quota is used up; back off before retrying.", "Error", true, None);
     }
-    if route.operation == Operation::OauthToken {
-        let (refused, wrong, status, text) = match profile.oauth.error_shape {
-            OauthErrorShape::Rfc6749 => {
-                ("OauthError", "OauthErrorOrError", 400, "Not a token request, or not a valid HTTP request.")
-            }
-            OauthErrorShape::Envelope => ("Error", "Error", 422, "Not a token request."),
-        };
-        push(401, "The client's secret is not a valid API key.", refused, false, Some("oauth.error_shape"));
-        push(status, text, wrong, false, Some("oauth.error_shape"));
-    }
-    if route.path.contains("{id}") {
-        push(404, "There is none with this id.", "Error", counted, Some("preview.enabled"));
-    }
-    if route.has_body() {
-        push(408, "The body did not arrive in time.", "Error", counted, Some("http"));
-        push(413, "The body is too large.", "Error", counted, Some("http"));
-        push(
-            415,
-            "A transfer coding other than chunked, or a content coding such as gzip.",
-            "Error",
-            counted,
-            Some("http"),
-        );
-    }
-    push(414, "The request target is too long.", "Error", false, Some("http"));
-    push(431, "The header block is too large.", "Error", false, Some("http"));
     Value::Object(responses)
 }
 

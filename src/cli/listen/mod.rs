@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use url::{Host, Url};
 
 use super::arguments::{DEFAULT_URL, Target, address, bound, examples, is_webhook_url};
-use super::client::{Call, in_background, run_task};
+use super::client::{Call, CallPath, in_background, run_task};
 use super::failure::{Failure, note, warn};
 use super::output::{print, ready_line};
 use super::profile::{forwards_in_force, patch_of_forwards};
@@ -224,10 +224,11 @@ fn register(
         description: Some("wrs-emulator listen".to_owned()),
         ..Default::default()
     };
-    let created = Call::new(&target).key(&*key).body(&body).send::<api::CreateSubscription>()?;
+    let created: api::Created = Call::new(&target).key(&*key).body(&body).send(CallPath("POST", "subscriptions"))?;
     let id = created.subscription.id.0;
     // Asked for, as the answer has it only if it was generated now.
-    let shown = Call::new(&target).id(&id).parameter("secret", "true").send::<api::ShowSubscription>()?;
+    let call = Call::new(&target).id(&id).parameter("secret", "true");
+    let shown: api::ShownSubscription = call.send(CallPath("GET", "subscriptions/{id}"))?;
     let secret = shown.secret.unwrap_or_default();
     let registration = Registration { target, url, subscription: id, secret, key };
     registration.forward(here.into())?;
@@ -251,13 +252,13 @@ impl Registration {
     /// Forwards deliveries to this URL; null removes the forward.
     fn forward(&self, to: Value) -> Result<(), Failure> {
         let patch = patch_of_forwards([(self.url.clone(), to)].into_iter().collect());
-        Call::new(&self.target).key(&*self.key).body(&patch).send::<api::PatchProfile>().map(drop)
+        Call::new(&self.target).key(&*self.key).body(&patch).send_to(CallPath("PATCH", "profile")).map(drop)
     }
 
     /// Removes the subscription and the forward. Errors are ignored, as the emulator may have stopped.
     async fn remove(self) {
         let removed = in_background(move || {
-            let _ = Call::new(&self.target).id(&self.subscription).send::<api::DeleteSubscription>();
+            let _ = Call::new(&self.target).id(&self.subscription).send_to(CallPath("DELETE", "subscriptions/{id}"));
             self.forward(Value::Null)
         });
         let _ = removed.await;
@@ -273,7 +274,8 @@ const EXAMPLE: &str = "https://app.example.com";
 fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let RegistrationArgs { target, key } = args;
     let asked = forwards_in_force(target, Some(key), LIMIT).and_then(|forwards| {
-        let answer = Call::new(target).key(&**key).limit(LIMIT).send::<api::ListSubscriptions>()?;
+        let call = Call::new(target).key(&**key).limit(LIMIT);
+        let answer: api::List<api::Subscription> = call.send(CallPath("GET", "subscriptions"))?;
         Ok((forwards, answer.data))
     });
     let (forwards, subscriptions) = match asked {

@@ -1,0 +1,142 @@
+//! A run document as the command line reads it: its text, made by an emulator or saved in a file, and the records in it.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::client::{Call, CallPath, parsed};
+use super::failure::{Code, Failure};
+use super::output::{as_value, compact};
+use crate::control::api::{
+    Clock, DeliveryWhole, EmulatorFacts, Omitted, RUN_FORMAT, RUN_VERSION, RequestWhole, WorkspaceId,
+};
+use crate::scenario::RuleTrace;
+use crate::ui::{DATA_END, DATA_START};
+use crate::util::file::{self, FileProblem};
+
+const RUN: CallPath = CallPath("GET", "run");
+/// Most bytes of a file that is read: more than is written, and than the emulator accepts.
+pub(super) const LARGEST: u64 = 64 * 1024 * 1024;
+
+/// A run document as the emulator made it, and the records that are read of it here.
+pub(super) struct RunDocument {
+    pub(super) json: String,
+    pub(super) records: RunRecords,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RunRecords {
+    pub(super) emulator: EmulatorFacts,
+    pub(super) clock: Clock,
+    pub(super) keys: Vec<KeyClock>,
+    pub(super) requests: Vec<ExplainedRequest>,
+    pub(super) deliveries: Vec<DeliveryWhole>,
+    pub(super) omitted: Omitted,
+}
+
+#[derive(Deserialize)]
+pub(super) struct KeyClock {
+    pub(super) key: String,
+    pub(super) workspace: WorkspaceId,
+    pub(super) clock: Option<Clock>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ExplainedRequest {
+    #[serde(flatten)]
+    pub(super) request: RequestWhole,
+    pub(super) explanation: Why,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Why {
+    pub(super) summary: String,
+    pub(super) rules: Option<Vec<RuleTrace>>,
+}
+
+impl RunDocument {
+    pub(super) fn ask(call: Call<'_>) -> Result<Self, Failure> {
+        let answer = call.send_to(RUN)?;
+        let records = parsed(RUN, &answer)?;
+        Ok(Self { json: String::from_utf8_lossy(&answer).into_owned(), records })
+    }
+
+    /// Reads a document, whether it was saved as JSON or within a report. Refuses one of another version of the format.
+    pub(super) fn read(path: &Path) -> Result<Self, Failure> {
+        let refused = |cause: &str, hint: &str| {
+            Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display())).with_hint(hint)
+        };
+        let bytes = file::read_input(path, LARGEST).map_err(|problem| match problem {
+            FileProblem::TooLarge(_) => refused(
+                &problem.to_string(),
+                "files of `wrs-emulator run save` and `exec --report` are smaller; is it another file?",
+            ),
+            problem => Failure { code: Code::Io, hint: None, ..refused(&problem.to_string(), "") },
+        })?;
+        let text = String::from_utf8(bytes).map_err(|_| refused("it is not text", SAVE))?;
+        let json = document_in(&text).map_err(|cause| refused(cause, SAVE))?;
+        let start: RunStart = match serde_json::from_slice(json.as_bytes()) {
+            Ok(start) => start,
+            Err(error) if error.is_eof() => return Err(refused("it is cut off", "save or copy it again")),
+            Err(error) if error.is_data() => RunStart::default(),
+            Err(error) => return Err(refused(&format!("it is not JSON: {error}"), SAVE)),
+        };
+        if start.format.as_deref() != Some(RUN_FORMAT) {
+            return Err(refused("it is not a run of wrs-emulator", SAVE));
+        }
+        let writer = start.emulator.map_or_else(
+            || "use the wrs-emulator that saved it".to_owned(),
+            |emulator| format!("use wrs-emulator {}, which saved it", emulator.version),
+        );
+        if start.version != Some(RUN_VERSION) {
+            let version = start.version.unwrap_or_default();
+            let own = env!("CARGO_PKG_VERSION");
+            let cause =
+                format!("it has version {version} of the format, and wrs-emulator {own} reads version {RUN_VERSION}");
+            return Err(refused(&cause, &writer));
+        }
+        let records = serde_json::from_slice(json.as_bytes()).map_err(|error| {
+            refused(&format!("it is not as it was saved: {error}"), &format!("{writer}; or {SAVE}"))
+        })?;
+        Ok(Self { json: json.to_owned(), records })
+    }
+
+    /// The document with a field that the emulator does not know.
+    pub(super) fn with(self, name: &str, field: &impl Serialize) -> Self {
+        let mut fields: Map<String, Value> = serde_json::from_str(&self.json).expect("its records were read");
+        fields.insert(name.to_owned(), as_value(field));
+        Self { json: compact(&fields) + "\n", ..self }
+    }
+}
+
+/// What every version of a document has.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RunStart {
+    format: Option<String>,
+    version: Option<u64>,
+    emulator: Option<SavedBy>,
+}
+
+#[derive(Deserialize)]
+struct SavedBy {
+    version: String,
+}
+
+/// How to get a file that can be shown.
+const SAVE: &str = "save one with `wrs-emulator run save FILE`, or with `wrs-emulator exec --report FILE -- CMD`";
+
+/// The JSON of a file: all of it, or what a report contains.
+fn document_in(text: &str) -> Result<&str, &'static str> {
+    let text = text.trim_start_matches('\u{feff}').trim();
+    if text.is_empty() {
+        return Err("it is empty");
+    }
+    if !text.starts_with('<') {
+        return Ok(text);
+    }
+    let (_, rest) = text.split_once(DATA_START).ok_or("it is a page, but no report of wrs-emulator")?;
+    let (json, _) = rest.split_once(DATA_END).ok_or("it is cut off")?;
+    Ok(json)
+}
