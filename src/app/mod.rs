@@ -46,7 +46,8 @@ use crate::clock::{Clock, Now, Random, Seed};
 use crate::contract::error::ErrorKind;
 use crate::control::{Access, Control, ControlError, LastFindings, MOST_VIEWERS, PREFIX, Texts, WrongTokens};
 use crate::http::body::Outgoing;
-use crate::http::handler::{Answering, Handler, Limits, Progress, Unreadable, caught};
+use crate::http::connection_state::ConnectionState;
+use crate::http::handler::{Answering, Handler, Limits, Unreadable};
 use crate::http::host::check_host;
 use crate::http::service::Api;
 use crate::http::tls::{ServerTls, Trust};
@@ -58,6 +59,7 @@ use crate::state::engine::Engine;
 use crate::state::journal::Journal;
 use crate::state::workspace::Registry;
 use crate::ui::{asks_for_page, to_page};
+use crate::util::tasks::catch_panic;
 use crate::webhook::client::{Client, DialContext};
 use crate::webhook::deliver::Deliverer;
 use crate::webhook::egress::Egress;
@@ -126,8 +128,8 @@ impl Emulator {
         settings.fill(&engine.library, files, engine.registry.clock().now())?;
         engine.log_start();
         // Bound only now, so that problems in the settings are reported whether or not the port is free.
-        let (listener, address) = bound(settings.listen)?;
-        let (control_listener, control_address) = settings.control_listen.map(bound).transpose()?.unzip();
+        let (listener, address) = bind_listener(settings.listen)?;
+        let (control_listener, control_address) = settings.control_listen.map(bind_listener).transpose()?.unzip();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let base_url = format!("{scheme}://{address}");
         let control_url = format!("{scheme}://{}", control_address.unwrap_or(address));
@@ -247,16 +249,16 @@ struct Router {
 }
 
 impl Handler for Router {
-    fn handle(&self, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering {
+    fn handle(&self, request: Request<Incoming>, connection: &Arc<ConnectionState>) -> Answering {
         let path = request.uri().path();
         let for_control = path.starts_with(PREFIX) || path == PREFIX.trim_end_matches('/');
         match &self.control {
             Some(control) if for_control => {
-                let (control, progress) = (Arc::clone(control), Arc::clone(progress));
-                Answering::Later(Box::pin(async move { call(&control, request, &progress).await }))
+                let (control, connection) = (Arc::clone(control), Arc::clone(connection));
+                Answering::Later(Box::pin(async move { call(&control, request, &connection).await }))
             }
             Some(_) if path == "/" && asks_for_page(request.method(), request.headers()) => Answering::Ready(to_page()),
-            _ if self.serves_api => self.api.handle(request, progress),
+            _ if self.serves_api => self.api.handle(request, connection),
             _ => {
                 let nothing = ControlError::new(ErrorKind::NotFound, "this port serves the control API only");
                 Answering::Ready(nothing.into_response(Redactor::default()))
@@ -277,10 +279,10 @@ impl Handler for Router {
     }
 }
 
-async fn call(control: &Arc<Control>, request: Request<Incoming>, progress: &Progress) -> Response<Outgoing> {
+async fn call(control: &Arc<Control>, request: Request<Incoming>, connection: &ConnectionState) -> Response<Outgoing> {
     let host = check_host(request.method(), request.uri(), request.version(), request.headers());
     match host.map(|host| String::from_utf8_lossy(host).into_owned()) {
-        Ok(host) => caught(control.handle(request, &host, progress))
+        Ok(host) => catch_panic(control.handle(request, &host, connection))
             .await
             .unwrap_or_else(|_| ControlError::internal().into_response(Redactor::default())),
         Err(problem) => {
@@ -301,7 +303,7 @@ fn watch(settings: &Settings, engine: &Arc<Engine>) -> Result<(Option<Watcher>, 
     Ok((Some(watcher), files))
 }
 
-fn bound(requested: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+fn bind_listener(requested: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     let refused = |source| StartError::Bind { address: requested, source };
     let listener = bind(requested).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;

@@ -361,7 +361,7 @@ fn fire_emission(control: &Control, input: &Input<FireEvents>, name: &str) -> Re
         return Err(ControlError::not_found(message));
     };
     let damage = emitted(&emit).damage(&config.profile);
-    control.set_off(&workspace, &emit, workspace.clock().instant());
+    control.plan_emission(&workspace, &emit, workspace.clock().instant());
     let damage = damage.as_deref().map(str::to_owned);
     Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })
 }

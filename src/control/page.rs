@@ -14,7 +14,7 @@ use crate::clock::{Instant, Now, machine};
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{JSON, answer};
 use crate::http::body::Outgoing;
-use crate::http::handler::Progress;
+use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, Unreadable};
 use crate::http::host::check_host;
 use crate::redact::Redactor;
@@ -75,7 +75,7 @@ impl Viewer {
 }
 
 impl Handler for Viewer {
-    fn handle(&self, request: Request<Incoming>, _: &Arc<Progress>) -> Answering {
+    fn handle(&self, request: Request<Incoming>, _: &Arc<ConnectionState>) -> Answering {
         Answering::Ready(self.answer(request).unwrap_or_else(|error| error.into_response(Redactor::default())))
     }
 

@@ -23,7 +23,7 @@ use crate::state::engine::sink::Receipt;
 use crate::state::engine::{Engine, WORKSPACE_GONE, wait_for_events};
 use crate::state::journal::Entry;
 use crate::state::workspace::{
-    AttemptOutcome, AttemptRecord, FailureReason, Job, Next, Secret, SignedContent, Workspace,
+    AfterAttempt, AttemptOutcome, AttemptRecord, FailureReason, Job, Secret, SignedContent, Workspace,
 };
 use crate::util::header_lines::{HeaderLines, push_header};
 use crate::util::tasks::stopped;
@@ -93,10 +93,10 @@ impl Deliverer {
         let (slots, look_ups) = (Semaphore::new(self.slots_of_workspace), Semaphore::new(LOOK_UPS_PER_WORKSPACE));
         let state = Arc::new(WorkerState { workspace, slots, look_ups: Arc::new(look_ups) });
         let workspace = &state.workspace;
-        let mut leaving = workspace.leaving();
+        let mut gone = workspace.gone();
         // Aborted when the worker ends, so that nothing is posted after the emulator has stopped.
         let mut attempts = JoinSet::new();
-        while !workspace.has_left() {
+        while !workspace.is_gone() {
             let order = self.profile_of(workspace).webhooks.order;
             // A closed channel means that the emulator was dropped.
             let draining = *stop.borrow() || stop.has_changed().is_err();
@@ -127,7 +127,7 @@ impl Deliverer {
                 Some(_) = attempts.join_next() => {}
                 () = sleep_until(workspace, next), if !draining => {}
                 () = stopped(&mut stop), if !draining => {}
-                () = stopped(&mut leaving) => {}
+                () = stopped(&mut gone) => {}
             }
         }
         let given_up = workspace.with_queue(|queue| {
@@ -187,7 +187,7 @@ impl Deliverer {
             _ => None,
         };
         let workspace = &state.workspace;
-        if workspace.has_left() {
+        if workspace.is_gone() {
             return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, WORKSPACE_GONE);
         }
         // The settings may have changed while the attempt waited.
@@ -200,13 +200,15 @@ impl Deliverer {
                 let gone = "the subscription was deleted or disabled before this attempt";
                 Err(failed(FailureReason::SubscriptionGone, gone))
             }
-            Some(secrets) => prepare(&job, secrets, &profile, at).map_err(|problem| {
+            Some(secrets) => sign_delivery(&job, secrets, &profile, at).map_err(|problem| {
                 failed(FailureReason::SecretUnreadable, &format!("{problem} (webhooks.secret_key)"))
             }),
         };
         let mut dialled = None;
         let (outcome, sent) = match (prepared, destination) {
-            (Err(failure), _) => (failure, Prepared { body: job.event.body.clone(), ..Prepared::default() }),
+            (Err(failure), _) => {
+                (failure, SignedDelivery { body: job.event.body.clone(), ..SignedDelivery::default() })
+            }
             (Ok(prepared), None) => {
                 (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), prepared)
             }
@@ -251,7 +253,7 @@ impl Deliverer {
             latency: Duration::ZERO,
             next: None,
         };
-        self.settle(state, &profile, record, now.instant.minus(took_by_clock));
+        self.finish_attempt(state, &profile, record, now.instant.minus(took_by_clock));
     }
 
     /// Looks the name of a server up, limited by the attempt's timeout.
@@ -284,7 +286,7 @@ impl Deliverer {
         &self,
         name: &Arc<str>,
         job: &Job,
-        prepared: &Prepared,
+        prepared: &SignedDelivery,
         verified: Result<(), String>,
         now: Timestamp,
     ) -> AttemptOutcome {
@@ -301,10 +303,10 @@ impl Deliverer {
         AttemptOutcome::Answered { status, retry_after: None, body: Bytes::new() }
     }
 
-    fn settle(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {
+    fn finish_attempt(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {
         let workspace = &state.workspace;
         let (delivery, event) = (Arc::clone(&record.delivery), Arc::clone(&record.event));
-        if workspace.has_left() {
+        if workspace.is_gone() {
             return self.engine.deliveries.note_cancelled(&event, &delivery, WORKSPACE_GONE);
         }
         let now = workspace.clock().now();
@@ -315,10 +317,10 @@ impl Deliverer {
             .with_queue(|queue| queue.finish(subscription, &record.outcome, &profile.webhooks, now.instant, random));
         record.latency = now.instant.since(began);
         let status = match &next {
-            Next::Delivered => DeliveryStatus::Delivered,
-            Next::Exhausted => DeliveryStatus::Exhausted,
-            Next::Gone(_) => DeliveryStatus::Cancelled,
-            Next::Retry(due) => {
+            AfterAttempt::Delivered => DeliveryStatus::Delivered,
+            AfterAttempt::Exhausted => DeliveryStatus::Exhausted,
+            AfterAttempt::Gone(_) => DeliveryStatus::Cancelled,
+            AfterAttempt::Retry(due) => {
                 record.next = Some(*due);
                 DeliveryStatus::Pending
             }
@@ -327,7 +329,7 @@ impl Deliverer {
         let record = Arc::new(record);
         self.engine.deliveries.note_attempt(Arc::clone(&record), status);
         self.engine.journal.append_of(Some(workspace), Entry::Attempt(record));
-        let Next::Gone(waiting) = next else { return };
+        let AfterAttempt::Gone(waiting) = next else { return };
         if is_answered {
             workspace.lock().subscriptions.disable(subscription);
             self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");
@@ -362,7 +364,7 @@ async fn sleep_until(workspace: &Workspace, due: Option<Instant>) {
 const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
 
 #[derive(Default)]
-struct Prepared {
+struct SignedDelivery {
     /// Headers in sending order, without `host` and `content-length`.
     headers: HeaderMap,
     /// The same as lines.
@@ -372,7 +374,7 @@ struct Prepared {
     signed: SignedContent,
 }
 
-fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> Result<Prepared, String> {
+fn sign_delivery(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> Result<SignedDelivery, String> {
     let message =
         Message { id: &job.event.id, timestamp: at.as_second(), url: job.delivery.url.as_str(), body: &job.event.body };
     let mut content = None;
@@ -406,7 +408,7 @@ fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> R
     let forged = job.event.tamper.and_then(|tamper| tamper.falsify_body(&job.event.body));
     let body = forged.map_or_else(|| job.event.body.clone(), Bytes::from);
     let signed = content.map(|content| SignedContent::new(content, &job.event.body)).unwrap_or_default();
-    Ok(Prepared { headers, lines, body, signed })
+    Ok(SignedDelivery { headers, lines, body, signed })
 }
 
 pub fn signing_keys(secrets: &[Secret], scheme: &Scheme, profile: &Profile) -> Result<Vec<SigningKey>, String> {
@@ -443,7 +445,7 @@ pub fn signs_by_clock(clock: &Clock, profile: &Profile) -> bool {
 /// Verifies a delivery with every scheme of the profile, as the built-in receiver does.
 fn verify_delivery(
     job: &Job,
-    prepared: &Prepared,
+    prepared: &SignedDelivery,
     secrets: &[Secret],
     profile: &Profile,
     now: Timestamp,

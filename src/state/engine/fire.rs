@@ -41,7 +41,7 @@ impl Engine {
         self.journal.append_of(Some(workspace), Entry::Event(Arc::clone(&event)));
         if event.lost {
             self.deliveries.cancel_all(&event, event.damage.as_deref().unwrap_or("dropped deliberately"));
-        } else if workspace.has_left() {
+        } else if workspace.is_gone() {
             self.deliveries.cancel_all(&event, WORKSPACE_GONE);
         } else if !event.deliveries.is_empty() && workspace.enqueue(&event) {
             // The receiver is closed once the emulator stops.

@@ -220,7 +220,7 @@ impl Engine {
         let lost = saved.planned.len() - planned.len();
         // They are fired once the emitter is woken.
         let add = |planned: &PlannedEvent| workspace.lock().timeline.add(planned.clone());
-        self.note_dropped(workspace, planned.iter().filter(|planned| !add(planned)).count());
+        self.note_dropped_emissions(workspace, planned.iter().filter(|planned| !add(planned)).count());
         let mut refused = 0;
         for event in events {
             refused += usize::from(self.hand_over(workspace, Arc::new(event)).is_err());

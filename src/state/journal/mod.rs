@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-pub use request::{Arrival, KEPT_BODY, Reason, RequestRecord, Scripted, Transcript, Wire, Written};
+pub use request::{Arrival, DecidingRule, KEPT_BODY, Reason, RequestRecord, Transcript, Wire, Written};
 
 use crate::contract::routes::{Operation, ROUTES};
 use crate::state::budget::{Budget, Charge, Evictable};
@@ -148,13 +148,13 @@ impl Journal {
                 let waiting = log.waiters.iter().filter(|(interest, _)| interest.matches(request, path));
                 waiting.for_each(|(_, notify)| notify.notify_one());
             }
-            // Checked under the lock: a reset marks the workspace as forgotten before it clears the entries, so that none is
+            // Checked under the lock: a reset marks the workspace before it clears the entries, so that none is
             // appended after the clearing.
             let owner = match &entry {
                 Entry::Request(request) => request.workspace.as_deref(),
                 _ => owner,
             };
-            if owner.is_some_and(Workspace::is_forgotten) {
+            if owner.is_some_and(Workspace::was_reset) {
                 self.budget.give_back(bytes);
                 return;
             }

@@ -8,7 +8,7 @@ use rand::RngExt as _;
 use rand::SeedableRng as _;
 use serde_json::{Map, Value};
 
-use super::{EventRecord, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription, State};
+use super::{EventRecord, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription, WorkspaceState};
 use crate::clock::Now;
 use crate::contract::ids::IdKind;
 use crate::contract::nearest;
@@ -39,7 +39,7 @@ pub enum FireProblem {
     Full(#[from] Full),
 }
 
-impl State {
+impl WorkspaceState {
     /// Fires an event: serialises its envelope and plans a delivery to each matching subscription, oldest first.
     pub fn fire(
         &mut self,

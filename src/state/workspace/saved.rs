@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::registry::Token;
 use super::sources::{SavedSources, Sources};
 use super::subscriptions::{SubscriptionRecord, Subscriptions};
+use super::tokens::AccessToken;
 use super::workflows::{WorkflowRecord, Workflows};
-use super::{Registry, State, Workspace};
+use super::{Registry, Workspace, WorkspaceState};
 use crate::clock::{Instant, SavedClock};
 use crate::scenario::rule_counters::SavedCounter;
 use crate::state::quota::Quota;
@@ -78,7 +78,7 @@ pub struct SavedWorkspace {
     users: Vec<Map<String, Value>>,
     pub scenarios: SavedScenarios,
     pub knobs: Box<RawValue>,
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<AccessToken>,
     pub planned: Vec<SavedEmission>,
     /// Deliveries that are not settled.
     pub deliveries: Vec<SavedDelivery>,
@@ -217,7 +217,7 @@ impl Registry {
     }
 }
 
-impl State {
+impl WorkspaceState {
     fn restore(&mut self, saved: &SavedWorkspace) -> Result<(), String> {
         self.sources = Sources::restored(&saved.sources)?;
         for (key, quota) in &saved.quotas {
