@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::Engine;
+use super::{Engine, FireProblem};
 use crate::clock::{Clock, Instant, Now};
 use crate::contract::rules::{CheckedSubscribe, check_webhook_url};
 use crate::contract::types::SubscribeRequest;
 use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer, due_emits};
 use crate::settings::Profile;
-use crate::state::workspace::{FireProblem, FireRequest, Origin, PlannedEvent, Workspace, WorkspaceState};
+use crate::state::workspace::{FireRequest, Origin, PlannedEvent, Workspace, WorkspaceState};
 use crate::util::tasks::stopped;
 
 /// Most events fired before the lock and the thread are released for others.

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 pub use advance::{Mover, settle, settle_ahead, wait_for_events};
 pub use emissions::emitted;
-pub use fire::WORKSPACE_GONE;
+pub use fire::{FireProblem, WORKSPACE_GONE};
 pub use snapshot::settle_for_a_moment;
 
 use crate::clock::SavedClock;

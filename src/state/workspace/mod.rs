@@ -1,11 +1,10 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
-//! Reading order: this file, `sources`, `subscriptions`, `events` and `fire`, `queue` (deliveries that wait), `workflows`,
-//! `timeline`, `registry`, `saved` (snapshots).
+//! Reading order: this file, `sources`, `subscriptions`, `events`, `queue` (deliveries that wait), `workflows`,
+//! `timeline`, `registry`, `tokens`, `saved` (snapshots).
 
 mod events;
-mod fire;
 mod queue;
 mod registry;
 mod saved;
@@ -26,7 +25,6 @@ pub use events::{
     AttemptOutcome, AttemptRecord, DeliveryStatus, EventRecord, FailureReason, FireRequest, Forgery, Origin,
     PlannedDelivery, SignedContent, SkipReason, SkippedSubscription, is_elsewhere,
 };
-pub use fire::FireProblem;
 pub use queue::{AfterAttempt, Job, Queue};
 pub use registry::{MOST_WORKSPACES, Registry};
 pub use saved::{
@@ -73,7 +71,7 @@ pub struct Workspace {
 pub struct WorkspaceState {
     pub sources: Sources,
     /// Whether the previous event was held back by the setting `webhooks.swap`.
-    held_back: bool,
+    pub(crate) held_back: bool,
     /// The quota of the key that the workspace is named after: a request finds it without another look-up.
     quota: Quota,
     /// Those of the keys of a group.
