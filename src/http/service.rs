@@ -14,8 +14,7 @@ use crate::contract::error::ErrorKind;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
 use crate::http::answer::{Answer, EarlyRefusal, REQUEST_ID, SendFault, all_headers, id_value, own_headers};
-use crate::http::body::BodyReader;
-use crate::http::body::{Outgoing, paced};
+use crate::http::body::{BodyReader, Outgoing, paced};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, PLAIN_ON_TLS, Unreadable};
 use crate::http::host::check_host;
@@ -33,11 +32,10 @@ pub struct Api {
     pub(crate) uri_bytes: usize,
 }
 
-/// What is left to do once a request is identified.
+/// What an answer has to wait for.
 enum Remaining {
-    Answer(Answer),
     Body(Operation, Incoming),
-    /// A scenario rule is to be carried out, which may take a while.
+    /// A scenario rule that is delayed or renders templates.
     Rule(Operation, Decision),
 }
 
@@ -51,30 +49,39 @@ impl Api {
         let (identity, route) = catch_panic_now(|| self.identify(&mut request, &generation))
             .unwrap_or_else(|panic| (self.anonymous(&request), Err(EarlyRefusal::Panicked(panic))));
         let mut identified = Identified::new(request, identity);
-        let next = catch_panic_now(|| match route {
-            Err(error) => Remaining::Answer(identified.early_refusal(error)),
-            Ok(route) if route.has_body() => Remaining::Body(route.operation, body),
-            Ok(route) => match identified.decide_by_scenarios() {
-                None => Remaining::Answer(self.answer_operation(&identified, route.operation)),
-                Some(decision) if decision.is_immediate() => {
-                    let action = identified.note_rule(decision);
-                    Remaining::Answer(self.apply_action(&mut identified, route.operation, action))
-                }
-                Some(decision) => Remaining::Rule(route.operation, decision),
-            },
-        });
-        match next {
-            Ok(Remaining::Answer(answer)) => {
-                Answering::Ready(self.record_and_answer(&mut identified, Ok(answer), connection))
-            }
-            Err(panic) => Answering::Ready(self.record_and_answer(&mut identified, Err(panic), connection)),
-            Ok(next) => {
+        let answered = match catch_panic_now(|| self.answer_now(&mut identified, route, body)) {
+            Ok(Err(remaining)) => {
                 let (api, connection) = (Arc::clone(self), Arc::clone(connection));
-                Answering::Later(Box::pin(async move {
-                    let answered = catch_panic(api.continue_later(&mut identified, next)).await;
+                return Answering::Later(Box::pin(async move {
+                    let answered = catch_panic(api.continue_later(&mut identified, remaining)).await;
                     api.record_and_answer(&mut identified, answered, &connection)
-                }))
+                }));
             }
+            Ok(Ok(answer)) => Ok(answer),
+            Err(panic) => Err(panic),
+        };
+        Answering::Ready(self.record_and_answer(&mut identified, answered, connection))
+    }
+
+    /// The answer, or what it has to wait for.
+    fn answer_now(
+        &self,
+        identified: &mut Identified,
+        route: Result<&'static Route, EarlyRefusal>,
+        body: Incoming,
+    ) -> Result<Answer, Remaining> {
+        let operation = match route {
+            Err(error) => return Ok(identified.early_refusal(error)),
+            Ok(route) if route.has_body() => return Err(Remaining::Body(route.operation, body)),
+            Ok(route) => route.operation,
+        };
+        match identified.decide_by_scenarios() {
+            None => Ok(self.answer_operation(identified, operation)),
+            Some(decision) if decision.is_immediate() => {
+                let action = identified.note_rule(decision);
+                Ok(self.apply_action(identified, operation, action))
+            }
+            Some(decision) => Err(Remaining::Rule(operation, decision)),
         }
     }
 
@@ -190,10 +197,8 @@ impl Api {
         Ok(Identity { id, variation_seed, workspace, key: Some(ValidKey { group_key, quota }) })
     }
 
-    /// Does what has to be waited for: reading a body, carrying out a scenario rule.
-    async fn continue_later(&self, identified: &mut Identified, next: Remaining) -> Answer {
-        let (operation, decision) = match next {
-            Remaining::Answer(answer) => return answer,
+    async fn continue_later(&self, identified: &mut Identified, remaining: Remaining) -> Answer {
+        let (operation, decision) = match remaining {
             Remaining::Body(operation, body) => {
                 match self.bodies.read_content(None, &identified.request.head.headers, body).await {
                     Ok(body) => identified.body = body,
