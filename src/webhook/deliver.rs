@@ -28,7 +28,7 @@ use crate::state::workspace::{
 use crate::util::header_lines::{HeaderLines, push_header};
 use crate::util::tasks::stopped;
 use crate::webhook::client::{Client, Post};
-use crate::webhook::egress::{Destination, DialProblem, Egress};
+use crate::webhook::egress::{Destination, DialProblem, Egress, Target};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 
 pub const CONCURRENT_ATTEMPTS: usize = 256;
@@ -195,47 +195,33 @@ impl Deliverer {
         let now = workspace.clock().now();
         let at = signature_time(workspace.clock(), now, &profile);
         let secrets = workspace.lock().subscriptions.signing_secrets(&job.delivery.subscription, now);
-        let prepared = match &secrets {
+        let signed = match secrets {
             None => {
                 let gone = "the subscription was deleted or disabled before this attempt";
                 Err(failed(FailureReason::SubscriptionGone, gone))
             }
-            Some(secrets) => sign_delivery(&job, secrets, &profile, at).map_err(|problem| {
-                failed(FailureReason::SecretUnreadable, &format!("{problem} (webhooks.secret_key)"))
-            }),
+            Some(secrets) => match sign_delivery(&job, &secrets, &profile, at) {
+                Ok(signed) => Ok((signed, secrets)),
+                Err(problem) => {
+                    let problem = format!("{problem} (webhooks.secret_key)");
+                    Err(failed(FailureReason::SecretUnreadable, &problem))
+                }
+            },
         };
-        let mut dialled = None;
-        let (outcome, sent) = match (prepared, destination) {
+        let (outcome, dialled, sent) = match (signed, destination) {
             (Err(failure), _) => {
-                (failure, SignedDelivery { body: job.event.body.clone(), ..SignedDelivery::default() })
+                (failure, Arc::default(), SignedDelivery { body: job.event.body.clone(), ..SignedDelivery::default() })
             }
-            (Ok(prepared), None) => {
-                (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), prepared)
+            (Ok((sent, _)), None) => {
+                (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), Arc::default(), sent)
             }
-            (Ok(prepared), Some(Destination::Sink(name))) => {
-                dialled = Some(format!("sink {name}").into());
-                let verified = verify_delivery(&job, &prepared, &secrets.unwrap_or_default(), &profile, at);
-                (self.receive(&name, &job, &prepared, verified, now.wall), prepared)
+            (Ok((sent, secrets)), Some(Destination::Sink(name))) => {
+                let verified = verify_delivery(&job, &sent, &secrets, &profile, at);
+                (self.receive(&name, &job, &sent, verified, now.wall), format!("sink {name}").into(), sent)
             }
-            (Ok(mut prepared), Some(Destination::Dial(target))) => {
-                dialled = Some(Arc::clone(&target.text));
-                let outcome = match looked_up.addresses {
-                    Err(problem) => problem.into(),
-                    Ok(addresses) => {
-                        let post = Post {
-                            target,
-                            headers: std::mem::take(&mut prepared.headers),
-                            body: prepared.body.clone(),
-                            timeout: profile.webhooks.timeout.get(),
-                            looked_up: looked_up.took,
-                            connect_timeout: profile.webhooks.connect_timeout.get(),
-                            addresses,
-                            look_ups: Arc::clone(&state.look_ups),
-                        };
-                        self.client.post(post).await
-                    }
-                };
-                (outcome, prepared)
+            (Ok((mut sent, _)), Some(Destination::Dial(target))) => {
+                let dialled = Arc::clone(&target.text);
+                (self.post(state, target, looked_up, &mut sent, &profile).await, dialled, sent)
             }
         };
         let is_detectable = |scheme| job.event.tamper.is_some_and(|tamper| tamper.is_detectable(scheme));
@@ -245,7 +231,7 @@ impl Deliverer {
             event: job.event,
             number: job.attempt,
             at: now.wall.checked_sub(took_by_clock).unwrap_or(now.wall),
-            dialled: dialled.unwrap_or_default(),
+            dialled,
             headers: sent.lines,
             signed: sent.signed,
             body: sent.body,
@@ -254,6 +240,31 @@ impl Deliverer {
             next: None,
         };
         self.finish_attempt(state, &profile, record, now.instant.minus(took_by_clock));
+    }
+
+    async fn post(
+        &self,
+        state: &WorkerState,
+        target: Arc<Target>,
+        looked_up: LookedUp,
+        sent: &mut SignedDelivery,
+        profile: &Profile,
+    ) -> AttemptOutcome {
+        let addresses = match looked_up.addresses {
+            Ok(addresses) => addresses,
+            Err(problem) => return problem.into(),
+        };
+        let post = Post {
+            target,
+            headers: std::mem::take(&mut sent.headers),
+            body: sent.body.clone(),
+            timeout: profile.webhooks.timeout.get(),
+            looked_up: looked_up.took,
+            connect_timeout: profile.webhooks.connect_timeout.get(),
+            addresses,
+            look_ups: Arc::clone(&state.look_ups),
+        };
+        self.client.post(post).await
     }
 
     /// Looks the name of a server up, limited by the attempt's timeout.
@@ -286,16 +297,16 @@ impl Deliverer {
         &self,
         name: &Arc<str>,
         job: &Job,
-        prepared: &SignedDelivery,
+        sent: &SignedDelivery,
         verified: Result<(), String>,
         now: Timestamp,
     ) -> AttemptOutcome {
-        let headers = prepared.lines.iter();
+        let headers = sent.lines.iter();
         let receipt = Receipt {
             at: now,
             target: job.delivery.url[url::Position::BeforePath..].to_owned(),
             headers: headers.map(|(name, value)| (name.to_owned(), value.into_owned())).collect(),
-            body: prepared.body.clone(),
+            body: sent.body.clone(),
             verified,
             status: 200,
         };
@@ -445,16 +456,16 @@ pub fn signs_by_clock(clock: &Clock, profile: &Profile) -> bool {
 /// Verifies a delivery with every scheme of the profile, as the built-in receiver does.
 fn verify_delivery(
     job: &Job,
-    prepared: &SignedDelivery,
+    sent: &SignedDelivery,
     secrets: &[Secret],
     profile: &Profile,
     now: Timestamp,
 ) -> Result<(), String> {
-    let header = |name: &str| prepared.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let header = |name: &str| sent.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     for scheme in profile.schemes() {
         let keys = signing_keys(secrets, &scheme, profile)?;
         let (url, at) = (job.delivery.url.as_str(), now.as_second());
-        verify(&scheme, &keys, &header, url, &prepared.body, at, TOLERANCE_SECONDS)
+        verify(&scheme, &keys, &header, url, &sent.body, at, TOLERANCE_SECONDS)
             .map_err(|rejection| rejection.to_string())?;
     }
     Ok(())
