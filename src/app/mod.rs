@@ -32,7 +32,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
-use jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Semaphore, watch};
@@ -251,10 +250,6 @@ impl Handler for Router {
 
     fn now(&self) -> Now {
         self.api.engine.registry.clock().now()
-    }
-
-    fn wall(&self) -> Timestamp {
-        self.api.engine.registry.clock().wall()
     }
 
     fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {

@@ -204,10 +204,6 @@ impl Clock {
         self.now().instant
     }
 
-    pub fn wall(&self) -> Timestamp {
-        self.now().wall
-    }
-
     /// Whether the clock runs with its base and was not moved away from it.
     pub fn is_plain(&self) -> bool {
         self.shared.plain.load(Ordering::Acquire)

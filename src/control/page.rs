@@ -7,7 +7,6 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use jiff::Timestamp;
 
 use super::{Access, ControlError, PREFIX};
 use crate::clock::{Instant, Now, machine};
@@ -80,11 +79,7 @@ impl Handler for Viewer {
     }
 
     fn now(&self) -> Now {
-        Now { instant: Instant::default(), wall: self.wall() }
-    }
-
-    fn wall(&self) -> Timestamp {
-        machine::wall_time()
+        Now { instant: Instant::default(), wall: machine::wall_time() }
     }
 
     fn refuse(&self, status: StatusCode, _: Unreadable) -> Bytes {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
-use jiff::Timestamp;
 
 use crate::clock::Now;
 use crate::http::body::{BodyReader, Outgoing};
@@ -19,8 +18,6 @@ pub trait Handler: Send + Sync + 'static {
     fn handle(&self, request: Request<Incoming>, connection: &Arc<ConnectionState>) -> Answering;
 
     fn now(&self) -> Now;
-
-    fn wall(&self) -> Timestamp;
 
     /// Answers bytes that hyper refused to parse, with this status, or that it was never given. Returns the answer's head and body
     /// as bytes; the connection ends after them.

@@ -251,11 +251,7 @@ impl Handler for Arc<Receiver> {
     }
 
     fn now(&self) -> Now {
-        Now { instant: Instant::default(), wall: self.wall() }
-    }
-
-    fn wall(&self) -> Timestamp {
-        machine::wall_time()
+        Now { instant: Instant::default(), wall: machine::wall_time() }
     }
 
     fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {
