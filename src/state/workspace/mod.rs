@@ -28,8 +28,8 @@ pub use events::{
 pub use queue::{AfterAttempt, Job, Queue};
 pub use registry::{MOST_WORKSPACES, Registry};
 pub use saved::{
-    GlobalState, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedWorkspace, Snapshot,
-    SnapshotProblem,
+    GlobalState, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedScenarios, SavedWorkspace,
+    Snapshot, SnapshotProblem,
 };
 pub use sources::Sources;
 pub use subscriptions::{Secret, Subscribed, SubscriptionRecord};

@@ -59,8 +59,8 @@ impl WorkflowRecord {
 /// The workflows and users of one workspace, in the order in which they were created. They are few, so they are searched by id.
 #[derive(Debug)]
 pub(crate) struct Workflows {
-    pub(super) records: Vec<WorkflowRecord>,
-    pub(super) users: Vec<Map<String, Value>>,
+    pub(crate) records: Vec<WorkflowRecord>,
+    pub(crate) users: Vec<Map<String, Value>>,
     charge: Charge,
 }
 
