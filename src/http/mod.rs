@@ -1,7 +1,8 @@
 //! Layer 4, HTTP: the accept loop, connection settings and the graceful drain. Overview of the layer.
 //!
-//! Any [`Handler`] can be served. Reading order: `connection` (deadlines on the wire), `service` (one request of the emulated API end to
-//! end), `request`, `answer`, `operations` (one function per operation), `scripted` (scenario rules).
+//! Any [`Handler`] can be served. Reading order: `connection` (deadlines on the wire) and `connection_state` (what it shares with its
+//! requests), `service` (one request of the emulated API end to end), `request`, `answer`, `operations` (one function per operation),
+//! `scripted` (scenario rules).
 
 pub mod answer;
 pub mod body;

@@ -94,11 +94,6 @@ pub(super) struct ValidKey {
 }
 
 impl Identity {
-    pub(super) fn anonymous(workspace: Arc<Workspace>, profile: &Profile, now: Now) -> Self {
-        let (id, variation_seed) = draw_id(&mut workspace.lock(), profile, now);
-        Self { id, variation_seed, workspace, key: None }
-    }
-
     pub(super) fn quota(&self) -> Option<&QuotaCheck> {
         self.key.as_ref()?.quota.as_ref()
     }

@@ -86,17 +86,17 @@ impl Api {
     }
 
     pub fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {
-        let (kind, text) = match (status, sent) {
-            (StatusCode::URI_TOO_LONG, _) => (ErrorKind::UriTooLong, ErrorKind::UriTooLong.message()),
-            (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, _) => {
-                (ErrorKind::HeadersTooLarge, ErrorKind::HeadersTooLarge.message())
-            }
-            (StatusCode::PAYLOAD_TOO_LARGE, _) => (ErrorKind::PayloadTooLarge, ErrorKind::PayloadTooLarge.message()),
-            (_, Unreadable::Garbage) => (ErrorKind::BadRequest, "the bytes sent are not an HTTP/1.1 request"),
-            (_, Unreadable::Tls) => {
-                (ErrorKind::BadRequest, "this is a TLS handshake: use http:// or start with --tls self-signed")
-            }
-            (_, Unreadable::PlainHttp) => (ErrorKind::BadRequest, PLAIN_ON_TLS),
+        let kind = match status {
+            StatusCode::URI_TOO_LONG => ErrorKind::UriTooLong,
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ErrorKind::HeadersTooLarge,
+            StatusCode::PAYLOAD_TOO_LARGE => ErrorKind::PayloadTooLarge,
+            _ => ErrorKind::BadRequest,
+        };
+        let text = match sent {
+            _ if kind != ErrorKind::BadRequest => kind.message(),
+            Unreadable::Garbage => "the bytes sent are not an HTTP/1.1 request",
+            Unreadable::Tls => "this is a TLS handshake: use http:// or start with --tls self-signed",
+            Unreadable::PlainHttp => PLAIN_ON_TLS,
         };
         let (head, ()) = hyper::Request::new(()).into_parts();
         let request = Request::new(head, self.engine.registry.clock().now(), &self.engine.library.load());
@@ -178,7 +178,9 @@ impl Api {
     }
 
     fn anonymous(&self, request: &Request) -> Identity {
-        Identity::anonymous(self.engine.registry.anonymous(), &request.config.profile, request.now)
+        let workspace = self.engine.registry.anonymous();
+        let (id, variation_seed) = draw_id(&mut workspace.lock(), &request.config.profile, request.now);
+        Identity { id, variation_seed, workspace, key: None }
     }
 
     /// The identity of a request with a valid key; counts the request if it is one that counts.

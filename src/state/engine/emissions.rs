@@ -137,13 +137,13 @@ impl Engine {
     async fn emitter(self: Arc<Self>, workspace: Arc<Workspace>, changed: Arc<Notify>) {
         let (mut gone, mut stop) = (workspace.gone(), self.stopping.clone());
         let machine = Clock::real();
-        let mut pace = FiringBudget { left: MOST_AT_ONCE, at: machine.instant() };
+        let mut budget = FiringBudget { left: MOST_AT_ONCE, at: machine.instant() };
         loop {
             let (engine, of) = (Arc::clone(&self), Arc::clone(&workspace));
             let Some((next, timed)) = self.blocking.answers.run(move || engine.fire_due_events(&of)).await else {
                 return;
             };
-            let pause = pace.spend(timed, machine.instant());
+            let pause = budget.spend(timed, machine.instant());
             if !pause.is_zero() && !std::mem::replace(&mut workspace.lock().timeline.is_slowed, true) {
                 let message = format!(
                     "timed emissions are slowed to {PER_SECOND} events a second of real time: more than {MOST_AT_ONCE} were due; a reset ends them"
@@ -266,18 +266,18 @@ mod tests {
     #[test]
     fn a_burst_is_fired_at_once_and_more_at_a_pace() {
         let at = |millis: u64| Instant::after_start(Duration::from_millis(millis));
-        let mut pace = FiringBudget { left: MOST_AT_ONCE, at: at(0) };
+        let mut budget = FiringBudget { left: MOST_AT_ONCE, at: at(0) };
         for _ in 0..MOST_AT_ONCE / 16 {
-            assert_eq!(pace.spend(16, at(0)), Duration::ZERO);
+            assert_eq!(budget.spend(16, at(0)), Duration::ZERO);
         }
-        assert_eq!(pace.spend(16, at(0)), Duration::from_millis(16));
-        assert_eq!(pace.spend(16, at(16)), Duration::ZERO);
-        assert_eq!(pace.spend(20, at(16)), Duration::from_millis(20));
+        assert_eq!(budget.spend(16, at(0)), Duration::from_millis(16));
+        assert_eq!(budget.spend(16, at(16)), Duration::ZERO);
+        assert_eq!(budget.spend(20, at(16)), Duration::from_millis(20));
         // As fast as an emission on a running clock may be for ever.
         for second in 1..1_000 {
-            assert_eq!(pace.spend(1_000, at(16 + second * 1_000)), Duration::ZERO, "{second}");
+            assert_eq!(budget.spend(1_000, at(16 + second * 1_000)), Duration::ZERO, "{second}");
         }
-        assert_eq!(pace.spend(1, at(1_000_000_000)), Duration::ZERO);
-        assert_eq!(pace.left, MOST_AT_ONCE - 1);
+        assert_eq!(budget.spend(1, at(1_000_000_000)), Duration::ZERO);
+        assert_eq!(budget.left, MOST_AT_ONCE - 1);
     }
 }
