@@ -31,7 +31,7 @@ impl Builder {
     }
 
     /// Validates the draft and makes it the profile of the settings.
-    fn settle(&mut self) {
+    fn finish_draft(&mut self) {
         match self.draft.take().map(Draft::finish) {
             None => {}
             Some(Ok(profile)) => self.settings.profile = profile,
@@ -133,14 +133,14 @@ impl Builder {
     /// Changes any other setting.
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut Settings)) -> Self {
-        self.settle();
+        self.finish_draft();
         change(&mut self.settings);
         self
     }
 
     /// Starts the emulator.
     pub async fn start(mut self) -> Result<Emulator, StartError> {
-        self.settle();
+        self.finish_draft();
         match self.problem {
             Some(problem) => Err(StartError::Setting(problem)),
             None => Emulator::start(self.settings).await,

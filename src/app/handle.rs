@@ -10,11 +10,9 @@ use crate::diagnostic::Diagnostic;
 use crate::settings::Profile;
 use crate::state::engine::deliveries::DeliveryStore;
 use crate::state::engine::sink::Receipt;
-use crate::state::engine::{Engine, KeyProblem, settle_for_a_moment};
+use crate::state::engine::{Engine, FireProblem, KeyProblem, settle_for_a_moment};
 use crate::state::journal::{Entry, Journal};
-use crate::state::workspace::Snapshot;
-use crate::state::workspace::SnapshotProblem;
-use crate::state::workspace::{EventRecord, FireProblem, FireRequest};
+use crate::state::workspace::{EventRecord, FireRequest, Snapshot, SnapshotProblem};
 
 /// Controls a running emulator from a Rust test, without a socket. Cloning it is cheap.
 ///

@@ -32,8 +32,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode};
-use jiff::Timestamp;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -46,7 +46,8 @@ use crate::clock::{Clock, Now, Random, Seed};
 use crate::contract::error::ErrorKind;
 use crate::control::{Access, Control, ControlError, LastFindings, MOST_VIEWERS, PREFIX, Texts, WrongTokens};
 use crate::http::body::Outgoing;
-use crate::http::handler::{Answering, Handler, Limits, Progress, Unreadable, caught};
+use crate::http::connection_state::ConnectionState;
+use crate::http::handler::{Answering, Handler, Limits, Unreadable};
 use crate::http::host::check_host;
 use crate::http::service::Api;
 use crate::http::tls::{ServerTls, Trust};
@@ -56,8 +57,9 @@ use crate::scenario::{FileTexts, Library, Watcher};
 use crate::state::budget::Budget;
 use crate::state::engine::Engine;
 use crate::state::journal::Journal;
-use crate::state::workspace::Registry;
+use crate::state::workspace::{Registry, Workspace};
 use crate::ui::{asks_for_page, to_page};
+use crate::util::tasks::catch_panic;
 use crate::webhook::client::{Client, DialContext};
 use crate::webhook::deliver::Deliverer;
 use crate::webhook::egress::Egress;
@@ -90,54 +92,36 @@ impl Emulator {
         let names = settings.certificate_names();
         let tls = settings.tls.as_ref().map(|setting| ServerTls::new(setting, &names)).transpose()?;
         let trust = Trust::new(&settings.webhook_ca, settings.webhook_insecure)?;
-        let seed = settings.seed.map_or_else(Seed::from_entropy, Seed::from_number);
-        let clock = match settings.clock {
-            ClockSetting::Real => Clock::real(),
-            ClockSetting::FrozenNow => Clock::frozen_now(),
-            ClockSetting::FrozenAt(at) => Clock::frozen(at),
-        };
         settings.check_folders()?;
-        let started_at = clock.now().wall;
-        let texts = Arc::new(Texts::new(&seed, started_at));
+        let seed = settings.seed.map_or_else(Seed::from_entropy, Seed::from_number);
         let (stop, stopping) = watch::channel(false);
-        let journal = Arc::new(Journal::new(settings.most_journal_entries, &Budget::new(settings.most_memory_bytes)));
-        let (engine, to_deliver) = Engine::new(
-            Library::new(settings.profile.clone()),
-            Registry::new(seed, clock, settings.most_workspaces, Arc::clone(&journal)),
-            journal,
-            settings.scenario_folders.clone(),
-            stopping.clone(),
-        );
-        let bodies = Arc::new(settings.limits.body_reader());
-        let egress = Arc::new(Egress::new(&settings.allow_egress));
-        let resolver = Arc::new(Resolver::new(settings.look_up.clone()));
-        let shares =
-            Shares::of_process(settings.limits.connections, 1 + usize::from(settings.control_listen.is_some()));
-        let client =
-            Client::new(DialContext { egress: Arc::clone(&egress), trust: Arc::new(trust), resolver }, shares.kept);
+        let (engine, to_deliver) = new_engine(&settings, seed, stopping.clone());
+        let started_at = engine.registry.clock().now().wall;
+        let watcher = load_scenarios(&settings, &engine)?;
+        // Bound only now, so that problems in the settings are reported whether or not the port is free.
+        let (listener, address) = bind_listener(settings.listen)?;
+        let (control_listener, control_address) = settings.control_listen.map(bind_listener).transpose()?.unzip();
+        let shares = Shares::of_process(settings.limits.connections, 1 + usize::from(control_listener.is_some()));
+        if let Some(message) = shares.warning() {
+            engine.note(None, message, false);
+        }
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let base_url = format!("{scheme}://{address}");
+        let control_url = format!("{scheme}://{}", control_address.unwrap_or(address));
+        let ca_pem = tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned);
         let control_token = control_token(&settings);
+        let bodies = Arc::new(settings.limits.body_reader());
         let api = Arc::new(Api {
             engine: Arc::clone(&engine),
             bodies: Arc::clone(&bodies),
             uri_bytes: settings.limits.uri_bytes,
         });
-        let handle = ControlHandle::new(Arc::clone(&engine));
-        let (watcher, files) = watch(&settings, &engine)?;
-        settings.fill(&engine.library, files, engine.registry.clock().now())?;
-        engine.log_start();
-        // Bound only now, so that problems in the settings are reported whether or not the port is free.
-        let (listener, address) = bound(settings.listen)?;
-        let (control_listener, control_address) = settings.control_listen.map(bound).transpose()?.unzip();
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let base_url = format!("{scheme}://{address}");
-        let control_url = format!("{scheme}://{}", control_address.unwrap_or(address));
-        let ca_pem = tls.as_ref().and_then(ServerTls::ca_pem).map(str::to_owned);
         let control = Arc::new(Control {
             engine: Arc::clone(&engine),
             bodies,
             ca_pem: ca_pem.clone(),
             viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
-            texts,
+            texts: Arc::new(Texts::new(&seed, started_at)),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stopping.clone(),
             wrong_tokens: WrongTokens::default(),
@@ -147,10 +131,7 @@ impl Emulator {
             base_url: base_url.clone(),
             control_url: control_url.clone(),
         });
-        if let Some(message) = shares.warning() {
-            handle.note(message);
-        }
-        let deliverer = Deliverer::new(Arc::clone(&engine), egress, client, shares.attempts);
+        let deliverer = new_deliverer(&settings, &engine, trust, &shares);
 
         let mut tasks = Vec::new();
         let state = match settings.state {
@@ -161,14 +142,17 @@ impl Emulator {
             tasks.push(tokio::spawn(Arc::clone(state).keep(stopping.clone())));
         }
         let (limits, grace) = (Limits { connections: shares.connections, ..settings.limits }, settings.grace);
+        let mut spawn_server = |listener, router| {
+            let server = serve(listener, Arc::new(router), tls.clone(), limits, stopping.clone(), grace);
+            tasks.push(tokio::spawn(server));
+        };
         let on_main_port = control_listener.is_none().then(|| Arc::clone(&control));
-        let router = Arc::new(Router { api: Arc::clone(&api), serves_api: true, control: on_main_port });
-        tasks.push(tokio::spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
+        spawn_server(listener, Router { api: Arc::clone(&api), serves_api: true, control: on_main_port });
         if let Some(listener) = control_listener {
-            let router = Arc::new(Router { api, serves_api: false, control: Some(control) });
-            tasks.push(tokio::spawn(serve(listener, router, tls.clone(), limits, stopping.clone(), grace)));
+            spawn_server(listener, Router { api, serves_api: false, control: Some(control) });
         }
         tasks.push(tokio::spawn(deliverer.run(to_deliver, stopping)));
+        let handle = ControlHandle::new(engine);
         Ok(Self { base_url, control_url, control_token, ca_pem, handle, stop, tasks, state, grace, _watcher: watcher })
     }
 
@@ -247,16 +231,16 @@ struct Router {
 }
 
 impl Handler for Router {
-    fn handle(&self, request: Request<Incoming>, progress: &Arc<Progress>) -> Answering {
+    fn handle(&self, request: Request<Incoming>, connection: &Arc<ConnectionState>) -> Answering {
         let path = request.uri().path();
         let for_control = path.starts_with(PREFIX) || path == PREFIX.trim_end_matches('/');
         match &self.control {
             Some(control) if for_control => {
-                let (control, progress) = (Arc::clone(control), Arc::clone(progress));
-                Answering::Later(Box::pin(async move { call(&control, request, &progress).await }))
+                let (control, connection) = (Arc::clone(control), Arc::clone(connection));
+                Answering::Later(Box::pin(async move { call(&control, request, &connection).await }))
             }
             Some(_) if path == "/" && asks_for_page(request.method(), request.headers()) => Answering::Ready(to_page()),
-            _ if self.serves_api => self.api.handle(request, progress),
+            _ if self.serves_api => self.api.handle(request, connection),
             _ => {
                 let nothing = ControlError::new(ErrorKind::NotFound, "this port serves the control API only");
                 Answering::Ready(nothing.into_response(Redactor::default()))
@@ -268,19 +252,15 @@ impl Handler for Router {
         self.api.engine.registry.clock().now()
     }
 
-    fn wall(&self) -> Timestamp {
-        self.api.engine.registry.clock().wall()
-    }
-
     fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {
         self.api.refuse(status, sent)
     }
 }
 
-async fn call(control: &Arc<Control>, request: Request<Incoming>, progress: &Progress) -> Response<Outgoing> {
+async fn call(control: &Arc<Control>, request: Request<Incoming>, connection: &ConnectionState) -> Response<Outgoing> {
     let host = check_host(request.method(), request.uri(), request.version(), request.headers());
     match host.map(|host| String::from_utf8_lossy(host).into_owned()) {
-        Ok(host) => caught(control.handle(request, &host, progress))
+        Ok(host) => catch_panic(control.handle(request, &host, connection))
             .await
             .unwrap_or_else(|_| ControlError::internal().into_response(Redactor::default())),
         Err(problem) => {
@@ -289,19 +269,48 @@ async fn call(control: &Arc<Control>, request: Request<Incoming>, progress: &Pro
     }
 }
 
-/// Starts watching the scenario folders and returns their present files. Without folders nothing is watched.
-fn watch(settings: &Settings, engine: &Arc<Engine>) -> Result<(Option<Watcher>, FileTexts), StartError> {
-    if settings.scenario_folders.paths().next().is_none() {
-        return Ok((None, FileTexts::default()));
-    }
-    let engine = Arc::clone(engine);
-    let watched = Watcher::start(settings.scenario_folders.clone(), move |texts| drop(engine.take_files(texts)));
-    let (watcher, files) =
-        watched.map_err(|error| StartError::Setting(format!("cannot watch the scenario folders: {error}")))?;
-    Ok((Some(watcher), files))
+/// The engine by these settings, with an empty library.
+fn new_engine(
+    settings: &Settings,
+    seed: Seed,
+    stopping: watch::Receiver<bool>,
+) -> (Arc<Engine>, UnboundedReceiver<Arc<Workspace>>) {
+    let clock = match settings.clock {
+        ClockSetting::Real => Clock::real(),
+        ClockSetting::FrozenNow => Clock::frozen_now(),
+        ClockSetting::FrozenAt(at) => Clock::frozen(at),
+    };
+    let journal = Arc::new(Journal::new(settings.most_journal_entries, &Budget::new(settings.most_memory_bytes)));
+    let registry = Registry::new(seed, clock, settings.most_workspaces, Arc::clone(&journal));
+    let library = Library::new(settings.profile.clone());
+    Engine::new(library, registry, journal, settings.scenario_folders.clone(), stopping)
 }
 
-fn bound(requested: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+/// Starts watching the scenario folders, loads their present files and activates the initial scenarios. Without folders nothing is
+/// watched.
+fn load_scenarios(settings: &Settings, engine: &Arc<Engine>) -> Result<Option<Watcher>, StartError> {
+    let (watcher, files) = if settings.scenario_folders.paths().next().is_some() {
+        let reloading = Arc::clone(engine);
+        let watched = Watcher::start(settings.scenario_folders.clone(), move |texts| drop(reloading.take_files(texts)));
+        let (watcher, files) =
+            watched.map_err(|error| StartError::Setting(format!("cannot watch the scenario folders: {error}")))?;
+        (Some(watcher), files)
+    } else {
+        (None, FileTexts::default())
+    };
+    settings.fill(&engine.library, files, engine.registry.clock().now())?;
+    engine.log_start();
+    Ok(watcher)
+}
+
+fn new_deliverer(settings: &Settings, engine: &Arc<Engine>, trust: Trust, shares: &Shares) -> Arc<Deliverer> {
+    let egress = Arc::new(Egress::new(&settings.allow_egress));
+    let resolver = Arc::new(Resolver::new(settings.look_up.clone()));
+    let context = DialContext { egress: Arc::clone(&egress), trust: Arc::new(trust), resolver };
+    Deliverer::new(Arc::clone(engine), egress, Client::new(context, shares.kept), shares.attempts)
+}
+
+fn bind_listener(requested: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     let refused = |source| StartError::Bind { address: requested, source };
     let listener = bind(requested).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;

@@ -19,7 +19,7 @@ use crate::contract::routes::Operation;
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::control::api::{Millis, name_of};
 use crate::redact::{Redactor, visible};
-use crate::state::journal::{Entry, Reason, RequestRecord};
+use crate::state::journal::{Entry, Interest, Reason, RequestRecord};
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, PlannedDelivery, is_elsewhere};
 use crate::util::duration::duration_text;
 use crate::util::wording::counted;
@@ -65,7 +65,7 @@ impl Log {
 /// Prints entries as they are appended, until `end` is true and none is left.
 async fn follow(control: &ControlHandle, format: LogFormat, is_colored: bool, mut end: watch::Receiver<bool>) {
     let journal = control.journal();
-    let reader = journal.reader();
+    let reader = journal.reader(Interest::Everything);
     let mut next = 1;
     loop {
         let ending = *end.borrow();

@@ -136,7 +136,7 @@ struct Shared {
     plain: AtomicBool,
     /// How often it was restarted or restored.
     life: AtomicU64,
-    state: RwLock<State>,
+    state: RwLock<ClockState>,
     changed: watch::Sender<()>,
 }
 
@@ -149,7 +149,7 @@ enum Base {
 
 /// How a clock differs from its base.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct State {
+struct ClockState {
     /// What the clock was moved by; not used while it is frozen.
     instant_offset: SignedDuration,
     wall_offset: SignedDuration,
@@ -158,7 +158,7 @@ struct State {
     is_frozen: bool,
 }
 
-impl State {
+impl ClockState {
     fn frozen(now: Now) -> Self {
         Self { stopped_at: Some(now), is_frozen: true, ..Self::default() }
     }
@@ -166,11 +166,11 @@ impl State {
 
 impl Clock {
     pub fn real() -> Self {
-        Self::start(Base::Machine(monotonic()), State::default(), None)
+        Self::start(Base::Machine(monotonic()), ClockState::default(), None)
     }
 
     pub fn frozen(wall: Timestamp) -> Self {
-        let state = State::frozen(Now { instant: Instant::default(), wall });
+        let state = ClockState::frozen(Now { instant: Instant::default(), wall });
         Self::start(Base::Machine(monotonic()), state, Some(wall))
     }
 
@@ -181,11 +181,11 @@ impl Clock {
 
     #[must_use]
     pub fn follower(&self) -> Self {
-        Self::start(Base::Clock(self.clone()), State::default(), None)
+        Self::start(Base::Clock(self.clone()), ClockState::default(), None)
     }
 
-    fn start(base: Base, state: State, origin: Option<Timestamp>) -> Self {
-        let (plain, life) = (AtomicBool::new(state == State::default()), AtomicU64::new(0));
+    fn start(base: Base, state: ClockState, origin: Option<Timestamp>) -> Self {
+        let (plain, life) = (AtomicBool::new(state == ClockState::default()), AtomicU64::new(0));
         let (state, changed) = (RwLock::new(state), watch::Sender::new(()));
         Self { shared: Arc::new(Shared { base, origin, plain, life, state, changed }) }
     }
@@ -202,10 +202,6 @@ impl Clock {
             return self.shared.base.instant();
         }
         self.now().instant
-    }
-
-    pub fn wall(&self) -> Timestamp {
-        self.now().wall
     }
 
     /// Whether the clock runs with its base and was not moved away from it.
@@ -233,7 +229,7 @@ impl Clock {
         self.shared.state.read().is_frozen && matches!(self.shared.base, Base::Clock(_))
     }
 
-    fn read(&self, state: State) -> Now {
+    fn read(&self, state: ClockState) -> Now {
         state.stopped_at.unwrap_or_else(|| {
             let base = self.shared.base.now();
             Now { instant: base.instant.moved(state.instant_offset), wall: moved(base.wall, state.wall_offset) }
@@ -250,7 +246,7 @@ impl Clock {
     }
 
     pub fn freeze(&self) -> Now {
-        self.change(|_, now| State::frozen(now))
+        self.change(|_, now| ClockState::frozen(now))
     }
 
     /// Lets a frozen clock continue with its base from its present time.
@@ -261,11 +257,11 @@ impl Clock {
     /// Holds a running clock back until [`Self::release`], so that a caller who moves its base can let the clocks that follow
     /// it continue one by one.
     pub fn hold(&self) {
-        self.change(|state, now| State { stopped_at: Some(now), ..state });
+        self.change(|state, now| ClockState { stopped_at: Some(now), ..state });
     }
 
     pub fn release(&self) {
-        self.change(|state, _| State { stopped_at: state.stopped_at.filter(|_| state.is_frozen), ..state });
+        self.change(|state, _| ClockState { stopped_at: state.stopped_at.filter(|_| state.is_frozen), ..state });
     }
 
     /// Moves the clock forward. Everything that sleeps on it and has become due wakes.
@@ -287,12 +283,12 @@ impl Clock {
             if self.life() != life {
                 state
             } else if state.is_frozen {
-                State::frozen(Now { instant: now.instant.plus(by), wall: moved(now.wall, step) })
+                ClockState::frozen(Now { instant: now.instant.plus(by), wall: moved(now.wall, step) })
             } else {
-                State {
+                ClockState {
                     instant_offset: state.instant_offset.saturating_add(step),
                     wall_offset: state.wall_offset.saturating_add(step),
-                    ..State::default()
+                    ..ClockState::default()
                 }
             }
         })
@@ -302,7 +298,7 @@ impl Clock {
     pub fn relabel(&self, wall: Timestamp) -> Now {
         self.change(|state, now| {
             let now = Now { wall, ..now };
-            if state.is_frozen { State::frozen(now) } else { self.running_from(now) }
+            if state.is_frozen { ClockState::frozen(now) } else { self.running_from(now) }
         })
     }
 
@@ -313,7 +309,7 @@ impl Clock {
             let base = self.shared.base.now();
             let jump = base.wall.duration_since(now.wall).max(SignedDuration::ZERO);
             let instant_offset = now.instant.moved(jump).from(base.instant);
-            State { instant_offset, ..State::default() }
+            ClockState { instant_offset, ..ClockState::default() }
         })
     }
 
@@ -323,8 +319,10 @@ impl Clock {
         self.change(|_, now| {
             self.shared.life.fetch_add(1, Ordering::AcqRel);
             match origin {
-                Some(wall) => State::frozen(Now { wall, ..now }),
-                None => State { instant_offset: now.instant.from(self.shared.base.instant()), ..State::default() },
+                Some(wall) => ClockState::frozen(Now { wall, ..now }),
+                None => {
+                    ClockState { instant_offset: now.instant.from(self.shared.base.instant()), ..ClockState::default() }
+                }
             }
         })
     }
@@ -341,28 +339,28 @@ impl Clock {
             self.shared.life.fetch_add(1, Ordering::AcqRel);
             let (base, instant) = (self.shared.base.now(), saved.moment);
             if saved.frozen {
-                return State::frozen(Now { instant, wall: saved.now });
+                return ClockState::frozen(Now { instant, wall: saved.now });
             }
             let instant_offset = instant.plus(elapsed).from(base.instant);
-            State { instant_offset, wall_offset: saved.ahead, ..State::default() }
+            ClockState { instant_offset, wall_offset: saved.ahead, ..ClockState::default() }
         })
     }
 
     /// A state that runs with the base and shows `now` at this instant.
-    fn running_from(&self, now: Now) -> State {
+    fn running_from(&self, now: Now) -> ClockState {
         let base = self.shared.base.now();
-        State {
+        ClockState {
             instant_offset: now.instant.from(base.instant),
             wall_offset: now.wall.duration_since(base.wall),
-            ..State::default()
+            ..ClockState::default()
         }
     }
 
-    fn change(&self, next: impl FnOnce(State, Now) -> State) -> Now {
+    fn change(&self, next: impl FnOnce(ClockState, Now) -> ClockState) -> Now {
         let now = {
             let mut state = self.shared.state.write();
             *state = next(*state, self.read(*state));
-            self.shared.plain.store(*state == State::default(), Ordering::Release);
+            self.shared.plain.store(*state == ClockState::default(), Ordering::Release);
             self.read(*state)
         };
         self.shared.changed.send_replace(());

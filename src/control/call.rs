@@ -36,7 +36,7 @@ pub(crate) struct Call {
     /// The profile that decides how keys are masked.
     pub(super) profile: Arc<Profile>,
     /// Whether the caller has closed its sending side, as it has if it is gone.
-    pub(super) has_left: Arc<AtomicBool>,
+    pub(super) is_disconnected: Arc<AtomicBool>,
 }
 
 /// A [`Call`] with its query and body as types.

@@ -19,10 +19,10 @@ use crate::redact::Redactor;
 use crate::scenario::emit_named;
 use crate::state::budget::Full;
 use crate::state::engine::deliveries::DeliveryRecord;
-use crate::state::engine::{emitted, wait_for_events};
+use crate::state::engine::{FireProblem, emitted, wait_for_events};
 use crate::state::journal::record::{Attempt, DeliveryWith, Event, EventTarget, Skipped, name_of, time};
 use crate::state::workspace::{
-    EventRecord, FireProblem, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
+    EventRecord, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
 use crate::util::wording::counted;
 
@@ -356,7 +356,7 @@ fn fire_emission(control: &Control, input: &Input<Wait, Fire>, name: &str) -> Re
         return Err(ControlError::not_found(message));
     };
     let damage = emitted(&emit).damage(&config.profile);
-    control.set_off(&workspace, &emit, workspace.clock().instant());
+    control.plan_emission(&workspace, &emit, workspace.clock().instant());
     let damage = damage.as_deref().map(str::to_owned);
     Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })
 }

@@ -16,7 +16,7 @@ use super::{Control, ControlError, deliveries, events, requests};
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
 use crate::scenario::rule_counters::LimitTrace;
-use crate::scenario::{DecidedBy, EffectiveConfig, RequestView, RuleTrace};
+use crate::scenario::{DecidedBy, RequestView, RuleTrace};
 use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
 use crate::state::journal::{Entry, KEPT_BODY, Reason, RequestRecord};
 use crate::state::quota::QuotaCheck;
@@ -299,8 +299,7 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace
     if request.operation.is_none() || is_early {
         return (None, None);
     }
-    let config = request.config.upgrade().and_then(|config| config.downcast::<EffectiveConfig>().ok());
-    let Some(config) = config else { return (None, Some(RULES_GONE.to_owned())) };
+    let Some(config) = request.config.upgrade() else { return (None, Some(RULES_GONE.to_owned())) };
     let (method, target) = request.transcript.request_line();
     let Ok(method) = Method::from_bytes(method.as_bytes()) else { return (None, None) };
     if config.rules.is_empty() {

@@ -29,16 +29,16 @@ pub(super) const WRONG_TOKEN_PAUSE: Duration = Duration::from_millis(100);
 /// Who may call.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    token: Option<Token>,
+    token: Option<ControlToken>,
     hosts: BTreeSet<String>,
 }
 
 #[derive(Clone)]
-struct Token(String);
+struct ControlToken(String);
 
-impl std::fmt::Debug for Token {
+impl std::fmt::Debug for ControlToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(…)")
+        f.write_str("ControlToken(…)")
     }
 }
 
@@ -70,7 +70,7 @@ impl Access {
     pub fn new(token: Option<String>, hosts: &[String]) -> Self {
         // An empty token would admit every caller.
         let token = token.filter(|token| !token.is_empty());
-        Self { token: token.map(Token), hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect() }
+        Self { token: token.map(ControlToken), hosts: hosts.iter().map(|host| host.to_ascii_lowercase()).collect() }
     }
 
     /// Refuses calls that a page of another site could make a browser send. A call that changes something has one of the `accepted`
@@ -134,7 +134,7 @@ impl Access {
 
     /// Requires the token, if there is one; compares in constant time.
     pub(super) fn check_token(&self, parts: &Parts) -> Result<(), ControlError> {
-        let Some(Token(token)) = &self.token else { return Ok(()) };
+        let Some(ControlToken(token)) = &self.token else { return Ok(()) };
         let sent = parts.headers.get(AUTHORIZATION).map(hyper::http::HeaderValue::as_bytes).unwrap_or_default();
         let sent = match sent.split_at_checked(7) {
             Some((scheme, sent)) if scheme.eq_ignore_ascii_case(b"bearer ") => sent.trim_ascii(),

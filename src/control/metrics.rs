@@ -36,7 +36,7 @@ fn metrics_text(control: &Control) -> String {
     families.single("events_total", "counter", "Events fired.", tally.events);
     families.family("deliveries_total", "counter", "Deliveries that ended, by outcome.");
     for status in [DeliveryStatus::Delivered, DeliveryStatus::Exhausted, DeliveryStatus::Cancelled] {
-        families.sample("deliveries_total", &[("outcome", name_of(status).as_str())], deliveries.settled(status));
+        families.sample("deliveries_total", &[("outcome", name_of(status).as_str())], deliveries.ended(status));
     }
     push_attempts(&mut families, &tally);
     for (name, help, value) in [
@@ -54,9 +54,9 @@ fn metrics_text(control: &Control) -> String {
     }
     let left_out = "Events of emissions left out, as too many were pending or planned.";
     for (name, help, value) in [
-        ("deliveries_forgotten_total", "Finished deliveries that were evicted.", deliveries.forgotten()),
-        ("sink_deliveries_forgotten_total", "Deliveries evicted from built-in receivers.", control.sinks.forgotten()),
-        ("emissions_left_out_total", left_out, control.emissions_left_out()),
+        ("deliveries_forgotten_total", "Finished deliveries that were evicted.", deliveries.evicted()),
+        ("sink_deliveries_forgotten_total", "Deliveries evicted from built-in receivers.", control.sinks.evicted()),
+        ("emissions_left_out_total", left_out, control.dropped_emissions()),
         ("workspaces_evicted_total", "Workspaces that were evicted.", registry.evicted()),
         ("access_tokens_evicted_total", "Access tokens that were evicted.", registry.tokens().evicted()),
         ("journal_evicted_total", "Entries evicted from the journal.", tally.evicted),

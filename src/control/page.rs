@@ -7,14 +7,13 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
-use jiff::Timestamp;
 
 use super::{Access, ControlError, PREFIX};
 use crate::clock::{Instant, Now, machine};
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{JSON, answer};
 use crate::http::body::Outgoing;
-use crate::http::handler::Progress;
+use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, Unreadable};
 use crate::http::host::check_host;
 use crate::redact::Redactor;
@@ -75,16 +74,12 @@ impl Viewer {
 }
 
 impl Handler for Viewer {
-    fn handle(&self, request: Request<Incoming>, _: &Arc<Progress>) -> Answering {
+    fn handle(&self, request: Request<Incoming>, _: &Arc<ConnectionState>) -> Answering {
         Answering::Ready(self.answer(request).unwrap_or_else(|error| error.into_response(Redactor::default())))
     }
 
     fn now(&self) -> Now {
-        Now { instant: Instant::default(), wall: self.wall() }
-    }
-
-    fn wall(&self) -> Timestamp {
-        machine::wall_time()
+        Now { instant: Instant::default(), wall: machine::wall_time() }
     }
 
     fn refuse(&self, status: StatusCode, _: Unreadable) -> Bytes {

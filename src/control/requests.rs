@@ -21,7 +21,7 @@ use crate::contract::nearest;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::redact::Redactor;
 use crate::state::journal::record::{Answer, Bytes, Connection, Headers, QuotaState, Request, RequestWhole, time};
-use crate::state::journal::{Entry, Interest, Journal, Reason, RequestRecord};
+use crate::state::journal::{Entry, Interest, Journal, Reason, RequestInterest, RequestRecord};
 use crate::state::quota::QuotaCheck;
 
 /// Which requests are listed.
@@ -184,7 +184,7 @@ pub(super) async fn wait(
     let status = body.status.map(|Integer(status)| status);
     let filter = Filter::read(body.operation.as_deref(), status, body.since.as_deref(), &control.journal)?;
     let filter = Filter { method: body.method.as_deref(), path: body.path.as_deref(), ..filter };
-    let waiter = control.journal.waiter(filter.interest(scope.key()));
+    let reader = control.journal.reader(Interest::Requests(filter.interest(scope.key())));
     let (mut next, mut found) = (filter.first, Vec::new());
     let mut look = || {
         for (number, entry) in control.journal.read(next, usize::MAX) {
@@ -200,7 +200,7 @@ pub(super) async fn wait(
     };
     let enough = async {
         while !look() {
-            waiter.notified().await;
+            reader.appended().await;
         }
     };
     if tokio::time::timeout(limit, enough).await.is_ok() {
@@ -405,8 +405,13 @@ impl Filter<'_> {
     }
 
     /// What the journal needs to know so that requests that cannot match wake no waiter.
-    fn interest(&self, workspace: Option<Arc<str>>) -> Interest {
-        Interest { workspace, operation: self.operation, status: self.status, path: self.path.map(str::to_owned) }
+    fn interest(&self, workspace: Option<Arc<str>>) -> RequestInterest {
+        RequestInterest {
+            workspace,
+            operation: self.operation,
+            status: self.status,
+            path: self.path.map(str::to_owned),
+        }
     }
 
     /// The fields of a request that differ, in words; empty if it matches.

@@ -27,7 +27,7 @@ use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::contract::routes::allow;
 use crate::http::body::Outgoing;
-use crate::http::handler::Progress;
+use crate::http::connection_state::ConnectionState;
 use crate::redact::Redactor;
 use crate::util::tasks::{Busy, MOST_READS, stopped};
 
@@ -314,16 +314,16 @@ impl Control {
         self: &Arc<Self>,
         request: Request<Incoming>,
         host: &str,
-        progress: &Progress,
+        connection: &ConnectionState,
     ) -> Response<Outgoing> {
         let (parts, body) = request.into_parts();
         if let Some(answered) = page(&self.access, &parts, host) {
             return answered.unwrap_or_else(|error| error.into_response(Redactor::new(&self.profile().keys)));
         }
         let has_token = parts.headers.contains_key(AUTHORIZATION);
-        let answered = self.dispatch(parts, body, host, progress).await;
+        let answered = self.dispatch(parts, body, host, connection).await;
         if has_token && answered.as_ref().is_err_and(ControlError::is_unauthorized) {
-            if let Some(line) = self.wrong_tokens.line(progress.peer()) {
+            if let Some(line) = self.wrong_tokens.line(connection.peer()) {
                 self.note(None, line, true);
             }
             tokio::time::sleep(WRONG_TOKEN_PAUSE).await;
@@ -343,7 +343,7 @@ impl Control {
         parts: Parts,
         body: Incoming,
         host: &str,
-        progress: &Progress,
+        connection: &ConnectionState,
     ) -> Result<Reply, ControlError> {
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default().to_owned();
         let (route, segment) = match find(&parts.method, &path) {
@@ -366,8 +366,8 @@ impl Control {
         }
         let read = self.bodies.read_content(route.most_bytes, &parts.headers, body).await;
         let body = read.map_err(|problem| ControlError::new(problem.kind(), problem.to_string()))?;
-        let has_left = Arc::clone(progress.half_closed());
-        let call = Call { parts, body, segment, form: route.form, profile: self.profile(), has_left };
+        let is_disconnected = Arc::clone(connection.is_disconnected());
+        let call = Call { parts, body, segment, form: route.form, profile: self.profile(), is_disconnected };
         // Every call refuses an invalid key. The one with a large body checks it itself, as parsing that body takes a while.
         if !route.is_open && route.most_bytes.is_none() {
             check_key(self, &call)?;
@@ -399,8 +399,8 @@ impl Control {
                 self.change(change).await
             }
             CallHandler::AtOnce(answer) => {
-                let has_left = Arc::clone(&call.has_left);
-                self.read(&has_left, move |control| answer(control, call)).await?
+                let is_disconnected = Arc::clone(&call.is_disconnected);
+                self.read(&is_disconnected, move |control| answer(control, call)).await?
             }
         }
     }
@@ -408,11 +408,11 @@ impl Control {
     /// Does work that changes nothing on another thread, unless the caller leaves before it has begun.
     pub(super) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
-        has_left: &Arc<AtomicBool>,
+        is_disconnected: &Arc<AtomicBool>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, ControlError> {
         let control = Arc::clone(self);
-        self.blocking.read(has_left, move || work(&control)).await.map_err(|Busy| {
+        self.blocking.read(is_disconnected, move || work(&control)).await.map_err(|Busy| {
             let message = format!("{MOST_READS} reads of the control API are waiting already; try again");
             ControlError::new(ErrorKind::RateLimitExceeded, message).coded("busy")
         })

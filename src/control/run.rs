@@ -326,7 +326,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         progress: progress_omitted,
         due: due_later,
         evicted_entries: control.journal.fill().evicted,
-        evicted_deliveries: control.deliveries.forgotten(),
+        evicted_deliveries: control.deliveries.evicted(),
     };
     let cursor = |omitted: usize, last: Option<u64>| last.filter(|_| omitted > 0).map(|number| number.to_string());
     let next_cursor = NextCursors {

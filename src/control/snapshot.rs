@@ -87,7 +87,7 @@ impl Text for WasReset {
 pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {
     let scope = scope(control, call)?;
     settle_for_a_moment(&scope.workspaces(control)).await;
-    let document = control.read(&call.has_left, move |control| control.snapshot(scope.0).written()).await?;
+    let document = control.read(&call.is_disconnected, move |control| control.snapshot(scope.0).written()).await?;
     Ok(answer(StatusCode::OK, JSON, document))
 }
 

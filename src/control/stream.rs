@@ -30,7 +30,7 @@ use crate::http::body::Outgoing;
 use crate::redact::Redactor;
 use crate::state::engine::Engine;
 use crate::state::journal::record::{Attempt, DeliveryId, EventId, LogLine, SubscriptionId, WorkspaceId, time};
-use crate::state::journal::{self, Entry, Reader};
+use crate::state::journal::{self, Entry, Interest, Reader};
 use crate::util::tasks::stopped;
 
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
@@ -179,7 +179,7 @@ pub(super) fn stream(control: &Control, call: &Call, query: StreamQuery) -> Resu
         ),
     };
     let viewer = Viewer {
-        reader: control.journal.reader(),
+        reader: control.journal.reader(Interest::Everything),
         engine: Arc::clone(&control.engine),
         texts: Arc::clone(&control.texts),
         scope,

@@ -152,8 +152,8 @@ pub(super) async fn verify(control: Arc<Control>, input: Arc<Input<Wait>>) -> Re
     if let Some(limit) = wait_of(&input.query)? {
         wait_for_what_is_due(&control, &scope, limit).await;
     }
-    let has_left = Arc::clone(&input.has_left);
-    control.read(&has_left, move |control| judge(control, &scope, input.redactor())).await
+    let is_disconnected = Arc::clone(&input.is_disconnected);
+    control.read(&is_disconnected, move |control| judge(control, &scope, input.redactor())).await
 }
 
 pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {
@@ -172,7 +172,7 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
     let mut forged: Vec<_> = answered(Forgery::Accepted).map(|it| problem(it, accepted_forgery(it))).collect();
     let refused_forgeries = answered(Forgery::Refused).count();
     let mut unfinished = unfinished(control, scope, &generation, &configs, redactor);
-    let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.deliveries.forgotten());
+    let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.deliveries.evicted());
     let unused_kinds = [
         (
             judged_requests == 0 && forgotten_entries == 0,

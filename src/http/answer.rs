@@ -18,7 +18,7 @@ use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Lookup, no_endpoint};
 use crate::contract::variation::{BodyKind, vary};
 use crate::http::body::{Outgoing, Pace};
-use crate::http::handler::ConnectionFault;
+use crate::http::connection_state::ConnectionFault;
 use crate::http::request::Identified;
 use crate::settings::Profile;
 use crate::state::journal::Reason;
@@ -40,10 +40,10 @@ pub(super) fn ends_connection(status: StatusCode) -> bool {
 }
 
 /// Headers besides those that every answer has; one that is given twice has its last value.
-pub(super) type Further = Vec<(HeaderName, HeaderValue)>;
+pub(super) type ExtraHeaders = Vec<(HeaderName, HeaderValue)>;
 
 /// The headers of this answer alone: its content type, and any others.
-pub(super) fn own_headers(status: StatusCode, content_type: HeaderValue, further: Further) -> HeaderMap {
+pub(super) fn own_headers(status: StatusCode, content_type: HeaderValue, further: ExtraHeaders) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, content_type);
     if ends_connection(status) {
@@ -58,7 +58,7 @@ pub(super) fn own_headers(status: StatusCode, content_type: HeaderValue, further
 pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Outgoing>) -> Response<Outgoing> {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
-    *response.headers_mut() = own_headers(status, content_type, Further::new());
+    *response.headers_mut() = own_headers(status, content_type, ExtraHeaders::new());
     response
 }
 
@@ -66,7 +66,7 @@ pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Out
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) content_type: HeaderValue,
-    pub(super) headers: Further,
+    pub(super) headers: ExtraHeaders,
     pub(super) body: Bytes,
     pub(super) reason: Reason,
     pub(super) fault: Option<SendFault>,
@@ -83,7 +83,7 @@ impl Answer {
     }
 
     pub(super) fn new(status: StatusCode, content_type: HeaderValue, body: Bytes, reason: Reason) -> Self {
-        Self { status, content_type, headers: Further::new(), body, reason, fault: None }
+        Self { status, content_type, headers: ExtraHeaders::new(), body, reason, fault: None }
     }
 }
 
@@ -98,16 +98,16 @@ pub(super) enum EarlyRefusal {
 
 impl Identified {
     /// A 200 with this body, varied as the profile says.
-    pub(super) fn answered(&self, body: &impl Serialize, reason: Reason) -> Answer {
-        self.answered_json(json_bytes(body), reason)
+    pub(super) fn ok(&self, body: &impl Serialize, reason: Reason) -> Answer {
+        self.ok_json(json_bytes(body), reason)
     }
 
-    pub(super) fn answered_json(&self, body: Vec<u8>, reason: Reason) -> Answer {
-        Answer::json(StatusCode::OK, self.varied(body, BodyKind::Answer), reason)
+    pub(super) fn ok_json(&self, body: Vec<u8>, reason: Reason) -> Answer {
+        Answer::json(StatusCode::OK, self.vary_body(body, BodyKind::Answer), reason)
     }
 
-    pub(super) fn varied(&self, body: Vec<u8>, kind: BodyKind) -> Vec<u8> {
-        match self.identity.variety {
+    pub(super) fn vary_body(&self, body: Vec<u8>, kind: BodyKind) -> Vec<u8> {
+        match self.identity.variation_seed {
             None => body,
             Some(seed) => vary(body, kind, &self.profile().variation, &mut Random::seed_from_u64(seed)),
         }
@@ -116,7 +116,7 @@ impl Identified {
     pub(super) fn error(&self, error: &Error, reason: Reason) -> Answer {
         let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let body = error.body(&self.profile().errors, &self.identity.id);
-        let mut answer = Answer::json(status, self.varied(body, BodyKind::Error), reason);
+        let mut answer = Answer::json(status, self.vary_body(body, BodyKind::Error), reason);
         if error.kind == ErrorKind::Unauthorized {
             // A valid key is refused only by a scenario.
             let is_valid = self.identity.key.is_some();
@@ -126,18 +126,18 @@ impl Identified {
         answer
     }
 
-    pub(super) fn refused(&self, kind: ErrorKind, text: &str) -> Answer {
+    pub(super) fn refusal(&self, kind: ErrorKind, text: &str) -> Answer {
         self.error(&Error::new(kind, text), Reason::Refused(kind, text.to_owned()))
     }
 
-    pub(super) fn invalid(&self, error: Error) -> Answer {
+    pub(super) fn validation_error(&self, error: Error) -> Answer {
         let answer = self.error(&error, Reason::Invalid(Vec::new()));
         Answer { reason: Reason::Invalid(error.problems), ..answer }
     }
 
     pub(super) fn early_refusal(&self, error: EarlyRefusal) -> Answer {
         match error {
-            EarlyRefusal::Invalid(kind, text) => self.refused(kind, &text),
+            EarlyRefusal::Invalid(kind, text) => self.refusal(kind, &text),
             EarlyRefusal::NotFound(lookup) => self.not_found(lookup),
             EarlyRefusal::Unauthorized(refusal) => {
                 let error = Error::new(ErrorKind::Unauthorized, refusal.advice(self.profile().key_rules()));
@@ -212,7 +212,7 @@ pub(super) fn all_headers(
     id: &HeaderValue,
     status: StatusCode,
     content_type: HeaderValue,
-    further: Further,
+    further: ExtraHeaders,
 ) -> HeaderMap {
     let (request, profile) = (&identified.request, identified.profile());
     let mut headers = own_headers(status, content_type, further);

@@ -27,7 +27,8 @@ use tokio::time::{Sleep, sleep_until};
 use tokio_rustls::server::TlsStream;
 
 use crate::clock::machine::monotonic;
-use crate::http::handler::{ConnectionFault, Handler, Limits, Progress, Unreadable};
+use crate::http::connection_state::{ConnectionFault, ConnectionState};
+use crate::http::handler::{Handler, Limits, Unreadable};
 
 /// Longest that a connection is kept open after its last answer for the peer to read it.
 pub(super) const LINGER: Duration = Duration::from_secs(2);
@@ -55,7 +56,7 @@ fn broken_off() -> io::Error {
 
 pub struct TimedStream {
     stream: Socket,
-    progress: Arc<Progress>,
+    state: Arc<ConnectionState>,
     handler: Arc<dyn Handler>,
     limits: Limits,
     /// The number of requests begun when bytes of a further header block came: while that number is unchanged, the block is incomplete.
@@ -82,10 +83,10 @@ pub struct TimedStream {
 }
 
 impl TimedStream {
-    pub fn new(stream: Socket, progress: Arc<Progress>, handler: Arc<dyn Handler>, limits: Limits) -> Self {
+    pub fn new(stream: Socket, state: Arc<ConnectionState>, handler: Arc<dyn Handler>, limits: Limits) -> Self {
         Self {
             stream,
-            progress,
+            state,
             handler,
             limits,
             head_began_at: Some(0),
@@ -115,11 +116,11 @@ impl TimedStream {
 
     /// Whether the block that is being read is whole. Of blocks that came in one read, only the last is known.
     fn has_whole_head(&self) -> bool {
-        self.left == PartialHead::Nothing || (self.is_whole && self.head_began_at == Some(self.progress.begun()))
+        self.left == PartialHead::Nothing || (self.is_whole && self.head_began_at == Some(self.state.request_count()))
     }
 
     fn poll_head_deadline(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.head_began_at != Some(self.progress.begun()) {
+        if self.head_began_at != Some(self.state.request_count()) {
             self.head_deadline.end();
             return Poll::Pending;
         }
@@ -151,7 +152,7 @@ impl TimedStream {
     /// While an answer is being made: fails if the peer is gone, or has closed its sending side and nothing was written for too
     /// long. What comes after unread bytes does not wake the task, so it is checked each time that the deadline has passed.
     fn check_peer(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        if !self.progress.is_answering() {
+        if !self.state.is_answering() {
             self.unread_peer = None;
             return Ok(());
         }
@@ -163,7 +164,7 @@ impl TimedStream {
                     return Ok(());
                 }
                 Peer::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
-                Peer::HalfClosed => self.progress.half_close(),
+                Peer::HalfClosed => self.state.note_disconnect(),
                 Peer::HasSent => {}
             }
             if self.unread_peer.as_ref().is_none_or(|(known, _)| *known != peer) {
@@ -185,7 +186,7 @@ impl TimedStream {
         if self.phase == Phase::BrokenOff {
             return Some(Poll::Ready(Err(broken_off())));
         }
-        match self.progress.fault()? {
+        match self.state.fault()? {
             ConnectionFault::Garbage(bytes) => {
                 self.replacement.get_or_insert_with(|| bytes.clone());
                 return Some(Poll::Ready(Ok(size)));
@@ -222,7 +223,7 @@ impl TimedStream {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        if self.replacement.take().is_some() && self.progress.fault().is_some() {
+        if self.replacement.take().is_some() && self.state.fault().is_some() {
             self.phase = Phase::BrokenOff;
             return Poll::Ready(Err(broken_off()));
         }
@@ -235,12 +236,12 @@ impl AsyncRead for TimedStream {
         let before = buf.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buf) {
             Poll::Ready(Ok(())) if buf.filled().len() > before => {
-                let begun = self.progress.begun();
-                if self.progress.is_between_requests() {
+                let begun = self.state.request_count();
+                if self.state.is_between_requests() {
                     if self.head_began_at != Some(begun) {
                         self.begin_head(begun);
                     }
-                    self.progress.read(Some(self.handler.now()));
+                    self.state.note_bytes(Some(self.handler.now()));
                     let read = &mut buf.filled_mut()[before..];
                     self.began_tls |= begun == 0 && read.starts_with(TLS_HANDSHAKE);
                     if self.lines == 0 {
@@ -261,14 +262,12 @@ impl AsyncRead for TimedStream {
             }
             Poll::Pending => {
                 // The block began in the same read as the request before it, which had no body to explain those bytes.
-                let begun = self.progress.begun();
-                if self.progress.is_between_requests() {
-                    if self.left != PartialHead::Nothing
-                        && self.head_began_at != Some(begun)
-                        && !self.progress.has_body()
+                let begun = self.state.request_count();
+                if self.state.is_between_requests() {
+                    if self.left != PartialHead::Nothing && self.head_began_at != Some(begun) && !self.state.has_body()
                     {
                         self.begin_head(begun);
-                        self.progress.read(None);
+                        self.state.note_bytes(None);
                     }
                     self.poll_idle_deadline(cx, begun)?;
                 }
@@ -302,7 +301,7 @@ impl AsyncWrite for TimedStream {
         }
         self.unread_peer = None;
         // Before the write: a client that has the answer finds the time in the journal.
-        self.progress.writing(|| self.handler.wall());
+        self.state.note_written(|| self.handler.now().wall);
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.bound_write(cx, result)
     }
@@ -325,7 +324,7 @@ impl AsyncWrite for TimedStream {
             ready!(self.bound_write(cx, result))?;
             self.phase = Phase::ShutDown;
         }
-        if self.refused || self.progress.may_have_more() {
+        if self.refused || self.state.may_have_more() {
             ready!(self.poll_linger(cx));
         }
         Poll::Ready(Ok(()))
@@ -481,26 +480,6 @@ impl AsyncWrite for Socket {
         match &mut *self {
             Self::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_follows_the_last_blank_line_is_seen() {
-        for (read, expected) in [
-            (&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], PartialHead::Nothing),
-            (b"GET / HTTP/1.1\nHost: a\n\n", PartialHead::Nothing),
-            (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /", PartialHead::PartOfALine),
-            (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHo", PartialHead::Lines),
-            (b"GET / HTTP/1.1\nHost: a\n\nGET /", PartialHead::PartOfALine),
-            (b"GET /", PartialHead::PartOfALine),
-            (b"GET / HTTP/1.1\r\nHo", PartialHead::Lines),
-        ] {
-            assert_eq!(PartialHead::after_blank_line(read), expected, "{}", read.escape_ascii());
         }
     }
 }

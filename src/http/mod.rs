@@ -1,11 +1,13 @@
 //! Layer 4, HTTP: the accept loop, connection settings and the graceful drain. Overview of the layer.
 //!
-//! Any [`Handler`] can be served. Reading order: `connection` (deadlines on the wire), `service` (one request of the emulated API end to
-//! end), `request`, `answer`, `operations` (one function per operation), `scripted` (scenario rules).
+//! Any [`Handler`] can be served. Reading order: `connection` (deadlines on the wire) and `connection_state` (what it shares with its
+//! requests), `service` (one request of the emulated API end to end), `request`, `answer`, `operations` (one function per operation),
+//! `scripted` (scenario rules).
 
 pub mod answer;
 pub mod body;
 pub mod connection;
+pub mod connection_state;
 pub mod handler;
 pub mod host;
 mod operations;
@@ -35,7 +37,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::http::connection::{LINGER, Socket, TimedStream};
-use crate::http::handler::{Answering, Handler, Limits, Progress, Unreadable};
+use crate::http::connection_state::ConnectionState;
+use crate::http::handler::{Answering, Handler, Limits, Unreadable};
 use crate::http::tls::ServerTls;
 use crate::util::tasks::stopped;
 
@@ -77,8 +80,8 @@ pub async fn serve(
         };
         let Some((stream, peer, slot)) = accepted else { continue };
         accepted_so_far += 1;
-        let progress = silent.join(peer, accepted_so_far);
-        let connection = Connection { handler: Arc::clone(&handler), progress, limits, stop: stop.clone(), grace };
+        let state = silent.join(peer, accepted_so_far);
+        let connection = Connection { handler: Arc::clone(&handler), state, limits, stop: stop.clone(), grace };
         let (alive, tls) = (alive.clone(), tls.clone());
         tokio::spawn(async move {
             match tls {
@@ -96,34 +99,34 @@ pub async fn serve(
 /// Connections that have sent no request yet, oldest first.
 #[derive(Default)]
 struct Silent {
-    connections: VecDeque<Weak<Progress>>,
+    connections: VecDeque<Weak<ConnectionState>>,
     /// The length at which those that have ended or sent a request are taken out.
     full: usize,
 }
 
 impl Silent {
-    fn join(&mut self, peer: IpAddr, number: u64) -> Arc<Progress> {
+    fn join(&mut self, peer: IpAddr, number: u64) -> Arc<ConnectionState> {
         if self.connections.len() >= self.full {
             self.connections.retain(is_silent);
             self.full = 2 * self.connections.len() + 16;
         }
-        let progress = Arc::new(Progress::of(peer, number));
-        self.connections.push_back(Arc::downgrade(&progress));
-        progress
+        let state = Arc::new(ConnectionState::new(peer, number));
+        self.connections.push_back(Arc::downgrade(&state));
+        state
     }
 
     fn give_up_oldest(&mut self) {
         while let Some(oldest) = self.connections.pop_front() {
-            if let Some(progress) = oldest.upgrade().filter(|progress| progress.begun() == 0) {
-                progress.give_up();
+            if let Some(state) = oldest.upgrade().filter(|state| state.request_count() == 0) {
+                state.give_up();
                 return;
             }
         }
     }
 }
 
-fn is_silent(connection: &Weak<Progress>) -> bool {
-    connection.upgrade().is_some_and(|progress| progress.begun() == 0)
+fn is_silent(connection: &Weak<ConnectionState>) -> bool {
+    connection.upgrade().is_some_and(|state| state.request_count() == 0)
 }
 
 /// Takes the next connection once there is room for it; the oldest that has sent no request makes room. `None` after an error,
@@ -182,7 +185,7 @@ fn is_connecting(_: &TcpListener) -> bool {
 
 struct Connection {
     handler: Arc<dyn Handler>,
-    progress: Arc<Progress>,
+    state: Arc<ConnectionState>,
     limits: Limits,
     stop: watch::Receiver<bool>,
     grace: Duration,
@@ -203,7 +206,7 @@ impl Connection {
         let handshake = tokio::time::timeout(self.limits.header_timeout, handshake);
         let handshake = tokio::select! {
             handshake = handshake => handshake,
-            () = self.progress.given_up() => return,
+            () = self.state.wait_given_up() => return,
             () = stopped(&mut self.stop) => return,
         };
         if let Ok(Some(stream)) = handshake {
@@ -212,13 +215,13 @@ impl Connection {
     }
 
     async fn run(mut self, stream: Socket) {
-        let (progress, half_closes) = (Arc::clone(&self.progress), stream.half_closes());
+        let (state, half_closes) = (Arc::clone(&self.state), stream.half_closes());
         let stop = self.stop.clone();
-        let stream = TimedStream::new(stream, Arc::clone(&progress), Arc::clone(&self.handler), self.limits);
+        let stream = TimedStream::new(stream, Arc::clone(&state), Arc::clone(&self.handler), self.limits);
         let service = service_fn(|request: Request<Incoming>| {
-            let (progress, stop) = (&progress, &stop);
-            progress.begin(!request.body().is_end_stream());
-            let answering = self.handler.handle(request, progress);
+            let (state, stop) = (&state, &stop);
+            state.note_request(!request.body().is_end_stream());
+            let answering = self.handler.handle(request, state);
             async move {
                 let mut answer = match answering {
                     Answering::Ready(answer) => answer,
@@ -228,7 +231,7 @@ impl Connection {
                 if *stop.borrow() {
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
-                progress.answer(answer.body().is_stream());
+                state.note_answer(answer.body().is_stream());
                 Ok::<_, Infallible>(answer)
             }
         });
@@ -247,8 +250,8 @@ impl Connection {
         let ended = async {
             tokio::select! {
                 biased;
-                () = progress.given_up() => {}
-                () = stopped(&mut self.stop) => progress.stop(),
+                () = state.wait_given_up() => {}
+                () = stopped(&mut self.stop) => state.note_stop(),
             }
         };
         // Polled only when it was woken itself: the connection beside it is woken several times for each request.
@@ -257,7 +260,7 @@ impl Connection {
             biased;
             _ = connection.as_mut() => {}
             // hyper would wait for a first request on a fresh connection.
-            _ = ended.next() => if progress.begun() > 0 {
+            _ = ended.next() => if state.request_count() > 0 {
                 connection.as_mut().graceful_shutdown();
                 let _ = tokio::time::timeout(self.grace, connection).await;
             }

@@ -28,11 +28,11 @@ use crate::state::journal::Reason;
 use crate::state::workspace::{Listed, Registry};
 
 impl Api {
-    pub(super) fn perform(&self, identified: &Identified, operation: Operation) -> Answer {
+    pub(super) fn answer_operation(&self, identified: &Identified, operation: Operation) -> Answer {
         match operation {
             Operation::SystemStatus => system_status(identified),
             Operation::EventsSubscribe => events_subscribe(identified),
-            Operation::Hello => identified.answered(&identified.profile().hello.body, Reason::Answered),
+            Operation::Hello => identified.ok(&identified.profile().hello.body, Reason::Answered),
             Operation::WorkflowsList => list_workflows(identified),
             Operation::WorkflowsCreate => create_workflow(identified, &self.engine),
             Operation::WorkflowsRead => read_workflow(identified),
@@ -49,7 +49,7 @@ fn system_status(identified: &Identified) -> Answer {
     let profile = identified.profile();
     let query = match parse_status_query(identified.request.query(), &profile.validation) {
         Ok(query) => query,
-        Err(error) => return identified.invalid(error),
+        Err(error) => return identified.validation_error(error),
     };
     let status = SystemStatus {
         ok: true,
@@ -61,7 +61,7 @@ fn system_status(identified: &Identified) -> Answer {
         },
         checks: query.include_checks.then(|| profile.status.checks.clone()),
     };
-    identified.answered_json(status.to_json(), Reason::Answered)
+    identified.ok_json(status.to_json(), Reason::Answered)
 }
 
 fn events_subscribe(identified: &Identified) -> Answer {
@@ -75,9 +75,9 @@ fn events_subscribe(identified: &Identified) -> Answer {
     match subscribed {
         Ok(subscribed) => {
             let reason = Reason::Subscribed { id: subscribed.id, created: subscribed.created, warnings };
-            identified.answered(&subscribed.body, reason)
+            identified.ok(&subscribed.body, reason)
         }
-        Err(error) => identified.invalid(error),
+        Err(error) => identified.validation_error(error),
     }
 }
 
@@ -124,7 +124,7 @@ fn update_workflow(identified: &Identified) -> Answer {
             let changed = identified.workspace().lock().workflows.update(&id, fields, profile, now);
             found_or_missing(identified, "workflow", changed.map(Ok))
         }
-        Err(error) => identified.invalid(error),
+        Err(error) => identified.validation_error(error),
     }
 }
 
@@ -156,7 +156,7 @@ fn issue_token(identified: &Identified, registry: &Registry) -> Answer {
             let expires = workspace.clock().instant().plus(lifetime);
             let token = registry.tokens().issue(&key, expires, &mut workspace.lock().sources.random);
             let body = json!({ "access_token": &*token, "token_type": "Bearer", "expires_in": lifetime.as_secs() });
-            identified.answered(&body, Reason::Answered)
+            identified.ok(&body, Reason::Answered)
         }
         Err(problem) => refuse_token(identified, &problem),
     };
@@ -170,7 +170,7 @@ fn refuse_token(identified: &Identified, problem: &OauthProblem) -> Answer {
     let mut answer = match problem.body(identified.profile().oauth.error_shape) {
         Some((status, body)) => {
             let status = StatusCode::from_u16(status).expect("400 and 401 are statuses");
-            let body = identified.varied(json_bytes(&body), BodyKind::Answer);
+            let body = identified.vary_body(json_bytes(&body), BodyKind::Answer);
             Answer::json(status, body, reason)
         }
         None => identified.error(&error, reason),
@@ -189,8 +189,8 @@ fn workflow_fields(identified: &Identified) -> Result<WorkflowFields, Error> {
 
 fn result<T: Serialize>(identified: &Identified, done: Result<T, Error>) -> Answer {
     match done {
-        Ok(body) => identified.answered(&body, Reason::Answered),
-        Err(error) => identified.invalid(error),
+        Ok(body) => identified.ok(&body, Reason::Answered),
+        Err(error) => identified.validation_error(error),
     }
 }
 
@@ -199,7 +199,7 @@ fn found_or_missing<T: Serialize>(identified: &Identified, what: &str, found: Op
         return result(identified, found);
     }
     let shown: String = id_in(identified.request.path()).chars().take(64).flat_map(char::escape_debug).collect();
-    identified.refused(ErrorKind::NotFound, &format!("there is no {what} `{shown}` in this workspace"))
+    identified.refusal(ErrorKind::NotFound, &format!("there is no {what} `{shown}` in this workspace"))
 }
 
 fn page<T: Serialize>(identified: &Identified, listed: Result<Listed<T>, Error>) -> Answer {

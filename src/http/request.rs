@@ -2,7 +2,6 @@
 //!
 //! `service` admits requests; `answer` has the answers that any operation may give.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -22,9 +21,9 @@ use crate::scenario::rule_counters::LimitTrace;
 use crate::scenario::template::Gap;
 use crate::scenario::{Action, EffectiveConfig, Generation, RequestView, Rule};
 use crate::settings::Profile;
-use crate::state::journal::{Arrival, Reason, RequestRecord, Scripted, Transcript, Written};
+use crate::state::journal::{Arrival, DecidingRule, Reason, RequestRecord, Transcript, Written};
 use crate::state::quota::QuotaCheck;
-use crate::state::workspace::{Registry, State, Tokens, Workspace};
+use crate::state::workspace::{AccessTokens, Registry, Workspace, WorkspaceState};
 
 /// Chooses scenarios for one request: names joined by commas.
 const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
@@ -57,7 +56,7 @@ impl Request {
 
     /// Takes the configuration of the key that the request carries, or of the scenarios that it names in a header. An error says
     /// what is wrong with that header, and leaves the configuration as it is.
-    pub(super) fn choose_config(&mut self, generation: &Generation, tokens: &Tokens) -> Result<(), String> {
+    pub(super) fn choose_config(&mut self, generation: &Generation, tokens: &AccessTokens) -> Result<(), String> {
         let headers = &self.head.headers;
         let key = if generation.has_key_configs() { key_of(headers, Some(tokens)).ok() } else { None };
         let workspace = key.as_ref().map(|(key, _)| workspace_of(key, &generation.base.profile().keys));
@@ -81,7 +80,7 @@ impl Request {
 pub(super) struct Identity {
     pub(super) id: String,
     /// The seed for the variation of its answer, if the profile varies answers.
-    pub(super) variety: Option<u64>,
+    pub(super) variation_seed: Option<u64>,
     /// The workspace of its key, or the anonymous one, from which requests without a valid key draw random values.
     pub(super) workspace: Arc<Workspace>,
     pub(super) key: Option<ValidKey>,
@@ -95,18 +94,13 @@ pub(super) struct ValidKey {
 }
 
 impl Identity {
-    pub(super) fn anonymous(workspace: Arc<Workspace>, profile: &Profile, now: Now) -> Self {
-        let (id, variety) = draw(&mut workspace.lock(), profile, now);
-        Self { id, variety, workspace, key: None }
-    }
-
     pub(super) fn quota(&self) -> Option<&QuotaCheck> {
         self.key.as_ref()?.quota.as_ref()
     }
 }
 
 /// Draws a request's id and, only if the profile varies answers, the seed for the variation.
-pub(super) fn draw(state: &mut State, profile: &Profile, now: Now) -> (String, Option<u64>) {
+pub(super) fn draw_id(state: &mut WorkspaceState, profile: &Profile, now: Now) -> (String, Option<u64>) {
     let id = state.sources.make_id(IdKind::Request, profile, now);
     (id, profile.variation.is_on().then(|| state.sources.random.next_u64()))
 }
@@ -154,7 +148,7 @@ impl Identified {
     }
 
     /// Leaves the quota headers out and gives the request back, as on any 401: a refused key is not counted.
-    pub(super) fn forget_quota(&mut self) {
+    pub(super) fn drop_quota(&mut self) {
         if let Identity { workspace, key: Some(ValidKey { group_key, quota }), .. } = &mut self.identity
             && quota.take().is_some_and(|quota| quota.allowed)
         {
@@ -212,7 +206,7 @@ impl Identified {
             limits: self.limits,
             warnings,
             generation: request.generation,
-            config: Arc::<EffectiveConfig>::downgrade(&request.config) as Weak<dyn Any + Send + Sync>,
+            config: Arc::downgrade(&request.config),
             instant: request.now.instant,
             arrival,
             written: Written::default(),
@@ -221,10 +215,10 @@ impl Identified {
 }
 
 pub(super) struct AppliedRule {
-    pub(super) scripted: Scripted,
+    pub(super) scripted: DecidingRule,
     pub(super) warnings: Vec<String>,
-    /// Set where a story continues by the status of the answer.
-    pub(super) story: Option<Story>,
+    /// Set where the rule's story continues by the status of the answer.
+    pub(super) unsettled: Option<UnsettledRule>,
     /// Counts as running for the workspace's clock from the end of the rule's delay until the request is in the journal.
     pub(super) task: Option<Task>,
 }
@@ -239,7 +233,7 @@ impl AppliedRule {
 
 /// A rule whose story depends on the status of the answer. Settled when this is dropped; until `status` is set it is 0, for no answer.
 #[derive(Debug)]
-pub(super) struct Story {
+pub(super) struct UnsettledRule {
     pub(super) workspace: Arc<Workspace>,
     pub(super) rule: Arc<Rule>,
     pub(super) action: Action,
@@ -247,7 +241,7 @@ pub(super) struct Story {
     pub(super) status: u16,
 }
 
-impl Drop for Story {
+impl Drop for UnsettledRule {
     fn drop(&mut self) {
         let mut state = self.workspace.lock();
         let counters = &mut state.counters;
@@ -260,7 +254,10 @@ impl Drop for Story {
 }
 
 /// The key that a request carries: an access token of the preview stands for its key, until it expires.
-fn key_of<'r>(headers: &'r HeaderMap, tokens: Option<&Tokens>) -> Result<(Cow<'r, str>, Option<Instant>), KeyRefusal> {
+fn key_of<'r>(
+    headers: &'r HeaderMap,
+    tokens: Option<&AccessTokens>,
+) -> Result<(Cow<'r, str>, Option<Instant>), KeyRefusal> {
     let token = bearer_token(headers)?;
     Ok(match tokens.and_then(|tokens| tokens.find(token)) {
         Some(alias) => (Cow::Owned(alias.key), Some(alias.expires)),
@@ -275,17 +272,20 @@ struct CachedSender {
 }
 
 thread_local! {
-    static LAST: RefCell<Option<CachedSender>> = const { RefCell::new(None) };
+    static LAST_SENDER: RefCell<Option<CachedSender>> = const { RefCell::new(None) };
 }
 
 /// The workspace of the request's key, and the key where the workspace is not named after it.
-pub(super) fn sender(registry: &Registry, request: &Request) -> Result<(Arc<Workspace>, Option<Arc<str>>), KeyRefusal> {
+pub(super) fn open_sender(
+    registry: &Registry,
+    request: &Request,
+) -> Result<(Arc<Workspace>, Option<Arc<str>>), KeyRefusal> {
     let Request { head, config, now, .. } = request;
     let profile = &*config.profile;
     // Only the preview has access tokens.
     let has_tokens = profile.preview.enabled;
     if !has_tokens
-        && let Some(workspace) = LAST.with_borrow(|last| last.as_ref()?.workspace(&head.headers, config, *now))
+        && let Some(workspace) = LAST_SENDER.with_borrow(|last| last.as_ref()?.workspace(&head.headers, config, *now))
     {
         return Ok((workspace, None));
     }
@@ -299,7 +299,7 @@ pub(super) fn sender(registry: &Registry, request: &Request) -> Result<(Arc<Work
     if !has_tokens && group_key.is_none() {
         let (config, workspace) = (Arc::downgrade(config), Arc::downgrade(&workspace));
         let authorization = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes().into()).unwrap_or_default();
-        LAST.set(Some(CachedSender { config, authorization, workspace }));
+        LAST_SENDER.set(Some(CachedSender { config, authorization, workspace }));
     }
     Ok((workspace, group_key))
 }
@@ -311,7 +311,7 @@ impl CachedSender {
             && values.next().is_none()
             // An address is not used again as long as something points to it.
             && std::ptr::eq(self.config.as_ptr(), Arc::as_ptr(config));
-        let workspace = self.workspace.upgrade().filter(|workspace| is_same && !workspace.has_left())?;
+        let workspace = self.workspace.upgrade().filter(|workspace| is_same && !workspace.is_gone())?;
         workspace.touch(now.instant);
         Some(workspace)
     }

@@ -14,12 +14,12 @@ use crate::contract::routes::Operation;
 use crate::contract::variation::BodyKind;
 use crate::http::answer::{Answer, JSON, SendFault};
 use crate::http::body::Pace;
-use crate::http::handler::ConnectionFault;
-use crate::http::request::{AppliedRule, Identified, Story};
+use crate::http::connection_state::ConnectionFault;
+use crate::http::request::{AppliedRule, Identified, UnsettledRule};
 use crate::http::service::Api;
 use crate::scenario::{Action, Decision, Fault, Patch, ReplyBody, ScriptedReply, Templated, request_facts};
-use crate::state::journal::{Reason, Scripted};
-use crate::state::workspace::{State, Workspace};
+use crate::state::journal::{DecidingRule, Reason};
+use crate::state::workspace::{Workspace, WorkspaceState};
 
 /// Templates longer than this together, with the body that they may copy, hold up other requests on the thread.
 const LARGE: usize = 8 * 1024;
@@ -34,7 +34,7 @@ impl Identified {
         let mut state = self.workspace().lock();
         let began = state.started_at(config.activation).unwrap_or(config.activated_at);
         let since = self.request.now.instant.since(began);
-        let State { counters, sources, .. } = &mut *state;
+        let WorkspaceState { counters, sources, .. } = &mut *state;
         let decision = config.decide_by_rules(&view, counters, since, &mut sources.random);
         let limits = counters.limits;
         drop(state);
@@ -45,7 +45,7 @@ impl Identified {
     /// Records the rule that decided; returns what it does.
     pub(super) fn note_rule(&mut self, decision: Decision) -> Action {
         let Decision { scenario, rule, turn, delay, action, description, awaits_answer, .. } = decision;
-        let story = awaits_answer.map(|rule| Story {
+        let unsettled = awaits_answer.map(|rule| UnsettledRule {
             workspace: Arc::clone(self.workspace()),
             rule,
             action: action.clone(),
@@ -56,14 +56,14 @@ impl Identified {
             Some(delay) => format!("after {} ms: {description}", delay.as_millis()).into(),
             None => description,
         };
-        let scripted = Scripted { scenario, rule, turn, action: description };
-        self.rule = Some(AppliedRule { scripted, warnings: Vec::new(), story, task: None });
+        let scripted = DecidingRule { scenario, rule, turn, action: description };
+        self.rule = Some(AppliedRule { scripted, warnings: Vec::new(), unsettled, task: None });
         action
     }
 }
 
 impl Api {
-    pub(super) async fn carry_out(
+    pub(super) async fn apply_rule(
         &self,
         identified: &mut Identified,
         operation: Operation,
@@ -78,33 +78,33 @@ impl Api {
             }
         }
         match action {
-            Action::Reply(reply) if has_templates => match self.rendered(identified, reply).await {
+            Action::Reply(reply) if has_templates => match self.render(identified, reply).await {
                 Ok(reply) => scripted_reply(identified, &reply),
-                Err(problem) => unrendered(identified, &problem),
+                Err(problem) => template_failure(identified, &problem),
             },
             Action::Patch(patch) if has_templates => {
-                let answer = self.perform(identified, operation);
-                match self.rendered(identified, patch).await {
-                    Ok(patch) => patched(answer, &patch),
-                    Err(problem) => unrendered(identified, &problem),
+                let answer = self.answer_operation(identified, operation);
+                match self.render(identified, patch).await {
+                    Ok(patch) => apply_patch(answer, &patch),
+                    Err(problem) => template_failure(identified, &problem),
                 }
             }
-            action => self.act(identified, operation, action),
+            action => self.apply_action(identified, operation, action),
         }
     }
 
     /// Carries out an action without templates, or whose templates are rendered.
-    pub(super) fn act(&self, identified: &mut Identified, operation: Operation, action: Action) -> Answer {
+    pub(super) fn apply_action(&self, identified: &mut Identified, operation: Operation, action: Action) -> Answer {
         match action {
-            Action::Pass => self.perform(identified, operation),
+            Action::Pass => self.answer_operation(identified, operation),
             Action::Reply(reply) => scripted_reply(identified, &reply),
-            Action::Patch(patch) => patched(self.perform(identified, operation), &patch),
-            Action::Fault(fault) => self.faulty(identified, operation, fault),
+            Action::Patch(patch) => apply_patch(self.answer_operation(identified, operation), &patch),
+            Action::Fault(fault) => self.apply_fault(identified, operation, fault),
         }
     }
 
     /// The action with its templates rendered and their gaps recorded; if they are long, on a blocking thread.
-    async fn rendered<T: Templated + Send + Sync + 'static>(
+    async fn render<T: Templated + Send + Sync + 'static>(
         &self,
         identified: &mut Identified,
         action: Arc<T>,
@@ -128,8 +128,8 @@ impl Api {
         Ok(rendered)
     }
 
-    fn faulty(&self, identified: &Identified, operation: Operation, fault: Fault) -> Answer {
-        let mut answer = self.perform(identified, operation);
+    fn apply_fault(&self, identified: &Identified, operation: Operation, fault: Fault) -> Answer {
+        let mut answer = self.answer_operation(identified, operation);
         answer.reason = Reason::Scripted;
         let length = answer.body.len();
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -167,7 +167,7 @@ async fn wait(workspace: &Workspace, due: Instant) -> Task {
 
 fn scripted_reply(identified: &mut Identified, reply: &ScriptedReply) -> Answer {
     match reply.error {
-        Some(ErrorKind::Unauthorized) => identified.forget_quota(),
+        Some(ErrorKind::Unauthorized) => identified.drop_quota(),
         Some(ErrorKind::RateLimitExceeded) => identified.show_quota_used_up(),
         _ => {}
     }
@@ -178,14 +178,14 @@ fn scripted_reply(identified: &mut Identified, reply: &ScriptedReply) -> Answer 
             let plain = HeaderValue::from_static("text/plain; charset=utf-8");
             Answer::new(status, plain, Bytes::from(text.clone()), Reason::Scripted)
         }
-        None if reply.has_envelope() => enveloped(identified, reply, status),
+        None if reply.has_envelope() => error_reply(identified, reply, status),
         None => Answer::json(status, Vec::new(), Reason::Scripted),
     };
     answer.headers.extend_from_slice(&reply.headers);
     answer
 }
 
-fn patched(mut answer: Answer, patch: &Patch) -> Answer {
+fn apply_patch(mut answer: Answer, patch: &Patch) -> Answer {
     if let Some(body) = patch.applied(&answer.body) {
         answer.body = body.into();
         answer.content_type = JSON;
@@ -193,7 +193,7 @@ fn patched(mut answer: Answer, patch: &Patch) -> Answer {
     answer
 }
 
-fn enveloped(identified: &Identified, reply: &ScriptedReply, status: StatusCode) -> Answer {
+fn error_reply(identified: &Identified, reply: &ScriptedReply, status: StatusCode) -> Answer {
     let kind = reply.error.unwrap_or(ErrorKind::InternalError);
     let message = reply.message.as_deref().unwrap_or_else(|| kind.message());
     if reply.code.is_none() && reply.error.is_some() {
@@ -207,7 +207,7 @@ fn enveloped(identified: &Identified, reply: &ScriptedReply, status: StatusCode)
         None => (errors.code(kind_of(status)), errors.message(kind_of(status), message)),
     };
     let body = envelope(errors, code, message, &[], &identified.identity.id);
-    Answer::json(status, identified.varied(body, BodyKind::Error), Reason::Scripted)
+    Answer::json(status, identified.vary_body(body, BodyKind::Error), Reason::Scripted)
 }
 
 fn kind_of(status: StatusCode) -> ErrorKind {
@@ -215,7 +215,7 @@ fn kind_of(status: StatusCode) -> ErrorKind {
 }
 
 /// The answer where a template of the scenario fails while it is rendered, which no check can foresee.
-fn unrendered(identified: &Identified, problem: &str) -> Answer {
+fn template_failure(identified: &Identified, problem: &str) -> Answer {
     let error = Error::new(ErrorKind::InternalError, format!("a scenario's {problem}"));
     identified.error(&error, Reason::Scripted)
 }

@@ -14,16 +14,16 @@ use crate::contract::error::ErrorKind;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
 use crate::http::answer::{Answer, EarlyRefusal, REQUEST_ID, SendFault, all_headers, id_value, own_headers};
-use crate::http::body::BodyReader;
-use crate::http::body::{Outgoing, paced};
-use crate::http::handler::Progress;
-use crate::http::handler::{Answering, PLAIN_ON_TLS, Unreadable, caught, caught_now};
+use crate::http::body::{BodyReader, Outgoing, paced};
+use crate::http::connection_state::ConnectionState;
+use crate::http::handler::{Answering, PLAIN_ON_TLS, Unreadable};
 use crate::http::host::check_host;
-use crate::http::request::{Identified, Identity, Request, ValidKey, draw, sender};
+use crate::http::request::{Identified, Identity, Request, ValidKey, draw_id, open_sender};
 use crate::scenario::{Decision, Generation};
 use crate::state::engine::Engine;
 use crate::state::journal::{Arrival, Entry, Transcript, Wire};
 use crate::util::header_lines::push_headers;
+use crate::util::tasks::{catch_panic, catch_panic_now};
 
 #[derive(Debug)]
 pub struct Api {
@@ -32,67 +32,77 @@ pub struct Api {
     pub(crate) uri_bytes: usize,
 }
 
-/// What is left to do once a request is identified.
+/// What an answer has to wait for.
 enum Remaining {
-    Answer(Answer),
     Body(Operation, Incoming),
-    /// A scenario rule is to be carried out, which may take a while.
+    /// A scenario rule that is delayed or renders templates.
     Rule(Operation, Decision),
 }
 
 impl Api {
     /// Answers one request: at once unless something has to be waited for.
-    pub fn handle(self: &Arc<Self>, request: hyper::Request<Incoming>, progress: &Arc<Progress>) -> Answering {
+    pub fn handle(self: &Arc<Self>, request: hyper::Request<Incoming>, connection: &Arc<ConnectionState>) -> Answering {
         let (head, body) = request.into_parts();
         let generation = self.engine.library.load();
-        let now = progress.arrived().unwrap_or_else(|| self.engine.registry.clock().now());
+        let now = connection.head_read_at().unwrap_or_else(|| self.engine.registry.clock().now());
         let mut request = Request::new(head, now, &generation);
-        let (identity, route) = caught_now(|| self.identify(&mut request, &generation))
+        let (identity, route) = catch_panic_now(|| self.identify(&mut request, &generation))
             .unwrap_or_else(|panic| (self.anonymous(&request), Err(EarlyRefusal::Panicked(panic))));
         let mut identified = Identified::new(request, identity);
-        let next = caught_now(|| match route {
-            Err(error) => Remaining::Answer(identified.early_refusal(error)),
-            Ok(route) if route.has_body() => Remaining::Body(route.operation, body),
-            Ok(route) => match identified.decide_by_scenarios() {
-                None => Remaining::Answer(self.perform(&identified, route.operation)),
-                Some(decision) if decision.is_immediate() => {
-                    let action = identified.note_rule(decision);
-                    Remaining::Answer(self.act(&mut identified, route.operation, action))
-                }
-                Some(decision) => Remaining::Rule(route.operation, decision),
-            },
-        });
-        match next {
-            Ok(Remaining::Answer(answer)) => Answering::Ready(self.finish(&mut identified, Ok(answer), progress)),
-            Err(panic) => Answering::Ready(self.finish(&mut identified, Err(panic), progress)),
-            Ok(next) => {
-                let (api, progress) = (Arc::clone(self), Arc::clone(progress));
-                Answering::Later(Box::pin(async move {
-                    let answered = caught(api.respond(&mut identified, next)).await;
-                    api.finish(&mut identified, answered, &progress)
-                }))
+        let answered = match catch_panic_now(|| self.answer_now(&mut identified, route, body)) {
+            Ok(Err(remaining)) => {
+                let (api, connection) = (Arc::clone(self), Arc::clone(connection));
+                return Answering::Later(Box::pin(async move {
+                    let answered = catch_panic(api.continue_later(&mut identified, remaining)).await;
+                    api.record_and_answer(&mut identified, answered, &connection)
+                }));
             }
+            Ok(Ok(answer)) => Ok(answer),
+            Err(panic) => Err(panic),
+        };
+        Answering::Ready(self.record_and_answer(&mut identified, answered, connection))
+    }
+
+    /// The answer, or what it has to wait for.
+    fn answer_now(
+        &self,
+        identified: &mut Identified,
+        route: Result<&'static Route, EarlyRefusal>,
+        body: Incoming,
+    ) -> Result<Answer, Remaining> {
+        let operation = match route {
+            Err(error) => return Ok(identified.early_refusal(error)),
+            Ok(route) if route.has_body() => return Err(Remaining::Body(route.operation, body)),
+            Ok(route) => route.operation,
+        };
+        match identified.decide_by_scenarios() {
+            None => Ok(self.answer_operation(identified, operation)),
+            Some(decision) if decision.is_immediate() => {
+                let action = identified.note_rule(decision);
+                Ok(self.apply_action(identified, operation, action))
+            }
+            Some(decision) => Err(Remaining::Rule(operation, decision)),
         }
     }
 
     pub fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {
-        let (kind, text) = match (status, sent) {
-            (StatusCode::URI_TOO_LONG, _) => (ErrorKind::UriTooLong, ErrorKind::UriTooLong.message()),
-            (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, _) => {
-                (ErrorKind::HeadersTooLarge, ErrorKind::HeadersTooLarge.message())
-            }
-            (StatusCode::PAYLOAD_TOO_LARGE, _) => (ErrorKind::PayloadTooLarge, ErrorKind::PayloadTooLarge.message()),
-            (_, Unreadable::Garbage) => (ErrorKind::BadRequest, "the bytes sent are not an HTTP/1.1 request"),
-            (_, Unreadable::Tls) => {
-                (ErrorKind::BadRequest, "this is a TLS handshake: use http:// or start with --tls self-signed")
-            }
-            (_, Unreadable::PlainHttp) => (ErrorKind::BadRequest, PLAIN_ON_TLS),
+        let kind = match status {
+            StatusCode::URI_TOO_LONG => ErrorKind::UriTooLong,
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => ErrorKind::HeadersTooLarge,
+            StatusCode::PAYLOAD_TOO_LARGE => ErrorKind::PayloadTooLarge,
+            _ => ErrorKind::BadRequest,
+        };
+        let text = match sent {
+            _ if kind != ErrorKind::BadRequest => kind.message(),
+            Unreadable::Garbage => "the bytes sent are not an HTTP/1.1 request",
+            Unreadable::Tls => "this is a TLS handshake: use http:// or start with --tls self-signed",
+            Unreadable::PlainHttp => PLAIN_ON_TLS,
         };
         let (head, ()) = hyper::Request::new(()).into_parts();
         let request = Request::new(head, self.engine.registry.clock().now(), &self.engine.library.load());
         let identity = self.anonymous(&request);
         let mut identified = Identified::new(request, identity);
-        let Answer { status: own, content_type, headers, body, reason, .. } = identified.refused(kind, text);
+        let Answer { status: own, content_type, headers, body, reason, .. } = identified.refusal(kind, text);
         let id = &identified.identity.id;
         let further = identified.profile().ids.request_header.as_ref();
         let further = further.map_or_else(String::new, |name| format!("{}: {id}\r\n", name.name()));
@@ -168,49 +178,49 @@ impl Api {
     }
 
     fn anonymous(&self, request: &Request) -> Identity {
-        Identity::anonymous(self.engine.registry.anonymous(), &request.config.profile, request.now)
+        let workspace = self.engine.registry.anonymous();
+        let (id, variation_seed) = draw_id(&mut workspace.lock(), &request.config.profile, request.now);
+        Identity { id, variation_seed, workspace, key: None }
     }
 
     /// The identity of a request with a valid key; counts the request if it is one that counts.
     fn recognize(&self, request: &mut Request, counts: bool) -> Result<Identity, KeyRefusal> {
-        let (workspace, group_key) = sender(&self.engine.registry, request)?;
+        let (workspace, group_key) = open_sender(&self.engine.registry, request)?;
         // From here on, times are by the workspace's clock.
         let now = if workspace.clock().is_plain() { request.now } else { workspace.clock().now() };
         let (config, profile) = (&request.config, &request.config.profile);
-        let (quota, (id, variety)) = {
+        let (quota, (id, variation_seed)) = {
             let mut state = workspace.lock();
             self.engine.start_scenarios(&workspace, &mut state, config, now);
             let quota = counts.then(|| state.count_request(group_key.as_ref(), profile, now));
-            (quota, draw(&mut state, profile, now))
+            (quota, draw_id(&mut state, profile, now))
         };
         request.now = now;
-        Ok(Identity { id, variety, workspace, key: Some(ValidKey { group_key, quota }) })
+        Ok(Identity { id, variation_seed, workspace, key: Some(ValidKey { group_key, quota }) })
     }
 
-    /// Does what has to be waited for: reading a body, carrying out a scenario rule.
-    async fn respond(&self, identified: &mut Identified, next: Remaining) -> Answer {
-        let (operation, decision) = match next {
-            Remaining::Answer(answer) => return answer,
+    async fn continue_later(&self, identified: &mut Identified, remaining: Remaining) -> Answer {
+        let (operation, decision) = match remaining {
             Remaining::Body(operation, body) => {
                 match self.bodies.read_content(None, &identified.request.head.headers, body).await {
                     Ok(body) => identified.body = body,
-                    Err(problem) => return identified.refused(problem.kind(), &problem.to_string()),
+                    Err(problem) => return identified.refusal(problem.kind(), &problem.to_string()),
                 }
                 (operation, identified.decide_by_scenarios())
             }
             Remaining::Rule(operation, decision) => (operation, Some(decision)),
         };
         match decision {
-            None => self.perform(identified, operation),
-            Some(decision) => self.carry_out(identified, operation, decision).await,
+            None => self.answer_operation(identified, operation),
+            Some(decision) => self.apply_rule(identified, operation, decision).await,
         }
     }
 
-    fn finish(
+    fn record_and_answer(
         &self,
         identified: &mut Identified,
         answered: Result<Answer, String>,
-        progress: &Progress,
+        connection: &ConnectionState,
     ) -> Response<Outgoing> {
         let answered = answered.unwrap_or_else(|panic| identified.early_refusal(EarlyRefusal::Panicked(panic)));
         let Answer { status: answer_status, content_type, headers, body, reason, fault } = answered;
@@ -219,16 +229,16 @@ impl Api {
             Some(SendFault::Paced(pace)) => (Some(pace), None),
             Some(SendFault::Connection(fault)) => {
                 let name = fault.name();
-                progress.break_off(fault);
+                connection.note_fault(fault);
                 (None, Some(name))
             }
         };
         // 0: the connection breaks off in place of an answer.
         let status = if broken.is_some() { 0 } else { answer_status.as_u16() };
         identified.refund(answer_status);
-        if let Some(mut story) = identified.rule.as_mut().and_then(|rule| rule.story.take()) {
+        if let Some(mut unsettled) = identified.rule.as_mut().and_then(|rule| rule.unsettled.take()) {
             // Dropped here, and so settled; with status 0 if the client left before.
-            story.status = status;
+            unsettled.status = status;
         }
         // Emissions follow from requests that led to an endpoint.
         let config = &identified.request.config;
@@ -258,8 +268,8 @@ impl Api {
         *response.headers_mut() = headers;
         // A scenario's delay is over for the clock once the journal has the request.
         let _task = identified.rule.as_mut().and_then(|rule| rule.task.take());
-        let record = Arc::new(identified.record(transcript, status, broken, reason, progress.arrival()));
-        progress.recorded(&record);
+        let record = Arc::new(identified.record(transcript, status, broken, reason, connection.arrival()));
+        connection.note_record(&record);
         self.engine.journal.append(Entry::Request(record));
         response
     }
@@ -301,14 +311,14 @@ mod tests {
     async fn a_panic_is_a_500_and_the_next_request_works() {
         let api = api();
         let mut first = identified(&api);
-        let progress = Progress::default();
-        let responded = caught(async {
+        let connection = ConnectionState::default();
+        let responded = catch_panic(async {
             let anonymous = api.engine.registry.anonymous();
             let _held = anonymous.lock();
             panic!("by the test")
         })
         .await;
-        let response = api.finish(&mut first, responded, &progress);
+        let response = api.record_and_answer(&mut first, responded, &connection);
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
         let body = response.into_body().collect().await.expect("bytes at hand").to_bytes();
@@ -329,8 +339,8 @@ mod tests {
 
         // The workspace's lock was held by the one that panicked.
         let mut next = identified(&api);
-        let answer = api.perform(&next, Operation::Hello);
-        let response = api.finish(&mut next, Ok(answer), &progress);
+        let answer = api.answer_operation(&next, Operation::Hello);
+        let response = api.record_and_answer(&mut next, Ok(answer), &connection);
         assert_eq!(response.status(), StatusCode::OK);
         assert_ne!(response.headers()[REQUEST_ID].to_str().expect("text"), id);
     }

@@ -72,26 +72,26 @@ impl Quota {
     }
 
     /// What is left at `now`, without counting a request.
-    pub fn look(&self, policy: &RateLimit, now: Instant) -> QuotaCheck {
+    pub fn peek(&self, policy: &RateLimit, now: Instant) -> QuotaCheck {
         // A request is counted in a copy and taken back.
         let mut copy = self.clone();
-        let counted = copy.check(&RateLimit { count: CountRule::Allowed, ..policy.clone() }, now);
-        if !counted.allowed || !policy.enabled {
-            return counted;
+        let check = copy.check(&RateLimit { count: CountRule::Allowed, ..policy.clone() }, now);
+        if !check.allowed || !policy.enabled {
+            return check;
         }
         copy.refund();
         let reset = match &copy {
             Self::None | Self::Fixed { used: 0, .. } => Duration::ZERO,
-            Self::Fixed { opened, .. } => opened.plus(counted.window).since(now),
+            Self::Fixed { opened, .. } => opened.plus(check.window).since(now),
             Self::Sliding { log, .. } => {
-                log.back().map_or(Duration::ZERO, |(at, _)| at.plus(counted.window).since(now).min(counted.window))
+                log.back().map_or(Duration::ZERO, |(at, _)| at.plus(check.window).since(now).min(check.window))
             }
             Self::Bucket { missing, .. } => {
-                let nanos = missing.div_ceil(u128::from(counted.limit.max(1)));
+                let nanos = missing.div_ceil(u128::from(check.limit.max(1)));
                 Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
             }
         };
-        QuotaCheck { remaining: counted.remaining.saturating_add(1).min(counted.limit), reset, ..counted }
+        QuotaCheck { remaining: check.remaining.saturating_add(1).min(check.limit), reset, ..check }
     }
 
     /// Undoes the counting of the last allowed request, for the count rule `successful`.
@@ -251,11 +251,11 @@ mod tests {
     fn check(policy: &RateLimit, plays: &[(u64, Result<u32, u64>)]) {
         let mut quota = Quota::default();
         for (millis, expected) in plays {
-            let verdict = quota.check(policy, at(*millis));
-            let found = if verdict.allowed {
-                Ok(verdict.remaining)
+            let check = quota.check(policy, at(*millis));
+            let found = if check.allowed {
+                Ok(check.remaining)
             } else {
-                Err(u64::try_from(verdict.wait.as_millis()).expect("short"))
+                Err(u64::try_from(check.wait.as_millis()).expect("short"))
             };
             assert_eq!(found, *expected, "{:?} at {millis} ms", policy.algorithm);
         }
@@ -292,7 +292,7 @@ mod tests {
             // Between two milliseconds.
             let now = Instant::from_nanos(1_300_000);
             assert!(quota.check(&policy, now).reset <= Duration::from_secs(10), "{algorithm:?}");
-            assert!(quota.look(&policy, now).reset <= Duration::from_secs(10), "{algorithm:?}");
+            assert!(quota.peek(&policy, now).reset <= Duration::from_secs(10), "{algorithm:?}");
         }
     }
 

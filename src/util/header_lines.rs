@@ -61,22 +61,3 @@ pub fn fields(lines: &[u8]) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
         Some((std::str::from_utf8(&line[..at]).ok()?, value))
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use hyper::header::HeaderValue;
-
-    use super::*;
-
-    #[test]
-    fn lines_have_every_header_in_its_order() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [("x-b", &b"1: 2"[..]), ("x-a", b""), ("x-b", b"\xff")] {
-            headers.append(name, HeaderValue::from_bytes(value).expect("opaque bytes are allowed"));
-        }
-        let lines = HeaderLines::of(&headers);
-        let shown: Vec<String> = lines.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(shown, ["x-b=1: 2", "x-b=\\xff", "x-a="]);
-        assert_eq!((lines.get("x-b").as_deref(), lines.get("x-c")), (Some("1: 2"), None));
-    }
-}

@@ -1,10 +1,12 @@
-//! Tasks for every higher layer: waits for the signal to stop, and runs long computations, such as checking a scenario or making many
-//! events, on threads that may block.
+//! Tasks for every higher layer: waits for the signal to stop, catches panics, and runs long computations, such as checking a
+//! scenario or making many events, on threads that may block.
 
-use std::panic::resume_unwind;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::FutureExt as _;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_blocking;
@@ -12,6 +14,21 @@ use tokio::task::spawn_blocking;
 /// Returns once `stop` is true, or its sender is dropped.
 pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// Runs a future to its end; `Err` carries the message of a panic.
+pub async fn catch_panic<T>(future: impl Future<Output = T>) -> Result<T, String> {
+    AssertUnwindSafe(future).catch_unwind().await.map_err(|panic| text_of(&*panic))
+}
+
+/// Runs a function to its end; `Err` as for [`catch_panic`].
+pub fn catch_panic_now<T>(function: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(function)).map_err(|panic| text_of(&*panic))
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
 /// Most reads that wait; further ones are refused.
@@ -27,22 +44,22 @@ pub struct Busy;
 #[derive(Clone, Debug)]
 pub struct Blocking {
     /// For answers of the emulated API, and emissions.
-    pub answers: Lane,
+    pub answers: Pool,
     /// For calls of the control API that change something.
-    pub changes: Lane,
-    reads: Lane,
+    pub changes: Pool,
+    reads: Pool,
     /// For reads whose callers have disconnected.
-    abandoned: Lane,
+    abandoned: Pool,
     waiting_reads: Arc<Semaphore>,
 }
 
 impl Default for Blocking {
     fn default() -> Self {
         Self {
-            answers: Lane::new(MOST_OF_A_KIND),
-            changes: Lane::new(MOST_OF_A_KIND),
-            reads: Lane::new(MOST_OF_A_KIND),
-            abandoned: Lane::new(1),
+            answers: Pool::new(MOST_OF_A_KIND),
+            changes: Pool::new(MOST_OF_A_KIND),
+            reads: Pool::new(MOST_OF_A_KIND),
+            abandoned: Pool::new(1),
             waiting_reads: Arc::new(Semaphore::new(MOST_READS)),
         }
     }
@@ -76,9 +93,9 @@ impl Blocking {
 
 /// Computations of one kind.
 #[derive(Clone, Debug)]
-pub struct Lane(Arc<Semaphore>);
+pub struct Pool(Arc<Semaphore>);
 
-impl Lane {
+impl Pool {
     fn new(most: usize) -> Self {
         Self(Arc::new(Semaphore::new(most)))
     }
@@ -128,7 +145,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::http::handler::caught;
 
     #[tokio::test]
     async fn a_few_pieces_run_at_a_time_and_a_panic_costs_only_its_caller() {
@@ -150,7 +166,7 @@ mod tests {
         }
         assert!(most.load(Ordering::SeqCst) <= MOST_OF_A_KIND);
         for _ in 0..=MOST_OF_A_KIND {
-            assert_eq!(caught(blocking.answers.run(|| panic!("wrong"))).await, Err::<(), _>("wrong".to_owned()));
+            assert_eq!(catch_panic(blocking.answers.run(|| panic!("wrong"))).await, Err::<(), _>("wrong".to_owned()));
         }
         assert_eq!(blocking.answers.run(|| 7).await, 7);
     }

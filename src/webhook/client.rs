@@ -63,7 +63,7 @@ struct IdleConnection {
 
 #[derive(Debug)]
 pub struct Client {
-    reach: DialContext,
+    dial_context: DialContext,
     idle: Mutex<Vec<IdleConnection>>,
     most_kept: usize,
     sweep_interval: Duration,
@@ -71,9 +71,9 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(reach: DialContext, most_kept: usize) -> Arc<Self> {
+    pub fn new(dial_context: DialContext, most_kept: usize) -> Arc<Self> {
         let (idle, sweeper) = (Mutex::default(), OnceLock::new());
-        Arc::new(Self { reach, idle, most_kept, sweep_interval: SWEEP_INTERVAL, sweeper })
+        Arc::new(Self { dial_context, idle, most_kept, sweep_interval: SWEEP_INTERVAL, sweeper })
     }
 
     /// The addresses that an attempt at `target` needs; `None` if a kept connection may be used. Never takes longer than `limit`,
@@ -87,7 +87,7 @@ impl Client {
         if self.idle.lock().iter().any(|kept| *kept.origin == *target.origin) {
             return Ok(None);
         }
-        let found = timeout(limit, self.reach.resolver.addresses(target, look_ups)).await.unwrap_or_else(|_| {
+        let found = timeout(limit, self.dial_context.resolver.addresses(target, look_ups)).await.unwrap_or_else(|_| {
             let (host, limit, elsewhere) = (target.host_text(), limit.as_secs_f64(), target.elsewhere());
             let detail = format!(
                 "the look-up of the name `{host}` did not end within {limit} s (webhooks.timeout); {elsewhere}"
@@ -100,7 +100,7 @@ impl Client {
     /// Whether a target may be dialled, without dialling it.
     pub async fn check(&self, target: &Target, look_ups: &Arc<Semaphore>, limit: Duration) -> Result<(), DialProblem> {
         let addresses = self.look_up(target, look_ups, limit).await?.unwrap_or_default();
-        self.reach.egress.choose(target, &addresses).map(drop)
+        self.dial_context.egress.choose(target, &addresses).map(drop)
     }
 
     /// Makes one attempt; never takes longer than its timeout.
@@ -128,9 +128,9 @@ impl Client {
         }
         let addresses = match addresses {
             Some(addresses) => addresses,
-            None => self.reach.resolver.addresses(&target, &look_ups).await?,
+            None => self.dial_context.resolver.addresses(&target, &look_ups).await?,
         };
-        let mut link = dial(&target, &addresses, &self.reach, connect_timeout).await?;
+        let mut link = dial(&target, &addresses, &self.dial_context, connect_timeout).await?;
         let done = link.run(async |sender| exchange(sender, request).await).await;
         self.end(origin, link, done)
     }
@@ -174,11 +174,11 @@ impl Client {
 pub async fn send_once(
     target: &Target,
     addresses: &[SocketAddr],
-    reach: &DialContext,
+    dial_context: &DialContext,
     connect_timeout: Duration,
     request: Request<Outgoing>,
 ) -> Result<Answered, DialProblem> {
-    let mut link = dial(target, addresses, reach, connect_timeout).await?;
+    let mut link = dial(target, addresses, dial_context, connect_timeout).await?;
     Ok(link.run(async |sender| exchange(sender, request).await).await.unwrap_or_else(|unanswered| Answered {
         outcome: unanswered.problem.into(),
         is_whole: false,
@@ -283,13 +283,13 @@ pub struct DialContext {
 async fn dial(
     target: &Target,
     addresses: &[SocketAddr],
-    reach: &DialContext,
+    dial_context: &DialContext,
     connect_timeout: Duration,
 ) -> Result<Box<Link>, DialProblem> {
-    let addresses = reach.egress.choose(target, addresses)?;
+    let addresses = dial_context.egress.choose(target, addresses)?;
     let stream = connect(target, &addresses, connect_timeout).await?;
     let stream: Box<dyn ByteStream> = if target.url.scheme() == "https" {
-        Box::new(handshake(target, stream, &reach.trust, connect_timeout).await?)
+        Box::new(handshake(target, stream, &dial_context.trust, connect_timeout).await?)
     } else {
         Box::new(stream)
     };

@@ -23,12 +23,12 @@ use crate::state::engine::sink::Receipt;
 use crate::state::engine::{Engine, WORKSPACE_GONE, wait_for_events};
 use crate::state::journal::Entry;
 use crate::state::workspace::{
-    AttemptOutcome, AttemptRecord, FailureReason, Job, Next, Secret, SignedContent, Workspace,
+    AfterAttempt, AttemptOutcome, AttemptRecord, FailureReason, Job, Secret, SignedContent, Workspace,
 };
 use crate::util::header_lines::{HeaderLines, push_header};
 use crate::util::tasks::stopped;
 use crate::webhook::client::{Client, Post};
-use crate::webhook::egress::{Destination, DialProblem, Egress};
+use crate::webhook::egress::{Destination, DialProblem, Egress, Target};
 use crate::webhook::resolve::LOOK_UPS_PER_WORKSPACE;
 
 pub const CONCURRENT_ATTEMPTS: usize = 256;
@@ -93,10 +93,10 @@ impl Deliverer {
         let (slots, look_ups) = (Semaphore::new(self.slots_of_workspace), Semaphore::new(LOOK_UPS_PER_WORKSPACE));
         let state = Arc::new(WorkerState { workspace, slots, look_ups: Arc::new(look_ups) });
         let workspace = &state.workspace;
-        let mut leaving = workspace.leaving();
+        let mut gone = workspace.gone();
         // Aborted when the worker ends, so that nothing is posted after the emulator has stopped.
         let mut attempts = JoinSet::new();
-        while !workspace.has_left() {
+        while !workspace.is_gone() {
             let order = self.profile_of(workspace).webhooks.order;
             // A closed channel means that the emulator was dropped.
             let draining = *stop.borrow() || stop.has_changed().is_err();
@@ -127,7 +127,7 @@ impl Deliverer {
                 Some(_) = attempts.join_next() => {}
                 () = sleep_until(workspace, next), if !draining => {}
                 () = stopped(&mut stop), if !draining => {}
-                () = stopped(&mut leaving) => {}
+                () = stopped(&mut gone) => {}
             }
         }
         let given_up = workspace.with_queue(|queue| {
@@ -187,7 +187,7 @@ impl Deliverer {
             _ => None,
         };
         let workspace = &state.workspace;
-        if workspace.has_left() {
+        if workspace.is_gone() {
             return self.engine.deliveries.note_cancelled(&job.event, &job.delivery, WORKSPACE_GONE);
         }
         // The settings may have changed while the attempt waited.
@@ -195,45 +195,33 @@ impl Deliverer {
         let now = workspace.clock().now();
         let at = signature_time(workspace.clock(), now, &profile);
         let secrets = workspace.lock().subscriptions.signing_secrets(&job.delivery.subscription, now);
-        let prepared = match &secrets {
+        let signed = match secrets {
             None => {
                 let gone = "the subscription was deleted or disabled before this attempt";
                 Err(failed(FailureReason::SubscriptionGone, gone))
             }
-            Some(secrets) => prepare(&job, secrets, &profile, at).map_err(|problem| {
-                failed(FailureReason::SecretUnreadable, &format!("{problem} (webhooks.secret_key)"))
-            }),
+            Some(secrets) => match sign_delivery(&job, &secrets, &profile, at) {
+                Ok(signed) => Ok((signed, secrets)),
+                Err(problem) => {
+                    let problem = format!("{problem} (webhooks.secret_key)");
+                    Err(failed(FailureReason::SecretUnreadable, &problem))
+                }
+            },
         };
-        let mut dialled = None;
-        let (outcome, sent) = match (prepared, destination) {
-            (Err(failure), _) => (failure, Prepared { body: job.event.body.clone(), ..Prepared::default() }),
-            (Ok(prepared), None) => {
-                (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), prepared)
+        let (outcome, dialled, sent) = match (signed, destination) {
+            (Err(failure), _) => {
+                (failure, Arc::default(), SignedDelivery { body: job.event.body.clone(), ..SignedDelivery::default() })
             }
-            (Ok(prepared), Some(Destination::Sink(name))) => {
-                dialled = Some(format!("sink {name}").into());
-                let verified = verify_delivery(&job, &prepared, &secrets.unwrap_or_default(), &profile, at);
-                (self.receive(&name, &job, &prepared, verified, now.wall), prepared)
+            (Ok((sent, _)), None) => {
+                (failed(FailureReason::InvalidAnswer, "no request can be made for this URL"), Arc::default(), sent)
             }
-            (Ok(mut prepared), Some(Destination::Dial(target))) => {
-                dialled = Some(Arc::clone(&target.text));
-                let outcome = match looked_up.addresses {
-                    Err(problem) => problem.into(),
-                    Ok(addresses) => {
-                        let post = Post {
-                            target,
-                            headers: std::mem::take(&mut prepared.headers),
-                            body: prepared.body.clone(),
-                            timeout: profile.webhooks.timeout.get(),
-                            looked_up: looked_up.took,
-                            connect_timeout: profile.webhooks.connect_timeout.get(),
-                            addresses,
-                            look_ups: Arc::clone(&state.look_ups),
-                        };
-                        self.client.post(post).await
-                    }
-                };
-                (outcome, prepared)
+            (Ok((sent, secrets)), Some(Destination::Sink(name))) => {
+                let verified = verify_delivery(&job, &sent, &secrets, &profile, at);
+                (self.receive(&name, &job, &sent, verified, now.wall), format!("sink {name}").into(), sent)
+            }
+            (Ok((mut sent, _)), Some(Destination::Dial(target))) => {
+                let dialled = Arc::clone(&target.text);
+                (self.post(state, target, looked_up, &mut sent, &profile).await, dialled, sent)
             }
         };
         let is_detectable = |scheme| job.event.tamper.is_some_and(|tamper| tamper.is_detectable(scheme));
@@ -243,7 +231,7 @@ impl Deliverer {
             event: job.event,
             number: job.attempt,
             at: now.wall.checked_sub(took_by_clock).unwrap_or(now.wall),
-            dialled: dialled.unwrap_or_default(),
+            dialled,
             headers: sent.lines,
             signed: sent.signed,
             body: sent.body,
@@ -251,7 +239,32 @@ impl Deliverer {
             latency: Duration::ZERO,
             next: None,
         };
-        self.settle(state, &profile, record, now.instant.minus(took_by_clock));
+        self.finish_attempt(state, &profile, record, now.instant.minus(took_by_clock));
+    }
+
+    async fn post(
+        &self,
+        state: &WorkerState,
+        target: Arc<Target>,
+        looked_up: LookedUp,
+        sent: &mut SignedDelivery,
+        profile: &Profile,
+    ) -> AttemptOutcome {
+        let addresses = match looked_up.addresses {
+            Ok(addresses) => addresses,
+            Err(problem) => return problem.into(),
+        };
+        let post = Post {
+            target,
+            headers: std::mem::take(&mut sent.headers),
+            body: sent.body.clone(),
+            timeout: profile.webhooks.timeout.get(),
+            looked_up: looked_up.took,
+            connect_timeout: profile.webhooks.connect_timeout.get(),
+            addresses,
+            look_ups: Arc::clone(&state.look_ups),
+        };
+        self.client.post(post).await
     }
 
     /// Looks the name of a server up, limited by the attempt's timeout.
@@ -284,16 +297,16 @@ impl Deliverer {
         &self,
         name: &Arc<str>,
         job: &Job,
-        prepared: &Prepared,
+        sent: &SignedDelivery,
         verified: Result<(), String>,
         now: Timestamp,
     ) -> AttemptOutcome {
-        let headers = prepared.lines.iter();
+        let headers = sent.lines.iter();
         let receipt = Receipt {
             at: now,
             target: job.delivery.url[url::Position::BeforePath..].to_owned(),
             headers: headers.map(|(name, value)| (name.to_owned(), value.into_owned())).collect(),
-            body: prepared.body.clone(),
+            body: sent.body.clone(),
             verified,
             status: 200,
         };
@@ -301,10 +314,10 @@ impl Deliverer {
         AttemptOutcome::Answered { status, retry_after: None, body: Bytes::new() }
     }
 
-    fn settle(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {
+    fn finish_attempt(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {
         let workspace = &state.workspace;
         let (delivery, event) = (Arc::clone(&record.delivery), Arc::clone(&record.event));
-        if workspace.has_left() {
+        if workspace.is_gone() {
             return self.engine.deliveries.note_cancelled(&event, &delivery, WORKSPACE_GONE);
         }
         let now = workspace.clock().now();
@@ -315,10 +328,10 @@ impl Deliverer {
             .with_queue(|queue| queue.finish(subscription, &record.outcome, &profile.webhooks, now.instant, random));
         record.latency = now.instant.since(began);
         let status = match &next {
-            Next::Delivered => DeliveryStatus::Delivered,
-            Next::Exhausted => DeliveryStatus::Exhausted,
-            Next::Gone(_) => DeliveryStatus::Cancelled,
-            Next::Retry(due) => {
+            AfterAttempt::Delivered => DeliveryStatus::Delivered,
+            AfterAttempt::Exhausted => DeliveryStatus::Exhausted,
+            AfterAttempt::Gone(_) => DeliveryStatus::Cancelled,
+            AfterAttempt::Retry(due) => {
                 record.next = Some(*due);
                 DeliveryStatus::Pending
             }
@@ -327,7 +340,7 @@ impl Deliverer {
         let record = Arc::new(record);
         self.engine.deliveries.note_attempt(Arc::clone(&record), status);
         self.engine.journal.append_of(Some(workspace), Entry::Attempt(record));
-        let Next::Gone(waiting) = next else { return };
+        let AfterAttempt::Gone(waiting) = next else { return };
         if is_answered {
             workspace.lock().subscriptions.disable(subscription);
             self.cancel(waiting, "the receiver answered 410 Gone, which disabled the subscription");
@@ -362,7 +375,7 @@ async fn sleep_until(workspace: &Workspace, due: Option<Instant>) {
 const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
 
 #[derive(Default)]
-struct Prepared {
+struct SignedDelivery {
     /// Headers in sending order, without `host` and `content-length`.
     headers: HeaderMap,
     /// The same as lines.
@@ -372,7 +385,7 @@ struct Prepared {
     signed: SignedContent,
 }
 
-fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> Result<Prepared, String> {
+fn sign_delivery(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> Result<SignedDelivery, String> {
     let message =
         Message { id: &job.event.id, timestamp: at.as_second(), url: job.delivery.url.as_str(), body: &job.event.body };
     let mut content = None;
@@ -406,7 +419,7 @@ fn prepare(job: &Job, secrets: &[Secret], profile: &Profile, at: Timestamp) -> R
     let forged = job.event.tamper.and_then(|tamper| tamper.falsify_body(&job.event.body));
     let body = forged.map_or_else(|| job.event.body.clone(), Bytes::from);
     let signed = content.map(|content| SignedContent::new(content, &job.event.body)).unwrap_or_default();
-    Ok(Prepared { headers, lines, body, signed })
+    Ok(SignedDelivery { headers, lines, body, signed })
 }
 
 pub fn signing_keys(secrets: &[Secret], scheme: &Scheme, profile: &Profile) -> Result<Vec<SigningKey>, String> {
@@ -443,16 +456,16 @@ pub fn signs_by_clock(clock: &Clock, profile: &Profile) -> bool {
 /// Verifies a delivery with every scheme of the profile, as the built-in receiver does.
 fn verify_delivery(
     job: &Job,
-    prepared: &Prepared,
+    sent: &SignedDelivery,
     secrets: &[Secret],
     profile: &Profile,
     now: Timestamp,
 ) -> Result<(), String> {
-    let header = |name: &str| prepared.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let header = |name: &str| sent.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     for scheme in profile.schemes() {
         let keys = signing_keys(secrets, &scheme, profile)?;
         let (url, at) = (job.delivery.url.as_str(), now.as_second());
-        verify(&scheme, &keys, &header, url, &prepared.body, at, TOLERANCE_SECONDS)
+        verify(&scheme, &keys, &header, url, &sent.body, at, TOLERANCE_SECONDS)
             .map_err(|rejection| rejection.to_string())?;
     }
     Ok(())

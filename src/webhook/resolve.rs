@@ -52,8 +52,8 @@ impl std::fmt::Debug for LookUp {
     }
 }
 
-type Found = Result<Vec<IpAddr>, NotFound>;
-type LookUps = HashMap<Arc<str>, watch::Receiver<Option<Found>>>;
+type LookUpOutcome = Result<Vec<IpAddr>, NotFound>;
+type LookUps = HashMap<Arc<str>, watch::Receiver<Option<LookUpOutcome>>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NotFound {
@@ -129,7 +129,7 @@ impl Resolver {
         }
     }
 
-    async fn resolve(&self, name: &str, share: &Arc<Semaphore>) -> Found {
+    async fn resolve(&self, name: &str, share: &Arc<Semaphore>) -> LookUpOutcome {
         let joined = under_way(&self.names.lock(), name);
         let mut outcome = if let Some(outcome) = joined {
             outcome
@@ -142,7 +142,7 @@ impl Resolver {
     }
 
     /// Starts a look-up, unless another attempt at the name has started one while this one waited for its permits.
-    fn begin(&self, name: &str, permits: impl Send + 'static) -> io::Result<watch::Receiver<Option<Found>>> {
+    fn begin(&self, name: &str, permits: impl Send + 'static) -> io::Result<watch::Receiver<Option<LookUpOutcome>>> {
         let mut names = self.names.lock();
         if let Some(outcome) = under_way(&names, name) {
             return Ok(outcome);
@@ -164,7 +164,7 @@ impl Resolver {
     }
 }
 
-fn under_way(names: &LookUps, name: &str) -> Option<watch::Receiver<Option<Found>>> {
+fn under_way(names: &LookUps, name: &str) -> Option<watch::Receiver<Option<LookUpOutcome>>> {
     names.get(name).filter(|outcome| outcome.has_changed().is_ok()).cloned()
 }
 

@@ -219,7 +219,7 @@ fn check_ids(emulator: &Emulator) -> usize {
     });
     let mut seen: HashMap<*const _, HashSet<&str>> = HashMap::new();
     for (workspace, id) in &entries {
-        assert!(!workspace.is_forgotten(), "{id} of a life that is over is in the journal");
+        assert!(!workspace.was_reset(), "{id} of a life that is over is in the journal");
         assert!(seen.entry(Arc::as_ptr(workspace)).or_default().insert(id), "{id} was given twice");
     }
     entries.len()

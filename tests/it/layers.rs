@@ -135,6 +135,19 @@ fn every_file_imports_from_its_own_layer_or_a_lower_one() {
 }
 
 #[test]
+fn the_architecture_shows_these_layers() {
+    let page = read(Path::new("docs/internals/architecture.md"));
+    let rows = page.lines().filter_map(|line| {
+        let (layer, rest) = line.strip_prefix("| ")?.split_once(" | `")?;
+        Some((rest.split_once('`')?.0, layer.parse().ok()?))
+    });
+    let (mut shown, mut checked): (Vec<(&str, u8)>, _) = (rows.collect(), LAYERS.to_vec());
+    shown.sort_unstable();
+    checked.sort_unstable();
+    assert_eq!(shown, checked);
+}
+
+#[test]
 fn the_rule_would_see_a_wrong_import() {
     let found = imports(
         "use crate::webhook::queue::Queue;\n// crate::cli\nuse crate::{clock::Clock, http};\nuse crate::state::engine::Engine;\n",

@@ -28,7 +28,7 @@ use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::http::answer::answer;
 use crate::http::body::Outgoing;
 use crate::http::body::{BodyProblem, BodyReader};
-use crate::http::handler::Progress;
+use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, PLAIN_ON_TLS, Unreadable};
 use crate::http::tls::Trust;
 use crate::redact::{Redactor, visible};
@@ -245,17 +245,13 @@ impl Forwarded {
 }
 
 impl Handler for Arc<Receiver> {
-    fn handle(&self, request: Request<Incoming>, _: &Arc<Progress>) -> Answering {
+    fn handle(&self, request: Request<Incoming>, _: &Arc<ConnectionState>) -> Answering {
         let receiver = Arc::clone(self);
         Answering::Later(Box::pin(async move { receiver.receive(request).await }))
     }
 
     fn now(&self) -> Now {
-        Now { instant: Instant::default(), wall: self.wall() }
-    }
-
-    fn wall(&self) -> Timestamp {
-        machine::wall_time()
+        Now { instant: Instant::default(), wall: machine::wall_time() }
     }
 
     fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {

@@ -95,14 +95,14 @@ pub struct Scheme {
     pub(super) content: Cow<'static, str>,
     pub(super) hash: Hash,
     pub(super) encoding: Encoding,
-    pub(super) form: Form,
+    pub(super) form: HeaderForm,
     /// What precedes each signature.
     pub(super) prefix: Cow<'static, str>,
 }
 
 /// How the signature header is put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum HeaderForm {
     /// Signatures separated by spaces.
     Tokens,
     /// `t=<timestamp>,v1=<signature>`, more `v1=` parts allowed.
@@ -121,7 +121,7 @@ impl Scheme {
         content: Cow::Borrowed("{id}.{timestamp}.{body}"),
         hash: Hash::Sha256,
         encoding: Encoding::Base64,
-        form: Form::Tokens,
+        form: HeaderForm::Tokens,
         prefix: Cow::Borrowed("v1,"),
     };
 
@@ -143,7 +143,7 @@ impl Scheme {
         content: Cow::Borrowed("{timestamp}.{body}"),
         hash: Hash::Sha256,
         encoding: Encoding::Hex,
-        form: Form::Parts,
+        form: HeaderForm::Parts,
         prefix: Cow::Borrowed("v1="),
     };
 
@@ -153,7 +153,7 @@ impl Scheme {
         id_header: Some(Cow::Borrowed("x-github-delivery")),
         signature_header: Cow::Borrowed("x-hub-signature-256"),
         content: Cow::Borrowed("{body}"),
-        form: Form::One,
+        form: HeaderForm::One,
         prefix: Cow::Borrowed("sha256="),
         ..Self::STRIPE
     };
@@ -163,7 +163,7 @@ impl Scheme {
         timestamp_header: Some(Cow::Borrowed("x-slack-request-timestamp")),
         signature_header: Cow::Borrowed("x-slack-signature"),
         content: Cow::Borrowed("v0:{timestamp}:{body}"),
-        form: Form::One,
+        form: HeaderForm::One,
         prefix: Cow::Borrowed("v0="),
         ..Self::STRIPE
     };
@@ -199,7 +199,7 @@ impl Scheme {
                     content: Cow::Owned(custom.content.clone()),
                     hash: custom.hash,
                     encoding: custom.encoding,
-                    form: Form::One,
+                    form: HeaderForm::One,
                     prefix: Cow::Owned(custom.prefix.clone()),
                 }
             }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use sha2::{Digest as _, Sha256};
 
 use super::key::SigningKey;
-use super::scheme::{Form, Scheme, Values, render};
+use super::scheme::{HeaderForm, Scheme, Values, render};
 use super::verify::{TOLERANCE_SECONDS, verify};
 use crate::contract::named::named;
 
@@ -52,7 +52,7 @@ pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, time
         &scheme.content,
         &Values { id: message.id, timestamp: &timestamp, url: message.url, body: message.body },
     );
-    let room = if scheme.form == Form::One { 1 } else { keys.len() };
+    let room = if scheme.form == HeaderForm::One { 1 } else { keys.len() };
     let signatures: Vec<String> =
         keys.iter().take(room).map(|key| scheme.token(key.sign(scheme.hash, &content).as_ref())).collect();
 
@@ -61,9 +61,9 @@ pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, time
         headers.push((name.clone(), message.id.to_owned()));
     }
     let value = (!signatures.is_empty()).then(|| match scheme.form {
-        Form::Tokens => signatures.join(" "),
-        Form::Parts => format!("t={timestamp},{}", signatures.join(",")),
-        Form::One => signatures.concat(),
+        HeaderForm::Tokens => signatures.join(" "),
+        HeaderForm::Parts => format!("t={timestamp},{}", signatures.join(",")),
+        HeaderForm::One => signatures.concat(),
     });
     if let Some(name) = &scheme.timestamp_header {
         headers.push((name.clone(), timestamp));

@@ -10,7 +10,7 @@ use sha2::{Sha256, Sha512};
 use subtle::{Choice, ConstantTimeEq as _};
 
 use super::key::SigningKey;
-use super::scheme::{Form, Hash, Scheme, SchemeName, Values, render};
+use super::scheme::{Hash, HeaderForm, Scheme, SchemeName, Values, render};
 
 /// How far off a timestamp may be, as in every scheme's libraries.
 pub const TOLERANCE_SECONDS: i64 = 300;
@@ -98,11 +98,11 @@ pub fn verify(
     let separate_timestamp = scheme.timestamp_header.as_deref().map(required).transpose()?;
     let signature = required(&scheme.signature_header)?;
     let timestamp_text = match scheme.form {
-        Form::Parts => Some(timestamp_part(scheme, &signature)?),
-        Form::Tokens | Form::One => separate_timestamp,
+        HeaderForm::Parts => Some(timestamp_part(scheme, &signature)?),
+        HeaderForm::Tokens | HeaderForm::One => separate_timestamp,
     };
     let timestamp = timestamp_text.as_deref().map(parse_timestamp).transpose()?;
-    let is_stripe = scheme.form == Form::Parts;
+    let is_stripe = scheme.form == HeaderForm::Parts;
     if let (Some(timestamp), false) = (timestamp, is_stripe) {
         check_time(timestamp, now, tolerance_seconds)?;
     }
@@ -185,9 +185,9 @@ fn expected(key: &SigningKey, hash: Hash, content: &[u8]) -> Vec<u8> {
 /// Tokens and parts of other versions are skipped: that is how schemes evolve.
 fn signatures(scheme: &Scheme, value: &str) -> Result<Vec<String>, Rejection> {
     let candidates: Vec<&str> = match scheme.form {
-        Form::Tokens => value.split(' ').collect(),
-        Form::Parts => value.split(',').collect(),
-        Form::One => vec![value],
+        HeaderForm::Tokens => value.split(' ').collect(),
+        HeaderForm::Parts => value.split(',').collect(),
+        HeaderForm::One => vec![value],
     };
     let length = scheme.hash.length();
     let mut well_formed = false;

@@ -29,7 +29,7 @@ impl Mover {
     /// emulator is reset: an advance from before a reset does not move the clock after it.
     pub async fn advance(&self, by: Duration) -> Now {
         let clock = self.clock();
-        // In this order: a reset first forgets the workspaces and then restarts the clock, so an advance of the restarted clock
+        // In this order: a reset first removes the workspaces and then restarts the clock, so an advance of the restarted clock
         // never runs what was due before.
         let life = clock.life();
         let owner = self.workspace.clone().unwrap_or_else(|| self.registry.anonymous());
@@ -41,7 +41,7 @@ impl Mover {
         }
         let next = |at: usize| Some(Reverse((self.due(&moved[at])?, at)));
         let mut waiting: BinaryHeap<_> = (0..moved.len()).filter_map(next).collect();
-        while let Some(Reverse((due, _))) = waiting.peek().filter(|_| !owner.has_left()) {
+        while let Some(Reverse((due, _))) = waiting.peek().filter(|_| !owner.is_gone()) {
             let step = due.since(clock.instant());
             if step > remaining {
                 break;
@@ -59,7 +59,7 @@ impl Mover {
                 waiting.extend(next(at));
             }
         }
-        if owner.has_left() {
+        if owner.is_gone() {
             return clock.now();
         }
         let now = clock.advance_in(life, remaining);
@@ -91,7 +91,7 @@ impl Mover {
 
     /// When something is due next in a workspace, by the clock that is moved; `None` for a workspace that was evicted or reset.
     fn due(&self, workspace: &Workspace) -> Option<Instant> {
-        if workspace.has_left() {
+        if workspace.is_gone() {
             return None;
         }
         let wait = workspace.agenda().next_due()?.since(workspace.clock().instant());
@@ -123,7 +123,7 @@ async fn wait_until(workspace: &Workspace, is_done: impl Fn(&Agenda, Instant) ->
     loop {
         let mut changed = std::pin::pin!(agenda.changed());
         changed.as_mut().enable();
-        if workspace.has_left() || is_done(agenda, workspace.clock().instant()) {
+        if workspace.is_gone() || is_done(agenda, workspace.clock().instant()) {
             return;
         }
         changed.await;

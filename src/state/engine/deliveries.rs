@@ -37,12 +37,12 @@ pub struct DeliveryRecord {
 #[derive(Debug)]
 pub struct DeliveryStore {
     budget: Budget,
-    state: Mutex<State>,
+    state: Mutex<StoreState>,
     changed: Notify,
 }
 
 #[derive(Debug)]
-struct State {
+struct StoreState {
     by_serial: BTreeMap<u64, DeliveryRecord>,
     serial_by_id: HashMap<String, u64>,
     made: u64,
@@ -54,14 +54,14 @@ struct State {
     delivered: VecDeque<u64>,
     failed: VecDeque<u64>,
     /// How many deliveries ended with each status so far, evicted ones included.
-    settled: BTreeMap<DeliveryStatus, u64>,
-    forgotten: u64,
+    ended: BTreeMap<DeliveryStatus, u64>,
+    evicted: u64,
     charge: Charge,
 }
 
 impl DeliveryStore {
     pub fn new(budget: &Budget) -> Self {
-        let state = State {
+        let state = StoreState {
             by_serial: BTreeMap::new(),
             serial_by_id: HashMap::new(),
             made: 0,
@@ -70,8 +70,8 @@ impl DeliveryStore {
             changed: VecDeque::new(),
             delivered: VecDeque::new(),
             failed: VecDeque::new(),
-            settled: BTreeMap::new(),
-            forgotten: 0,
+            ended: BTreeMap::new(),
+            evicted: 0,
             charge: Charge::empty(budget),
         };
         Self { budget: budget.clone(), state: Mutex::new(state), changed: Notify::new() }
@@ -84,8 +84,8 @@ impl DeliveryStore {
         }
         let charge = self.budget.charge(DELIVERY * event.deliveries.len())?;
         let mut state = self.state.lock();
-        // Checked under the lock: a reset forgets the workspace before it clears its deliveries, so none is added after that.
-        if workspace.is_forgotten() {
+        // Checked under the lock: a reset removes the workspace before it clears its deliveries, so none is added after that.
+        if workspace.was_reset() {
             return Ok(());
         }
         state.charge.absorb(charge);
@@ -162,11 +162,11 @@ impl DeliveryStore {
         match (was_pending, is_now == DeliveryStatus::Pending) {
             (true, false) => {
                 state.pending -= 1;
-                *state.settled.entry(is_now).or_default() += 1;
+                *state.ended.entry(is_now).or_default() += 1;
                 // A delivered forgery is a problem, too: its receiver accepted it.
                 let is_fine = is_now == DeliveryStatus::Delivered && event.tamper.is_none();
-                let ended = if is_fine { &mut state.delivered } else { &mut state.failed };
-                ended.push_back(serial);
+                let finished = if is_fine { &mut state.delivered } else { &mut state.failed };
+                finished.push_back(serial);
             }
             (false, true) => state.pending += 1,
             _ => {}
@@ -179,11 +179,11 @@ impl DeliveryStore {
 
     pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
         let mut state = self.state.lock();
-        let State { by_serial, serial_by_id, pending, delivered, failed, charge, .. } = &mut *state;
+        let StoreState { by_serial, serial_by_id, pending, delivered, failed, charge, .. } = &mut *state;
         by_serial.retain(|serial, record| {
             let goes = is_meant(&record.event.workspace);
             if goes {
-                forget_id(serial_by_id, &record.planned.id, *serial);
+                release_id(serial_by_id, &record.planned.id, *serial);
                 if record.status == DeliveryStatus::Pending {
                     *pending -= 1;
                 }
@@ -232,12 +232,12 @@ impl DeliveryStore {
         self.state.lock().changes
     }
 
-    pub fn forgotten(&self) -> u64 {
-        self.state.lock().forgotten
+    pub fn evicted(&self) -> u64 {
+        self.state.lock().evicted
     }
 
-    pub fn settled(&self, status: DeliveryStatus) -> u64 {
-        self.state.lock().settled.get(&status).copied().unwrap_or_default()
+    pub fn ended(&self, status: DeliveryStatus) -> u64 {
+        self.state.lock().ended.get(&status).copied().unwrap_or_default()
     }
 
     /// The current records of the deliveries that changed after change `seen`, with their serial numbers, and the `seen` of the
@@ -288,7 +288,7 @@ impl DeliveryStore {
     }
 }
 
-impl State {
+impl StoreState {
     fn note_change(&mut self, serial: u64) {
         if self.changed.len() == MOST_CHANGES {
             self.changed.pop_front();
@@ -313,9 +313,9 @@ impl State {
                 continue;
             }
             if let Some(record) = self.by_serial.remove(&serial) {
-                forget_id(&mut self.serial_by_id, &record.planned.id, serial);
+                release_id(&mut self.serial_by_id, &record.planned.id, serial);
                 self.charge.shrink(record.bytes());
-                self.forgotten += 1;
+                self.evicted += 1;
             }
             return true;
         }
@@ -340,7 +340,7 @@ impl DeliveryRecord {
 }
 
 /// Removes an id, unless a later delivery has it by now.
-fn forget_id(ids: &mut HashMap<String, u64>, id: &str, serial: u64) {
+fn release_id(ids: &mut HashMap<String, u64>, id: &str, serial: u64) {
     if ids.get(id) == Some(&serial) {
         ids.remove(id);
     }
@@ -393,7 +393,7 @@ mod tests {
         let is_kept = |id: &String| store.get(id).is_some();
         let failed = end(&store, &workspace, 1, DeliveryStatus::Exhausted);
         let delivered = end(&store, &workspace, MOST_FINISHED + 1, DeliveryStatus::Delivered);
-        assert_eq!(store.forgotten(), 2);
+        assert_eq!(store.evicted(), 2);
         let kept = [&failed[0], &delivered[0], &delivered[1], &delivered[2]].map(is_kept);
         assert_eq!(kept, [true, false, false, true]);
         let cancelled = end(&store, &workspace, MOST_FAILED, DeliveryStatus::Cancelled);

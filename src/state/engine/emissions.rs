@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::Engine;
+use super::{Engine, FireProblem};
 use crate::clock::{Clock, Instant, Now};
 use crate::contract::rules::{CheckedSubscribe, check_webhook_url};
 use crate::contract::types::SubscribeRequest;
 use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer, due_emits};
 use crate::settings::Profile;
-use crate::state::workspace::{FireProblem, FireRequest, Origin, PlannedEvent, State, Workspace};
+use crate::state::workspace::{FireRequest, Origin, PlannedEvent, Workspace, WorkspaceState};
 use crate::util::tasks::stopped;
 
 /// Most events fired before the lock and the thread are released for others.
@@ -60,15 +60,15 @@ pub fn emitted(emit: &Emit) -> FireRequest {
 
 impl Engine {
     /// Events of emissions dropped so far, because too many were planned or too many deliveries were pending.
-    pub fn emissions_left_out(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+    pub fn dropped_emissions(&self) -> u64 {
+        self.dropped_emissions.load(Ordering::Relaxed)
     }
 
     /// Starts the active scenarios in a workspace. Does nothing if they have been started there before.
     pub fn start_scenarios(
         self: &Arc<Self>,
         workspace: &Arc<Workspace>,
-        state: &mut State,
+        state: &mut WorkspaceState,
         config: &EffectiveConfig,
         now: Now,
     ) {
@@ -105,29 +105,29 @@ impl Engine {
         at: Instant,
     ) {
         for emit in after_answer(config.emits.iter(), view, status) {
-            self.set_off(workspace, &emit, at);
+            self.plan_emission(workspace, &emit, at);
         }
     }
 
-    pub fn set_off(self: &Arc<Self>, workspace: &Arc<Workspace>, emit: &Arc<Emit>, at: Instant) {
+    pub fn plan_emission(self: &Arc<Self>, workspace: &Arc<Workspace>, emit: &Arc<Emit>, at: Instant) {
         let activation = self.config_for(Some(workspace.name())).activation;
         let mut state = workspace.lock();
         let dropped = state.plan(emit, activation, at);
         self.start_emitter(workspace, &mut state);
         drop(state);
-        self.note_dropped(workspace, dropped);
+        self.note_dropped_emissions(workspace, dropped);
     }
 
     pub fn wake_emitter(self: &Arc<Self>, workspace: &Arc<Workspace>) {
         self.wake_emitter_of(workspace, &mut workspace.lock());
     }
 
-    fn wake_emitter_of(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State) {
+    fn wake_emitter_of(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut WorkspaceState) {
         workspace.agenda().fires_at(Some(Instant::default()));
         self.start_emitter(workspace, state);
     }
 
-    fn start_emitter(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut State) {
+    fn start_emitter(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut WorkspaceState) {
         if state.timeline.wake() {
             let task = Arc::clone(self).emitter(Arc::clone(workspace), state.timeline.changed());
             self.runtime.spawn(task);
@@ -135,15 +135,15 @@ impl Engine {
     }
 
     async fn emitter(self: Arc<Self>, workspace: Arc<Workspace>, changed: Arc<Notify>) {
-        let (mut leaving, mut stop) = (workspace.leaving(), self.stopping.clone());
+        let (mut gone, mut stop) = (workspace.gone(), self.stopping.clone());
         let machine = Clock::real();
-        let mut pace = FiringBudget { left: MOST_AT_ONCE, at: machine.instant() };
+        let mut budget = FiringBudget { left: MOST_AT_ONCE, at: machine.instant() };
         loop {
             let (engine, of) = (Arc::clone(&self), Arc::clone(&workspace));
             let Some((next, timed)) = self.blocking.answers.run(move || engine.fire_due_events(&of)).await else {
                 return;
             };
-            let pause = pace.spend(timed, machine.instant());
+            let pause = budget.spend(timed, machine.instant());
             if !pause.is_zero() && !std::mem::replace(&mut workspace.lock().timeline.is_slowed, true) {
                 let message = format!(
                     "timed emissions are slowed to {PER_SECOND} events a second of real time: more than {MOST_AT_ONCE} were due; a reset ends them"
@@ -155,7 +155,7 @@ impl Engine {
                     workspace.agenda().fires_at(None);
                     return;
                 }
-                () = stopped(&mut leaving) => {}
+                () = stopped(&mut gone) => {}
                 () = changed.notified(), if pause.is_zero() => {}
                 () = async {
                     if !pause.is_zero() {
@@ -172,7 +172,7 @@ impl Engine {
         let (now, config) = (workspace.clock().now(), self.config_for(Some(workspace.name())));
         let mut state = workspace.lock();
         state.timeline.begin_round();
-        if workspace.has_left() {
+        if workspace.is_gone() {
             state.timeline.clear();
             workspace.agenda().fires_at(None);
             return state.timeline.end_round(None).map(|next| (next, 0));
@@ -183,7 +183,7 @@ impl Engine {
             std::iter::from_fn(|| state.timeline.take_due(now.instant)).take(MOST_AT_A_TIME).collect();
         let count = happened.iter().filter(|planned| planned.emit.is_timed()).count();
         drop(state);
-        self.note_dropped(workspace, dropped);
+        self.note_dropped_emissions(workspace, dropped);
         for request in completed {
             self.fire_due(workspace, request, &config.profile, || "a workflow completed".to_owned());
         }
@@ -213,22 +213,22 @@ impl Engine {
     ) {
         match self.fire(workspace, request, profile) {
             Ok(_) => {}
-            Err(FireProblem::Full(_)) => self.note_dropped(workspace, 1),
+            Err(FireProblem::Full(_)) => self.note_dropped_emissions(workspace, 1),
             Err(problem) => self.note(Some(workspace.name()), format!("{}: not fired: {problem}", what()), true),
         }
     }
 
-    pub(super) fn note_dropped(&self, workspace: &Workspace, count: usize) {
+    pub(super) fn note_dropped_emissions(&self, workspace: &Workspace, count: usize) {
         if count > 0 {
             let why = self.journal.budget().full();
-            self.dropped.fetch_add(count as u64, Ordering::Relaxed);
+            self.dropped_emissions.fetch_add(count as u64, Ordering::Relaxed);
             self.note(Some(workspace.name()), format!("{count} events of emissions were left out: {why}"), true);
         }
     }
 }
 
 /// Plans the timed emissions due by now. Returns when the next are due, and how many events were dropped.
-fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Option<Instant>, usize) {
+fn plan_timed(state: &mut WorkspaceState, config: &EffectiveConfig, now: Instant) -> (Option<Instant>, usize) {
     let Some(began) = state.started_at(config.activation) else { return (None, 0) };
     let counters = &mut state.counters;
     counters.begin(config.activation);
@@ -241,7 +241,7 @@ fn plan_timed(state: &mut State, config: &EffectiveConfig, now: Instant) -> (Opt
     (found.next.map(|next| began.plus(next)), dropped)
 }
 
-fn place_announced(state: &mut State, config: &EffectiveConfig, now: Now) {
+fn place_announced(state: &mut WorkspaceState, config: &EffectiveConfig, now: Now) {
     for given in config.active.iter().map(|scenario| &scenario.given) {
         for user in &given.users {
             state.workflows.place_user(user.clone(), &config.profile, now, &mut state.sources);
@@ -266,18 +266,18 @@ mod tests {
     #[test]
     fn a_burst_is_fired_at_once_and_more_at_a_pace() {
         let at = |millis: u64| Instant::after_start(Duration::from_millis(millis));
-        let mut pace = FiringBudget { left: MOST_AT_ONCE, at: at(0) };
+        let mut budget = FiringBudget { left: MOST_AT_ONCE, at: at(0) };
         for _ in 0..MOST_AT_ONCE / 16 {
-            assert_eq!(pace.spend(16, at(0)), Duration::ZERO);
+            assert_eq!(budget.spend(16, at(0)), Duration::ZERO);
         }
-        assert_eq!(pace.spend(16, at(0)), Duration::from_millis(16));
-        assert_eq!(pace.spend(16, at(16)), Duration::ZERO);
-        assert_eq!(pace.spend(20, at(16)), Duration::from_millis(20));
+        assert_eq!(budget.spend(16, at(0)), Duration::from_millis(16));
+        assert_eq!(budget.spend(16, at(16)), Duration::ZERO);
+        assert_eq!(budget.spend(20, at(16)), Duration::from_millis(20));
         // As fast as an emission on a running clock may be for ever.
         for second in 1..1_000 {
-            assert_eq!(pace.spend(1_000, at(16 + second * 1_000)), Duration::ZERO, "{second}");
+            assert_eq!(budget.spend(1_000, at(16 + second * 1_000)), Duration::ZERO, "{second}");
         }
-        assert_eq!(pace.spend(1, at(1_000_000_000)), Duration::ZERO);
-        assert_eq!(pace.left, MOST_AT_ONCE - 1);
+        assert_eq!(budget.spend(1, at(1_000_000_000)), Duration::ZERO);
+        assert_eq!(budget.left, MOST_AT_ONCE - 1);
     }
 }

@@ -1,17 +1,52 @@
-//! Fires events: an event is made under its workspace's lock, which decides where it goes, then its deliveries are queued.
+//! Fires events: makes an event under its workspace's lock, which decides where it goes and where not, and queues its deliveries. The
+//! envelope is serialised once, here; every attempt signs and sends these bytes.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use rand::{RngExt as _, SeedableRng as _};
+use serde_json::{Map, Value};
 
 use super::Engine;
 use super::deliveries::DeliveryRecord;
+use crate::clock::{Now, Random};
 use crate::contract::ids::IdKind;
+use crate::contract::nearest;
+use crate::contract::rules::unsupported;
+use crate::contract::timestamp::timestamp_of;
+use crate::contract::types::EventEnvelope;
+use crate::contract::variation::{BodyKind, vary};
+use crate::scenario::template::{Gap, render_map};
 use crate::settings::Profile;
 use crate::state::budget::Full;
 use crate::state::journal::Entry;
-use crate::state::workspace::{EventRecord, FireProblem, FireRequest, PlannedDelivery, Workspace};
+use crate::state::workspace::{
+    EventRecord, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription, SubscriptionRecord, Workspace,
+    WorkspaceState,
+};
 
 /// Why the deliveries of a workspace that is gone are cancelled.
 pub const WORKSPACE_GONE: &str = "the workspace was reset or evicted";
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FireProblem {
+    #[error("{0}")]
+    UnsupportedType(String),
+    #[error("there is no subscription `{0}` in this workspace")]
+    UnknownSubscription(String),
+    #[error("`{path}` means nothing in the data of {event_type}{hint}")]
+    UnknownPath {
+        path: String,
+        event_type: String,
+        /// The nearest path, as the end of the sentence.
+        hint: String,
+    },
+    #[error("{0}")]
+    Template(String),
+    #[error(transparent)]
+    Full(#[from] Full),
+}
+
 impl Engine {
     pub fn fire(
         &self,
@@ -20,18 +55,68 @@ impl Engine {
         profile: &Profile,
     ) -> Result<Arc<EventRecord>, FireProblem> {
         let event = self.make_event(workspace, request, profile)?;
-        let handed = self.hand_over(workspace, Arc::clone(&event));
-        handed.map(|()| event).map_err(FireProblem::Full)
+        self.hand_over(workspace, Arc::clone(&event))?;
+        Ok(event)
     }
 
+    /// Makes an event with a planned delivery to each matching subscription, oldest first.
     pub fn make_event(
         &self,
         workspace: &Workspace,
-        request: FireRequest,
+        mut request: FireRequest,
         profile: &Profile,
     ) -> Result<Arc<EventRecord>, FireProblem> {
+        if !profile.events.types().any(|known| known == request.event_type) {
+            return Err(FireProblem::UnsupportedType(unsupported(&request.event_type, &profile.events)));
+        }
         let now = workspace.clock().now();
-        workspace.lock().fire(workspace.name(), request, profile, now).map(Arc::new)
+        let mut state = workspace.lock();
+        if let Some(id) = request.subscription.as_ref().filter(|id| state.subscriptions.get(id).is_none()) {
+            return Err(FireProblem::UnknownSubscription(id.clone()));
+        }
+        let (data, gaps) = event_data(&mut request, profile, now, &mut state.sources.event_random)?;
+        let (damage, copies) = (request.damage(profile), request.copies(profile) as usize);
+        let id = state.sources.make_id(IdKind::Event, profile, now);
+        let created_at = timestamp_of(&id, now.wall, profile.time.precision);
+        let envelope = EventEnvelope { id, event_type: request.event_type.clone(), created_at, data };
+        let mut body = serde_json::to_vec(&envelope).expect("strings and JSON values always serialise");
+        if profile.variation.is_on() {
+            body = vary(body, BodyKind::Event, &profile.variation, &mut state.sources.event_random);
+        }
+        let (mut deliveries, mut skipped) = (Vec::new(), Vec::new());
+        let WorkspaceState { subscriptions, sources, held_back, .. } = &mut *state;
+        for record in subscriptions.iter() {
+            let (subscription, url) = (&record.id, &record.target);
+            if let Some(reason) = skip_reason(record, &request) {
+                let (subscription, url) = (subscription.clone(), Arc::clone(url));
+                skipped.push(SkippedSubscription { subscription, url, reason });
+                continue;
+            }
+            deliveries.extend((0..copies).map(|_| {
+                let id = sources.make_id(IdKind::Delivery, profile, now);
+                let (subscription, url) = (subscription.clone(), Arc::clone(url));
+                Arc::new(PlannedDelivery { id, subscription, url, attempts_before: 0, serial: OnceLock::new() })
+            }));
+        }
+        let delay = scatter(profile, &mut sources.event_random) + swap(profile, held_back);
+        let event = EventRecord {
+            id: envelope.id,
+            workspace: Arc::clone(workspace.name()),
+            event_type: envelope.event_type,
+            created_at: now.wall,
+            handed_at: now.wall,
+            body: body.into_boxed_slice().into(),
+            due: request.due.unwrap_or(now.instant).plus(delay),
+            deliveries,
+            skipped,
+            tamper: request.tamper,
+            lost: request.lost,
+            damage,
+            origin: request.origin,
+            warnings: gaps.iter().map(|gap| gap.text("the event's data", "and an event has no request")).collect(),
+            charge: None,
+        };
+        Ok(Arc::new(event.charged(self.journal.budget())?))
     }
 
     /// Delivers an event: enters its deliveries in the store, appends it to the journal and puts the deliveries into the
@@ -41,7 +126,7 @@ impl Engine {
         self.journal.append_of(Some(workspace), Entry::Event(Arc::clone(&event)));
         if event.lost {
             self.deliveries.cancel_all(&event, event.damage.as_deref().unwrap_or("dropped deliberately"));
-        } else if workspace.has_left() {
+        } else if workspace.is_gone() {
             self.deliveries.cancel_all(&event, WORKSPACE_GONE);
         } else if !event.deliveries.is_empty() && workspace.enqueue(&event) {
             // The receiver is closed once the emulator stops.
@@ -65,5 +150,78 @@ impl Engine {
             ..EventRecord::clone(&old.event)
         };
         self.hand_over(workspace, Arc::new(event)).map(|()| id)
+    }
+}
+
+/// The data of an event, its templates rendered and single fields set, and what a template lacked.
+fn event_data(
+    request: &mut FireRequest,
+    profile: &Profile,
+    now: Now,
+    random: &mut Random,
+) -> Result<(Map<String, Value>, Vec<Gap>), FireProblem> {
+    let usual = || profile.events.data.get(&request.event_type).cloned().unwrap_or_default();
+    let template = request.data.take().unwrap_or_else(usual);
+    let (mut data, gaps) =
+        render_map(&template, &Map::new(), now.wall, || random.fork()).map_err(FireProblem::Template)?;
+    // Events have no request whose data could be missing, so a failed template is the author's mistake.
+    if let Some(failed) = gaps.iter().find_map(Gap::failure) {
+        return Err(FireProblem::Template(format!("a template of the data cannot be rendered: {failed}")));
+    }
+    for (path, value) in std::mem::take(&mut request.set) {
+        set_path(&mut data, &path, value, &request.event_type)?;
+    }
+    Ok((data, gaps))
+}
+
+/// Why an event does not go to a subscription; `None` if it does.
+fn skip_reason(record: &SubscriptionRecord, request: &FireRequest) -> Option<SkipReason> {
+    if request.subscription.as_ref().is_some_and(|id| *id != record.id) {
+        Some(SkipReason::NotNamed)
+    } else if record.disabled {
+        Some(SkipReason::Disabled)
+    } else if !record.events.contains(&request.event_type) {
+        Some(SkipReason::TypeNotSubscribed)
+    } else {
+        None
+    }
+}
+
+/// The random delay of an event's first attempts. A number is drawn only if the profile sets a delay, so that the setting's default
+/// leaves other random values unchanged.
+fn scatter(profile: &Profile, random: &mut Random) -> Duration {
+    match u64::try_from(profile.webhooks.scatter.get().as_millis()).unwrap_or(u64::MAX) {
+        0 => Duration::ZERO,
+        longest => Duration::from_millis(random.random_range(0..=longest)),
+    }
+}
+
+/// How long an event waits so that the one after it overtakes it: every other one, beginning with the first.
+fn swap(profile: &Profile, held_back: &mut bool) -> Duration {
+    let wait = profile.webhooks.swap.get();
+    *held_back = !*held_back && !wait.is_zero();
+    if *held_back { wait } else { Duration::ZERO }
+}
+
+/// Changes one existing field. An unknown path is an error and does not add a field, as it is most likely misspelled.
+fn set_path(data: &mut Map<String, Value>, path: &str, value: Value, event_type: &str) -> Result<(), FireProblem> {
+    let unknown =
+        |hint: String| FireProblem::UnknownPath { path: path.to_owned(), event_type: event_type.to_owned(), hint };
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    if !data.contains_key(first) {
+        let known = data.keys().map(|key| format!("`{key}`")).collect::<Vec<_>>().join(", ");
+        return Err(unknown(match nearest(first, data.keys().map(String::as_str)) {
+            Some(name) => format!("; did you mean `{name}`?"),
+            None if known.is_empty() => "; it has no fields".to_owned(),
+            None => format!("; it has {known}"),
+        }));
+    }
+    match (data.get_mut(first), rest) {
+        (Some(place), None) => {
+            *place = value;
+            Ok(())
+        }
+        (Some(Value::Object(inner)), Some(rest)) => set_path(inner, rest, value, event_type),
+        _ => Err(unknown(format!("; `{first}` is not an object"))),
     }
 }

@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 pub use advance::{Mover, settle, settle_ahead, wait_for_events};
 pub use emissions::emitted;
-pub use fire::WORKSPACE_GONE;
+pub use fire::{FireProblem, WORKSPACE_GONE};
 pub use snapshot::settle_for_a_moment;
 
 use crate::clock::SavedClock;
@@ -67,7 +67,7 @@ pub struct Engine {
     stopping: watch::Receiver<bool>,
     /// Receives each workspace that needs a delivery worker.
     to_deliver: UnboundedSender<Arc<Workspace>>,
-    dropped: AtomicU64,
+    dropped_emissions: AtomicU64,
     /// How many changes by [`Engine::begin_write`] have ended.
     writes: Arc<AtomicU64>,
     /// Held while files are loaded: of the watcher and a request that reload at once, only one reports a problem as new.
@@ -111,7 +111,7 @@ impl Engine {
             runtime: Handle::current(),
             stopping,
             to_deliver,
-            dropped: AtomicU64::new(0),
+            dropped_emissions: AtomicU64::new(0),
             writes: Arc::default(),
             reload: Mutex::default(),
         };
@@ -204,7 +204,7 @@ impl Engine {
         Ok(number)
     }
 
-    /// Forgets one workspace: its state, quota, clock and random source, its own scenarios and settings, its journal entries and
+    /// Resets one workspace: its state, quota, clock and random source, its own scenarios and settings, its journal entries and
     /// its deliveries.
     pub fn reset(&self, workspace: &Workspace) {
         let name = workspace.name();
@@ -212,34 +212,34 @@ impl Engine {
         self.clear(name);
     }
 
-    /// Forgets everything: all workspaces, all changes by the control API, what the built-in receivers received. The clock returns
+    /// Resets everything: all workspaces, all changes by the control API, what the built-in receivers received. The clock returns
     /// to the time of the start, or to the machine's time.
     pub fn reset_all(&self) -> Result<Vec<Arc<Workspace>>, Vec<Diagnostic>> {
         self.library.restart(self.registry.clock().instant())?;
         // In this order: a task that moves the restarted clock must not find a workspace from before.
-        let forgotten = self.clear_all();
+        let removed = self.clear_all();
         self.registry.clock().restart();
-        Ok(forgotten)
+        Ok(removed)
     }
 
-    /// Forgets a workspace with its access tokens, deliveries and journal entries. The workspace is forgotten first, so that no
+    /// Removes a workspace with its access tokens, deliveries and journal entries. The workspace is removed first, so that no
     /// entry is added after they are cleared.
     pub(super) fn clear(&self, name: &Arc<str>) {
-        self.registry.forget(name);
+        self.registry.remove(name);
         let profile = self.profile_for(Some(name));
-        self.registry.tokens().forget(|key| workspace_of(key, &profile.keys) == name.as_ref());
+        self.registry.tokens().remove(|key| workspace_of(key, &profile.keys) == name.as_ref());
         self.deliveries.clear(|of| of == name);
         self.journal.clear(|of| of == name);
     }
 
-    /// Forgets every workspace with its access tokens, deliveries and journal entries, and what the built-in receivers received.
+    /// Removes every workspace with its access tokens, deliveries and journal entries, and what the built-in receivers received.
     pub(super) fn clear_all(&self) -> Vec<Arc<Workspace>> {
-        let forgotten = self.registry.forget_all();
-        self.registry.tokens().forget(|_| true);
+        let removed = self.registry.remove_all();
+        self.registry.tokens().remove(|_| true);
         self.deliveries.clear(|_| true);
         self.journal.clear_all();
         self.sinks.clear();
-        forgotten
+        removed
     }
 }
 

@@ -99,7 +99,7 @@ impl Sinks {
         self.kept.lock().by_name.values().flat_map(|sink| &sink.received).map(|(_, _, charge)| charge.bytes()).sum()
     }
 
-    pub fn forgotten(&self) -> u64 {
+    pub fn evicted(&self) -> u64 {
         self.kept.lock().evicted
     }
 }
@@ -140,7 +140,7 @@ mod tests {
             assert_eq!(receive(name, size), 200);
         }
         assert_eq!(["small", "large"].map(|name| sinks.received(name).len()), [1, 2]);
-        assert!(sinks.forgotten() == 2 && sinks.bytes() <= budget.most());
+        assert!(sinks.evicted() == 2 && sinks.bytes() <= budget.most());
         sinks.clear();
         assert_eq!((sinks.bytes(), budget.used()), (0, 0));
     }

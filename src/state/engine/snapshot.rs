@@ -21,7 +21,7 @@ use crate::scenario::{Restored, RestoredList, SettingPatch};
 use crate::state::budget::Budget;
 use crate::state::workspace::{
     EventRecord, GlobalState, PlannedDelivery, PlannedEvent, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery,
-    SavedEmission, SavedWorkspace, Snapshot, SnapshotProblem, Sources, Workspace,
+    SavedEmission, SavedScenarios, SavedWorkspace, Snapshot, SnapshotProblem, Sources, Workspace,
 };
 
 /// How long running tasks may take to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
@@ -61,24 +61,42 @@ impl Engine {
         Snapshot { format: SNAPSHOT_FORMAT.to_owned(), version: SNAPSHOT_VERSION, clock, whole, workspaces, key: None }
     }
 
-    fn saved(&self, workspace: &Arc<Workspace>, deliveries: Vec<SavedDelivery>) -> SavedWorkspace {
+    fn saved(&self, workspace: &Workspace, deliveries: Vec<SavedDelivery>) -> SavedWorkspace {
         let generation = self.library.load();
         let name = workspace.name();
         let config = generation.config_for(Some(name));
-        let mut saved = workspace.save(config.activation);
-        saved.scenarios.active = config.active.iter().map(|scenario| scenario.name.to_string()).collect();
-        saved.scenarios.active_for = self.age(config.activated_at);
-        saved.scenarios.own = generation.active_by_key().contains_key(name);
-        saved.knobs = raw(generation.patches().keys.get(name).map_or(&SettingPatch::default(), AsRef::as_ref));
-        saved.tokens = self.registry.tokens().of(|key| workspace_of(key, &config.profile.keys) == name.as_ref());
+        let own_settings = raw(generation.patches().keys.get(name).map_or(&SettingPatch::default(), AsRef::as_ref));
+        let state = workspace.lock();
+        let (turns, steps) = state.counters.save(config.activation);
+        let (named_turns, named_steps) = state.counters.save(0);
         let emission = |planned: &PlannedEvent| SavedEmission {
             emission: planned.emit.fingerprint,
             at: planned.at,
             leaves: planned.leaves,
         };
-        saved.planned = workspace.lock().timeline.planned(config.activation).map(emission).collect();
-        saved.deliveries = deliveries;
-        saved
+        SavedWorkspace {
+            key: name.to_string(),
+            clock: workspace.clock().save(),
+            sources: state.sources.save(),
+            quotas: state.used_quotas(name),
+            subscriptions: state.subscriptions.iter().cloned().collect(),
+            workflows: state.workflows.records.clone(),
+            users: state.workflows.users.clone(),
+            scenarios: SavedScenarios {
+                active: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
+                own: generation.active_by_key().contains_key(name),
+                active_for: self.age(config.activated_at),
+                began: state.started_at(config.activation),
+                turns,
+                steps,
+                named_turns,
+                named_steps,
+            },
+            knobs: own_settings,
+            tokens: self.registry.tokens().of(|key| workspace_of(key, &config.profile.keys) == name.as_ref()),
+            planned: state.timeline.planned(config.activation).map(emission).collect(),
+            deliveries,
+        }
     }
 
     /// How long ago something was by the emulator's clock, in nanoseconds.
@@ -220,7 +238,7 @@ impl Engine {
         let lost = saved.planned.len() - planned.len();
         // They are fired once the emitter is woken.
         let add = |planned: &PlannedEvent| workspace.lock().timeline.add(planned.clone());
-        self.note_dropped(workspace, planned.iter().filter(|planned| !add(planned)).count());
+        self.note_dropped_emissions(workspace, planned.iter().filter(|planned| !add(planned)).count());
         let mut refused = 0;
         for event in events {
             refused += usize::from(self.hand_over(workspace, Arc::new(event)).is_err());

@@ -9,7 +9,6 @@ mod request;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -17,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-pub use request::{Arrival, KEPT_BODY, Reason, RequestRecord, Scripted, Transcript, Wire, Written};
+pub use request::{Arrival, DecidingRule, KEPT_BODY, Reason, RequestRecord, Transcript, Wire, Written};
 
 use crate::contract::routes::{Operation, ROUTES};
 use crate::state::budget::{Budget, Charge, Evictable};
@@ -78,9 +77,6 @@ pub struct Journal {
     most_entries: usize,
     budget: Budget,
     log: Mutex<Log>,
-    /// How many [`Reader`]s there are; at 0 an append skips the notification.
-    readers: AtomicUsize,
-    appended: Notify,
 }
 
 #[derive(Debug)]
@@ -90,7 +86,7 @@ struct Log {
     first: u64,
     charge: Charge,
     tally: Tally,
-    waiters: Vec<(Interest, Arc<Notify>)>,
+    readers: Vec<(Interest, Arc<Notify>)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,14 +101,8 @@ pub struct Fill {
 impl Journal {
     pub fn new(most_entries: usize, budget: &Budget) -> Self {
         let (entries, charge) = (VecDeque::new(), Charge::empty(budget));
-        let log = Log { entries, first: 1, charge, tally: Tally::default(), waiters: Vec::new() };
-        Self {
-            most_entries: most_entries.max(1),
-            budget: budget.clone(),
-            log: Mutex::new(log),
-            readers: AtomicUsize::new(0),
-            appended: Notify::new(),
-        }
+        let log = Log { entries, first: 1, charge, tally: Tally::default(), readers: Vec::new() };
+        Self { most_entries: most_entries.max(1), budget: budget.clone(), log: Mutex::new(log) }
     }
 
     /// The budget that entries are charged to, and everything else that one emulator keeps.
@@ -141,20 +131,16 @@ impl Journal {
             let mut log = self.log.lock();
             log.tally.count(&entry);
             // Under the lock, so that a reader that registers first and reads then misses none.
-            if let Entry::Request(request) = &entry
-                && !log.waiters.is_empty()
-            {
-                let path = request.transcript.request_line().1.split('?').next().unwrap_or_default();
-                let waiting = log.waiters.iter().filter(|(interest, _)| interest.matches(request, path));
-                waiting.for_each(|(_, notify)| notify.notify_one());
+            if !log.readers.is_empty() {
+                log.notify(&entry);
             }
-            // Checked under the lock: a reset marks the workspace as forgotten before it clears the entries, so that none is
+            // Checked under the lock: a reset marks the workspace before it clears the entries, so that none is
             // appended after the clearing.
             let owner = match &entry {
                 Entry::Request(request) => request.workspace.as_deref(),
                 _ => owner,
             };
-            if owner.is_some_and(Workspace::is_forgotten) {
+            if owner.is_some_and(Workspace::was_reset) {
                 self.budget.give_back(bytes);
                 return;
             }
@@ -163,9 +149,6 @@ impl Journal {
             if log.entries.len() > self.most_entries { log.evict() } else { None }
         };
         drop(evicted);
-        if self.readers.load(Ordering::SeqCst) > 0 {
-            self.appended.notify_waiters();
-        }
     }
 
     /// Entries numbered from `from` on, oldest first, at most `most`, each with its number.
@@ -214,17 +197,10 @@ impl Journal {
         log.first + log.entries.len() as u64
     }
 
-    /// A reader that is notified of each entry.
-    pub fn reader(self: &Arc<Self>) -> Reader {
-        self.readers.fetch_add(1, Ordering::SeqCst);
-        Reader { journal: Arc::clone(self) }
-    }
-
-    /// A reader that is notified only of requests that match `interest`.
-    pub fn waiter(self: &Arc<Self>, interest: Interest) -> Waiter {
+    pub fn reader(self: &Arc<Self>, interest: Interest) -> Reader {
         let notify = Arc::new(Notify::new());
-        self.log.lock().waiters.push((interest, Arc::clone(&notify)));
-        Waiter { journal: Arc::clone(self), notify }
+        self.log.lock().readers.push((interest, Arc::clone(&notify)));
+        Reader { journal: Arc::clone(self), notify }
     }
 
     pub fn clear_all(&self) {
@@ -259,6 +235,19 @@ impl Journal {
 }
 
 impl Log {
+    fn notify(&self, entry: &Entry) {
+        for (interest, notify) in &self.readers {
+            let is_meant = match (interest, entry) {
+                (Interest::Everything, _) => true,
+                (Interest::Requests(wanted), Entry::Request(request)) => wanted.matches(request),
+                (Interest::Requests(_), _) => false,
+            };
+            if is_meant {
+                notify.notify_one();
+            }
+        }
+    }
+
     fn evict(&mut self) -> Option<Entry> {
         let (bytes, entry) = self.entries.pop_front()?;
         self.charge.shrink(bytes);
@@ -277,44 +266,30 @@ impl Evictable for Journal {
     }
 }
 
-/// The requests of which a reader is notified. `None` matches any.
+/// The entries of which a reader is notified.
 #[derive(Debug)]
-pub struct Interest {
+pub enum Interest {
+    Everything,
+    Requests(RequestInterest),
+}
+
+/// `None` matches any.
+#[derive(Debug)]
+pub struct RequestInterest {
     pub workspace: Option<Arc<str>>,
     pub operation: Option<Operation>,
     pub status: Option<u16>,
     pub path: Option<String>,
 }
 
-impl Interest {
-    fn matches(&self, request: &RequestRecord, path: &str) -> bool {
+impl RequestInterest {
+    fn matches(&self, request: &RequestRecord) -> bool {
+        let workspace = || request.workspace.as_ref().map(|workspace| workspace.name());
+        let path = || request.transcript.request_line().1.split('?').next();
         self.operation.is_none_or(|operation| request.operation == Some(operation))
             && self.status.is_none_or(|status| request.status == status)
-            && self
-                .workspace
-                .as_ref()
-                .is_none_or(|name| request.workspace.as_ref().is_some_and(|known| known.name() == name))
-            && self.path.as_deref().is_none_or(|expected| expected == path)
-    }
-}
-
-/// A reader that is notified of requests of one kind. It keeps its own cursor.
-#[derive(Debug)]
-pub struct Waiter {
-    pub journal: Arc<Journal>,
-    notify: Arc<Notify>,
-}
-
-impl Waiter {
-    /// Completes when a request that matches was appended since the last call, or since the waiter was made.
-    pub fn notified(&self) -> Notified<'_> {
-        self.notify.notified()
-    }
-}
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        self.journal.log.lock().waiters.retain(|(_, kept)| !Arc::ptr_eq(kept, &self.notify));
+            && self.workspace.as_ref().is_none_or(|name| workspace() == Some(name))
+            && self.path.as_deref().is_none_or(|expected| path() == Some(expected))
     }
 }
 
@@ -322,18 +297,19 @@ impl Drop for Waiter {
 #[derive(Debug)]
 pub struct Reader {
     pub journal: Arc<Journal>,
+    notify: Arc<Notify>,
 }
 
 impl Reader {
-    /// Completes when an entry is appended after the call. To miss none, create and enable the future, read, then await it.
+    /// Completes when an entry of interest was appended since the last call, or since the reader was made.
     pub fn appended(&self) -> Notified<'_> {
-        self.journal.appended.notified()
+        self.notify.notified()
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.journal.readers.fetch_sub(1, Ordering::SeqCst);
+        self.journal.log.lock().readers.retain(|(_, kept)| !Arc::ptr_eq(kept, &self.notify));
     }
 }
 

@@ -1,6 +1,5 @@
 //! A request as the journal keeps it: the bytes received, the answer, and the reason for it.
 
-use std::any::Any;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -15,6 +14,7 @@ use crate::clock::Instant;
 use crate::contract::error::{ErrorKind, FieldProblem};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::Operation;
+use crate::scenario::EffectiveConfig;
 use crate::scenario::rule_counters::LimitTrace;
 use crate::state::quota::QuotaCheck;
 use crate::state::workspace::Workspace;
@@ -40,14 +40,14 @@ pub struct RequestRecord {
     pub latency: Duration,
     pub reason: Reason,
     pub quota: Option<QuotaCheck>,
-    pub scripted: Option<Scripted>,
+    pub scripted: Option<DecidingRule>,
     /// What held the rules back that matched and did not apply.
     pub limits: LimitTrace,
     /// Parts of the answer that could not be produced, such as a template that failed; a few short texts.
     pub warnings: Vec<String>,
     pub generation: u64,
-    /// The configuration that answered it (a `scenario::EffectiveConfig`, which this layer does not know), while it is still in use.
-    pub config: Weak<dyn Any + Send + Sync>,
+    /// The configuration that answered it, while it is still in use.
+    pub config: Weak<EffectiveConfig>,
     /// When it arrived, by the workspace's clock.
     pub instant: Instant,
     pub arrival: Arrival,
@@ -122,7 +122,7 @@ pub enum Reason {
 
 /// The scenario rule that decided a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scripted {
+pub struct DecidingRule {
     pub scenario: Arc<str>,
     /// The rule's name, or its position as `rule 2`.
     pub rule: Arc<str>,

@@ -1,5 +1,5 @@
 //! Events as they are requested, events and attempts as the journal and the delivery store keep them: what to fire, which
-//! subscriptions it goes to, what was signed and sent, the answer, and the next attempt. How an event is fired is in `fire`.
+//! subscriptions it goes to, what was signed and sent, the answer, and the next attempt.
 //!
 //! What is deliberately wrong with an event's deliveries is kept in words: every output that shows a damaged delivery contains this
 //! text, so that nobody mistakes it for a bug.
@@ -150,7 +150,7 @@ pub enum SkipReason {
 
 impl FireRequest {
     /// How many copies of each delivery are sent: as many as were requested, and at least as many as the profile sets.
-    pub(super) fn copies(&self, profile: &Profile) -> u32 {
+    pub fn copies(&self, profile: &Profile) -> u32 {
         profile.webhooks.copies.get().max(self.extra_copies.saturating_add(1))
     }
 

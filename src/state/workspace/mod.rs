@@ -1,17 +1,17 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
-//! Reading order: this file, `sources`, `subscriptions`, `events` and `fire`, `queue` (deliveries that wait), `workflows`,
-//! `timeline`, `registry`, `saved` (snapshots).
+//! Reading order: this file, `sources`, `subscriptions`, `events`, `queue` (deliveries that wait), `workflows`,
+//! `timeline`, `registry`, `tokens`, `saved` (snapshots).
 
 mod events;
-mod fire;
 mod queue;
 mod registry;
 mod saved;
 mod sources;
 mod subscriptions;
 mod timeline;
+mod tokens;
 mod workflows;
 
 use std::collections::BTreeMap;
@@ -25,16 +25,16 @@ pub use events::{
     AttemptOutcome, AttemptRecord, DeliveryStatus, EventRecord, FailureReason, FireRequest, Forgery, Origin,
     PlannedDelivery, SignedContent, SkipReason, SkippedSubscription, is_elsewhere,
 };
-pub use fire::FireProblem;
-pub use queue::{Job, Next, Queue};
-pub use registry::{MOST_WORKSPACES, Registry, Tokens};
+pub use queue::{AfterAttempt, Job, Queue};
+pub use registry::{MOST_WORKSPACES, Registry};
 pub use saved::{
-    GlobalState, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedWorkspace, Snapshot,
-    SnapshotProblem,
+    GlobalState, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedScenarios, SavedWorkspace,
+    Snapshot, SnapshotProblem,
 };
 pub use sources::Sources;
 pub use subscriptions::{Secret, Subscribed, SubscriptionRecord};
 pub use timeline::{PlannedEvent, Timeline};
+pub use tokens::AccessTokens;
 pub use workflows::Listed;
 
 use crate::clock::agenda::{Agenda, Slot};
@@ -57,21 +57,21 @@ pub struct Workspace {
     id: String,
     clock: Clock,
     agenda: Agenda,
-    left: watch::Sender<bool>,
-    has_left: AtomicBool,
-    forgotten: AtomicBool,
+    gone: watch::Sender<bool>,
+    is_gone: AtomicBool,
+    was_reset: AtomicBool,
     last_used: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<WorkspaceState>,
     /// The waiting deliveries, and the agenda's slot for when the next is due.
     queue: Mutex<(Queue, Slot)>,
     queue_changed: Notify,
 }
 
 #[derive(Debug)]
-pub struct State {
+pub struct WorkspaceState {
     pub sources: Sources,
     /// Whether the previous event was held back by the setting `webhooks.swap`.
-    held_back: bool,
+    pub(crate) held_back: bool,
     /// The quota of the key that the workspace is named after: a request finds it without another look-up.
     quota: Quota,
     /// Those of the keys of a group.
@@ -91,7 +91,7 @@ impl Workspace {
         let digest = Sha256::digest(name.as_bytes());
         let id = digest[..8].iter().fold(String::from("ws_"), |id, byte| format!("{id}{byte:02x}"));
         let agenda = Agenda::default();
-        let state = State {
+        let state = WorkspaceState {
             sources: Sources::new(seed, &name),
             held_back: false,
             quota: Quota::default(),
@@ -102,16 +102,16 @@ impl Workspace {
             counters: RuleCounters::default(),
             started: (0, Instant::default()),
         };
-        let (left, has_left, forgotten) = (watch::Sender::new(false), AtomicBool::new(false), AtomicBool::new(false));
+        let (gone, is_gone, was_reset) = (watch::Sender::new(false), AtomicBool::new(false), AtomicBool::new(false));
         let queue = Mutex::new((Queue::default(), agenda.slot()));
         Self {
             name,
             id,
             clock,
             agenda,
-            left,
-            has_left,
-            forgotten,
+            gone,
+            is_gone,
+            was_reset,
             last_used: AtomicU64::new(0),
             state: Mutex::new(state),
             queue,
@@ -139,32 +139,32 @@ impl Workspace {
     }
 
     /// Whether the workspace was evicted or reset. Tasks that work for it then stop.
-    pub fn has_left(&self) -> bool {
-        self.has_left.load(Ordering::SeqCst)
+    pub fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::SeqCst)
     }
 
-    pub fn leaving(&self) -> watch::Receiver<bool> {
-        self.left.subscribe()
+    pub fn gone(&self) -> watch::Receiver<bool> {
+        self.gone.subscribe()
     }
 
     /// Whether the workspace was reset or replaced: then no further entry of it is journaled. After an eviction, entries are
     /// still journaled.
-    pub fn is_forgotten(&self) -> bool {
-        self.forgotten.load(Ordering::SeqCst)
+    pub fn was_reset(&self) -> bool {
+        self.was_reset.load(Ordering::SeqCst)
     }
 
-    fn forget(&self) {
-        self.forgotten.store(true, Ordering::SeqCst);
-        self.leave();
+    fn reset(&self) {
+        self.was_reset.store(true, Ordering::SeqCst);
+        self.end();
     }
 
-    fn leave(&self) {
-        self.has_left.store(true, Ordering::SeqCst);
-        self.left.send_replace(true);
+    fn end(&self) {
+        self.is_gone.store(true, Ordering::SeqCst);
+        self.gone.send_replace(true);
     }
 
     /// Locks the state. Hold it for as long as one step of one request takes, never across a wait.
-    pub fn lock(&self) -> MutexGuard<'_, State> {
+    pub fn lock(&self) -> MutexGuard<'_, WorkspaceState> {
         self.state.lock()
     }
 
@@ -202,7 +202,7 @@ impl Workspace {
     }
 }
 
-impl State {
+impl WorkspaceState {
     fn budget(&self) -> &Budget {
         self.subscriptions.charge.budget()
     }
@@ -251,7 +251,7 @@ impl State {
     pub fn quota(&self, profile: &Profile, now: Now) -> Option<QuotaCheck> {
         let policy = Some(&profile.rate_limit).filter(|policy| policy.enabled)?;
         let quotas = std::iter::once(&self.quota).chain(self.group_quotas.values());
-        quotas.map(|quota| quota.look(policy, now.instant)).min_by_key(|verdict| (verdict.allowed, verdict.remaining))
+        quotas.map(|quota| quota.peek(policy, now.instant)).min_by_key(|check| (check.allowed, check.remaining))
     }
 
     pub fn uncount_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile) {
@@ -261,10 +261,10 @@ impl State {
     }
 
     /// Undoes the counting of a request if only successful requests count.
-    pub fn refund_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, verdict: &mut QuotaCheck) {
+    pub fn refund_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, check: &mut QuotaCheck) {
         if profile.rate_limit.count == CountRule::Successful && profile.rate_limit.enabled {
             self.quota_of(group_key).refund();
-            verdict.remaining = verdict.remaining.saturating_add(1).min(verdict.limit);
+            check.remaining = check.remaining.saturating_add(1).min(check.limit);
         }
     }
 }

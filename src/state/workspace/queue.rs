@@ -23,7 +23,7 @@ pub struct Job {
 }
 
 #[derive(Clone, Debug)]
-pub enum Next {
+pub enum AfterAttempt {
     Delivered,
     Retry(Instant),
     Exhausted,
@@ -38,7 +38,7 @@ pub struct Queue {
     /// The lane of each subscription for which anything waits or is running.
     lanes: BTreeMap<String, Lane>,
     /// The next job of each free lane, with its subscription.
-    ready: BTreeMap<Key, String>,
+    ready: BTreeMap<JobKey, String>,
     strict: bool,
     serial: u64,
     under_way: usize,
@@ -48,21 +48,21 @@ pub struct Queue {
 }
 
 /// When a job is due, then the position in which its delivery was queued.
-type Key = (Instant, u64);
+type JobKey = (Instant, u64);
 
 #[derive(Debug, Default)]
 struct Lane {
-    waiting: BTreeMap<Key, Job>,
+    waiting: BTreeMap<JobKey, Job>,
     /// With strict order: the delivery that is being retried, which goes before all others.
-    retried: Option<Key>,
+    retried: Option<JobKey>,
     /// The job whose attempt is running, and the position of its delivery.
     under_way: Option<(u64, Job)>,
     /// The entry of this lane in `ready`.
-    listed: Option<Key>,
+    listed: Option<JobKey>,
 }
 
 impl Lane {
-    fn next(&self, strict: bool) -> Option<Key> {
+    fn next(&self, strict: bool) -> Option<JobKey> {
         match (&self.under_way, self.retried) {
             (Some(_), _) => None,
             (None, Some(key)) if strict => Some(key),
@@ -125,34 +125,34 @@ impl Queue {
         webhooks: &Webhooks,
         now: Instant,
         random: impl FnOnce() -> Random,
-    ) -> Next {
-        let Some(lane) = self.lanes.get_mut(subscription) else { return Next::Exhausted };
-        let Some((serial, job)) = lane.under_way.take() else { return Next::Exhausted };
+    ) -> AfterAttempt {
+        let Some(lane) = self.lanes.get_mut(subscription) else { return AfterAttempt::Exhausted };
+        let Some((serial, job)) = lane.under_way.take() else { return AfterAttempt::Exhausted };
         self.under_way -= 1;
         let is_gone = match outcome {
             AttemptOutcome::Answered { status, .. } => *status == 410 && webhooks.disable_on_gone,
             AttemptOutcome::Failed { reason, .. } => *reason == FailureReason::SubscriptionGone,
         };
         let next = if outcome.is_success() {
-            Next::Delivered
+            AfterAttempt::Delivered
         } else if is_gone {
-            Next::Gone(self.give_up(subscription))
+            AfterAttempt::Gone(self.give_up(subscription))
         } else if job.event.tamper.is_some() && outcome.is_refusal() {
             // A refused forgery has had the answer that it was sent for.
-            Next::Exhausted
+            AfterAttempt::Exhausted
         } else {
             let requested = match outcome {
                 AttemptOutcome::Answered { retry_after, .. } => *retry_after,
                 AttemptOutcome::Failed { .. } => None,
             };
             match next_delay(webhooks, job.attempt, requested, &mut random()) {
-                None => Next::Exhausted,
+                None => AfterAttempt::Exhausted,
                 Some(delay) => {
                     let due = now.plus(delay);
                     lane.waiting.insert((due, serial), Job { attempt: job.attempt + 1, due, ..job });
                     lane.retried = Some((due, serial));
                     self.waiting += 1;
-                    Next::Retry(due)
+                    AfterAttempt::Retry(due)
                 }
             }
         };

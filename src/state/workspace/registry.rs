@@ -1,19 +1,15 @@
-//! All workspaces: created on first use, bounded in number, the least recently used evicted first; and the access tokens of the
-//! preview, which are aliases of keys.
+//! All workspaces: created on first use, bounded in number, the least recently used evicted first.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::RwLock;
-use rand::Rng;
-use serde::{Deserialize, Serialize};
 
 use super::Workspace;
-use crate::clock::{Clock, Instant, Now, Random, Seed};
+use super::tokens::AccessTokens;
+use crate::clock::{Clock, Now, Random, Seed};
 use crate::state::journal::Journal;
 
 pub const MOST_WORKSPACES: usize = 10_000;
@@ -30,7 +26,7 @@ pub struct Registry {
     most: usize,
     anonymous: ArcSwap<Workspace>,
     workspaces: RwLock<HashMap<Arc<str>, Arc<Workspace>>>,
-    tokens: Tokens,
+    tokens: AccessTokens,
     evicted: AtomicU64,
 }
 
@@ -45,7 +41,7 @@ impl Registry {
             most: most.max(1),
             anonymous,
             workspaces: RwLock::default(),
-            tokens: Tokens::default(),
+            tokens: AccessTokens::default(),
             evicted: AtomicU64::new(0),
         }
     }
@@ -54,7 +50,7 @@ impl Registry {
         &self.clock
     }
 
-    pub fn tokens(&self) -> &Tokens {
+    pub fn tokens(&self) -> &AccessTokens {
         &self.tokens
     }
 
@@ -102,7 +98,7 @@ impl Registry {
         let oldest = workspaces.values().min_by(|a, b| (by_use(a), a.name()).cmp(&(by_use(b), b.name())))?;
         let evicted = Arc::clone(oldest);
         workspaces.remove(evicted.name());
-        evicted.leave();
+        evicted.end();
         self.evicted.fetch_add(1, Ordering::Relaxed);
         Some(evicted)
     }
@@ -119,7 +115,7 @@ impl Registry {
         Workspace::new(name, &self.seed(), self.clock.follower(), self.journal.budget())
     }
 
-    /// Inserts a workspace, for which another may be evicted. An existing one of its name is forgotten and returned.
+    /// Inserts a workspace, for which another may be evicted. An existing one of its name counts as reset and is returned.
     pub fn replace(&self, workspace: &Arc<Workspace>, now: Now) -> Option<Arc<Workspace>> {
         workspace.touch(now.instant);
         let mut workspaces = self.workspaces.write();
@@ -127,29 +123,29 @@ impl Registry {
         let old = workspaces.insert(Arc::clone(workspace.name()), Arc::clone(workspace));
         drop(workspaces);
         if let Some(old) = &old {
-            old.forget();
+            old.reset();
         }
         self.log_evicted(evicted.as_ref(), now);
         old
     }
 
-    /// Forgets a workspace. The next request of its key gets a new one, which has the same seed and draws the same values again.
-    pub fn forget(&self, name: &str) -> Option<Arc<Workspace>> {
-        let forgotten = self.workspaces.write().remove(name);
-        if let Some(workspace) = &forgotten {
-            workspace.forget();
+    /// Removes a workspace that is reset. The next request of its key gets a new one, which has the same seed and draws the same values again.
+    pub fn remove(&self, name: &str) -> Option<Arc<Workspace>> {
+        let removed = self.workspaces.write().remove(name);
+        if let Some(workspace) = &removed {
+            workspace.reset();
         }
-        forgotten
+        removed
     }
 
-    pub fn forget_all(&self) -> Vec<Arc<Workspace>> {
-        let forgotten: Vec<_> = std::mem::take(&mut *self.workspaces.write()).into_values().collect();
-        for workspace in &forgotten {
-            workspace.forget();
+    pub fn remove_all(&self) -> Vec<Arc<Workspace>> {
+        let removed: Vec<_> = std::mem::take(&mut *self.workspaces.write()).into_values().collect();
+        for workspace in &removed {
+            workspace.reset();
         }
         let anonymous = Workspace::new(Arc::from(ANONYMOUS), &self.seed(), self.clock.clone(), self.journal.budget());
-        self.anonymous.swap(Arc::new(anonymous)).forget();
-        forgotten
+        self.anonymous.swap(Arc::new(anonymous)).reset();
+        removed
     }
 
     pub fn find(&self, name_or_id: &str) -> Option<Arc<Workspace>> {
@@ -170,71 +166,5 @@ impl Registry {
 
     pub fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
-    }
-}
-
-/// Most tokens kept; the oldest are evicted first.
-const MOST_TOKENS: usize = 10_000;
-
-/// With which every token begins, and no key.
-const TOKEN_PREFIX: &str = "oat_";
-
-/// An access token, as it is kept and saved.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Token {
-    #[serde(rename = "token")]
-    pub text: String,
-    /// The key that it is an alias of.
-    pub key: String,
-    /// When it expires, by the clock of the key's workspace.
-    pub expires: Instant,
-}
-
-/// The access tokens, oldest first. They are few, so they are searched.
-#[derive(Debug, Default)]
-pub struct Tokens {
-    kept: RwLock<VecDeque<Token>>,
-    evicted: AtomicU64,
-}
-
-impl Tokens {
-    /// Issues a token for a key. Its text is drawn from the key's random source.
-    pub fn issue(&self, key: &str, expires: Instant, random: &mut impl Rng) -> String {
-        let mut bytes = [0; 32];
-        random.fill_bytes(&mut bytes);
-        let text = format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes));
-        self.put(Token { text: text.clone(), key: key.to_owned(), expires });
-        text
-    }
-
-    pub fn put(&self, token: Token) {
-        let mut kept = self.kept.write();
-        // The workspace of a key that was evicted makes the same tokens again.
-        kept.retain(|known| known.text != token.text);
-        if kept.len() >= MOST_TOKENS {
-            kept.pop_front();
-            self.evicted.fetch_add(1, Ordering::Relaxed);
-        }
-        kept.push_back(token);
-    }
-
-    pub fn evicted(&self) -> u64 {
-        self.evicted.load(Ordering::Relaxed)
-    }
-
-    pub fn find(&self, text: &str) -> Option<Token> {
-        // Requests with a key need not wait for the lock.
-        text.strip_prefix(TOKEN_PREFIX)?;
-        self.kept.read().iter().find(|token| token.text == text).cloned()
-    }
-
-    /// The tokens of the keys for which `is_meant` is true, oldest first.
-    pub fn of(&self, is_meant: impl Fn(&str) -> bool) -> Vec<Token> {
-        self.kept.read().iter().filter(|token| is_meant(&token.key)).cloned().collect()
-    }
-
-    pub fn forget(&self, is_meant: impl Fn(&str) -> bool) {
-        self.kept.write().retain(|token| !is_meant(&token.key));
     }
 }

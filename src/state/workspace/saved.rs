@@ -1,5 +1,5 @@
-//! The JSON of a saved emulator or workspace, and how one workspace is saved and restored: state, counters, progress of scenarios,
-//! clock, random sources. The engine adds what is kept elsewhere: planned events, deliveries, tokens.
+//! The JSON of a saved emulator or workspace, and how one workspace is restored from it: state, counters, progress of scenarios,
+//! clock, random sources. The engine saves, and restores what is kept elsewhere: planned events, deliveries, tokens.
 //!
 //! Instants are nanoseconds of the workspace's own clock; wall times are RFC 3339. Secrets and keys are not masked, as the state
 //! could not be restored without them.
@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::registry::Token;
 use super::sources::{SavedSources, Sources};
 use super::subscriptions::{SubscriptionRecord, Subscriptions};
+use super::tokens::AccessToken;
 use super::workflows::{WorkflowRecord, Workflows};
-use super::{Registry, State, Workspace};
+use super::{Registry, Workspace, WorkspaceState};
 use crate::clock::{Instant, SavedClock};
 use crate::scenario::rule_counters::SavedCounter;
 use crate::state::quota::Quota;
@@ -71,14 +71,14 @@ pub struct SavedWorkspace {
     /// The key, or the name of the group of keys.
     pub key: String,
     pub clock: SavedClock,
-    sources: SavedSources,
-    quotas: BTreeMap<String, Quota>,
-    subscriptions: Vec<SubscriptionRecord>,
-    workflows: Vec<WorkflowRecord>,
-    users: Vec<Map<String, Value>>,
+    pub(crate) sources: SavedSources,
+    pub(crate) quotas: BTreeMap<String, Quota>,
+    pub(crate) subscriptions: Vec<SubscriptionRecord>,
+    pub(crate) workflows: Vec<WorkflowRecord>,
+    pub(crate) users: Vec<Map<String, Value>>,
     pub scenarios: SavedScenarios,
     pub knobs: Box<RawValue>,
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<AccessToken>,
     pub planned: Vec<SavedEmission>,
     /// Deliveries that are not settled.
     pub deliveries: Vec<SavedDelivery>,
@@ -93,12 +93,12 @@ pub struct SavedScenarios {
     /// How long they have been active, by the emulator's clock, in nanoseconds.
     pub active_for: u64,
     /// When they started for it, if they have.
-    began: Option<Instant>,
-    turns: Vec<SavedCounter>,
-    steps: Vec<(u64, String)>,
+    pub(crate) began: Option<Instant>,
+    pub(crate) turns: Vec<SavedCounter>,
+    pub(crate) steps: Vec<(u64, String)>,
     /// The same of scenarios that requests named.
-    named_turns: Vec<SavedCounter>,
-    named_steps: Vec<(u64, String)>,
+    pub(crate) named_turns: Vec<SavedCounter>,
+    pub(crate) named_steps: Vec<(u64, String)>,
 }
 
 /// A planned event. An emission is part of a scenario, so it is named by its fingerprint.
@@ -169,43 +169,6 @@ impl Snapshot {
     }
 }
 
-impl Workspace {
-    /// The workspace for a snapshot; `activation` is the activation of scenarios in force for it. Lists that the engine fills are
-    /// empty.
-    pub fn save(&self, activation: u64) -> SavedWorkspace {
-        let state = self.lock();
-        let (turns, steps) = state.counters.save(activation);
-        let (named_turns, named_steps) = state.counters.save(0);
-        let quotas = std::iter::once((self.name(), &state.quota)).chain(&state.group_quotas);
-        SavedWorkspace {
-            key: self.name().to_string(),
-            clock: self.clock().save(),
-            sources: state.sources.save(),
-            quotas: quotas
-                .filter(|(_, quota)| quota.is_used())
-                .map(|(key, quota)| (key.to_string(), quota.clone()))
-                .collect(),
-            subscriptions: state.subscriptions.iter().cloned().collect(),
-            workflows: state.workflows.records.clone(),
-            users: state.workflows.users.clone(),
-            scenarios: SavedScenarios {
-                active: Vec::new(),
-                own: false,
-                active_for: 0,
-                began: state.started_at(activation),
-                turns,
-                steps,
-                named_turns,
-                named_steps,
-            },
-            knobs: RawValue::NULL.to_owned(),
-            tokens: Vec::new(),
-            planned: Vec::new(),
-            deliveries: Vec::new(),
-        }
-    }
-}
-
 impl Registry {
     /// The workspace that a snapshot describes, not yet in the registry; the error says what is invalid. Its clock continues from
     /// its saved instant, `elapsed` later if it was running.
@@ -217,7 +180,13 @@ impl Registry {
     }
 }
 
-impl State {
+impl WorkspaceState {
+    /// The quotas that were used, by key; `name` is the workspace's.
+    pub fn used_quotas(&self, name: &Arc<str>) -> BTreeMap<String, Quota> {
+        let quotas = std::iter::once((name, &self.quota)).chain(&self.group_quotas);
+        quotas.filter(|(_, quota)| quota.is_used()).map(|(key, quota)| (key.to_string(), quota.clone())).collect()
+    }
+
     fn restore(&mut self, saved: &SavedWorkspace) -> Result<(), String> {
         self.sources = Sources::restored(&saved.sources)?;
         for (key, quota) in &saved.quotas {

@@ -121,19 +121,27 @@ mod target {
     }
 }
 
-/// The subscriptions of one workspace, in the order in which they were made. Found by id without a search, as each delivery
-/// looks its own up, and a client may make many.
+/// The subscriptions of one workspace, in the order in which they were made. Found by id and by URL without a search, as each
+/// delivery and each subscribe call looks one up, and a client may make many.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
     by_serial: BTreeMap<u64, SubscriptionRecord>,
     serial_by_id: HashMap<String, u64>,
+    /// Those of one URL; more than one only where `subscriptions.upsert` is or was `never`.
+    serials_by_url: HashMap<Arc<Url>, Vec<u64>>,
     made: u64,
     pub(super) charge: Charge,
 }
 
 impl Subscriptions {
     pub(super) fn within(budget: &Budget) -> Self {
-        Self { by_serial: BTreeMap::new(), serial_by_id: HashMap::new(), made: 0, charge: Charge::empty(budget) }
+        Self {
+            by_serial: BTreeMap::new(),
+            serial_by_id: HashMap::new(),
+            serials_by_url: HashMap::new(),
+            made: 0,
+            charge: Charge::empty(budget),
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SubscriptionRecord> {
@@ -145,13 +153,23 @@ impl Subscriptions {
     }
 
     fn newest_of(&self, url: &Url) -> Option<u64> {
-        self.by_serial.iter().rfind(|(_, record)| *record.target == *url).map(|(serial, _)| *serial)
+        self.serials_by_url.get(url)?.iter().max().copied()
+    }
+
+    fn release_url(&mut self, url: &Url, serial: u64) {
+        if let Some(serials) = self.serials_by_url.get_mut(url) {
+            serials.retain(|other| *other != serial);
+            if serials.is_empty() {
+                self.serials_by_url.remove(url);
+            }
+        }
     }
 
     fn insert(&mut self, record: SubscriptionRecord) -> Result<(), Full> {
         self.charge.grow(record.bytes())?;
         self.made += 1;
         self.serial_by_id.insert(record.id.clone(), self.made);
+        self.serials_by_url.entry(Arc::clone(&record.target)).or_default().push(self.made);
         self.by_serial.insert(self.made, record);
         Ok(())
     }
@@ -165,8 +183,13 @@ impl Subscriptions {
         let mut changed = self.by_serial[&serial].clone();
         change(&mut changed);
         self.charge.grow(changed.bytes())?;
+        let target = Arc::clone(&changed.target);
         if let Some(old) = self.by_serial.insert(serial, changed) {
             self.charge.shrink(old.bytes());
+            if old.target != target {
+                self.release_url(&old.target, serial);
+                self.serials_by_url.entry(target).or_default().push(serial);
+            }
         }
         Ok(&self.by_serial[&serial])
     }
@@ -286,9 +309,12 @@ impl Subscriptions {
     }
 
     pub(crate) fn remove(&mut self, id: &str) -> bool {
-        let Subscriptions { by_serial, serial_by_id, charge, .. } = self;
-        let removed = serial_by_id.remove(id).and_then(|serial| by_serial.remove(&serial));
-        removed.map(|record| charge.shrink(record.bytes())).is_some()
+        let Some(serial) = self.serial_by_id.remove(id) else { return false };
+        if let Some(record) = self.by_serial.remove(&serial) {
+            self.charge.shrink(record.bytes());
+            self.release_url(&record.target, serial);
+        }
+        true
     }
 }
 

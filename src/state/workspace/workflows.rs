@@ -36,7 +36,7 @@ pub(crate) struct WorkflowRecord {
 }
 
 impl WorkflowRecord {
-    fn settle(&mut self, now: Now) {
+    fn complete_if_due(&mut self, now: Now) {
         if self.status == WorkflowStatus::Running && self.completes <= now.instant {
             self.status = WorkflowStatus::Completed;
             self.updated_at = self.updated_at.max(self.completes_at);
@@ -59,8 +59,8 @@ impl WorkflowRecord {
 /// The workflows and users of one workspace, in the order in which they were created. They are few, so they are searched by id.
 #[derive(Debug)]
 pub(crate) struct Workflows {
-    pub(super) records: Vec<WorkflowRecord>,
-    pub(super) users: Vec<Map<String, Value>>,
+    pub(crate) records: Vec<WorkflowRecord>,
+    pub(crate) users: Vec<Map<String, Value>>,
     charge: Charge,
 }
 
@@ -138,7 +138,7 @@ impl Workflows {
             Some(cursor) => self.position(cursor).ok_or_else(|| bad_cursor(cursor))?,
         };
         let matching = self.records[..before].iter_mut().rev().filter_map(|record| {
-            record.settle(now);
+            record.complete_if_due(now);
             let matches = query.status.is_none_or(|status| status == record.status)
                 && query.created_after.is_none_or(|after| record.created_at > after)
                 && query.created_before.is_none_or(|before| record.created_at < before);
@@ -148,11 +148,11 @@ impl Workflows {
     }
 
     pub(crate) fn read(&mut self, id: &str, profile: &Profile, now: Now) -> Option<Workflow> {
-        self.settled(id, now).map(|record| record.view(profile))
+        self.current(id, now).map(|record| record.view(profile))
     }
 
     pub(crate) fn update(&mut self, id: &str, fields: WorkflowFields, profile: &Profile, now: Now) -> Option<Workflow> {
-        let record = self.settled(id, now)?;
+        let record = self.current(id, now)?;
         let name = fields.name.unwrap_or_else(|| record.name.clone());
         let reference = fields.reference.unwrap_or_else(|| record.reference.clone());
         if name != record.name || reference != record.reference {
@@ -164,7 +164,7 @@ impl Workflows {
 
     /// Cancels a workflow. A cancelled one stays as it is; for a completed one, that is an error. `None` if there is none.
     pub(crate) fn cancel(&mut self, id: &str, profile: &Profile, now: Now) -> Option<Result<Workflow, Error>> {
-        let record = self.settled(id, now)?;
+        let record = self.current(id, now)?;
         match record.status {
             WorkflowStatus::Completed => {
                 return Some(Err(invalid("status", "a completed workflow cannot be cancelled")));
@@ -179,10 +179,10 @@ impl Workflows {
         Some(Ok(record.view(profile)))
     }
 
-    fn settled(&mut self, id: &str, now: Now) -> Option<&mut WorkflowRecord> {
+    fn current(&mut self, id: &str, now: Now) -> Option<&mut WorkflowRecord> {
         let at = self.position(id)?;
         let record = &mut self.records[at];
-        record.settle(now);
+        record.complete_if_due(now);
         Some(record)
     }
 
@@ -200,7 +200,7 @@ impl Workflows {
         let mut events = Vec::new();
         for record in due {
             record.is_due = false;
-            record.settle(now);
+            record.complete_if_due(now);
             let id = Value::from(record.id.clone());
             let completed = [("workflow_id", id.clone()), ("status", WorkflowStatus::Completed.name().into())];
             events.push(event(WORKFLOW_COMPLETED, completed, profile));
