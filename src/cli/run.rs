@@ -348,7 +348,7 @@ fn is_stream(file: &Path) -> bool {
     file.as_os_str() == "-"
 }
 
-/// A file that a run document will be written to.
+/// A file that a command will write when it ends, such as a run document.
 #[derive(Debug)]
 pub(super) struct RunFile {
     path: PathBuf,
@@ -381,7 +381,7 @@ impl RunFile {
         self.write_text(text)
     }
 
-    fn write_text(&self, text: String) -> Result<(), Failure> {
+    pub(super) fn write_text(&self, text: String) -> Result<(), Failure> {
         file::write_shared(&self.path, text).map_err(|error| self.unwritable(&error.into()))
     }
 
