@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::cassette::{CallKey, Caller, Cassette, Exchange};
-use super::infer::{TIMESTAMPS, timestamps};
+use super::infer::{TIMESTAMPS, names_url, timestamps};
 use super::quota;
 
 pub(super) struct Step {
@@ -101,7 +101,9 @@ const STEPS: &[Step] = &[
     post("ftp-url", r#"{"url":"ftp://wrs-calibrate.invalid/","events":[]}"#).promised(REFUSED),
     post("unknown-event", r#"{"url":"$url","events":["wrs.calibrate"]}"#).promised(REFUSED),
     post("long-list", r#"{"url":"ftp://wrs-calibrate.invalid/","events":[$list]}"#).promised(REFUSED)
-        .about("a list of 1,000 event types beside a wrong URL"),
+        .about("a list of 1,000 event types beside a wrong URL")
+        // A service that does not check URLs would subscribe this one.
+        .due(|cassette, made| made == 0 && names_url(cassette) == Ok(true)),
     Step { long: 1_100_000, ..post("long-body", LONG_BODY) }.about("a body of 1,100,000 bytes"),
     Step { long: 70_000, ..post("shorter-body", LONG_BODY) }.about("a body of 70,000 bytes")
         .due(|cassette, made| made == 0 && cassette.status_of("long-body") != 422),

@@ -120,7 +120,7 @@ impl Report {
 
 /// The end of a profile under which the key that calibrated may not be valid.
 pub const REFUSES_KEY: &str = "\n# This profile may refuse the key with which it was made, as what makes a key valid was not observed.\n\
-    # Add the keys that your tests use to keys.list, or accept any key:\n# keys.mode = \"any\"\n";
+    # Set keys.mode to \"list\", and keys.list to the keys that your tests use; or keys.mode to \"any\".\n";
 
 /// Whether the key that calibrated is refused under a profile, as far as is known of it.
 fn refuses_key(profile: &str, cassette: &Cassette) -> bool {

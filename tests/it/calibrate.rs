@@ -12,8 +12,10 @@ use wrs_emulator::Emulator;
 use wrs_emulator::calibrate::cassette::{Caller, Cassette, RecordedAnswer};
 use wrs_emulator::calibrate::evidence::Outcome;
 use wrs_emulator::calibrate::infer::infer;
+use wrs_emulator::calibrate::openapi;
 use wrs_emulator::calibrate::plan::next;
 use wrs_emulator::calibrate::report::{Report, Row};
+use wrs_emulator::settings::openapi::document;
 use wrs_emulator::settings::{Layered, SETTINGS};
 
 use crate::support::{Client, KEY, builder, started};
@@ -167,6 +169,26 @@ async fn the_default_profile_is_observed_as_assumed() {
         report.data.iter().filter(|row| matches!(row.result, Outcome::Differs | Outcome::Contradicts)).collect();
     assert!(others.is_empty(), "{others:?}");
     assert!(report.broken.is_empty(), "{:?}", report.broken);
+
+    // A document confirms or contradicts what calls show, and shows what they do not.
+    let published = layered(&["preview.enabled=true".to_owned(), "rate_limit.retry_after=seconds".to_owned()]);
+    let document = openapi::shows(&document(published.profile()).to_string()).expect("a document");
+    let report = Report::new(&cassette, &[document], &Layered::default());
+    for (setting, says) in [("preview.enabled", "says true"), ("events.extra", "says the same")] {
+        let row = row(&report, setting);
+        assert!(row.detail.ends_with(says) && row.result == Outcome::AsAssumed, "{row:?}");
+    }
+    let promised = row(&report, "rate_limit.retry_after");
+    let shown = (promised.observed.as_ref(), promised.source.as_str());
+    assert_eq!(shown, (Some(&"seconds".into()), "the OpenAPI document"));
+}
+
+/// A list of event types that a service without a check of URLs would take is sent to none.
+#[tokio::test]
+async fn no_wrong_url_can_be_subscribed() {
+    let settings = ["errors.messages.validation_error=no".to_owned()];
+    let cassette = calibrated(&settings, &WHOLE, 1).await;
+    assert!(cassette.calls.iter().all(|call| call.name != "long-list"));
 }
 
 /// No row of the ledger is without what observes it, or the reason why nothing does.

@@ -157,8 +157,7 @@ async fn a_profile_that_may_refuse_the_key_says_so() {
         assert_eq!(profile.contains("# This profile may refuse the key"), warns, "{profile}");
         assert_eq!(text(&output.stderr).contains("the profile may refuse the key"), warns);
         if warns {
-            let any =
-                profile.replace("# keys.mode = \"any\"", "keys.mode = \"any\"").replacen("keys.mode = \"list\"", "", 1);
+            let any = profile.replacen("keys.mode = \"list\"", "keys.mode = \"any\"", 1);
             let any = Layered::default().with(|draft| draft.text(&any, "sandbox.toml")).expect("a profile");
             let rules = KeyRules { environment: any.profile().environment, keys: &any.profile().keys };
             assert_eq!(judge(KEY, rules), Ok(()), "the advice works");
