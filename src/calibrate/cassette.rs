@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::redact::Redactor;
 
+/// Most calls of a calibration.
+pub const MOST_CALLS: usize = 40;
 /// In place of a secret that the service generated.
 pub(super) const GENERATED: &str = "<generated secret>";
 /// In place of the secret that the calibration supplied.
@@ -15,7 +17,7 @@ pub(super) const SUPPLIED: &str = "<supplied secret>";
 pub(super) const SUBSCRIPTION: [&str; 5] = ["id", "url", "events", "status", "created_at"];
 /// A calibration ends when this many calls had no answer.
 const MOST_FAILURES: usize = 2;
-/// Most of a body of ours that is kept.
+/// Most characters of a body of ours that are kept.
 const LONGEST_BODY: usize = 1_000;
 /// Most of a key that is kept as its prefix.
 const LONGEST_PREFIX: usize = 24;
@@ -33,6 +35,9 @@ pub struct Cassette {
     pub key_length: usize,
     /// The beginning of the key that decides whether it is valid, if altered keys showed one.
     pub key_prefix: Option<String>,
+    /// The assumed prefix with which the key begins; empty if it has none.
+    #[serde(default)]
+    pub assumed_prefix: String,
     pub calls: Vec<Exchange>,
 }
 
@@ -51,12 +56,11 @@ pub struct Exchange {
     pub method: String,
     pub target: String,
     pub key: CallKey,
-    pub content_type: Option<String>,
-    pub content_encoding: Option<String>,
+    /// Without those that every call has.
+    #[serde(default)]
+    pub headers: Vec<(String, String)>,
     /// The body, cut if it is long.
     pub body: String,
-    #[serde(default)]
-    pub body_bytes: usize,
     pub at: Timestamp,
     pub took_ms: u64,
     pub answer: Option<RecordedAnswer>,
@@ -71,7 +75,7 @@ pub struct RecordedAnswer {
     pub body: String,
 }
 
-/// What a call carries in `Authorization`.
+/// The key that a call carries in `Authorization`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallKey {
@@ -83,7 +87,7 @@ pub enum CallKey {
     Altered(usize),
 }
 
-/// What whoever calibrates brings. Neither key nor secret is kept.
+/// Credentials and URL of a calibration. Neither key nor secret is kept.
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub key: String,
@@ -118,32 +122,32 @@ impl Caller {
         }
     }
 
-    /// A text, which may be JSON, without any credential.
-    fn hide(&self, text: &str, key: CallKey) -> String {
+    /// A body without any credential. In a subscription it stays visible whose secret each field has.
+    fn hide(&self, text: &str, call: &str, key: CallKey) -> String {
         let known = self.hide_own(text, key);
-        String::from_utf8_lossy(&Redactor::default().body(known.as_bytes())).into_owned()
-    }
-
-    /// The answer to a subscription, in which it stays visible whose secret each is.
-    fn hide_in_subscription(&self, body: &str) -> Option<String> {
-        let mut fields: Map<String, Value> = serde_json::from_str(&self.hide_own(body, CallKey::Given)).ok()?;
-        for (_, field) in fields.iter_mut().filter(|(name, _)| !SUBSCRIPTION.contains(&name.as_str())) {
-            if field.as_str().is_some_and(is_secret) {
-                *field = GENERATED.into();
+        match serde_json::from_str::<Map<String, Value>>(&known) {
+            Ok(mut fields) if call.starts_with("subscribe") => {
+                for (_, field) in fields.iter_mut().filter(|(name, _)| !SUBSCRIPTION.contains(&name.as_str())) {
+                    if field.as_str().is_some_and(is_secret) {
+                        *field = GENERATED.into();
+                    }
+                }
+                Redactor::default().text(&Value::from(fields).to_string()).into_owned()
             }
+            _ => String::from_utf8_lossy(&Redactor::default().body(known.as_bytes())).into_owned(),
         }
-        Some(Redactor::default().text(&Value::from(fields).to_string()).into_owned())
     }
 }
 
 /// Whether a text in an answer may be a signing secret: long, without spaces, and neither a URL nor a time.
 fn is_secret(text: &str) -> bool {
     let plain = text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_graphic());
-    plain && text != SUPPLIED && !text.contains("://") && text.parse::<Timestamp>().is_err()
+    plain && !text.contains("://") && text.parse::<Timestamp>().is_err()
 }
 
 impl Cassette {
     pub fn new(url: &str, key: &str, max_calls: usize, subscribes: bool, exhausts: bool) -> Self {
+        let assumed = ["sk_test_", "sk_live_"].into_iter().find(|prefix| key.starts_with(prefix));
         Self {
             format: Format::One,
             url: Redactor::default().text(url).into_owned(),
@@ -153,23 +157,21 @@ impl Cassette {
             interrupted: false,
             key_length: key.len(),
             key_prefix: None,
+            assumed_prefix: assumed.unwrap_or_default().to_owned(),
             calls: Vec::new(),
         }
     }
 
     /// Adds an exchange, with everything masked that must not be kept.
     pub fn push(&mut self, mut exchange: Exchange, caller: &Caller) {
-        exchange.number = self.calls.len() + 1;
-        let key = exchange.key;
-        exchange.body = caller.hide(&exchange.body, key).chars().take(LONGEST_BODY).collect();
-        exchange.failed = exchange.failed.map(|text| caller.hide(&text, key));
+        let (name, key) = (exchange.name.as_str(), exchange.key);
+        exchange.body = caller.hide(&exchange.body, name, key).chars().take(LONGEST_BODY).collect();
+        exchange.failed = exchange.failed.map(|text| caller.hide(&text, name, key));
         if let Some(answer) = &mut exchange.answer {
             for (name, value) in &mut answer.headers {
                 *value = Redactor::default().header(name, &caller.hide_own(value, key)).into_owned();
             }
-            let is_subscription = exchange.name.starts_with("subscribe");
-            let subscription = is_subscription.then(|| caller.hide_in_subscription(&answer.body)).flatten();
-            answer.body = subscription.unwrap_or_else(|| caller.hide(&answer.body, key));
+            answer.body = caller.hide(&answer.body, name, key);
         }
         self.calls.push(exchange);
         let (invalid, valid) = self.prefix_bounds();
@@ -191,7 +193,7 @@ impl Cassette {
         (invalid, valid)
     }
 
-    pub fn count(&self, name: &str) -> usize {
+    pub(super) fn count(&self, name: &str) -> usize {
         self.calls.iter().filter(|call| call.name == name).count()
     }
 
@@ -200,12 +202,12 @@ impl Cassette {
     }
 
     /// The calls of this name that were answered.
-    pub fn answers(&self, name: &str) -> impl Iterator<Item = &Exchange> {
+    pub(super) fn answers(&self, name: &str) -> impl Iterator<Item = &Exchange> {
         self.answered().filter(move |call| call.name == name)
     }
 
     /// The status of the first answer to a call of this name; 0 without one.
-    pub fn status_of(&self, name: &str) -> u16 {
+    pub(super) fn status_of(&self, name: &str) -> u16 {
         self.answers(name).next().map_or(0, Exchange::status)
     }
 
@@ -215,51 +217,58 @@ impl Cassette {
             return Some(format!("call {} was answered 429", call.number));
         }
         // A service may hang up on a body that is too long.
-        let failures = self.calls.iter().filter(|call| call.name != "long-body");
-        let failures = failures.filter_map(|call| Some((call.number, call.failed.as_ref()?)));
-        if let Some((number, why)) = failures.skip(MOST_FAILURES - 1).last() {
+        let mut failed = self.calls.iter().filter(|call| call.failed.is_some() && call.name != "long-body");
+        if let Some(Exchange { number, failed: Some(why), .. }) = failed.nth(MOST_FAILURES - 1) {
             return Some(format!("call {number} had no answer: {why}"));
         }
         if self.count("hello") > 0 && self.count("no-key") > 0 && !self.is_api() {
             return Some("this is not the Workflow Reference Service API, so the key was not sent".to_owned());
         }
-        if let Some(call) = self.answers("status").next().filter(|call| matches!(call.status(), 401 | 403)) {
-            return Some(format!("the key was refused with {} (call {})", call.status(), call.number));
+        if self.is_key_refused() {
+            return Some(format!("the key was refused with {}", self.status_of("status")));
         }
         if self.interrupted {
             return Some("it was interrupted".to_owned());
         }
-        (self.calls.len() >= self.max_calls).then(|| format!("the {} calls allowed were made", self.max_calls))
+        let limit = if self.max_calls < MOST_CALLS { "calls of --max-calls" } else { "calls of a calibration" };
+        (self.calls.len() >= self.max_calls).then(|| format!("the {} {limit} were made", self.max_calls))
+    }
+
+    pub fn is_key_refused(&self) -> bool {
+        matches!(self.status_of("status"), 401 | 403)
     }
 
     /// Whether the first answers look like those of the API: a greeting, or an error in the envelope.
     pub fn is_api(&self) -> bool {
-        let greets = self.answers("hello").any(|call| call.status() == 200 && call.object().is_some());
+        let greets = self.answers("hello").any(|call| call.status() == 200 && call.json().is_object());
         greets || self.answers("no-key").any(|call| call.error().is_some())
     }
 }
 
 impl Exchange {
     /// The status of the answer; 0 without one.
-    pub fn status(&self) -> u16 {
+    pub(super) fn status(&self) -> u16 {
         self.answer.as_ref().map_or(0, |answer| answer.status)
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
-        let headers = &self.answer.as_ref()?.headers;
-        headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    /// The headers of the answer.
+    pub(super) fn answer_headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let headers = self.answer.iter().flat_map(|answer| &answer.headers);
+        headers.map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The body of the answer.
-    pub fn object(&self) -> Option<Map<String, Value>> {
-        serde_json::from_str(&self.answer.as_ref()?.body).ok()
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.answer_headers().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// What the error envelope of the answer holds.
-    pub fn error(&self) -> Option<Map<String, Value>> {
-        match self.object().filter(|_| self.status() >= 400)?.remove("error")? {
-            Value::Object(error) if error.get("code").is_some_and(Value::is_string) => Some(error),
-            _ => None,
-        }
+    /// The body of the answer; null if it is not JSON.
+    pub(super) fn json(&self) -> Value {
+        self.answer.as_ref().and_then(|answer| serde_json::from_str(&answer.body).ok()).unwrap_or_default()
+    }
+
+    /// The contents of the answer's error envelope.
+    pub(super) fn error(&self) -> Option<Value> {
+        let error = self.json()["error"].take();
+        (self.status() >= 400 && error["code"].is_string()).then_some(error)
     }
 }

@@ -2,9 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::cassette::{Cassette, Exchange};
+use super::cassette::{Cassette, Exchange, MOST_CALLS};
+
+/// The result for a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    Contradicts,
+    Differs,
+    AsAssumed,
+    NotReached,
+    NotObservable,
+}
 
 /// A value that was observed.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,18 +27,15 @@ pub struct Seen {
     /// What else there is to know about it.
     pub note: String,
     /// The clause of the contract that it contradicts.
-    pub contradicts: Option<&'static str>,
+    pub clause: Option<&'static str>,
 }
 
-/// Why there is no value.
+/// Why there is no value: not observable, not reached, or an answer that contradicts the contract as no value of the setting does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unclear {
-    /// The answers do not tell.
-    NotObservable(String),
-    /// The calls that would tell were not made.
-    NotReached(String),
-    /// What was answered is against a clause of the contract, and no value of the setting is like it.
-    Contradicts(&'static str, String),
+pub struct Unclear {
+    pub outcome: Outcome,
+    pub reason: String,
+    pub clause: Option<&'static str>,
 }
 
 pub type Observation = Result<Seen, Unclear>;
@@ -34,7 +43,7 @@ pub type Observation = Result<Seen, Unclear>;
 impl Seen {
     pub(super) fn new<'c>(value: impl Into<Value>, calls: impl IntoIterator<Item = &'c Exchange>) -> Self {
         let calls = calls.into_iter().map(|call| call.number).collect();
-        Self { value: value.into(), calls, note: String::new(), contradicts: None }
+        Self { value: value.into(), calls, note: String::new(), clause: None }
     }
 
     pub(super) fn noted(self, note: impl Into<String>) -> Self {
@@ -42,37 +51,45 @@ impl Seen {
     }
 
     pub(super) fn against(self, clause: &'static str, contradicts: bool) -> Self {
-        Self { contradicts: contradicts.then_some(clause), ..self }
+        Self { clause: contradicts.then_some(clause), ..self }
     }
 }
 
 pub(super) fn hidden<T>(reason: impl Into<String>) -> Result<T, Unclear> {
-    Err(Unclear::NotObservable(reason.into()))
+    Err(Unclear { outcome: Outcome::NotObservable, reason: reason.into(), clause: None })
 }
 
-/// An answer as no value of the setting makes it.
+pub(super) fn not_reached(reason: String) -> Unclear {
+    Unclear { outcome: Outcome::NotReached, reason, clause: None }
+}
+
+pub(super) fn contradiction<T>(clause: &'static str, found: impl Into<String>) -> Result<T, Unclear> {
+    Err(Unclear { outcome: Outcome::Contradicts, reason: found.into(), clause: Some(clause) })
+}
+
+/// An answer that no value of the setting makes.
 pub(super) fn unlike_any<T>(call: &Exchange) -> Result<T, Unclear> {
-    hidden(format!(
-        "call {} (`{}`) was answered {} as under no value of the setting",
-        call.number,
-        call.name,
-        call.status()
-    ))
+    let Exchange { number, name, .. } = call;
+    hidden(format!("call {number} (`{name}`) was answered {} as under no value of the setting", call.status()))
 }
 
 impl Cassette {
-    /// The reason if calls ended before they showed something; otherwise they do not show it.
-    pub(super) fn ended<T>(&self, reason: impl Into<String>) -> Result<T, Unclear> {
-        Err(self.stop().map_or_else(|| Unclear::NotObservable(reason.into()), Unclear::NotReached))
+    /// Too little was observed: not reached if the calls ended early, else not observable.
+    pub(super) fn too_little<T>(&self, reason: &str) -> Result<T, Unclear> {
+        match self.stop() {
+            Some(stop) if self.calls.len() < MOST_CALLS => Err(not_reached(format!("{reason}; {stop}"))),
+            _ => hidden(reason),
+        }
     }
 
     /// Why calls of this name do not show anything.
     pub(super) fn not_shown_by(&self, name: &str) -> Unclear {
         let skipped = name.starts_with("subscribe") && !self.subscribes;
-        Unclear::NotReached(match self.calls.iter().find(|call| call.name == name) {
+        not_reached(match self.calls.iter().find(|call| call.name == name) {
             Some(Exchange { failed: Some(why), .. }) => format!("the call `{name}` had no answer: {why}"),
             Some(call) if !matches!(call.status(), 401 | 403 | 429) => {
-                return Unclear::NotObservable(format!("the call `{name}` was answered {}", call.status()));
+                let reason = format!("the call `{name}` was answered {}", call.status());
+                return Unclear { outcome: Outcome::NotObservable, ..not_reached(reason) };
             }
             None if skipped => "no subscription was to be made".to_owned(),
             _ => self.stop().unwrap_or_else(|| format!("the call `{name}` was not made")),
@@ -94,18 +111,16 @@ impl Cassette {
         let mut seen: Option<Seen> = None;
         for call in calls {
             let value = shows(call)?.into();
-            match &mut seen {
-                Some(seen) if seen.value == value => drop(seen.calls.insert(call.number)),
-                Some(_) => {
-                    return hidden(format!("call {} (`{}`) shows another value than others", call.number, call.name));
-                }
-                None => seen = Some(Seen::new(value, [call])),
+            let seen = seen.get_or_insert_with(|| Seen::new(value.clone(), []));
+            if seen.value != value {
+                return hidden(format!("call {} (`{}`) shows another value than others", call.number, call.name));
             }
+            seen.calls.insert(call.number);
         }
         seen.ok_or_else(|| self.not_shown_by(name))
     }
 
-    /// What the calls of this name show.
+    /// The value that the calls of this name show.
     pub(super) fn shown_by<V: Into<Value>>(
         &self,
         name: &str,
@@ -114,7 +129,7 @@ impl Cassette {
         self.agreed(name, self.answers(name).filter(|call| call.status() != 429), shows)
     }
 
-    /// The value for which the status of a call stands.
+    /// The value that stands for the status of a call.
     pub(super) fn by_status<V: Into<Value> + Copy>(&self, name: &str, values: [(u16, V); 2]) -> Observation {
         self.shown_by(name, |call| match values.iter().find(|(status, _)| *status == call.status()) {
             Some((_, value)) => Ok(*value),
@@ -123,12 +138,12 @@ impl Cassette {
     }
 
     /// Every error in the envelope; those of the token endpoint may have a form of their own.
-    pub(super) fn errors(&self) -> impl Iterator<Item = (&Exchange, Map<String, Value>)> {
+    pub(super) fn errors(&self) -> impl Iterator<Item = (&Exchange, Value)> {
         self.answered().filter(|call| call.name != "token").filter_map(|call| Some((call, call.error()?)))
     }
 
     /// The errors of validation.
-    pub(super) fn refusals(&self) -> impl Iterator<Item = (&Exchange, Map<String, Value>)> {
+    pub(super) fn refusals(&self) -> impl Iterator<Item = (&Exchange, Value)> {
         self.errors().filter(|(call, _)| call.status() == 422 && call.name != "subscribe-text")
     }
 }

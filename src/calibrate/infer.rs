@@ -8,7 +8,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::cassette::{Cassette, Exchange, GENERATED, SUBSCRIPTION, SUPPLIED};
-use super::evidence::{Observation, Seen, Unclear, hidden, unlike_any};
+use super::evidence::{Observation, Seen, Unclear, contradiction, hidden, unlike_any};
 use super::quota;
 use crate::contract::error::ErrorKind;
 use crate::contract::ids::IdKind;
@@ -17,6 +17,7 @@ use crate::contract::types::EVENT_TYPES;
 type Inference = fn(&Cassette) -> Observation;
 
 /// The settings that calls can show.
+#[rustfmt::skip]
 const INFERENCES: &[(&str, Inference)] = &[
     ("environment", environment),
     ("keys.mode", key_mode),
@@ -30,7 +31,10 @@ const INFERENCES: &[(&str, Inference)] = &[
     ("validation.unknown", unknown_input),
     ("validation.lenient_booleans", lenient_booleans),
     ("validation.content_type", content_type),
-    ("status.checks", checks),
+    ("status.checks", |cassette| steady(cassette, "checks", |call| {
+        let checks = call.json()["checks"].take();
+        checks.as_object().is_some_and(|checks| checks.values().all(Value::is_object)).then_some(checks)
+    })),
     ("rate_limit.enabled", quota::enabled),
     ("rate_limit.requests", quota::requests),
     ("rate_limit.window", quota::window),
@@ -45,10 +49,13 @@ const INFERENCES: &[(&str, Inference)] = &[
     ("time.precision", precision),
     ("subscriptions.upsert", upsert),
     ("subscriptions.secret_field", secret_field),
-    ("subscriptions.echo_secret", echo_secret),
+    ("subscriptions.echo_secret", |cassette| {
+        let [_, again] = subscriptions(cassette)?;
+        Ok(Seen::new(!fields_with(again, SUPPLIED).is_empty(), [again]))
+    }),
     ("events.extra", event_types),
     ("webhooks.allow_http", allow_http),
-    ("hello.body", |cassette| steady(cassette, "hello", |call| call.object().map(Value::from))),
+    ("hello.body", |cassette| steady(cassette, "hello", |call| Some(call.json()).filter(Value::is_object))),
     ("preview.enabled", preview),
     ("oauth.error_shape", oauth_errors),
 ];
@@ -66,16 +73,16 @@ fn has_credential(text: &str) -> bool {
     text.contains('…') || text.contains("<key>")
 }
 
-fn text<'v>(fields: &'v Map<String, Value>, name: &str) -> &'v str {
-    fields.get(name).and_then(Value::as_str).unwrap_or_default()
+fn text<'v>(fields: &'v Value, name: &str) -> &'v str {
+    fields[name].as_str().unwrap_or_default()
 }
 
 fn environment(cassette: &Cassette) -> Observation {
     const CLAUSE: &str = "System status: environment, for example the value sandbox; two environments exist";
     let answers = cassette.answers("status").filter(|call| call.status() == 200);
-    cassette.agreed("status", answers, |call| match text(&call.object().unwrap_or_default(), "environment") {
+    cassette.agreed("status", answers, |call| match text(&call.json(), "environment") {
         name @ ("sandbox" | "production") => Ok(name.to_owned()),
-        other => Err(Unclear::Contradicts(CLAUSE, format!("`environment` is `{}`", other.escape_debug()))),
+        other => contradiction(CLAUSE, format!("`environment` is `{}`", other.escape_debug())),
     })
 }
 
@@ -88,7 +95,7 @@ fn key_mode(cassette: &Cassette) -> Observation {
         [401, 401] if cassette.status_of("status") == 200 => {
             Ok(Seen::new("list", tried).noted("the keys that are valid are not observable"))
         }
-        [] | [401] | [401, 401] => cassette.ended("altered keys were not tried, or the key itself is refused"),
+        [] | [401] | [401, 401] => cassette.too_little("altered keys were not tried, or the key itself is refused"),
         _ => hidden("keys that nobody was given are not refused with 401"),
     }
 }
@@ -101,13 +108,13 @@ fn key_prefix(cassette: &Cassette, of: &str) -> Observation {
     match &cassette.key_prefix {
         _ if key_mode(cassette)?.value != "prefix" => hidden("no prefix decides whether a key is valid"),
         Some(prefix) => Ok(Seen::new(prefix.as_str(), cassette.answers("altered"))),
-        None => cassette.ended("too much of the key is needed for it to be valid"),
+        None => cassette.too_little("too much of the key is needed for it to be valid"),
     }
 }
 
 fn details(cassette: &Cassette) -> Observation {
     let refusals = cassette.refusals().map(|(call, _)| call);
-    cassette.agreed("bad-boolean", refusals, |call| match call.error().unwrap_or_default().get("details") {
+    cassette.agreed("bad-boolean", refusals, |call| match call.json()["error"].get("details") {
         None => Ok("off"),
         Some(Value::Array(_)) => Ok("list"),
         Some(Value::Object(_)) => Ok("map"),
@@ -120,14 +127,15 @@ fn details(cassette: &Cassette) -> Observation {
 fn by_kind(
     cassette: &Cassette,
     field: &str,
-    judge: impl Fn(ErrorKind, &[&Exchange], &[String]) -> Result<Value, &'static str>,
+    judge: impl Fn(ErrorKind, &[&str], &[String]) -> Result<Value, &'static str>,
 ) -> Observation {
     let (mut values, mut shown_by, mut without) = (Map::new(), Vec::new(), BTreeMap::<_, Vec<_>>::new());
     for kind in ErrorKind::ALL {
         let errors = cassette.errors().filter(|(call, _)| call.status() == kind.status());
         let (calls, texts): (Vec<_>, BTreeSet<_>) =
             errors.map(|(call, error)| (call, text(&error, field).to_owned())).unzip();
-        match judge(kind, &calls, &Vec::from_iter(texts)) {
+        let names: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
+        match judge(kind, &names, &Vec::from_iter(texts)) {
             Ok(value) => {
                 if value.is_null() {
                     without.entry("depends on the request").or_default().push(kind.name());
@@ -139,7 +147,7 @@ fn by_kind(
         }
     }
     if values.is_empty() {
-        return cassette.ended("no error of this kind came in the envelope");
+        return cassette.too_little("no error of this kind came in the envelope");
     }
     let without: Vec<String> = without.iter().map(|(why, kinds)| format!("{why}: {}", kinds.join(", "))).collect();
     Ok(Seen::new(values, shown_by).noted(without.join("; ")))
@@ -167,7 +175,7 @@ fn messages(cassette: &Cassette) -> Observation {
             _ => return Err("not met twice"),
         };
         match messages {
-            _ if !different.iter().all(|name| calls.iter().any(|call| call.name == *name)) => Err("not met twice"),
+            _ if !different.iter().all(|name| calls.contains(name)) => Err("not met twice"),
             [message] if has_credential(message) => Err("has a masked credential in it"),
             [message] => Ok(message.as_str().into()),
             _ => Ok(Value::Null),
@@ -180,20 +188,20 @@ fn extra(cassette: &Cassette) -> Observation {
     let (calls, errors): (Vec<_>, Vec<_>) = cassette.errors().unzip();
     if errors.len() < 5 {
         // Fields that come and go may be in all of a few by chance.
-        return cassette.ended("too few errors came");
+        return cassette.too_little("too few errors came");
     }
-    let mut fields = errors[0].clone();
+    let mut fields = errors[0].as_object().cloned().unwrap_or_default();
     fields.retain(|name, _| {
         !["code", "message", "request_id", "details"].contains(&name.as_str())
-            && errors.iter().all(|error| error.contains_key(name))
+            && errors.iter().all(|error| error.get(name).is_some())
     });
-    match fields.iter().find(|(name, value)| errors.iter().any(|error| error.get(*name) != Some(*value))) {
+    match fields.iter().find(|(name, value)| errors.iter().any(|error| error[name.as_str()] != **value)) {
         Some((name, _)) => hidden(format!("`{name}` of errors changes from call to call")),
         None => Ok(Seen::new(fields, calls)),
     }
 }
 
-/// What tells whether a refusal has a field among its reasons: that itself if details say so, else the message.
+/// What shows whether a refusal has a field among its reasons: that itself if details say so, else the message.
 pub(super) fn reason<'c>(cassette: &'c Cassette, name: &str, field: &str) -> Result<(&'c Exchange, String), Unclear> {
     let refusal = cassette.refusals().find(|(call, _)| call.name == name);
     let (call, error) = refusal.ok_or_else(|| cassette.not_shown_by(name))?;
@@ -202,12 +210,11 @@ pub(super) fn reason<'c>(cassette: &'c Cassette, name: &str, field: &str) -> Res
 }
 
 /// The reasons of a refusal by field, if its details have them.
-fn reasons(error: &Map<String, Value>) -> Option<BTreeMap<String, String>> {
+fn reasons(error: &Value) -> Option<BTreeMap<String, String>> {
     match error.get("details")? {
         Value::Array(entries) => {
-            let entry =
-                |entry: &Value| Some((entry.get("field")?.as_str()?.to_owned(), entry.get("reason")?.to_string()));
-            Some(entries.iter().filter_map(entry).collect())
+            let reason = |entry: &Value| Some((entry["field"].as_str()?.to_owned(), entry.get("reason")?.to_string()));
+            Some(entries.iter().filter_map(reason).collect())
         }
         // Further fields of the map may come and go; reasons are lists.
         Value::Object(fields) => {
@@ -219,14 +226,18 @@ fn reasons(error: &Map<String, Value>) -> Option<BTreeMap<String, String>> {
     }
 }
 
+/// Whether refusals show that the URL is checked, and whether it is among several reasons.
+pub(super) fn names_url(cassette: &Cassette) -> Result<bool, Unclear> {
+    Ok(reason(cassette, "no-events", "url")?.1 != reason(cassette, "ftp-url", "url")?.1)
+}
+
 fn allow_http(cassette: &Cassette) -> Observation {
-    let (first, https) = reason(cassette, "no-events", "url")?;
-    let (second, http) = reason(cassette, "http-url", "url")?;
-    let (third, ftp) = reason(cassette, "ftp-url", "url")?;
-    if https == ftp {
+    let [(first, https), (second, http)] =
+        [reason(cassette, "no-events", "url")?, reason(cassette, "http-url", "url")?];
+    if !names_url(cassette)? {
         return hidden("a 422 with two reasons does not show whether the URL is one of them");
     }
-    let seen = Seen::new(https == http, [first, second, third]);
+    let seen = Seen::new(https == http, [first, second].into_iter().chain(cassette.answers("ftp-url")));
     Ok(seen.against("Events: the subscription url must be HTTPS", https == http))
 }
 
@@ -235,12 +246,12 @@ static LISTS: LazyLock<Regex> =
 
 /// The event types that a refusal lists.
 fn event_types(cassette: &Cassette) -> Observation {
-    let refusal = cassette.refusals().find(|(call, _)| call.name == "unknown-event");
-    let (call, error) = refusal.ok_or_else(|| cassette.not_shown_by("unknown-event"))?;
+    const CALL: &str = "unknown-event";
+    let refusal = cassette.refusals().find(|(call, _)| call.name == CALL);
+    let (call, error) = refusal.ok_or_else(|| cassette.not_shown_by(CALL))?;
     let message = text(&error, "message");
     // A message that every refusal has lists nothing in particular.
-    let is_own =
-        cassette.refusals().any(|(other, error)| other.name != call.name && text(&error, "message") != message);
+    let is_own = cassette.refusals().any(|(other, error)| other.name != CALL && text(&error, "message") != message);
     let by_message = || Vec::from_iter(is_own.then(|| message.to_owned()));
     let texts = reasons(&error).map_or_else(by_message, |reasons| reasons.into_values().collect());
     let lists = texts.iter().flat_map(|text| LISTS.find_iter(text));
@@ -254,29 +265,31 @@ fn event_types(cassette: &Cassette) -> Observation {
 
 fn unknown_input(cassette: &Cassette) -> Observation {
     const FIELD: &str = "wrs_calibrate";
-    let seen = cassette.by_status("unknown-parameter", [(200, "ignore"), (422, "reject")])?;
+    let mut seen = cassette.by_status("unknown-parameter", [(200, "ignore"), (422, "reject")])?;
     // Only refusals that name each reason show whether the field is one of them.
-    let names_each = reason(cassette, "no-events", "url")?.1 != reason(cassette, "ftp-url", "url")?.1;
+    let names_each = names_url(cassette)?;
     let (call, with) = reason(cassette, "unknown-field", FIELD)?;
     let in_body = if with == reason(cassette, "no-events", FIELD)?.1 { "ignore" } else { "reject" };
     if !names_each {
         return Ok(seen.noted("of query parameters; refusals do not show it of fields"));
     }
     if seen.value != in_body {
-        let calls = (&seen.value, call.number);
-        return hidden(format!("of query parameters: {}; of fields of a body (call {}): {in_body}", calls.0, calls.1));
+        let of_query = seen.value;
+        return hidden(format!(
+            "of query parameters: {of_query}; of fields of a body (call {}): {in_body}",
+            call.number
+        ));
     }
-    Ok(Seen { calls: &seen.calls | &BTreeSet::from([call.number]), ..seen })
+    seen.calls.insert(call.number);
+    Ok(seen)
 }
 
 fn lenient_booleans(cassette: &Cassette) -> Observation {
+    const CLAUSE: &str = "GET /v1/system/status: 422 when query parameters fail validation";
     cassette.shown_by("number-boolean", |call| match call.status() {
         422 => Ok(false),
-        200 if call.object().unwrap_or_default().contains_key("checks") => Ok(true),
-        status => Err(Unclear::Contradicts(
-            "GET /v1/system/status: 422 when query parameters fail validation",
-            format!("include_checks=1 was answered {status} without `checks`"),
-        )),
+        200 if call.json().get("checks").is_some() => Ok(true),
+        status => contradiction(CLAUSE, format!("include_checks=1 was answered {status} without `checks`")),
     })
 }
 
@@ -289,25 +302,22 @@ fn content_type(cassette: &Cassette) -> Observation {
     })
 }
 
-fn checks(cassette: &Cassette) -> Observation {
-    let is_checks = |checks: &Value| checks.as_object().is_some_and(|checks| checks.values().all(Value::is_object));
-    steady(cassette, "checks", |call| call.object()?.remove("checks").filter(is_checks))
-}
+static NUMBERS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"([:,\[])-?[0-9][0-9.eE+-]*").expect("a valid expression"));
 
 /// A part of the answers to a call that is made twice. Fields that come and go leave no value; of numbers that change, such as latencies,
 /// the first are given.
 fn steady(cassette: &Cassette, name: &str, part: impl Fn(&Exchange) -> Option<Value>) -> Observation {
     let answers: Vec<&Exchange> = cassette.answers(name).filter(|call| call.status() == 200).collect();
-    let [call, again, ..] = answers[..] else {
-        return if answers.is_empty() {
-            Err(cassette.not_shown_by(name))
-        } else {
-            cassette.ended("it was answered once")
-        };
+    let (call, again) = match answers[..] {
+        [] => return Err(cassette.not_shown_by(name)),
+        [_] => return cassette.too_little("it was answered once"),
+        [call, again, ..] => (call, again),
     };
+    let without_numbers = |value: &Value| NUMBERS.replace_all(&value.to_string(), "${1}0").into_owned();
     match (part(call), part(again)) {
         (Some(first), Some(second)) if first == second => Ok(Seen::new(first, answers)),
-        (Some(first), Some(second)) if differ_in_numbers(&first, &second) => {
+        (Some(first), Some(second)) if without_numbers(&first) == without_numbers(&second) => {
             Ok(Seen::new(first, answers).noted("numbers in it change from call to call; the first are given"))
         }
         (Some(_), Some(_)) => hidden("parts of it change from call to call"),
@@ -315,42 +325,26 @@ fn steady(cassette: &Cassette, name: &str, part: impl Fn(&Exchange) -> Option<Va
     }
 }
 
-/// Whether two values are the same but for numbers.
-fn differ_in_numbers(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            one.keys().eq(other.keys())
-                && one.values().zip(other.values()).all(|(one, other)| differ_in_numbers(one, other))
-        }
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| differ_in_numbers(one, other))
-        }
-        (Value::Number(_), Value::Number(_)) => true,
-        _ => one == other,
-    }
-}
-
 static STYLES: LazyLock<[(&str, Regex); 4]> = LazyLock::new(|| {
-    let style = |name, form: &str| (name, Regex::new(form).expect("a valid expression"));
     [
-        style("ulid", "^[0-7][0-9a-hjkmnp-tv-z]{25}$"),
-        style("uuid", "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
-        style("counter", "^[0-9]{8,19}$"),
-        style("longest", "^[A-Za-z0-9_-]{64}$"),
+        ("ulid", "^[0-7][0-9a-hjkmnp-tv-z]{25}$"),
+        ("uuid", "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"),
+        ("counter", "^[0-9]{8,19}$"),
+        ("longest", "^[A-Za-z0-9_-]{64}$"),
     ]
+    .map(|(style, form)| (style, Regex::new(form).expect("a valid expression")))
 });
 
 /// The style of an id.
 pub(super) fn style_of(kind: IdKind, id: &str) -> Result<&'static str, Unclear> {
+    const CLAUSE: &str = "Resources and events: ids have the form sub_<id>, req_<id>, evt_<id>";
+    let shown = id.escape_debug();
     let Some(part) = id.strip_prefix(kind.prefix()) else {
-        const CLAUSE: &str = "Resources and events: ids have the form sub_<id>, req_<id>, evt_<id>";
-        return Err(Unclear::Contradicts(CLAUSE, format!("`id` is \"{}\"", id.escape_debug())));
+        return contradiction(CLAUSE, format!("`id` is \"{shown}\""));
     };
     match STYLES.iter().find(|(_, form)| form.is_match(part)) {
         Some((style, _)) => Ok(style),
-        None => {
-            hidden(format!("ids such as `{}` ({} bytes) have none of the known forms", id.escape_debug(), id.len()))
-        }
+        None => hidden(format!("ids such as `{shown}` ({} bytes) have none of the known forms", id.len())),
     }
 }
 
@@ -359,23 +353,21 @@ fn id_style(cassette: &Cassette) -> Observation {
     let made = cassette.answered().filter(|call| call.name.starts_with("subscribe") && call.status() == 200);
     cassette.agreed("no-key", errors.chain(made), |call| match call.error() {
         Some(error) => style_of(IdKind::Request, text(&error, "request_id")),
-        None => style_of(IdKind::Subscription, text(&call.object().unwrap_or_default(), "id")),
+        None => style_of(IdKind::Subscription, text(&call.json(), "id")),
     })
 }
 
 fn request_header(cassette: &Cassette) -> Observation {
     const CLAUSE: &str = "Errors: request_id, the request identifier";
     cassette.agreed("no-key", cassette.errors().map(|(call, _)| call), |call| {
-        let error = call.error().unwrap_or_default();
-        let (id, headers) = (text(&error, "request_id"), call.answer.iter().flat_map(|answer| &answer.headers));
-        let mut with_id = headers.filter(|(name, value)| value == id && !name.starts_with("x-emulator-"));
-        match (with_id.next(), with_id.next()) {
-            (None, _) if id.is_empty() => {
-                Err(Unclear::Contradicts(CLAUSE, format!("call {} has no `request_id`", call.number)))
-            }
-            (None, _) => Ok(String::new()),
-            (Some((name, _)), None) => Ok(name.clone()),
-            (Some((one, _)), Some((other, _))) => hidden(format!("`{one}` and `{other}` carry the id")),
+        let json = call.json();
+        let id = text(&json["error"], "request_id");
+        let with_id = call.answer_headers().filter(|(name, value)| *value == id && !name.starts_with("x-emulator-"));
+        match with_id.map(|(name, _)| name).collect::<Vec<_>>()[..] {
+            [] if id.is_empty() => contradiction(CLAUSE, format!("call {} has no `request_id`", call.number)),
+            [] => Ok(String::new()),
+            [name] => Ok(name.to_owned()),
+            [one, other, ..] => hidden(format!("`{one}` and `{other}` carry the id")),
         }
     })
 }
@@ -383,86 +375,82 @@ fn request_header(cassette: &Cassette) -> Observation {
 /// How many different timestamps show that their precision is fixed.
 pub(super) const TIMESTAMPS: usize = 8;
 
-/// The different timestamps of answers, with their calls.
-pub(super) fn timestamps(cassette: &Cassette) -> BTreeMap<String, &Exchange> {
-    let answers = cassette.answered().filter(|call| call.status() == 200);
-    let times = answers.filter_map(|call| {
-        let object = call.object()?;
-        let time = object.get("checked_at").or_else(|| object.get("created_at"))?.as_str()?.to_owned();
-        Some((time, call))
-    });
-    times.collect()
+/// The timestamps of answers, with their calls.
+pub(super) fn timestamps(cassette: &Cassette) -> impl Iterator<Item = (String, &Exchange)> {
+    cassette.answered().filter(|call| call.status() == 200).filter_map(|call| {
+        let object = call.json();
+        Some((object["checked_at"].as_str().or(object["created_at"].as_str())?.to_owned(), call))
+    })
 }
 
 fn precision(cassette: &Cassette) -> Observation {
     const NAMES: [(usize, &str); 4] = [(0, "seconds"), (3, "milliseconds"), (6, "microseconds"), (9, "nanoseconds")];
-    let times = timestamps(cassette);
+    let times: BTreeMap<_, _> = timestamps(cassette).collect();
     let mut digits = BTreeSet::new();
     for time in times.keys() {
-        let zone = time.trim_end_matches("+00:00").trim_end_matches('Z');
-        if zone.len() == time.len() || time.parse::<jiff::Timestamp>().is_err() {
-            let text = format!("a timestamp is `{}`", time.escape_debug());
-            return Err(Unclear::Contradicts("Resources: ISO 8601 UTC timestamps", text));
+        let zoneless = time.trim_end_matches("+00:00").trim_end_matches('Z');
+        if zoneless.len() == time.len() || time.parse::<jiff::Timestamp>().is_err() {
+            return contradiction("Resources: ISO 8601 UTC timestamps", format!("`{}`", time.escape_debug()));
         }
-        digits.insert(zone.split_once('.').map_or(0, |(_, fraction)| fraction.len()));
+        digits.insert(zoneless.split_once('.').map_or(0, |(_, fraction)| fraction.len()));
     }
     let named: Vec<&str> = NAMES.iter().filter(|(count, _)| digits.contains(count)).map(|(_, name)| *name).collect();
     let is_offset = times.keys().any(|time| !time.ends_with('Z'));
-    let note = if is_offset { "the zone is +00:00, which is always Z here" } else { "" };
-    match named[..] {
-        [] if digits.is_empty() => cassette.ended("no timestamp came"),
-        _ if named.len() < digits.len() => hidden(format!("fractions have {digits:?} digits")),
+    let name = match named[..] {
+        _ if named.len() < digits.len() => return hidden(format!("fractions have {digits:?} digits")),
         // Another one may have another precision.
-        [_] if times.len() < TIMESTAMPS => cassette.ended(format!("only {} different timestamps came", times.len())),
-        [name] => Ok(Seen::new(name, times.into_values()).noted(note)),
-        _ => Ok(Seen::new("mixed", times.into_values()).noted(note)),
-    }
+        [] | [_] if times.len() < TIMESTAMPS => {
+            let came = times.len();
+            return cassette.too_little(&format!("only {came} different timestamps came; --pause 1s shows more"));
+        }
+        [name] => name,
+        _ => "mixed",
+    };
+    let note = if is_offset { "the zone is +00:00, which is always Z here" } else { "" };
+    Ok(Seen::new(name, times.into_values()).noted(note))
+}
+
+/// The answer that made the subscription.
+fn subscription(cassette: &Cassette) -> Result<&Exchange, Unclear> {
+    cassette.one("subscribe-text", 200).or_else(|_| cassette.one("subscribe", 200))
 }
 
 /// The answer that made the subscription, and the answer to the second, which supplies a secret.
 fn subscriptions(cassette: &Cassette) -> Result<[&Exchange; 2], Unclear> {
-    let first = cassette.one("subscribe-text", 200).or_else(|_| cassette.one("subscribe", 200))?;
-    Ok([first, cassette.one("subscribe-again", 200)?])
+    Ok([subscription(cassette)?, cassette.one("subscribe-again", 200)?])
 }
 
-/// The fields of a subscription beyond the published ones that hold this text.
-fn holding(call: &Exchange, text: &str) -> Vec<String> {
-    let fields = call.object().unwrap_or_default().into_iter();
-    let holding = fields.filter(|(name, value)| !SUBSCRIPTION.contains(&name.as_str()) && value == text);
-    holding.map(|(name, _)| name).collect()
+/// The fields of a subscription beyond the published ones that have this text.
+fn fields_with(call: &Exchange, text: &str) -> Vec<String> {
+    let json = call.json();
+    let fields = json.as_object().into_iter().flatten();
+    let with = fields.filter(|(name, value)| !SUBSCRIPTION.contains(&name.as_str()) && **value == text);
+    with.map(|(name, _)| name.clone()).collect()
 }
 
 fn upsert(cassette: &Cassette) -> Observation {
     let both = subscriptions(cassette)?;
-    match both.map(|call| call.object()?.remove("id")) {
-        [Some(id), Some(other)] => Ok(Seen::new(if id == other { "url" } else { "never" }, both)),
-        _ => unlike_any(both[1]),
+    match both.map(|call| call.json()["id"].take()) {
+        [Value::Null, _] | [_, Value::Null] => unlike_any(both[1]),
+        [id, other] => Ok(Seen::new(if id == other { "url" } else { "never" }, both)),
     }
 }
 
 fn secret_field(cassette: &Cassette) -> Observation {
     const CLAUSE: &str = "Subscription: the signing secret is returned once, when it was generated by the service";
-    let first = cassette.one("subscribe-text", 200).or_else(|_| cassette.one("subscribe", 200))?;
-    match &holding(first, GENERATED)[..] {
+    let first = subscription(cassette)?;
+    match &fields_with(first, GENERATED)[..] {
         [name] => Ok(Seen::new(name.as_str(), [first])),
-        [] => Err(Unclear::Contradicts(CLAUSE, "no field of the answer looks like a secret".to_owned())),
+        [] => contradiction(CLAUSE, "no field of the answer looks like a secret"),
         several => hidden(format!("several fields may be the secret: {several:?}")),
     }
 }
 
-fn echo_secret(cassette: &Cassette) -> Observation {
-    let [_, again] = subscriptions(cassette)?;
-    Ok(Seen::new(!holding(again, SUPPLIED).is_empty(), [again]))
-}
-
 fn preview(cassette: &Cassette) -> Observation {
-    cassette.shown_by("workflows", |call| {
-        let page = call.object().unwrap_or_default();
-        match call.status() {
-            404 => Ok(false),
-            200 if page.get("data").is_some_and(Value::is_array) && page.contains_key("has_more") => Ok(true),
-            _ => unlike_any(call),
-        }
+    cassette.shown_by("workflows", |call| match (call.status(), call.json()) {
+        (404, _) => Ok(false),
+        (200, page) if page["data"].is_array() && page.get("has_more").is_some() => Ok(true),
+        _ => unlike_any(call),
     })
 }
 
@@ -470,9 +458,9 @@ fn oauth_errors(cassette: &Cassette) -> Observation {
     if preview(cassette)?.value == false {
         return hidden("no announced endpoint is served");
     }
-    cassette.shown_by("token", |call| match call.object().unwrap_or_default().get("error") {
-        Some(Value::String(_)) => Ok("rfc6749"),
-        Some(Value::Object(_)) => Ok("envelope"),
+    cassette.shown_by("token", |call| match call.json()["error"] {
+        Value::String(_) => Ok("rfc6749"),
+        Value::Object(_) => Ok("envelope"),
         _ => unlike_any(call),
     })
 }

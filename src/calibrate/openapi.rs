@@ -10,7 +10,8 @@ use crate::contract::types::EVENT_TYPES;
 /// Reads a document; it must be JSON.
 pub fn shows(text: &str) -> Result<OtherSource, String> {
     let document: Value = serde_json::from_str(text).map_err(|error| {
-        if text.trim_start().starts_with("openapi:") || text.contains("\nopenapi:") {
+        let is_yaml = text.trim_start().starts_with("openapi:") || text.contains("\nopenapi:");
+        if is_yaml {
             "it is YAML; convert it to JSON first".to_owned()
         } else {
             format!("it is not valid JSON: {error}")
@@ -19,43 +20,41 @@ pub fn shows(text: &str) -> Result<OtherSource, String> {
     if !document["openapi"].is_string() || !document["paths"].is_object() {
         return Err("it is not an OpenAPI document: expected `openapi` and `paths`".to_owned());
     }
-    let below = |place: Value, path: &[&str]| path.iter().fold(place, |place, name| resolved(&document, &place[name]));
-    let post = below(document.clone(), &["paths", "/v1/events/subscribe", "post"]);
-    let at = |path: &[&str]| below(post.clone(), path);
-    let mut shown = OtherSource { source: "the OpenAPI document", ..OtherSource::default() };
-    let mut say = |setting, what: &str, value: Option<Value>| {
-        let unknown = || hidden(format!("the OpenAPI document does not show {what}"));
-        shown.settings.insert(setting, value.map_or_else(unknown, |value| Ok(Seen::new(value, []))));
-    };
+    let subscribe = resolved(&document, &document["paths"]["/v1/events/subscribe"]["post"]);
+    let at = |path: &str| path.split(' ').fold(subscribe.clone(), |place, name| resolved(&document, &place[name]));
 
-    let listed = at(&["requestBody", "content", "application/json", "schema", "properties", "events", "items", "enum"]);
+    let listed = at("requestBody content application/json schema properties events items enum");
     let types: Vec<&str> = listed.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let is_whole = EVENT_TYPES.iter().all(|known| types.contains(known));
-    let extra = || types.iter().filter(|name| !EVENT_TYPES.contains(name)).copied().collect();
-    say("events.extra", "the event types", is_whole.then(extra));
-
-    let fields = at(&["responses", "200", "content", "application/json", "schema", "properties"]);
-    let names = fields.as_object().into_iter().flat_map(serde_json::Map::keys).map(String::as_str);
-    let mut secrets = names.filter(|name| !SUBSCRIPTION.contains(name) && name.contains("secret"));
-    let secret = secrets.next().filter(|_| secrets.next().is_none());
-    say("subscriptions.secret_field", "the secret's field", secret.map(Value::from));
-
-    if let Value::Object(headers) = at(&["responses", "429", "headers"]) {
-        let header = |wanted: &str| headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
-        let retry_after = header("retry-after")
-            .map(|(name, _)| at(&["responses", "429", "headers", name, "schema", "type"]) == "integer");
-        let form = match retry_after {
-            None => Some("off"),
-            Some(is_integer) => is_integer.then_some("seconds"),
-        };
-        say("rate_limit.retry_after", "the form of Retry-After", form.map(Value::from));
-        say("rate_limit.ietf", "", Some(header("ratelimit-policy").is_some().into()));
-    }
-    say("preview.enabled", "", Some(document["paths"]["/v1/workflows"].is_object().into()));
-    let [may_be_400, may_be_422] = ["400", "422"].map(|status| at(&["responses", status]).is_object());
-    let malformed = (may_be_422 && !may_be_400).then(|| 422.into());
-    say("errors.malformed_json_status", "which status a body that is not JSON gets", malformed);
-    Ok(shown)
+    let extra: Value = types.iter().filter(|name| !EVENT_TYPES.contains(name)).copied().collect();
+    let fields = at("responses 200 content application/json schema properties");
+    let names = fields.as_object().into_iter().flat_map(serde_json::Map::keys);
+    let secrets: Vec<&String> =
+        names.filter(|name| !SUBSCRIPTION.contains(&name.as_str()) && name.contains("secret")).collect();
+    let [may_be_400, may_be_422] = ["400", "422"].map(|status| at(&format!("responses {status}")).is_object());
+    let headers = at("responses 429 headers");
+    let header = |wanted: &str| headers.as_object()?.keys().find(|name| name.eq_ignore_ascii_case(wanted));
+    let retry_after = header("retry-after").map(|name| at(&format!("responses 429 headers {name} schema type")));
+    let form = match retry_after {
+        None => headers.is_object().then_some("off"),
+        Some(form) => (form == "integer").then_some("seconds"),
+    };
+    let ietf = headers.is_object().then(|| header("ratelimit-policy").is_some());
+    let secret = if let [one] = secrets[..] { Some(one.as_str()) } else { None };
+    let shown: [(_, Option<Value>); 6] = [
+        ("events.extra", is_whole.then_some(extra)),
+        ("subscriptions.secret_field", secret.map(Value::from)),
+        ("rate_limit.retry_after", form.map(Value::from)),
+        ("rate_limit.ietf", ietf.map(Value::from)),
+        ("preview.enabled", Some(document["paths"]["/v1/workflows"].is_object().into())),
+        ("errors.malformed_json_status", (may_be_422 && !may_be_400).then(|| 422.into())),
+    ];
+    let observed = |value: Option<Value>| match value {
+        Some(value) => Ok(Seen::new(value, [])),
+        None => hidden("the OpenAPI document does not show it"),
+    };
+    let settings = shown.into_iter().map(|(setting, value)| (setting, observed(value))).collect();
+    Ok(OtherSource { source: "the OpenAPI document", settings })
 }
 
 /// A part of the document, with a reference followed.

@@ -7,12 +7,15 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use serde_json::json;
 
 use super::cassette::{CallKey, Cassette, Exchange};
-use super::evidence::{Observation, Seen, Unclear, hidden, unlike_any};
+use super::evidence::{Observation, Seen, Unclear, hidden, not_reached, unlike_any};
 
 const PUBLISHED: [&str; 2] = ["x-ratelimit-limit", "x-ratelimit-remaining"];
 const RESET: &str = "x-ratelimit-reset";
+/// Headers of numbers that are not the quota's.
+const OTHERS: [&str; 5] = ["content-length", "age", "retry-after", RESET, "x-emulator-generation"];
 /// Numbers from here on are times since 1970.
 const EPOCH: i64 = 1_000_000_000;
+const NO_END: &str = "no header shows when the quota is whole again";
 
 /// What one answer says about the quota.
 struct Reading<'c> {
@@ -48,29 +51,29 @@ fn parameter(call: &Exchange, header: &str, name: &str) -> Option<i64> {
 
 /// The headers of the limit and of the rest.
 fn names(cassette: &Cassette) -> Result<[&str; 2], Unclear> {
-    /// Headers of numbers that are not the quota's.
-    const OTHERS: [&str; 5] = ["content-length", "age", "retry-after", RESET, "x-emulator-generation"];
     let first = rated(cassette).next().ok_or_else(|| cassette.not_shown_by("status"))?;
     let values = |name: &str| rated(cassette).map(|call| number(call, name)).collect::<Option<Vec<i64>>>();
     // One that is never more than the other.
-    let fits = |limit: &str, rest: &str| match (values(limit), values(rest)) {
+    let matches = |[limit, rest]: [&str; 2]| match (values(limit), values(rest)) {
         (Some(limits), Some(rests)) => limits.iter().zip(&rests).all(|(limit, rest)| limit >= rest),
         _ => false,
     };
-    if fits(PUBLISHED[0], PUBLISHED[1]) {
+    if matches(PUBLISHED) {
         return Ok(PUBLISHED);
     }
     // Under other names: two numbers, the same headers not sent without a key.
     let is_keyless = |name: &str| cassette.answers("hello").any(|call| call.header(name).is_some());
-    let headers = first.answer.iter().flat_map(|answer| &answer.headers).map(|(name, _)| name.as_str());
+    let names = first.answer_headers().map(|(name, _)| name);
     let found: BTreeSet<&str> =
-        headers.filter(|name| !OTHERS.contains(name) && !is_keyless(name) && values(name).is_some()).collect();
+        names.filter(|name| !OTHERS.contains(name) && !is_keyless(name) && values(name).is_some()).collect();
     match Vec::from_iter(found)[..] {
         [one, other] if values(one) == values(other) => hidden("the two headers of numbers always agree"),
-        [one, other] if fits(one, other) => Ok([one, other]),
-        [one, other] if fits(other, one) => Ok([other, one]),
+        [one, other] if matches([one, other]) => Ok([one, other]),
+        [one, other] if matches([other, one]) => Ok([other, one]),
         [] => hidden("no header shows the quota"),
-        ref found => cassette.ended(format!("it is not clear which headers show the quota: {}", found.join(", "))),
+        ref found => {
+            cassette.too_little(&format!("it is not clear which headers show the quota: {}", found.join(", ")))
+        }
     }
 }
 
@@ -100,10 +103,9 @@ pub(super) fn rest(cassette: &Cassette) -> Option<usize> {
 }
 
 pub(super) fn header_names(cassette: &Cassette) -> Observation {
-    const CLAUSE: &str = "Limits: responses carry X-RateLimit-Limit and X-RateLimit-Remaining";
     let names = names(cassette)?;
     let seen = Seen::new(json!({ "limit": names[0], "remaining": names[1] }), rated(cassette));
-    Ok(seen.against(CLAUSE, names != PUBLISHED))
+    Ok(seen.against("Limits: responses carry X-RateLimit-Limit and X-RateLimit-Remaining", names != PUBLISHED))
 }
 
 pub(super) fn enabled(cassette: &Cassette) -> Observation {
@@ -114,7 +116,7 @@ pub(super) fn enabled(cassette: &Cassette) -> Observation {
     readings.retain(|reading| reading.call.status() == 200);
     let costs = readings.iter().any(|reading| reading.rest < reading.limit);
     if !costs && readings.len() < 3 {
-        return cassette.ended("too few headers show the quota");
+        return cassette.too_little("too few headers show the quota");
     }
     Ok(Seen::new(costs, calls(&readings)).against("Limits: sandbox traffic is throttled per key", !costs))
 }
@@ -137,7 +139,7 @@ pub(super) fn count(cassette: &Cassette) -> Observation {
         return hidden("a 422 costs quota; whether a 429 does is not seen, as the first one ends the calls");
     }
     if of(422).count() < 2 || of(200).filter(|(_, costs)| *costs == 1).count() < 2 {
-        return cassette.ended("the headers do not show what a request costs");
+        return cassette.too_little("the headers do not show what a request costs");
     }
     if of(200).any(|(_, costs)| *costs != 1) {
         return hidden("the rest changes by itself");
@@ -156,13 +158,10 @@ pub(super) fn reset(cassette: &Cassette) -> Observation {
 
 pub(super) fn ietf(cassette: &Cassette) -> Observation {
     cassette.agreed("status", rated(cassette), |call| {
-        match ["ratelimit", "ratelimit-policy"].map(|name| call.header(name).is_some()) {
-            [false, false] => Ok(false),
-            [true, true]
-                if parameter(call, "ratelimit", "r").and(parameter(call, "ratelimit-policy", "q")).is_some() =>
-            {
-                Ok(true)
-            }
+        let parameters = parameter(call, "ratelimit", "r").and(parameter(call, "ratelimit-policy", "q"));
+        match [call.header("ratelimit"), call.header("ratelimit-policy")] {
+            [None, None] => Ok(false),
+            [Some(_), Some(_)] if parameters.is_some() => Ok(true),
             _ => unlike_any(call),
         }
     })
@@ -170,27 +169,27 @@ pub(super) fn ietf(cassette: &Cassette) -> Observation {
 
 pub(super) fn retry_after(cassette: &Cassette) -> Observation {
     let Some(refused) = rated(cassette).find(|call| call.status() == 429) else {
-        let why = "no call was answered 429; --yes allows to use the quota up, if it is small enough";
-        return Err(Unclear::NotReached(cassette.stop().unwrap_or_else(|| why.to_owned())));
+        return Err(not_reached(match rest(cassette) {
+            _ if !cassette.exhausts => "no call was answered 429; the quota is used up with --yes only".to_owned(),
+            Some(rest) => format!("no call was answered 429; {rest} requests were left, more than calls"),
+            None => "no call was answered 429".to_owned(),
+        }));
     };
-    let form = match refused.header("retry-after") {
-        None => "off",
-        Some(text) if text.parse::<u64>().is_ok() => "seconds",
-        Some(text) if DateTimeParser::new().parse_timestamp(text).is_ok() => "date",
-        Some(_) => return unlike_any(refused),
-    };
-    Ok(Seen::new(form, [refused]))
+    match refused.header("retry-after") {
+        None => Ok(Seen::new("off", [refused])),
+        Some(text) if text.parse::<u64>().is_ok() => Ok(Seen::new("seconds", [refused])),
+        Some(text) if DateTimeParser::new().parse_timestamp(text).is_ok() => Ok(Seen::new("date", [refused])),
+        Some(_) => unlike_any(refused),
+    }
 }
 
-/// The kind of window, told by how its end moves while requests are made.
+/// The kind of window, shown by how its end moves while requests are made.
 pub(super) fn algorithm(cassette: &Cassette) -> Observation {
     let readings = readings(cassette)?;
     // How far the end moved while how much time passed.
     let mut moves = Vec::new();
     for pair in readings.windows(2) {
-        let [Some(before), Some(after)] = [pair[0].end, pair[1].end] else {
-            return hidden("no header shows when the quota is whole again");
-        };
+        let [Some(before), Some(after)] = [pair[0].end, pair[1].end] else { return hidden(NO_END) };
         // A window that ended says nothing.
         if pair[0].rest - pair[1].rest == 1 && pair[0].rest < pair[0].limit {
             moves.push((after - before, pair[1].at - pair[0].at));
@@ -205,7 +204,7 @@ pub(super) fn algorithm(cassette: &Cassette) -> Observation {
         moves.iter().all(|pair| drift(pair).abs() <= 1.0) && moves.iter().map(drift).sum::<f64>().abs() <= 2.0
     };
     match (is_steady(|(moved, _)| *moved), is_steady(|(moved, passed)| moved - passed)) {
-        _ if moves.len() < 3 => cassette.ended("the calls were too fast, or the window too short; try --pause 2s"),
+        _ if moves.len() < 3 => cassette.too_little("the calls were too fast, or the window too short; try --pause 2s"),
         (true, false) => Ok(Seen::new("fixed", calls(&readings))),
         (false, true) => Ok(Seen::new("sliding", calls(&readings))),
         _ => hidden("the time until the quota is whole again changes as under no known kind"),
@@ -215,7 +214,7 @@ pub(super) fn algorithm(cassette: &Cassette) -> Observation {
 /// How far the service's clock is ahead of this one, from `checked_at` if it has fractions of a second.
 fn skew(cassette: &Cassette) -> Option<f64> {
     cassette.answered().filter(|call| call.key == CallKey::Given).find_map(|call| {
-        let checked = call.object()?.get("checked_at")?.as_str()?.to_owned();
+        let checked = call.json()["checked_at"].as_str()?.to_owned();
         let time: Timestamp = checked.parse().ok().filter(|_| checked.contains('.'))?;
         Some(time.duration_since(call.at).as_secs_f64())
     })
@@ -223,33 +222,34 @@ fn skew(cassette: &Cassette) -> Option<f64> {
 
 #[allow(clippy::cast_possible_truncation, reason = "seconds of a window")]
 pub(super) fn window(cassette: &Cassette) -> Observation {
-    let seen = |seconds: i64, seen: Seen| {
-        Ok(Seen { value: format!("{seconds}s").into(), ..seen }.noted("in whole seconds, rounded up"))
-    };
     let policy = cassette.agreed("status", rated(cassette), |call| {
         parameter(call, "ratelimit-policy", "w").filter(|seconds| *seconds >= 1).map_or_else(|| unlike_any(call), Ok)
     });
-    if let Ok(policy) = policy {
-        return seen(policy.value.as_i64().unwrap_or_default(), policy);
-    }
-    let (kind, readings) = (algorithm(cassette)?, readings(cassette)?);
-    let Some((first, end)) = readings.first().and_then(|first| Some((first, first.end?))) else {
-        return hidden("no header shows when the quota is whole again");
-    };
-    let is_epoch = parameter(first.call, "ratelimit", "t").is_none() && number(first.call, RESET) >= Some(EPOCH);
-    let Some(ahead) = (if is_epoch { skew(cassette) } else { Some(0.0) }) else {
-        return hidden("the service's clock is known to a second only");
-    };
-    // Times are rounded up.
-    let seconds = (end - first.at - ahead + 0.001).floor() as i64;
-    match kind.value.as_str() {
-        Some("sliding") if seconds >= 1 => seen(seconds, kind),
-        Some("fixed") if first.rest != first.limit - 1 => hidden("the window had begun before the first call"),
-        // The end of a window that follows the clock says nothing about its length.
-        Some("fixed") if (end.round() % 60.0).abs() < 0.5 => {
-            hidden("it ends on a full minute, so it may follow the clock")
+    let (seconds, seen) = if let Ok(policy) = policy {
+        (policy.value.as_i64().unwrap_or_default(), policy)
+    } else {
+        let (kind, readings) = (algorithm(cassette)?, readings(cassette)?);
+        let Some((first, end)) = readings.first().and_then(|first| Some((first, first.end?))) else {
+            return hidden(NO_END);
+        };
+        let is_epoch = parameter(first.call, "ratelimit", "t").is_none() && number(first.call, RESET) >= Some(EPOCH);
+        let Some(ahead) = (if is_epoch { skew(cassette) } else { Some(0.0) }) else {
+            return hidden("the service's clock is known to a second only");
+        };
+        // Times are rounded up.
+        let seconds = (end - first.at - ahead + 0.001).floor() as i64;
+        match kind.value.as_str() {
+            Some("sliding") if seconds >= 1 => (seconds, kind),
+            Some("fixed") if first.rest != first.limit - 1 => {
+                return hidden("the window had begun before the first call");
+            }
+            // The end of a window that follows the clock says nothing about its length.
+            Some("fixed") if (end.round() % 60.0).abs() < 0.5 => {
+                return hidden("it ends on a full minute, so it may follow the clock");
+            }
+            Some("fixed") if seconds >= 1 => (seconds, Seen::new("", [first.call])),
+            _ => return hidden("a bucket shows how fast it fills, not its window"),
         }
-        Some("fixed") if seconds >= 1 => seen(seconds, Seen::new("", [first.call])),
-        _ => hidden("a bucket shows how fast it fills, not its window"),
-    }
+    };
+    Ok(Seen { value: format!("{seconds}s").into(), ..seen }.noted("in whole seconds, rounded up"))
 }

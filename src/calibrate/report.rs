@@ -1,16 +1,17 @@
 //! Every setting with what was observed, compared with a profile; promises of the contract that were broken; and the profile that
 //! makes the emulator answer as the service did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::cassette::{CallKey, Cassette, Exchange, SUBSCRIPTION};
-use super::evidence::{Observation, Unclear};
+use super::cassette::{CallKey, Cassette, Exchange};
+use super::evidence::{Observation, Outcome, hidden};
 use super::infer::{infer, reason};
-use super::plan::promise;
+use super::plan::step;
+use crate::contract::keys::{KeyRules, judge};
 use crate::settings::{Draft, Layered, LedgerRow, Profile, ledger};
 use crate::util::wording::counted;
 
@@ -24,19 +25,20 @@ pub struct Report {
     pub data: Vec<Row>,
     /// Promises of the contract that the service did not keep.
     pub broken: Vec<Broken>,
-    /// What was seen beside, for which there is no setting.
+    /// Observations for which there is no setting.
     pub notes: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub setting: &'static str,
-    pub result: RowResult,
+    pub result: Outcome,
     /// The value that was observed; of some maps only the entries that were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<Value>,
-    /// The value that it is compared with.
+    /// The value that it is compared with, and where that comes from.
     pub expected: Value,
+    pub expected_from: String,
     /// Whether another value was observed.
     pub differs: bool,
     /// Where it was observed.
@@ -48,27 +50,6 @@ pub struct Row {
     /// The clause of the contract that it contradicts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clause: Option<&'static str>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RowResult {
-    Contradicts,
-    Differs,
-    AsAssumed,
-    NotReached,
-    NotObservable,
-}
-
-impl RowResult {
-    /// Every result, with its words; what matters most comes first.
-    pub const ALL: [(Self, &'static str); 5] = [
-        (Self::Contradicts, "contradicts the contract"),
-        (Self::Differs, "observed: differs"),
-        (Self::AsAssumed, "observed: as assumed"),
-        (Self::NotReached, "not reached"),
-        (Self::NotObservable, "not observable"),
-    ];
 }
 
 #[derive(Debug, Serialize)]
@@ -88,18 +69,14 @@ pub struct OtherSource {
 impl Report {
     /// Compares what a cassette and other sources show with the settings of a profile.
     pub fn new(cassette: &Cassette, others: &[OtherSource], profile: &Layered) -> Self {
-        let mut broken: Vec<Broken> = Vec::new();
-        for found in cassette.answered().filter_map(broken_promise) {
-            if broken.iter().all(|other| other.clause != found.clause) {
-                broken.push(found);
-            }
-        }
+        let mut clauses = BTreeSet::new();
+        let broken = cassette.answered().filter_map(broken_promise).filter(|found| clauses.insert(found.clause));
         Self {
             url: cassette.url.clone(),
             calls: cassette.calls.len(),
             stopped: cassette.stop(),
             data: ledger(profile).iter().map(|row| Row::of(row, cassette, others)).collect(),
-            broken,
+            broken: broken.collect(),
             notes: notes(cassette),
         }
     }
@@ -119,15 +96,13 @@ impl Report {
             about.extend(row.clause.map(|clause| format!("contradicts the contract ({clause})")));
             about.extend(Some(row.detail.clone()).filter(|detail| !detail.is_empty()));
             text.push_str(&format!("\n# {}\n", about.join("; ").replace(char::is_control, " ")));
-            // What goes with it, as the profile would take no key otherwise.
-            let beside = match (row.setting, observed.as_str()) {
-                ("keys.mode", Some("list")) => {
-                    "# which keys are valid was not observed: add those that your tests use\nkeys.list = [\"sk_test_local\"]\n"
-                }
+            // A list of no keys, and two equal prefixes, are refused.
+            text.push_str(match (row.setting, observed.as_str()) {
+                ("keys.mode", Some("list")) => "keys.list = [\"sk_test_local\"]\n",
                 ("keys.live_prefix", Some("sk_test_")) => "keys.test_prefix = \"not_observed_\"\n",
                 ("keys.test_prefix", Some("sk_live_")) => "keys.live_prefix = \"not_observed_\"\n",
                 _ => "",
-            };
+            });
             let values: Vec<(String, Value)> = match observed {
                 Value::Object(entries) if BY_ENTRY.contains(&row.setting) => {
                     entries.into_iter().map(|(name, value)| (format!("{}.{name}", row.setting), value)).collect()
@@ -138,10 +113,21 @@ impl Report {
                 let value = toml::Value::try_from(&value).map_or_else(|_| String::new(), |value| value.to_string());
                 text.push_str(&format!("{path} = {value}\n"));
             }
-            text.push_str(beside);
         }
-        text
+        if refuses_key(&text, cassette) { text + REFUSES_KEY } else { text }
     }
+}
+
+/// The end of a profile under which the key that calibrated may not be valid.
+pub const REFUSES_KEY: &str = "\n# This profile may refuse the key with which it was made, as what makes a key valid was not observed.\n\
+    # Set keys.mode to \"list\", and keys.list to the keys that your tests use; or keys.mode to \"any\".\n";
+
+/// Whether the key that calibrated is refused under a profile, as far as is known of it.
+fn refuses_key(profile: &str, cassette: &Cassette) -> bool {
+    let Ok(layered) = Layered::default().with(|draft| draft.text(profile, "calibrate")) else { return false };
+    let profile = layered.profile();
+    let key = format!("{}key", cassette.key_prefix.as_ref().unwrap_or(&cassette.assumed_prefix));
+    judge(&key, KeyRules { environment: profile.environment, keys: &profile.keys }).is_err()
 }
 
 /// The settings whose entries are observed one by one. A null says that there is none.
@@ -149,10 +135,16 @@ const BY_ENTRY: [&str; 4] = ["errors.codes", "errors.messages", "rate_limit.head
 
 /// A profile with this setting alone, or why there can be none. The case of header names is not observed.
 fn alone(setting: &str, value: &Value) -> Result<Arc<Profile>, String> {
-    let mut draft = Draft::of(&Layered::default());
     let is_header = ["rate_limit.header_names", "ids.request_header"].contains(&setting);
     let lower = || value.to_string().to_lowercase().parse().unwrap_or_default();
-    draft.value(setting, &if is_header { lower() } else { value.clone() }, "calibrate");
+    let mut set = if is_header { lower() } else { value.clone() };
+    if let Value::Object(entries) = &mut set
+        && BY_ENTRY.contains(&setting)
+    {
+        entries.retain(|_, value| !value.is_null());
+    }
+    let mut draft = Draft::of(&Layered::default());
+    draft.value(setting, &set, "calibrate");
     let made = draft.finish_alone().map(|layered| Arc::clone(layered.profile()));
     made.map_err(|problems| format!("{value} cannot be set: {}", problems[0].message))
 }
@@ -160,30 +152,22 @@ fn alone(setting: &str, value: &Value) -> Result<Arc<Profile>, String> {
 impl Row {
     /// What calls and other sources show about a setting.
     fn of(setting: &LedgerRow, cassette: &Cassette, others: &[OtherSource]) -> Self {
-        let by_calls = infer(cassette, setting.setting).map(|found| ("", found));
-        let by_others =
-            others.iter().filter_map(|other| Some((other.source, other.settings.get(setting.setting)?.clone())));
-        let rows = by_calls.into_iter().chain(by_others).map(|(source, found)| Self::new(setting, source, found));
-        let mut rows: Vec<Self> = rows.collect();
-        // Another source was asked because calls do not tell, so its reason comes before theirs.
-        rows.sort_by_key(|row| match row.result {
-            _ if row.observed.is_some() => 0,
-            RowResult::Contradicts => 1,
-            RowResult::NotReached => 2,
-            _ if !row.source.is_empty() => 3,
-            _ => 4,
-        });
+        let by_calls = infer(cassette, setting.setting).map(|found| Self::new(setting, "", found));
+        let by_others = others
+            .iter()
+            .filter_map(|other| Some(Self::new(setting, other.source, other.settings.get(setting.setting)?.clone())));
+        let mut rows: Vec<Self> = by_calls.into_iter().chain(by_others).collect();
+        // Another source was asked because calls do not show it, so its reason comes before theirs.
+        rows.sort_by_key(|row| row.observed.is_none().then_some((row.result, row.source.is_empty())));
         let mut rows = rows.into_iter();
         let Some(mut first) = rows.next() else {
-            let reason = setting.observed_by.trim_start_matches("not by calls: ").to_owned();
-            return Self::new(setting, "", Err(Unclear::NotObservable(reason)));
+            return Self::new(setting, "", hidden(setting.observed_by.trim_start_matches("not by calls: ")));
         };
         for other in rows {
             let says = match (&first.observed, &other.observed) {
-                (Some(one), Some(second)) if alone(setting.setting, one) != alone(setting.setting, second) => {
-                    second.to_string()
-                }
-                (Some(_), None) if other.clause.is_some() => other.detail,
+                (Some(one), Some(same)) if alone(first.setting, one) == alone(first.setting, same) => "the same",
+                (Some(_), Some(second)) => &second.to_string(),
+                (Some(_), None) if other.clause.is_some() => &other.detail,
                 _ => continue,
             };
             let joint = if first.detail.is_empty() { "" } else { "; " };
@@ -195,31 +179,34 @@ impl Row {
     fn new(setting: &LedgerRow, source: &str, found: Observation) -> Self {
         let mut row = Self {
             setting: setting.setting,
-            result: RowResult::NotObservable,
+            result: Outcome::NotObservable,
             observed: None,
             expected: setting.value.clone(),
+            expected_from: setting.source.clone(),
             differs: false,
             source: source.to_owned(),
             detail: String::new(),
             clause: None,
         };
         // Only a value that a profile may have can be written into one.
-        let set = found.and_then(|seen| match alone(row.setting, &row.whole(&seen.value)) {
+        let set = found.and_then(|seen| match alone(row.setting, &seen.value) {
             Ok(profile) => Ok((seen, profile)),
-            Err(reason) => Err(Unclear::NotObservable(reason)),
+            Err(reason) => hidden(reason),
         });
         match set {
-            Err(Unclear::NotObservable(reason)) => row.detail = reason,
-            Err(Unclear::NotReached(reason)) => (row.result, row.detail) = (RowResult::NotReached, reason),
-            Err(Unclear::Contradicts(clause, found)) => {
-                (row.result, row.detail, row.clause) = (RowResult::Contradicts, found, Some(clause));
-            }
+            Err(unclear) => (row.result, row.detail, row.clause) = (unclear.outcome, unclear.reason, unclear.clause),
             Ok((seen, profile)) => {
+                if let (Value::Object(seen), Value::Object(expected)) = (&seen.value, &mut row.expected)
+                    && BY_ENTRY.contains(&row.setting)
+                {
+                    let of = |name: &String| (name.clone(), expected.get(name).cloned().unwrap_or_default());
+                    *expected = seen.keys().map(of).collect();
+                }
                 row.differs = alone(row.setting, &row.expected).as_ref() != Ok(&profile);
-                row.result = match seen.contradicts {
-                    Some(_) => RowResult::Contradicts,
-                    None if row.differs => RowResult::Differs,
-                    None => RowResult::AsAssumed,
+                row.result = match seen.clause {
+                    Some(_) => Outcome::Contradicts,
+                    None if row.differs => Outcome::Differs,
+                    None => Outcome::AsAssumed,
                 };
                 let calls: Vec<String> = seen.calls.iter().map(usize::to_string).collect();
                 row.source = match &calls[..] {
@@ -228,103 +215,59 @@ impl Row {
                     [first, .., last] if calls.len() > 6 => format!("{} calls from {first} to {last}", calls.len()),
                     [first @ .., last] => format!("calls {} and {last}", first.join(", ")),
                 };
-                (row.observed, row.detail, row.clause) = (Some(seen.value), seen.note, seen.contradicts);
+                (row.observed, row.detail, row.clause) = (Some(seen.value), seen.note, seen.clause);
             }
         }
         row
     }
 
-    /// An observed value with the entries that were not observed.
-    fn whole(&self, observed: &Value) -> Value {
-        match (&self.expected, observed) {
-            (Value::Object(expected), Value::Object(observed)) if BY_ENTRY.contains(&self.setting) => {
-                let mut whole = expected.clone();
-                whole.extend(observed.clone());
-                whole.retain(|_, value| !value.is_null());
-                whole.into()
-            }
-            _ => observed.clone(),
-        }
-    }
-
     /// What was observed and what it is compared with, if they differ; of some maps only the entries that do.
     pub fn change(&self) -> Option<(Value, Value)> {
-        let observed = self.observed.clone().filter(|_| self.differs)?;
-        let Value::Object(mut entries) = observed else { return Some((observed, self.expected.clone())) };
-        if !BY_ENTRY.contains(&self.setting) {
-            return Some((entries.into(), self.expected.clone()));
+        let (mut is, mut was) = (self.observed.clone().filter(|_| self.differs)?, self.expected.clone());
+        if let (Value::Object(is), Value::Object(was)) = (&mut is, &mut was)
+            && BY_ENTRY.contains(&self.setting)
+        {
+            is.retain(|name, value| was.get(name) != Some(value));
+            was.retain(|name, _| is.contains_key(name));
         }
-        entries.retain(|name, value| self.expected.get(name).unwrap_or(&Value::Null) != value);
-        let was: Map<_, _> = entries.keys().map(|name| (name.clone(), self.expected[name.as_str()].clone())).collect();
-        Some((entries.into(), was.into()))
+        Some((is, was))
     }
 }
 
 /// The promise about a call, beside settings, that its answer breaks.
 fn broken_promise(call: &Exchange) -> Option<Broken> {
-    let (status, clause) = promise(&call.name).filter(|_| call.status() != 429)?;
-    let broken = |clause, what: String| {
-        let observed = format!("{} {}: {what}", call.method, call.target);
-        Some(Broken { clause, observed, call: call.number })
-    };
-    if call.status() != status {
-        // A key that is refused may be the wrong one.
-        let is_refused = status == 200 && matches!(call.status(), 401 | 403) && call.key == CallKey::Given;
-        return if is_refused { None } else { broken(clause, format!("it was answered {}", call.status())) };
+    let (status, clause, fields) = step(&call.name)?.promise?;
+    // A key that is refused may be the wrong one.
+    let is_refused = status == 200 && matches!(call.status(), 401 | 403) && call.key == CallKey::Given;
+    if call.status() == 429 || is_refused {
+        return None;
     }
+    let json = call.json();
+    let mut missing = fields.split_whitespace().filter(|field| json.pointer(field).is_none());
     let content_type = call.header("content-type").unwrap_or("absent");
-    if !content_type.starts_with("application/json") {
-        return broken("All request and response bodies are JSON", format!("Content-Type is {content_type}"));
-    }
-    let object = call.object().unwrap_or_default();
-    let (clause, object, fields): (_, _, &[&str]) = match call.name.as_str() {
-        _ if status >= 400 => (
-            "Errors: one top-level key, error, with code, message and request_id",
-            call.error().filter(|_| object.len() == 1).unwrap_or_default(),
-            &["code", "message", "request_id"],
-        ),
-        "status" | "checks" => (
-            "Resources: system status has ok, environment, version and checked_at",
-            object,
-            &["ok", "environment", "version", "checked_at"],
-        ),
-        "subscribe" | "subscribe-again" => {
-            ("Resources: a subscription has id, url, events, status and created_at", object, &SUBSCRIPTION)
-        }
-        _ => return None,
+    let found = match missing.next() {
+        _ if call.status() != status => format!("it was answered {}", call.status()),
+        _ if !content_type.starts_with("application/json") => format!("Content-Type is {content_type}"),
+        Some(field) => format!("the {status} has no {field}"),
+        None => return None,
     };
-    let missing: Vec<&str> = fields.iter().copied().filter(|name| !object.contains_key(*name)).collect();
-    if missing.is_empty() { None } else { broken(clause, format!("the {status} has no {}", missing.join(", "))) }
+    Some(Broken { clause, observed: format!("{} {}: {found}", call.method, call.target), call: call.number })
 }
 
 /// What there is no setting for: the order of checks, limits, headers.
 fn notes(cassette: &Cassette) -> Vec<String> {
-    const CALLS: [(&str, &[&str]); 7] = [
-        ("an unknown path, without and with the key", &["unknown-path", "unknown-path-2"]),
-        ("a method that the endpoint does not have, without and with the key", &["wrong-method", "wrong-method-2"]),
-        ("a target of 8,300 bytes", &["long-target"]),
-        ("a body of 1,100,000 bytes, then one of 70,000 unless that was read", &["long-body", "shorter-body"]),
-        ("a list of 1,000 event types beside a wrong URL", &["long-list"]),
-        ("a body with Content-Encoding gzip", &["coded"]),
-        ("GET /v1/workflows", &["workflows"]),
-    ];
-    let mut notes = Vec::new();
-    for (what, names) in CALLS {
-        let made = cassette.calls.iter().filter(|call| names.contains(&call.name.as_str()));
-        let mut answered: Vec<String> = made
-            .map(|call| if call.answer.is_some() { call.status().to_string() } else { "no answer".to_owned() })
-            .collect();
-        match reason(cassette, names[0], "events").as_ref().map(|(_, reason)| reason.as_str()) {
-            Ok("true") => answered.push("the list is refused".to_owned()),
-            Ok("false") => answered.push("the list is taken".to_owned()),
-            _ => {}
-        }
-        notes.extend((!answered.is_empty()).then(|| format!("{what}: {}", answered.join(", "))));
+    let note = |call: &Exchange| {
+        let status = if call.answer.is_some() { call.status().to_string() } else { "no answer".to_owned() };
+        step(&call.name).filter(|step| !step.about.is_empty()).map(|step| format!("{}: {status}", step.about))
+    };
+    let mut notes: Vec<String> = cassette.calls.iter().filter_map(note).collect();
+    match reason(cassette, "long-list", "events") {
+        Ok((_, named)) if named == "true" => notes.push("1,000 event types are too many".to_owned()),
+        Ok((_, named)) if named == "false" => notes.push("1,000 event types are not too many".to_owned()),
+        _ => {}
     }
-    if let Some(headers) =
-        cassette.answers("status").find_map(|call| call.answer.as_ref()).map(|answer| &answer.headers)
-    {
-        let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
+    if let Some(status) = cassette.answers("status").next() {
+        let names: Vec<&str> = status.answer_headers().map(|(name, _)| name).collect();
         notes.push(format!("headers of system status: {}", names.join(", ")));
     }
     let slowest = cassette.calls.iter().max_by_key(|call| call.took_ms);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::Request;
 use hyper::body::Bytes;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
+use hyper::header::{ACCEPT, AUTHORIZATION, HOST, USER_AGENT};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use url::Url;
@@ -16,12 +16,13 @@ use super::cassette::{Caller, Cassette, Exchange, RecordedAnswer};
 use super::plan::next;
 use crate::clock::machine;
 use crate::http::body::Outgoing;
-use crate::state::workspace::{AttemptOutcome, FailureReason};
+use crate::state::workspace::AttemptOutcome;
 use crate::webhook::client::{DialContext, send_once};
-use crate::webhook::egress::{DialProblem, Target};
+use crate::webhook::egress::Target;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const CALL_LIMIT: Duration = Duration::from_secs(10);
+const AGENT: &str = concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " calibrate");
 
 #[derive(Debug)]
 pub struct Calibration {
@@ -34,12 +35,15 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Makes calls until there are none left; `each` learns of every one.
-    pub async fn run(&self, cassette: &mut Cassette, mut each: impl FnMut(&Exchange)) -> Result<(), DialProblem> {
+    /// Makes calls until there are none left; `each` learns of every one. The error, without advice for deliveries: the first call had
+    /// no answer.
+    pub async fn run(&self, cassette: &mut Cassette, mut each: impl FnMut(&Exchange)) -> Result<(), String> {
         let share = Arc::new(Semaphore::new(1));
         let host = self.target("/")?;
         let looked_up = timeout(CONNECT_LIMIT, self.reach.resolver.addresses(&host, &share)).await;
-        let addresses = looked_up.map_err(|_| late("the name was not looked up in time".to_owned()))??;
+        let addresses = looked_up
+            .map_err(|_| "the name was not looked up in time")?
+            .map_err(|problem| first_clause(&problem.detail))?;
         while let Some(mut exchange) = next(cassette, &self.caller) {
             if !cassette.calls.is_empty() {
                 sleep(self.pause).await;
@@ -49,7 +53,7 @@ impl Calibration {
             match self.send(&exchange, &addresses).await {
                 Ok(answer) => exchange.answer = Some(answer),
                 Err(problem) if cassette.calls.is_empty() => return Err(problem),
-                Err(problem) => exchange.failed = Some(first_clause(&problem).to_owned()),
+                Err(problem) => exchange.failed = Some(problem),
             }
             exchange.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
             cassette.push(exchange, &self.caller);
@@ -58,49 +62,38 @@ impl Calibration {
         Ok(())
     }
 
-    fn target(&self, target: &str) -> Result<Target, DialProblem> {
+    fn target(&self, target: &str) -> Result<Target, String> {
         let base = self.url.as_str().trim_end_matches('/');
         let url = Url::parse(&format!("{base}{target}")).ok();
-        url.and_then(|url| Target::new(url, None)).ok_or_else(|| DialProblem {
-            reason: FailureReason::NameNotFound,
-            detail: format!("no request can be made for `{base}`"),
-        })
+        url.and_then(|url| Target::new(url, None)).ok_or_else(|| format!("no request can be made for `{base}`"))
     }
 
-    async fn send(&self, call: &Exchange, addresses: &[SocketAddr]) -> Result<RecordedAnswer, DialProblem> {
+    async fn send(&self, call: &Exchange, addresses: &[SocketAddr]) -> Result<RecordedAnswer, String> {
         let target = self.target(&call.target)?;
-        let agent = concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " calibrate");
         let mut request = Request::builder().method(call.method.as_str()).uri(target.uri.clone());
         request =
-            request.header(HOST, target.host.clone()).header(USER_AGENT, agent).header(ACCEPT, "application/json");
-        let authorization = self.caller.authorization(call.key);
-        for (name, value) in [
-            (AUTHORIZATION, &authorization),
-            (CONTENT_TYPE, &call.content_type),
-            (CONTENT_ENCODING, &call.content_encoding),
-        ] {
-            request = value.iter().fold(request, |request, value| request.header(&name, value));
+            request.header(HOST, target.host.clone()).header(USER_AGENT, AGENT).header(ACCEPT, "application/json");
+        if let Some(authorization) = self.caller.authorization(call.key) {
+            request = request.header(AUTHORIZATION, authorization);
         }
+        request = call.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
         let body = Outgoing::from(Bytes::from(call.body.clone()));
         let request = request.body(body).expect("the key was checked, and the rest is plain");
         let sent = timeout(CALL_LIMIT, send_once(&target, addresses, &self.reach, CONNECT_LIMIT, request)).await;
-        let answered = sent.map_err(|_| late(format!("no whole answer within {} s", CALL_LIMIT.as_secs())))??;
+        let late = |_| format!("no whole answer within {} s", CALL_LIMIT.as_secs());
+        let answered = sent.map_err(late)?.map_err(|problem| first_clause(&problem.detail))?;
         match answered.outcome {
             AttemptOutcome::Answered { status, body, .. } => {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 let headers = answered.headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes())));
                 Ok(RecordedAnswer { status, headers: headers.collect(), body: text(&body) })
             }
-            AttemptOutcome::Failed { reason, detail } => Err(DialProblem { reason, detail }),
+            AttemptOutcome::Failed { detail, .. } => Err(first_clause(&detail)),
         }
     }
 }
 
-fn late(detail: String) -> DialProblem {
-    DialProblem { reason: FailureReason::Timeout, detail }
-}
-
 /// What happened, without the advice for deliveries.
-pub fn first_clause(problem: &DialProblem) -> &str {
-    problem.detail.split("; ").next().unwrap_or_default()
+fn first_clause(detail: &str) -> String {
+    detail.split("; ").next().unwrap_or_default().to_owned()
 }

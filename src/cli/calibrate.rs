@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use url::Url;
 
+use super::arguments::OutputFile;
 use super::arguments::examples;
 use super::client::run_task;
 use super::failure::{Code, Failure, note, warn};
@@ -19,19 +20,20 @@ use super::profile::load_profile;
 use super::signals::Signals;
 use crate::calibrate::cassette::{Caller, Cassette, Exchange};
 use crate::calibrate::delivery::CapturedDelivery;
+use crate::calibrate::evidence::Outcome;
 use crate::calibrate::openapi;
-use crate::calibrate::report::{OtherSource, Report, Row, RowResult};
-use crate::calibrate::run::{Calibration, first_clause};
+use crate::calibrate::report::{REFUSES_KEY, Report, Row};
+use crate::calibrate::run::Calibration;
 use crate::clock::machine;
 use crate::http::tls::Trust;
+use crate::settings::Layered;
 use crate::util::duration::parse_duration;
 use crate::util::file;
 use crate::util::wording::counted;
 use crate::webhook::client::DialContext;
-use crate::webhook::egress::{DialProblem, Egress};
+use crate::webhook::egress::Egress;
 use crate::webhook::resolve::{LookUp, Resolver};
 
-const MOST_CALLS: u8 = 40;
 const SHORTEST_KEY: usize = 8;
 const LARGEST: u64 = 16 * 1024 * 1024;
 
@@ -57,7 +59,7 @@ pub(super) struct CalibrateArgs {
     #[arg(long, env)]
     yes: bool,
     /// Make at most this many calls.
-    #[arg(long, env, value_name = "N", default_value_t = MOST_CALLS, value_parser = clap::value_parser!(u8).range(1..=40))]
+    #[arg(long, env, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u8).range(1..=40))]
     max_calls: u8,
     /// Wait this long between two calls. Below 1s, the kind of the quota's window cannot be told.
     #[arg(long, env, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
@@ -92,62 +94,55 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     let profile = load_profile(args.check.as_deref(), &[])?;
     let mut others = Vec::new();
     if let Some(path) = &args.delivery {
-        others.push(delivery(path)?);
+        let delivery = CapturedDelivery::read(&read("--delivery", path)?);
+        let delivery = delivery.map_err(|problem| invalid("--delivery", path, &problem))?;
+        others.push(delivery.shows(&variable("WRS_WEBHOOK_SECRET", "the secret of the subscription")?));
     }
     if let Some(path) = &args.openapi {
         let text = String::from_utf8_lossy(&read("--openapi", path)?).into_owned();
         others.push(openapi::shows(&text).map_err(|problem| invalid("--openapi", path, &problem))?);
     }
     let writes = args.from.is_none() && args.check.is_none();
-    let default = |path: &Option<PathBuf>, name: &str| path.clone().or_else(|| writes.then(|| PathBuf::from(name)));
-    let files = [
-        ("--out", default(&args.out, "sandbox.toml")),
-        ("--cassette", default(&args.cassette, "sandbox.cassette.json")),
-    ];
-    for (flag, path) in files.iter().filter_map(|(flag, path)| Some((*flag, path.as_deref()?))) {
-        writable(flag, path)?;
-    }
-    let cassette = match (&args.from, &args.url) {
+    let file = |flag, path: &Option<PathBuf>, name: &str| {
+        let path = path.clone().or_else(|| writes.then(|| PathBuf::from(name)));
+        path.map(|path| new_file(flag, path)).transpose()
+    };
+    let out = file("--out", &args.out, "sandbox.toml")?;
+    let kept = file("--cassette", &args.cassette, "sandbox.cassette.json")?;
+    let cassette: Cassette = match (&args.from, &args.url) {
         (Some(path), _) => {
             serde_json::from_slice(&read("--from", path)?).map_err(|problem| invalid("--from", path, &problem))?
         }
         (None, url) => called(&args, url.as_deref().unwrap_or_default())?,
     };
     let report = Report::new(&cassette, &others, &profile);
+    let stopped = report.stopped.as_deref().unwrap_or("too few calls were made");
     if !cassette.is_api() {
-        let stopped = report.stopped.clone().unwrap_or_else(|| "too few calls were made".to_owned());
-        let seen = cassette.answered().map(|call| format!("{} {}: {}", call.method, call.target, call.status()));
-        return Err(Failure::check_failed(format!("cannot calibrate `{}`: {stopped}", cassette.url)).with_hint(
-            format!("expected {{base_url}} of the API; it answered {}", seen.take(3).collect::<Vec<_>>().join(", ")),
-        ));
+        let seen = cassette.calls.iter().take(3).map(ended).collect::<Vec<_>>().join(", ");
+        return Err(Failure::check_failed(format!("cannot calibrate `{}`: {stopped}", cassette.url))
+            .with_hint(format!("expected {{base_url}} of the API; it answered {seen}")));
     }
-    let [(_, out), (_, kept)] = &files;
-    for (path, text) in [(out, report.profile(&cassette)), (kept, format!("{:#}\n", as_value(&cassette)))] {
-        let Some(path) = path else { continue };
-        let written = file::write_shared(path, text);
-        written.map_err(|error| Failure::io(format!("cannot write `{}`: {error}", path.display())))?;
+    // A key that is refused shows too little for a profile.
+    let is_refused = cassette.is_key_refused();
+    let written = Report::new(&cassette, &others, &Layered::default()).profile(&cassette);
+    if out.is_some() && written.ends_with(REFUSES_KEY) && !is_refused {
+        warn("the profile may refuse the key, as what makes a key valid was not observed; its last lines say more");
+    }
+    for (file, text) in [(out, written), (kept, format!("{:#}\n", as_value(&cassette)))] {
+        let Some((path, file)) = file.filter(|_| !is_refused) else { continue };
+        file.write_shared(text)?;
         note(&format!("wrote {}", path.display()));
     }
     if args.json {
         print_json(&report);
     } else {
-        print(&text(&report));
+        print(&text(&report, args.check.is_some()));
     }
-    finish(&args, &cassette, &report)
-}
-
-/// The exit status: whether something has drifted, or the calls ended before they showed anything.
-fn finish(args: &CalibrateArgs, cassette: &Cassette, report: &Report) -> Result<ExitCode, Failure> {
-    if args.check.is_some() {
-        let drift = |row: &Row| row.change().map(|(is, was)| format!("{}: was {was}, is {is}", row.setting));
-        let drifted: Vec<String> = report.data.iter().filter_map(drift).collect();
-        if !drifted.is_empty() {
-            let count = counted(drifted.len() as u64, "setting");
-            return Err(Failure::check_failed(format!("{count} drifted\n{}", drifted.join("\n"))));
-        }
-    }
-    match &report.stopped {
-        Some(stopped) if cassette.interrupted || matches!(cassette.status_of("status"), 401 | 403) => {
+    let drift = |row: &Row| row.change().map(|(is, was)| format!("\n{}: was {was}, is {is}", row.setting));
+    let drifted: Vec<String> = report.data.iter().filter(|_| args.check.is_some()).filter_map(drift).collect();
+    match counted(drifted.len() as u64, "setting") {
+        count if !drifted.is_empty() => Err(Failure::check_failed(format!("{count} drifted{}", drifted.concat()))),
+        _ if cassette.interrupted || is_refused => {
             Err(Failure::check_failed(format!("not all calls were made: {stopped}")))
         }
         _ => Ok(ExitCode::SUCCESS),
@@ -163,24 +158,20 @@ fn invalid(flag: &str, path: &Path, problem: &impl std::fmt::Display) -> Failure
     Failure::invalid_file(format!("{flag}: `{}`: {problem}", path.display()))
 }
 
-fn delivery(path: &Path) -> Result<OtherSource, Failure> {
-    let secret = std::env::var("WRS_WEBHOOK_SECRET").ok().filter(|secret| !secret.is_empty());
-    let secret = secret.ok_or_else(|| {
-        Failure::usage("--delivery: WRS_WEBHOOK_SECRET is not set")
-            .with_hint("set it to the secret of the subscription")
-    })?;
-    let delivery = CapturedDelivery::read(&read("--delivery", path)?);
-    Ok(delivery.map_err(|problem| invalid("--delivery", path, &problem))?.shows(&secret))
+fn variable(name: &str, content: &str) -> Result<String, Failure> {
+    let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+    let unset =
+        || Failure::usage(format!("{name} is not set")).with_hint(format!("set it to {content}; it has no flag"));
+    value.ok_or_else(unset)
 }
 
-/// Nothing is overwritten, and what cannot be written is noticed before the first call.
-fn writable(flag: &str, path: &Path) -> Result<(), Failure> {
+/// A file that is written at the end. Nothing is overwritten, and what cannot be written is noticed before the first call.
+fn new_file(flag: &'static str, path: PathBuf) -> Result<(PathBuf, OutputFile), Failure> {
     if path.exists() {
-        let text = format!("{flag}: `{}` exists", path.display());
-        return Err(Failure::io(text).with_hint(format!("remove it, or name another file with {flag} FILE")));
+        return Err(Failure::io(format!("{flag}: `{}` exists", path.display()))
+            .with_hint(format!("remove it, or name another file with {flag} FILE")));
     }
-    file::check_whole(path)
-        .map_err(|problem| Failure::io(format!("{flag}: cannot write `{}`: {problem}", path.display())))
+    OutputFile::at(flag, &path).map(|file| (path, file))
 }
 
 fn called(args: &CalibrateArgs, text: &str) -> Result<Cassette, Failure> {
@@ -190,36 +181,34 @@ fn called(args: &CalibrateArgs, text: &str) -> Result<Cassette, Failure> {
         Failure::usage(format!("expected the base URL of the service, found `{}`", text.escape_debug()))
             .with_hint("for example https://sandbox.example.com")
     })?;
-    let key = std::env::var("WRS_API_KEY").unwrap_or_default();
+    let key = variable("WRS_API_KEY", "the key")?;
     if key.len() < SHORTEST_KEY || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Failure::usage("WRS_API_KEY is not set, or is not a key")
-            .with_hint("set it to the key; there is no flag for it"));
+        return Err(Failure::usage("WRS_API_KEY is not a key"));
     }
-    let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    if url.scheme() == "http" && !is_local {
+    if url.scheme() == "http" && !matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) {
         warn("the key is sent without encryption, as the URL begins with http://");
     }
     let trust = Trust::new(&args.ca, false).map_err(|problem| Failure::invalid_file(format!("--ca: {problem}")))?;
-    let supplied = format!("whsec_{}", STANDARD.encode(machine::entropy::<32>()));
     // A name that leads nowhere, so that nobody receives the events.
     let nonce = u64::from_be_bytes(machine::entropy());
-    let subscribed =
-        args.subscribe_url.clone().unwrap_or_else(|| format!("https://wrs-calibrate.invalid/{nonce:016x}"));
+    let nowhere = || format!("https://wrs-calibrate.invalid/{nonce:016x}");
+    let exhausts = args.yes || agrees();
+    let mut cassette = Cassette::new(url.as_str(), &key, args.max_calls.into(), !args.no_subscribe, exhausts);
     let calibration = Calibration {
-        url: url.clone(),
+        url,
         reach: DialContext {
             egress: Arc::new(Egress::new(&["any".to_owned()])),
             trust: Arc::new(trust),
             resolver: Arc::new(Resolver::new(LookUp::default())),
         },
-        caller: Caller { key: key.clone(), url: subscribed, secret: supplied },
+        caller: Caller {
+            key,
+            url: args.subscribe_url.clone().unwrap_or_else(nowhere),
+            secret: format!("whsec_{}", STANDARD.encode(machine::entropy::<32>())),
+        },
         pause: args.pause,
     };
-    let exhausts = args.yes || agrees();
-    let mut cassette = Cassette::new(url.as_str(), &key, args.max_calls.into(), !args.no_subscribe, exhausts);
-    run_task(until_stopped(&calibration, &mut cassette))??.map_err(|problem| {
-        Failure::new(2, Code::Unreachable, format!("`{url}` does not answer: {}", first_clause(&problem)))
-    })?;
+    run_task(until_stopped(&calibration, &mut cassette))??;
     Ok(cassette)
 }
 
@@ -236,30 +225,37 @@ fn agrees() -> bool {
 }
 
 /// Makes the calls; a signal ends them, and what was answered until then counts.
-async fn until_stopped(calibration: &Calibration, cassette: &mut Cassette) -> Result<Result<(), DialProblem>, Failure> {
+async fn until_stopped(calibration: &Calibration, cassette: &mut Cassette) -> Result<(), Failure> {
     let mut signals = Signals::install()?;
-    let result = tokio::select! {
-        result = calibration.run(cassette, progress) => return Ok(result),
-        _ = signals.wait() => Ok(Ok(())),
-    };
-    cassette.interrupted = true;
-    result
+    let progress = |call: &Exchange| note(&format!("call {}: {} after {} ms", call.number, ended(call), call.took_ms));
+    tokio::select! {
+        result = calibration.run(cassette, progress) => return result.map_err(|problem| {
+            Failure::new(2, Code::Unreachable, format!("`{}` does not answer: {problem}", calibration.url))
+        }),
+        _ = signals.wait() => cassette.interrupted = true,
+    }
+    Ok(())
 }
 
-fn progress(call: &Exchange) {
+/// A call and how it ended.
+fn ended(call: &Exchange) -> String {
     let target = call.target.get(..50).unwrap_or(&call.target);
-    let ended = match (&call.answer, &call.failed) {
-        (Some(answer), _) => answer.status.to_string(),
-        (None, why) => why.clone().unwrap_or_default(),
-    };
-    note(&format!("call {}: {} {target}: {ended} after {} ms", call.number, call.method, call.took_ms));
+    let status = call.answer.as_ref().map(|answer| answer.status.to_string());
+    let ended = status.or_else(|| call.failed.clone()).unwrap_or_default();
+    format!("{} {target}: {ended}", call.method)
 }
 
 /// The results, what matters most first.
-fn text(report: &Report) -> String {
+fn text(report: &Report, checks: bool) -> String {
     let mut text = String::new();
-    for (result, words) in RowResult::ALL {
-        let rows: Vec<&Row> = report.data.iter().filter(|row| row.result == result).collect();
+    for (outcome, words) in [
+        (Outcome::Contradicts, "contradicts the contract"),
+        (Outcome::Differs, "observed: differs"),
+        (Outcome::AsAssumed, if checks { "observed: as expected" } else { "observed: as assumed" }),
+        (Outcome::NotReached, "not reached"),
+        (Outcome::NotObservable, "not observable"),
+    ] {
+        let rows: Vec<&Row> = report.data.iter().filter(|row| row.result == outcome).collect();
         if !rows.is_empty() {
             text.push_str(&format!("{words} ({})\n{}\n", rows.len(), rows.into_iter().map(line).collect::<String>()));
         }
@@ -278,8 +274,9 @@ fn text(report: &Report) -> String {
 }
 
 fn line(row: &Row) -> String {
+    let from = if row.expected_from == "default" { "assumed" } else { &row.expected_from };
     let value = match (row.change(), &row.observed) {
-        (Some((is, was)), _) => format!(" = {}; assumed: {}", cell(is.to_string()), cell(was.to_string())),
+        (Some((is, was)), _) => format!(" = {}; {}: {}", cell(is.to_string()), cell(from), cell(was.to_string())),
         (None, Some(value)) => format!(" = {}", cell(value.to_string())),
         (None, None) => String::new(),
     };

@@ -10,9 +10,12 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 use wrs_emulator::calibrate::cassette::{Caller, Cassette, RecordedAnswer};
+use wrs_emulator::calibrate::evidence::Outcome;
 use wrs_emulator::calibrate::infer::infer;
+use wrs_emulator::calibrate::openapi;
 use wrs_emulator::calibrate::plan::next;
-use wrs_emulator::calibrate::report::{Report, Row, RowResult};
+use wrs_emulator::calibrate::report::{Report, Row};
+use wrs_emulator::settings::openapi::document;
 use wrs_emulator::settings::{Layered, SETTINGS};
 
 use crate::support::{Client, KEY, builder, started};
@@ -42,14 +45,8 @@ async fn calibrated(settings: &[String], plan: &Plan<'_>, seed: u64) -> Cassette
     while let Some(mut exchange) = next(&cassette, &caller) {
         exchange.at = at;
         let authorization = caller.authorization(exchange.key);
-        let headers: Vec<(&str, &str)> = [
-            ("authorization", authorization.as_deref()),
-            ("content-type", exchange.content_type.as_deref()),
-            ("content-encoding", exchange.content_encoding.as_deref()),
-        ]
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect();
+        let own = exchange.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let headers: Vec<_> = authorization.iter().map(|text| ("authorization", text.as_str())).chain(own).collect();
         let found = client.send(&exchange.method, &exchange.target, &headers, exchange.body.clone()).await;
         // The date is the machine's.
         let headers = found.headers.iter().filter(|(name, _)| *name != "date");
@@ -107,6 +104,13 @@ fn check(cassette: &Cassette, key: &str, settings: &[String], rows: &[&str]) {
             assert_eq!(*observed, expected(row, &set), "{}: {settings:#?}", row.setting);
         }
     }
+    let subscribed: Vec<&str> = cassette
+        .calls
+        .iter()
+        .filter(|call| call.name.starts_with("subscribe"))
+        .map(|call| call.target.as_str())
+        .collect();
+    assert!(subscribed.len() <= 3, "{subscribed:?}");
     for setting in rows {
         let row = row(&report, setting);
         assert!(row.observed.is_some(), "{setting} is {:?} ({}): {settings:#?}", row.result, row.detail);
@@ -117,7 +121,7 @@ fn check(cassette: &Cassette, key: &str, settings: &[String], rows: &[&str]) {
     let profile = profile.unwrap_or_else(|problems| panic!("{text}\n{problems:?}"));
     let again = Report::new(cassette, &[], &profile);
     let drifted: Vec<_> =
-        again.data.iter().filter(|row| row.result == RowResult::Differs).map(|row| row.setting).collect();
+        again.data.iter().filter(|row| row.result == Outcome::Differs).map(|row| row.setting).collect();
     assert_eq!(drifted, [""; 0], "{text}");
     // What is saved shows the same, and no credential.
     let saved = serde_json::to_vec(cassette).expect("JSON");
@@ -162,9 +166,29 @@ async fn the_default_profile_is_observed_as_assumed() {
     check(&cassette, KEY, &[], &[ALWAYS, &["keys.test_prefix", "webhooks.allow_http", "events.extra"]].concat());
     let report = report(&cassette);
     let others: Vec<&Row> =
-        report.data.iter().filter(|row| matches!(row.result, RowResult::Differs | RowResult::Contradicts)).collect();
+        report.data.iter().filter(|row| matches!(row.result, Outcome::Differs | Outcome::Contradicts)).collect();
     assert!(others.is_empty(), "{others:?}");
     assert!(report.broken.is_empty(), "{:?}", report.broken);
+
+    // A document confirms or contradicts what calls show, and shows what they do not.
+    let published = layered(&["preview.enabled=true".to_owned(), "rate_limit.retry_after=seconds".to_owned()]);
+    let document = openapi::shows(&document(published.profile()).to_string()).expect("a document");
+    let report = Report::new(&cassette, &[document], &Layered::default());
+    for (setting, says) in [("preview.enabled", "says true"), ("events.extra", "says the same")] {
+        let row = row(&report, setting);
+        assert!(row.detail.ends_with(says) && row.result == Outcome::AsAssumed, "{row:?}");
+    }
+    let promised = row(&report, "rate_limit.retry_after");
+    let shown = (promised.observed.as_ref(), promised.source.as_str());
+    assert_eq!(shown, (Some(&"seconds".into()), "the OpenAPI document"));
+}
+
+/// A list of event types that a service without a check of URLs would take is sent to none.
+#[tokio::test]
+async fn no_wrong_url_can_be_subscribed() {
+    let settings = ["errors.messages.validation_error=no".to_owned()];
+    let cassette = calibrated(&settings, &WHOLE, 1).await;
+    assert!(cassette.calls.iter().all(|call| call.name != "long-list"));
 }
 
 /// No row of the ledger is without what observes it, or the reason why nothing does.
@@ -403,7 +427,7 @@ async fn effects_that_hide_each_other_end_in_a_reason() {
     for setting in ["status.checks", "validation.unknown", "subscriptions.upsert", "errors.messages"] {
         let row = row(&found, setting);
         let is_reached = setting == "errors.messages";
-        assert_eq!(row.result == RowResult::NotReached, !is_reached, "{row:?}");
+        assert_eq!(row.result == Outcome::NotReached, !is_reached, "{row:?}");
         assert!(is_reached || row.detail.contains("429"), "{row:?}");
     }
     let kinds = ["unauthorized", "validation_error", "not_found", "method_not_allowed", "rate_limit_exceeded"];
@@ -414,7 +438,17 @@ async fn effects_that_hide_each_other_end_in_a_reason() {
     let cassette = calibrated(&equal, &WHOLE, 1).await;
     check(&cassette, KEY, &equal, ALWAYS);
     for setting in ["events.extra", "webhooks.allow_http"] {
-        assert_eq!(row(&report(&cassette), setting).result, RowResult::NotObservable, "{setting}");
+        assert_eq!(row(&report(&cassette), setting).result, Outcome::NotObservable, "{setting}");
+    }
+    // All of these at once.
+    let grows = ["variation.unknown_fields=true", "variation.key_order=shuffled"].map(str::to_owned);
+    let all = [&one[..], &equal, &grows].concat();
+    let cassette = calibrated(&all, &WHOLE, 1).await;
+    check(&cassette, KEY, &all, &[]);
+    let reached = report(&cassette);
+    for setting in ["status.checks", "validation.unknown", "subscriptions.upsert", "time.precision", "ids.style"] {
+        let row = row(&reached, setting);
+        assert!(setting == "ids.style" || row.result == Outcome::NotReached && row.detail.contains("429"), "{row:?}");
     }
     let plan = Plan { subscribes: false, ..WHOLE };
     let found = report(&calibrated(&[], &plan, 1).await);
@@ -436,7 +470,7 @@ async fn a_small_quota_is_used_up_if_that_is_allowed() {
     let codes = row(&found, "errors.codes").observed.as_ref().expect("codes");
     assert_eq!(codes["rate_limit_exceeded"], "slow_down", "{codes}");
     let found = report(&calibrated(&small, &WHOLE, 1).await);
-    assert_eq!(row(&found, "rate_limit.retry_after").result, RowResult::NotReached);
+    assert_eq!(row(&found, "rate_limit.retry_after").result, Outcome::NotReached);
 }
 
 /// Each setting that calls show, with each of its values, over profiles that show different things.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use wrs_emulator::calibrate::delivery::CapturedDelivery;
 use wrs_emulator::calibrate::evidence::{Seen, Unclear};
 use wrs_emulator::calibrate::openapi;
+use wrs_emulator::contract::keys::{KeyRules, judge};
 use wrs_emulator::contract::signature::{CustomScheme, KeyReading, Message, Scheme, SchemeName, SigningKey, sign};
 use wrs_emulator::contract::types::EVENT_TYPES;
 use wrs_emulator::settings::Layered;
@@ -89,6 +90,97 @@ async fn a_profile_is_written_checked_and_inferred_again() {
     let drifted = run(&[&url, "--pause", "0s", "--check", "other.toml"]);
     assert_eq!(drifted.status.code(), Some(1));
     assert!(text(&drifted.stderr).contains("rate_limit.requests: was 71, is 70"), "{}", text(&drifted.stderr));
+    let shown = text(&drifted.stdout);
+    assert!(shown.contains("rate_limit.requests = 70; other.toml: 71") && !shown.contains("assumed"), "{shown}");
+
+    // A profile says what differs from the defaults, whatever it was checked against.
+    let rewritten = run(&["--from", "sandbox.cassette.json", "--check", "sandbox.toml", "--out", "again.toml"]);
+    assert_eq!(rewritten.status.code(), Some(0), "{}", text(&rewritten.stderr));
+    assert_eq!(std::fs::read_to_string(folder.path().join("again.toml")).expect("it was written"), profile);
+
+    // With the profile, each setting carries what was observed: the page's Settings view shows it as its note.
+    let mut assumptions = wrs_emulator(&["assumptions", "--profile", "sandbox.toml", "--json"]);
+    let listed = assumptions.current_dir(folder.path()).output().expect("the binary runs");
+    let rows = text(&listed.stdout);
+    let mut rows = rows.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let requests = rows.find(|row| row["knob"] == "rate_limit.requests");
+    let requests = requests.expect("a row");
+    let note = requests["note"].as_str().expect("a note");
+    assert!(note.starts_with("observed in") && note.ends_with("assumed: 100"), "{note}");
+}
+
+/// The reasons name what stopped a row, and advise nothing that was done or is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_are_too_fast_are_the_reason_that_is_given() {
+    let emulator = started(builder().set("time.precision=seconds").set("rate_limit.reset=delta")).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let run = |arguments: &[&str]| {
+        let url = emulator.base_url();
+        let output = calibrate(folder.path(), &[&[url.as_str(), "--pause", "0s", "--json"], arguments].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (rows(&report), report)
+    };
+    let (found, report) = run(&["--yes"]);
+    assert_eq!(report["stopped"], Value::Null, "nothing stopped it");
+    assert!(!report.to_string().contains("calls of a calibration were made"), "{report}");
+    for (setting, result, says) in [
+        ("time.precision", "not_observable", "--pause 1s shows more"),
+        ("rate_limit.algorithm", "not_observable", "the calls were too fast"),
+        ("rate_limit.retry_after", "not_reached", "requests were left, more than calls"),
+    ] {
+        let row = &found[setting];
+        let detail = row["detail"].as_str().expect("a reason");
+        assert!(row["result"] == result && detail.contains(says) && !detail.contains("--yes"), "{row}");
+    }
+    let (found, _) = run(&["--max-calls", "3", "--out", "few.toml", "--cassette", "few.json"]);
+    assert_eq!(found["errors.details"]["detail"], "the 3 calls of --max-calls were made");
+    assert!(found["rate_limit.retry_after"]["detail"].as_str().expect("a reason").contains("with --yes only"));
+}
+
+/// A profile that would not take the key with which it was made says so, and how to change that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_profile_that_may_refuse_the_key_says_so() {
+    let listed = format!("keys.list=[\"{KEY}\"]");
+    for (settings, warns) in
+        [(vec![], false), (vec!["keys.mode=any"], false), (vec!["keys.mode=list", listed.as_str()], true)]
+    {
+        let builder = settings.iter().fold(builder(), |builder, setting| builder.set(setting));
+        let emulator = started(builder).await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let output = calibrate(folder.path(), &[&emulator.base_url(), "--pause", "0s"]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let profile = std::fs::read_to_string(folder.path().join("sandbox.toml")).expect("it was written");
+        let layered = Layered::default().with(|draft| draft.text(&profile, "sandbox.toml"));
+        let layered = layered.unwrap_or_else(|problems| panic!("{problems:?}: {profile}"));
+        let rules = KeyRules { environment: layered.profile().environment, keys: &layered.profile().keys };
+        assert_eq!(judge(KEY, rules).is_err(), warns, "{settings:?}: {profile}");
+        assert_eq!(profile.contains("# This profile may refuse the key"), warns, "{profile}");
+        assert_eq!(text(&output.stderr).contains("the profile may refuse the key"), warns);
+        if warns {
+            let any = profile.replacen("keys.mode = \"list\"", "keys.mode = \"any\"", 1);
+            let any = Layered::default().with(|draft| draft.text(&any, "sandbox.toml")).expect("a profile");
+            let rules = KeyRules { environment: any.profile().environment, keys: &any.profile().keys };
+            assert_eq!(judge(KEY, rules), Ok(()), "the advice works");
+        }
+    }
+}
+
+/// What a key that is refused shows is too little for a profile, and no file is in the way of the next run.
+#[test]
+fn a_refused_key_leaves_no_files() {
+    let (address, _) = server(|head, stream| {
+        let is_hello = head.starts_with("GET /v1/hello ");
+        let (status, body) = if is_hello { ("200 OK", "{}") } else { ("401 No", ENVELOPE) };
+        write(stream, status, "content-type: application/json\r\n", body);
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    for _ in 0..2 {
+        let output = calibrate(folder.path(), &[&format!("http://{address}"), "--pause", "0s"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output.stderr).contains("the key was refused with 401"), "{}", text(&output.stderr));
+        let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

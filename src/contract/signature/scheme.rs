@@ -210,6 +210,11 @@ impl Scheme {
         self.name
     }
 
+    /// The signed content: text with `{id}`, `{timestamp}`, `{url}` and `{body}` in it.
+    pub fn content(&self) -> &str {
+        &self.content
+    }
+
     /// The reading of secrets in force, and the setting that decided it.
     ///
     /// A custom scheme's own `key` is the more specific setting and wins; its `auto` defers to `webhooks.secret_key`.
