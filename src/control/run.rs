@@ -3,6 +3,7 @@
 //! It adds nothing of its own: each record is made by the same function as for the call that returns it. Of each kind it has the
 //! newest records; the others are counted.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ use super::{
     Control, ControlError, Reply, clock, deliveries, events, explain, findings, profile, requests, scenarios, stream,
     subscriptions,
 };
+use crate::contract::keys::Keys;
 use crate::http::answer::answer;
 use crate::redact::Redactor;
 use crate::review::findings::Findings;
@@ -327,7 +329,7 @@ fn asked(control: &Control, call: &Call, query: RunQuery) -> Result<Run, Control
 /// The document with at most `limit` records of each kind.
 fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redactor<'_>) -> Run {
     // Read first, so that a viewer who then follows the stream misses nothing; what comes twice can be recognised by its id.
-    let history = History::read(control, scope);
+    let history = History::read(control, scope, redactor.key_settings());
     let most = limit.unwrap_or(MOST_RECORDS);
     let generation = control.library.load();
     let mover = control.mover(scope.0.clone());
@@ -447,10 +449,10 @@ fn keys(
     history: &History,
     redactor: Redactor<'_>,
 ) -> Vec<KeyState> {
-    let mut requests: HashMap<&Arc<str>, usize> = HashMap::new();
+    let mut requests: HashMap<Cow<'_, str>, usize> = HashMap::new();
     for (_, request) in &history.requests {
-        if let Some(workspace) = &request.workspace {
-            *requests.entry(workspace.name()).or_default() += 1;
+        if let Some(owner) = request.owner(redactor.key_settings()) {
+            *requests.entry(owner).or_default() += 1;
         }
     }
     let own_clock = |workspace: &Arc<Workspace>| -> Option<Clock> {
@@ -468,7 +470,7 @@ fn keys(
             key: redactor.key(workspace.name()).into_owned(),
             workspace: workspace.id().into(),
             quota: quota.as_ref().map(requests::quota),
-            requests: requests.get(workspace.name()).copied().unwrap_or_default(),
+            requests: requests.get(&**workspace.name()).copied().unwrap_or_default(),
             subscriptions,
             scenarios: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
             clock: own_clock(workspace),
@@ -490,12 +492,12 @@ struct History {
 }
 
 impl History {
-    fn read(control: &Control, scope: &Scope) -> Self {
+    fn read(control: &Control, scope: &Scope, keys: &Keys) -> Self {
         let next = control.journal.next_number();
         let mut history = Self { next, requests: Vec::new(), events: Vec::new(), notices: Vec::new() };
         control.journal.search(Some(next), usize::MAX, |number, entry| {
             match entry {
-                _ if !scope.covers(entry.workspace()) => {}
+                _ if !scope.covers_entry(entry, keys) => {}
                 Entry::Request(request) => history.requests.push((number, Arc::clone(request))),
                 Entry::Event(event) => history.events.push(Arc::clone(event)),
                 Entry::Notice(notice) => history.notices.push(Arc::clone(notice)),
