@@ -15,6 +15,7 @@ mod events;
 mod explain;
 mod findings;
 mod guard;
+mod outcome;
 mod page;
 mod profile;
 pub(crate) mod render;

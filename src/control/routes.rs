@@ -17,7 +17,7 @@ use super::endpoint::{Endpoint, Form, Nothing};
 use super::guard::WRONG_TOKEN_PAUSE;
 use super::page::page;
 use super::{
-    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, profile, requests, run,
+    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, outcome, profile, requests, run,
     scenarios, snapshot, stream, subscriptions, system, verdict,
 };
 use crate::contract::error::ErrorKind;
@@ -202,6 +202,7 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         at_once(scenarios::activate),
         at_once(clock::show),
         waits(clock::change),
+        at_once(outcome::report),
         at_once(snapshot::reset),
         snapshot,
         Route { most_bytes: Some(snapshot::MOST_BYTES), ..raw::<snapshot::LoadSnapshot>(snapshot::load) },

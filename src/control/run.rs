@@ -16,6 +16,7 @@ use super::clock::Clock;
 use super::due::{Due, due};
 use super::endpoint::{Form, List, Nothing, endpoint};
 use super::explain::Explanation;
+use super::outcome::{Ending, TestOutcome};
 use super::profile::{Assumption, Profile, Setting};
 use super::render::Text;
 use super::reply::{ShownDiagnostic, masked};
@@ -23,8 +24,8 @@ use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
 use super::verdict::{Player, Verification, configs, judge, players};
 use super::{
-    Control, ControlError, Reply, clock, deliveries, events, explain, findings, profile, requests, scenarios, stream,
-    subscriptions,
+    Control, ControlError, Reply, clock, deliveries, events, explain, findings, outcome, profile, requests, scenarios,
+    stream, subscriptions,
 };
 use crate::contract::keys::Keys;
 use crate::http::answer::answer;
@@ -194,6 +195,9 @@ pub(crate) struct KeyState {
     /// The settings that are other than in `profile`.
     #[serde(default)]
     pub(crate) settings: Vec<Setting>,
+    /// How the test with this key ended, if its runner reported that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) test: Option<TestOutcome>,
 }
 
 /// A request with its explanation, in which the request itself is absent.
@@ -462,9 +466,10 @@ fn keys(
     let base = generation.config_for(scope.key().as_deref());
     let key = |workspace: &Arc<Workspace>| {
         let config = generation.config_for(Some(workspace.name()));
-        let (quota, subscriptions) = {
+        let (quota, subscriptions, test) = {
             let state = workspace.lock();
-            (state.quota(&config.profile, workspace.clock().now()), state.subscriptions.iter().count())
+            let quota = state.quota(&config.profile, workspace.clock().now());
+            (quota, state.subscriptions.iter().count(), state.test().cloned())
         };
         KeyState {
             key: redactor.key(workspace.name()).into_owned(),
@@ -474,12 +479,16 @@ fn keys(
             subscriptions,
             scenarios: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
             clock: own_clock(workspace),
+            test: test.map(|test| outcome::shown(&test, redactor)),
             settings: if Arc::ptr_eq(config, base) { Vec::new() } else { profile::differing(config, base) },
         }
     };
     let mut workspaces = scope.workspaces(control);
     workspaces.sort_by(|a, b| a.name().cmp(b.name()));
-    workspaces.iter().map(key).collect()
+    let mut keys: Vec<KeyState> = workspaces.iter().map(key).collect();
+    // Failed tests first, as not every key may have room.
+    keys.sort_by_key(|key| key.test.as_ref().is_none_or(|test| test.outcome != Ending::Failed));
+    keys
 }
 
 /// The journal's entries of a scope by kind, newest first.

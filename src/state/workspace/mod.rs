@@ -2,10 +2,11 @@
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
 //! Reading order: this file, `sources`, `subscriptions`, `events` and `fire`, `queue` (deliveries that wait), `workflows`,
-//! `timeline`, `registry`, `saved` (snapshots).
+//! `timeline`, `outcome`, `registry`, `saved` (snapshots).
 
 mod events;
 mod fire;
+mod outcome;
 mod queue;
 mod registry;
 mod saved;
@@ -26,6 +27,7 @@ pub use events::{
     PlannedDelivery, SignedContent, SkipReason, SkippedSubscription, is_elsewhere,
 };
 pub use fire::FireProblem;
+pub use outcome::{Ending, TestOutcome};
 pub use queue::{Job, Next, Queue};
 pub use registry::{MOST_WORKSPACES, Registry, Tokens};
 pub use saved::{
@@ -46,7 +48,7 @@ use crate::contract::rules::CheckedSubscribe;
 use crate::scenario::rule_counters::RuleCounters;
 use crate::scenario::{Emit, GivenWorkflow};
 use crate::settings::Profile;
-use crate::state::budget::Budget;
+use crate::state::budget::{Budget, Charge};
 use crate::state::quota::{Quota, QuotaCheck};
 use subscriptions::Subscriptions;
 use workflows::Workflows;
@@ -82,6 +84,8 @@ pub struct State {
     pub counters: RuleCounters,
     /// The activation of scenarios that the workspace saw last, and when it began by the workspace's clock.
     started: (u64, Instant),
+    /// How the test with this key ended, if its runner reported that.
+    test: Option<(TestOutcome, Charge)>,
 }
 
 impl Workspace {
@@ -101,6 +105,7 @@ impl Workspace {
             timeline: Timeline::new(&agenda, budget),
             counters: RuleCounters::default(),
             started: (0, Instant::default()),
+            test: None,
         };
         let (left, has_left, forgotten) = (watch::Sender::new(false), AtomicBool::new(false), AtomicBool::new(false));
         let queue = Mutex::new((Queue::default(), agenda.slot()));
