@@ -360,3 +360,9 @@ async fn a_reported_outcome_is_in_the_document_until_a_reset() {
     control(&emulator, "POST", "reset", &json!({ "key": "sk_test_b" })).await;
     assert!(list(&run(&emulator, "").await, "keys").iter().all(|key| key["key"] != "sk_test_b"));
 }
+
+#[test]
+fn the_page_in_a_report_has_at_most_150_kib() {
+    let bytes = wrs_emulator::ui::report("{}").len();
+    assert!(bytes <= 150 * 1024, "{bytes} bytes");
+}
