@@ -17,8 +17,8 @@ use super::endpoint::{Endpoint, Form, Nothing};
 use super::guard::WRONG_TOKEN_PAUSE;
 use super::page::page;
 use super::{
-    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, outcome, profile, requests, run,
-    scenarios, snapshot, stream, subscriptions, system, verdict,
+    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, outcome, profile, requests,
+    run, scenarios, snapshot, stream, subscriptions, system, verdict,
 };
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
@@ -194,7 +194,7 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         },
         raw::<system::Metrics>(|control, _, _| Ok(system::metrics(control))),
         waits(deliveries::redeliver),
-        at_once::<scenarios::ListScenarios>(|control, input| Ok(scenarios::list(control, input.redactor()))),
+        at_once(scenarios::list),
         at_once(scenarios::show),
         Route { takes_toml: true, has_text: true, ..raw::<scenarios::PutScenario>(scenarios::put) },
         at_once(scenarios::remove),

@@ -244,3 +244,19 @@ fn subscriptions_are_listed_stopped_rotated_and_deleted() {
     let gone = served.call(&["subscriptions", "show", &id]);
     assert_eq!(gone.status.code(), Some(1), "{gone:?}");
 }
+
+#[test]
+fn scenarios_of_one_key_outlive_those_of_all_and_can_end() {
+    let served = subscribed();
+    served.said(&["scenarios", "use", "always-429", "--key", "sk_test_a"]);
+    let off = served.said(&["scenarios", "off"]);
+    let keeps =
+        "sk_test_a has a list of its own: always-429; `wrs-emulator scenarios follow --key sk_test_a` ends that";
+    assert!(off.starts_with("no scenario is active (generation ") && off.lines().nth(1) == Some(keeps), "{off}");
+    let is_active = |listed: &str| listed.lines().any(|line| line.starts_with("*  always-429 "));
+    assert!(!is_active(&served.said(&["scenarios", "list"])));
+    assert!(is_active(&served.said(&["scenarios", "list", "--key", "sk_test_a"])));
+    served.said(&["scenarios", "follow", "--key", "sk_test_a"]);
+    assert_eq!(served.said(&["scenarios", "off"]).lines().count(), 1, "nobody has a list");
+    assert!(!is_active(&served.said(&["scenarios", "list", "--key", "sk_test_a"])));
+}
