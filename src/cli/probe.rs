@@ -20,7 +20,7 @@ use super::profile::with_forwards;
 use super::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
 use crate::http::tls::Trust;
-use crate::review::probe::{CASES, LONGEST, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
+use crate::review::probe::{CASES, Expectation, LONGEST, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
 use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
 use crate::util::wording::counted;
@@ -213,7 +213,11 @@ fn summary(report: &ProbeReport) -> String {
     let milliseconds = u64::try_from(report.took_ms).unwrap_or(u64::MAX);
     let took = duration_text(Duration::from_millis(milliseconds));
     let (passed, failed, incomplete) = (report.passed, report.failed, report.incomplete);
-    format!("{cases} with {requests} in {took}: {passed} passed, {failed} failed, {incomplete} incomplete")
+    let mut forged = report.cases.iter().filter(|probed| probed.expected == Expectation::Refused);
+    let is_whole = report.cases.len() + report.not_applicable.len() >= CASES.len();
+    let takes_all = is_whole && forged.all(|probed| probed.outcome == Outcome::AcceptedForged);
+    let verdict = if takes_all { "; the receiver accepts everything: it verifies nothing" } else { "" };
+    format!("{cases} with {requests} in {took}: {passed} passed, {failed} failed, {incomplete} incomplete{verdict}")
 }
 
 /// What was sent, expected and observed, and what to do.

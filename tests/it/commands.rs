@@ -260,3 +260,17 @@ fn scenarios_of_one_key_outlive_those_of_all_and_can_end() {
     assert_eq!(served.said(&["scenarios", "off"]).lines().count(), 1, "nobody has a list");
     assert!(!is_active(&served.said(&["scenarios", "list", "--key", "sk_test_a"])));
 }
+
+#[test]
+fn trigger_says_when_a_refused_delivery_is_tried_again() {
+    let served = subscribed();
+    served.control("POST", "sink/app", &serde_json::json!({ "respond": [500] }));
+    let fired = served.call(&["trigger", "workflow.completed", "--wait"]);
+    assert_eq!(fired.status.code(), Some(1), "{fired:?}");
+    let (printed, failure) = (text(&fired.stdout), text(&fired.stderr));
+    assert!(
+        printed.contains("answered 500") && printed.contains("; attempt 1 failed, the next is due in "),
+        "{printed}"
+    );
+    assert!(failure.contains("1 of 1 delivery was not accepted so far; "), "{failure}");
+}
