@@ -221,7 +221,7 @@ pub(super) static ROWS: &[Row] = &[
             "explain dlv_01k...  what the receiver answered, and what to try",
         ]),
     Row::new("scenarios list", "List all scenarios and which are active", CallPath("GET", "scenarios"))
-        .arguments(|| vec![field("key", "Show which are active for this key, or workspace `ws_…`")])
+        .arguments(|| vec![key("Show which are active for this key, or workspace `ws_…`; by default for all keys")])
         .examples(&["scenarios list", "scenarios list --key sk_test_mine --json"]),
     Row::new("scenarios show", "Show one scenario's text", CallPath("GET", "scenarios/{name}"))
         .arguments(|| vec![positional("name", "The scenario's name").required(true).value_parser(scenario)])

@@ -355,6 +355,8 @@ async fn a_reported_outcome_is_in_the_document_until_a_reset() {
     let output = test["output"].as_str().expect("text");
     assert!(output.len() <= 4096 && output.ends_with("ééthe end"), "{output}");
     assert_eq!((&keys[1]["test"], &keys[2]["test"]["outcome"]), (&Value::Null, &json!("passed")));
+    let part = run(&emulator, "?limit=0").await;
+    assert_eq!((&part["keys"][0]["test"]["output"], &part["keys"][0]["test"]["test"]), (&Value::Null, &test["test"]));
     let other = control(&emulator, "POST", "outcome", &json!({ "test": "x", "outcome": "odd" })).await;
     assert_eq!(other.status, 422, "{other:?}");
     control(&emulator, "POST", "reset", &json!({ "key": "sk_test_b" })).await;
