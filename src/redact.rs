@@ -64,6 +64,10 @@ impl<'k> Redactor<'k> {
         Self { keys }
     }
 
+    pub fn key_settings(self) -> &'k Keys {
+        self.keys
+    }
+
     /// A key for display: a test key or the name of a group of keys in full, any other as its prefix and last four characters.
     pub fn key(self, key: &str) -> Cow<'_, str> {
         shown(key, self.keys)

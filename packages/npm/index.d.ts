@@ -39,6 +39,7 @@ export class Emulator {
   save(): Promise<unknown>;
   load(snapshot: unknown): Promise<unknown>;
   explain(id: string): Promise<string>;
+  ended(test: string, failure?: string, output?: string): Promise<unknown>;
   story(): Promise<string[]>;
 }
 

@@ -95,7 +95,15 @@ class Emulator {
 
   /** Fires an event, waits for the first attempts and returns the deliveries. */
   async trigger(type, fields = {}) {
-    return (await this.control("POST", "events?wait=20s", { key: this.key, type, ...fields })).deliveries;
+    try {
+      return (await this.control("POST", "events?wait=20s", { key: this.key, type, ...fields })).deliveries;
+    } catch (error) {
+      if (error.code === "no_match") {
+        error.message = `no subscription of this test's key takes ${type}: let the client under test subscribe first, ` +
+          "or subscribe for it with `await wrs.post(\"subscriptions\", { url: wrs.sinkUrl })`";
+      }
+      throw error;
+    }
   }
 
   /** Sends the deliveries for `origin`, such as `https://app.example.com`, to a receiver of one's own, `http://127.0.0.1:3000` say. */
@@ -133,6 +141,11 @@ class Emulator {
     return (await this.control("GET", `explain/${id}`)).summary;
   }
 
+  /** Reports how the test with this key ended, so that the report of the run puts it first if it failed. */
+  ended(test, failure, output) {
+    return this.post("outcome", { test, outcome: failure ? "failed" : "passed", message: failure, output });
+  }
+
   /** The last requests of this key, oldest first, each with the reason for its answer, and the deliveries that went wrong. */
   async story() {
     const requests = (await this.get("requests", { limit: 10 })).data.reverse();
@@ -156,14 +169,36 @@ function withEmulator(body) {
     const emulator = new Emulator(url, `sk_test_${test.name.replace(/[^A-Za-z0-9]+/g, "_").slice(0, 80)}_${hash}`);
     // An earlier run may have left something at an emulator that keeps running.
     await emulator.reset();
+    const name = `${basename(test.file)}: ${test.name}`;
+    let result;
     try {
-      return await body(emulator, ...given);
+      result = await body(emulator, ...given);
     } catch (error) {
-      for (const line of await emulator.story()) test.note(`wrs-emulator: ${line}`);
+      // How vitest ends a test that skips itself.
+      if (error?.code === "VITEST_PENDING") throw error;
+      // The emulator may be what failed; the test's own error counts.
+      try {
+        if (error instanceof ControlError) test.note("wrs-emulator: the test's own control call was refused; before that:");
+        for (const line of await emulator.story()) test.note(`wrs-emulator: ${line}`);
+        await emulator.ended(name, ...described(error));
+      } catch (problem) {
+        test.note(`wrs-emulator: not reachable: ${problem.message}`);
+      }
       if (!process.env.WRS_EMULATOR_URL) keepReport(url, test);
       throw error;
     }
+    await emulator.ended(name).catch((problem) => test.note(`wrs-emulator: not reachable: ${problem.message}`));
+    return result;
   };
+}
+
+/** A failure in one line, and as it is printed, both without colours. */
+function described(error) {
+  const plain = (text) => String(text).replace(/\x1b\[[0-9;]*m/g, "");
+  // The first lines, as assertions tell the values apart from the sentence.
+  const lines = plain(error?.message ?? error).split("\n").map((line) => line.trim()).filter((line) => line && line !== "+ actual - expected").slice(0, 4);
+  const kind = error instanceof ControlError ? "ControlError: " : "";
+  return [kind + (lines.join(" ") || "failed without a message"), plain(error?.stack ?? error)];
 }
 
 /** Name, file and output of the running test, from the context that its runner gives. */

@@ -156,7 +156,8 @@ fn with_all_of_their_files(problems: Vec<Diagnostic>, found: &[Diagnostic]) -> V
     for problem in problems {
         let of_file: Vec<_> =
             found.iter().filter(|other| problem.file.is_some() && other.file == problem.file).collect();
-        if of_file.contains(&&problem) {
+        // Its message may have the number of the others.
+        if of_file.iter().any(|other| other.code == problem.code && other.span == problem.span) {
             all.extend(of_file.into_iter().cloned());
         } else {
             all.push(problem);

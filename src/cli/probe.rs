@@ -19,7 +19,7 @@ use super::report::{Case, Report, Row, TableReport};
 use super::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
 use crate::http::tls::Trust;
-use crate::review::probe::{CASES, LONGEST, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
+use crate::review::probe::{CASES, Expectation, LONGEST, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
 use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
 use crate::util::wording::counted;
@@ -190,11 +190,15 @@ fn report(probe: &ProbeReport) -> TableReport {
 }
 
 fn summary(probe: &ProbeReport) -> String {
-    let (cases, requests) = (counted(probe.cases.len(), "case"), counted(probe.requests, "request"));
     let milliseconds = u64::try_from(probe.took_ms).unwrap_or(u64::MAX);
     let took = duration_text(Duration::from_millis(milliseconds));
-    let ProbeReport { passed, failed, incomplete, .. } = probe;
-    format!("{cases} with {requests} in {took}: {passed} passed, {failed} failed, {incomplete} incomplete")
+    let ProbeReport { cases, not_applicable, passed, failed, incomplete, .. } = probe;
+    let mut forged = cases.iter().filter(|probed| probed.expected == Expectation::Refused);
+    let is_whole = cases.len() + not_applicable.len() >= CASES.len();
+    let takes_all = is_whole && forged.all(|probed| probed.outcome == Outcome::AcceptedForged);
+    let verdict = if takes_all { "; the receiver accepts everything: it verifies nothing" } else { "" };
+    let (cases, requests) = (counted(cases.len(), "case"), counted(probe.requests, "request"));
+    format!("{cases} with {requests} in {took}: {passed} passed, {failed} failed, {incomplete} incomplete{verdict}")
 }
 
 /// A case, with what was sent, expected and observed, and what to do.

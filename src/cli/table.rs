@@ -219,7 +219,8 @@ pub(super) static ROWS: &[Row] = &[
         .examples(&["subscriptions enable sub_01k..."]),
     EXPLAIN,
     Row::new("scenarios list", "List all scenarios and which are active", CallPath("GET", "scenarios"))
-        .examples(&["scenarios list", "scenarios list --json"]),
+        .arguments(|| vec![key("Show which are active for this key, or workspace `ws_…`; by default for all keys")])
+        .examples(&["scenarios list", "scenarios list --key sk_test_mine --json"]),
     Row::new("scenarios show", "Show one scenario's text", CallPath("GET", "scenarios/{name}"))
         .arguments(|| vec![positional("name", "The scenario's name").required(true).value_parser(scenario)])
         .examples(&["scenarios show rate-limit-burst > scenarios/mine.toml"]),
@@ -246,6 +247,9 @@ pub(super) static ROWS: &[Row] = &[
         .arguments(|| vec![one_key()])
         .fixed(&[("active", "[]")])
         .examples(&["scenarios off", "scenarios off --key sk_test_mine"]),
+    Row::new("scenarios follow", "Let a key follow the scenarios of all keys again", ACTIVATE)
+        .arguments(|| vec![key("The key, or workspace `ws_…`, whose own list ends").required(true)])
+        .examples(&["scenarios follow --key sk_test_mine"]),
     Row::new("scenarios reload", "Read the scenario folders again now", CallPath("POST", "scenarios/reload"))
         .examples(&["scenarios reload"]),
     Row::new("clock show", "Show the time of the emulator, or of one key", CallPath("GET", "clock"))

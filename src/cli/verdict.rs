@@ -123,8 +123,8 @@ impl Kind {
             }
             Self::Undelivered => ("delivery did not arrive", "deliveries did not arrive", "every delivery arrived"),
             Self::Forged => (
-                "forged delivery was accepted (2xx): your receiver does not verify it; see `explain ID`",
-                "forged deliveries were accepted (2xx): your receiver does not verify them; see `explain ID`",
+                "forged delivery was accepted (2xx): your receiver does not verify it; see `explain ID`, or Deliveries in a --report",
+                "forged deliveries were accepted (2xx): your receiver does not verify them; see `explain ID`, or Deliveries in a --report",
                 "no forged delivery was accepted",
             ),
             Self::Unfinished => (

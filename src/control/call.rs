@@ -21,9 +21,11 @@ use super::ControlError;
 use super::endpoint::{Content, DurationInput, Form, Nothing, Page, Query, Wait};
 use super::render::Text;
 use super::reply::{Reply, json, masked, text};
+use crate::contract::keys::Keys;
 use crate::redact::Redactor;
 use crate::settings::Profile;
 use crate::state::engine::{Engine, KeyProblem};
+use crate::state::journal::{Entry, RequestRecord};
 use crate::state::workspace::Workspace;
 use crate::util::duration::parse_duration;
 
@@ -216,6 +218,15 @@ impl Scope {
     /// Whether the scope includes what belongs to `workspace`.
     pub(super) fn covers(&self, workspace: Option<&Arc<str>>) -> bool {
         self.0.as_ref().is_none_or(|meant| workspace == Some(meant.name()))
+    }
+
+    /// Whether a request carries a key of the scope, even if nobody looked at it.
+    pub(super) fn covers_request(&self, request: &RequestRecord, keys: &Keys) -> bool {
+        self.0.as_ref().is_none_or(|meant| request.owner(keys).is_some_and(|owner| *owner == **meant.name()))
+    }
+
+    pub(super) fn covers_entry(&self, entry: &Entry, keys: &Keys) -> bool {
+        self.0.as_ref().is_none_or(|meant| entry.is_of(meant.name(), keys))
     }
 
     /// The end of a message about something not found: whose things were searched.

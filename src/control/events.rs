@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
@@ -20,10 +21,11 @@ use crate::scenario::emit_named;
 use crate::state::budget::Full;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::engine::{FireProblem, emitted, wait_for_events};
-use crate::state::journal::record::{Attempt, DeliveryWith, Event, EventTarget, Skipped, name_of, time};
+use crate::state::journal::record::{Attempt, DeliveryWith, Event, EventTarget, Millis, Skipped, name_of, time};
 use crate::state::workspace::{
-    EventRecord, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
+    DeliveryStatus, EventRecord, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
 };
+use crate::util::duration::duration_text;
 use crate::util::wording::counted;
 
 /// What is fired.
@@ -109,7 +111,16 @@ fn delivery_line(delivery: &DeliveryShown) -> String {
         (None, Some(note)) => cell(note),
         (last, _) => outcome_text(last.as_ref()),
     };
-    format!("  {id} {} {}: {came}{judged}\n", name_of(delivery.status), destination(url, dialled))
+    let made = match attempts {
+        AttemptsShown::Each(attempts) => attempts.len() as u64,
+        AttemptsShown::Count(made) => *made,
+    };
+    let next = delivery.next_attempt_in_ms.filter(|_| made > 0 && delivery.status == DeliveryStatus::Pending);
+    let next = next.map_or_else(String::new, |Millis(wait)| {
+        let wait = duration_text(Duration::from_secs_f64(wait.max(0.0) / 1000.0));
+        format!("; attempt {made} failed, the next is due in {wait}")
+    });
+    format!("  {id} {} {}: {came}{judged}{next}\n", name_of(delivery.status), destination(url, dialled))
 }
 
 /// The fired events, and their deliveries if the call waited.

@@ -157,7 +157,7 @@ fn newest(control: &Control, call: &Call) -> Result<String, ControlError> {
     let scope = scope_or_all(control, call)?;
     let found = control.journal.search(None, 1, |_, entry| {
         let id = match entry {
-            _ if !scope.covers(entry.workspace()) => return None,
+            _ if !scope.covers_entry(entry, &call.profile.keys) => return None,
             Entry::Request(request) => return Some(request.transcript.id().to_owned()),
             Entry::Attempt(attempt) => &attempt.delivery.id,
             Entry::Event(event) => &event.deliveries.first()?.id,

@@ -16,6 +16,7 @@ mod explain;
 mod findings;
 mod guard;
 mod metrics;
+mod outcome;
 mod page;
 mod profile;
 pub(crate) mod render;

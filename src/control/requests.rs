@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Call, Input, PATIENCE, Paging, Scope, scope, scope_or_all, timeout};
+use super::call::{Call, Input, PATIENCE, Paging, scope, scope_or_all, timeout};
 use super::endpoint::{DurationInput, Empty, Integer, KeyField, List, Nothing, Page};
 use super::render::{Row, Text, body_text, cell, header_text, optional, table, warnings};
 use super::reply::Nearest;
@@ -160,16 +160,14 @@ pub(super) fn list(control: &Control, input: &Input<RequestsQuery>) -> Result<Pa
         Filter::read(query.operation.as_deref(), status.transpose()?, query.since.as_deref(), &control.journal)?;
     let filter = Filter { method: query.method.as_deref(), path: query.path.as_deref(), ..filter };
     let rows = control.journal.search(page.before, page.limit + 1, |number, entry| match entry {
-        Entry::Request(request) if is_of(&scope, request) && filter.differs(number, request).is_empty() => {
+        Entry::Request(request)
+            if scope.covers_request(request, &input.profile.keys) && filter.differs(number, request).is_empty() =>
+        {
             Some((number, row(request, input.redactor())))
         }
         _ => None,
     });
     Ok(page.wrap(rows))
-}
-
-fn is_of(scope: &Scope, request: &RequestRecord) -> bool {
-    scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()))
 }
 
 /// Waits until `count` requests match: 200 with them, or on timeout 408 with the nearest ones and what differs.
@@ -190,7 +188,7 @@ pub(super) async fn wait(
         for (number, entry) in control.journal.read(next, usize::MAX) {
             next = number + 1;
             if let Entry::Request(request) = entry
-                && is_of(&scope, &request)
+                && scope.covers_request(&request, &input.profile.keys)
                 && filter.differs(number, &request).is_empty()
             {
                 found.push(request);
@@ -208,7 +206,7 @@ pub(super) async fn wait(
     }
     // Of equally near requests, the newest comes first.
     let mut others = control.journal.search(None, usize::MAX, |number, entry| match entry {
-        Entry::Request(request) if number >= filter.first && is_of(&scope, request) => {
+        Entry::Request(request) if number >= filter.first && scope.covers_request(request, &input.profile.keys) => {
             Some((filter.differs(number, request), Arc::clone(request)))
         }
         _ => None,
@@ -231,7 +229,7 @@ pub(super) fn show(control: &Control, input: &Input) -> Result<RequestWhole, Con
 
 pub(super) fn clear(control: &Control, input: &Input<Nothing, Empty>) -> Result<Cleared, ControlError> {
     match scope(control, input)?.key() {
-        Some(cleared) => control.journal.clear(|name| *name == cleared),
+        Some(cleared) => control.journal.clear(|entry| entry.is_of(&cleared, &input.profile.keys)),
         None => control.journal.clear_all(),
     }
     Ok(Cleared { cleared: true })
@@ -241,7 +239,11 @@ pub(super) fn clear(control: &Control, input: &Input<Nothing, Empty>) -> Result<
 pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<Arc<RequestRecord>, ControlError> {
     let scope = scope_or_all(control, call)?;
     let found = control.journal.search(None, 1, |_, entry| match entry {
-        Entry::Request(request) if request.transcript.id() == id && is_of(&scope, request) => Some(Arc::clone(request)),
+        Entry::Request(request)
+            if request.transcript.id() == id && scope.covers_request(request, &call.profile.keys) =>
+        {
+            Some(Arc::clone(request))
+        }
         _ => None,
     });
     found.into_iter().next().ok_or_else(|| {
@@ -259,7 +261,7 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
         id: request.transcript.id().into(),
         at: time(request.at),
         workspace: request.workspace.as_ref().map(|workspace| workspace.id().into()),
-        key: request.key().map(|key| redactor.key(key).into_owned()),
+        key: request.carried_key(redactor.key_settings()).map(|key| redactor.key(&key).into_owned()),
         method: method.to_owned(),
         path: redactor.text(path).into_owned(),
         query: query.map(|query| redactor.text(query).into_owned()),

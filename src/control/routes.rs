@@ -20,8 +20,8 @@ use super::page::page;
 use super::render::Text;
 use super::reply::json;
 use super::{
-    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, metrics, profile, requests,
-    run, scenarios, snapshot, stream, subscriptions, system, verdict,
+    Control, ControlError, PREFIX, Reply, clock, deliveries, events, explain, findings, metrics, outcome, profile,
+    requests, run, scenarios, snapshot, stream, subscriptions, system, verdict,
 };
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
@@ -269,9 +269,7 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
             "Send the same event to the same subscription again",
             deliveries::redeliver,
         ),
-        at_once("GET scenarios", "All scenarios, with what is active and what is broken", |control, input: &Input| {
-            Ok(scenarios::list(control, input))
-        }),
+        at_once("GET scenarios", "All scenarios, with what is active and what is broken", scenarios::list),
         at_once("GET scenarios/{name}", "One scenario with its text", scenarios::show),
         Route {
             takes_toml: true,
@@ -291,6 +289,7 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
             "Stop, set, move or resume a clock; answers when what was due on the way is done",
             clock::change,
         ),
+        at_once("POST outcome", "Report how the test with this key ended", outcome::report),
         at_once("POST reset", "Forget what a key did, or everything", snapshot::reset),
         snapshot.shown_as(Form::Plain),
         Route {

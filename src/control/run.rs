@@ -3,6 +3,7 @@
 //! It adds nothing of its own: each record is made by the same function as for the call that returns it. Of each kind it has the
 //! newest records; the others are counted.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -15,15 +16,17 @@ use super::clock::Clock;
 use super::due::{Due, due};
 use super::endpoint::List;
 use super::explain::Explanation;
+use super::outcome::{Ending, TestOutcome};
 use super::profile::{Profile, Setting};
 use super::reply::masked;
 use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
 use super::verdict::{Player, Verification, configs, judge, players};
 use super::{
-    Control, ControlError, Reply, clock, deliveries, events, explain, findings, profile, requests, scenarios, stream,
-    subscriptions,
+    Control, ControlError, Reply, clock, deliveries, events, explain, findings, outcome, profile, requests, scenarios,
+    stream, subscriptions,
 };
+use crate::contract::keys::Keys;
 use crate::diagnostic::Diagnostic;
 use crate::http::answer::answer;
 use crate::redact::Redactor;
@@ -169,6 +172,9 @@ pub(crate) struct KeyState {
     /// The settings that are other than in `profile`.
     #[serde(default)]
     pub(crate) settings: Vec<Setting>,
+    /// How the test with this key ended, if its runner reported that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) test: Option<TestOutcome>,
 }
 
 /// A request with its explanation, in which the request itself is absent.
@@ -294,7 +300,7 @@ fn asked(control: &Control, call: &Call, query: RunQuery) -> Result<Run, Control
 /// The document with at most `limit` records of each kind.
 fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redactor<'_>) -> Run {
     // Read first, so that a viewer who then follows the stream misses nothing; what comes twice can be recognised by its id.
-    let history = History::read(control, scope);
+    let history = History::read(control, scope, redactor.key_settings());
     let most = limit.unwrap_or(MOST_RECORDS);
     let generation = control.library.load();
     let mover = control.mover(scope.0.clone());
@@ -304,6 +310,10 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
     let (due, due_later) = due(control, scope, redactor);
     let (mut keys, mut subscriptions) =
         (keys(control, scope, &generation, &history, redactor), subscriptions::all_of(control, scope, redactor));
+    if limit.is_some() {
+        // The page asks every few seconds.
+        keys.iter_mut().filter_map(|key| key.test.as_mut()).for_each(|test| test.output = None);
+    }
     let (mut progress, progress_omitted) = progress(control, scope, &generation, redactor);
     let mut names = generation.names();
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
@@ -418,10 +428,10 @@ fn keys(
     history: &History,
     redactor: Redactor<'_>,
 ) -> Vec<KeyState> {
-    let mut requests: HashMap<&Arc<str>, usize> = HashMap::new();
+    let mut requests: HashMap<Cow<'_, str>, usize> = HashMap::new();
     for (_, request) in &history.requests {
-        if let Some(workspace) = &request.workspace {
-            *requests.entry(workspace.name()).or_default() += 1;
+        if let Some(owner) = request.owner(redactor.key_settings()) {
+            *requests.entry(owner).or_default() += 1;
         }
     }
     let own_clock = |workspace: &Arc<Workspace>| -> Option<Clock> {
@@ -431,24 +441,29 @@ fn keys(
     let base = generation.config_for(scope.key().as_deref());
     let key = |workspace: &Arc<Workspace>| {
         let config = generation.config_for(Some(workspace.name()));
-        let (quota, subscriptions) = {
+        let (quota, subscriptions, test) = {
             let state = workspace.lock();
-            (state.quota(&config.profile, workspace.clock().now()), state.subscriptions.iter().count())
+            let quota = state.quota(&config.profile, workspace.clock().now());
+            (quota, state.subscriptions.iter().count(), state.test().cloned())
         };
         KeyState {
             key: redactor.key(workspace.name()).into_owned(),
             workspace: workspace.id().into(),
             quota: quota.as_ref().map(requests::quota),
-            requests: requests.get(workspace.name()).copied().unwrap_or_default(),
+            requests: requests.get(&**workspace.name()).copied().unwrap_or_default(),
             subscriptions,
             scenarios: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
             clock: own_clock(workspace),
+            test: test.map(|test| outcome::shown(&test, redactor)),
             settings: if Arc::ptr_eq(config, base) { Vec::new() } else { profile::differing(config, base) },
         }
     };
     let mut workspaces = scope.workspaces(control);
     workspaces.sort_by(|a, b| a.name().cmp(b.name()));
-    workspaces.iter().map(key).collect()
+    let mut keys: Vec<KeyState> = workspaces.iter().map(key).collect();
+    // Failed tests first, as not every key may have room.
+    keys.sort_by_key(|key| key.test.as_ref().is_none_or(|test| test.outcome != Ending::Failed));
+    keys
 }
 
 /// The journal's entries of a scope by kind, newest first.
@@ -461,12 +476,12 @@ struct History {
 }
 
 impl History {
-    fn read(control: &Control, scope: &Scope) -> Self {
+    fn read(control: &Control, scope: &Scope, keys: &Keys) -> Self {
         let next = control.journal.next_number();
         let mut history = Self { next, requests: Vec::new(), events: Vec::new(), notices: Vec::new() };
         control.journal.search(Some(next), usize::MAX, |number, entry| {
             match entry {
-                _ if !scope.covers(entry.workspace()) => {}
+                _ if !scope.covers_entry(entry, keys) => {}
                 Entry::Request(request) => history.requests.push((number, Arc::clone(request))),
                 Entry::Event(event) => history.events.push(Arc::clone(event)),
                 Entry::Notice(notice) => history.notices.push(Arc::clone(notice)),

@@ -13,7 +13,10 @@ use super::endpoint::{Empty, KeyField, Nothing};
 use super::render::{Text, cell, joined, of_key, optional, table};
 use super::{Control, ControlError, Reply};
 use crate::diagnostic::Diagnostic;
-use crate::scenario::{Generation, HeldBack, Scenario, ScenarioOrigin, generation_text, json_to_toml, read_file};
+use crate::redact::Redactor;
+use crate::scenario::{
+    Activation, Generation, HeldBack, Scenario, ScenarioOrigin, generation_text, json_to_toml, read_file,
+};
 use crate::state::journal::record::name_of;
 use crate::util::wording::counted;
 
@@ -22,7 +25,7 @@ use crate::util::wording::counted;
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Scenarios {
     pub(crate) generation: u64,
-    /// Active for every key without a list of its own, in order.
+    /// Active for every key without a list of its own, in order; for the key that the call names, those active for it.
     pub(crate) active: Vec<String>,
     pub(crate) active_by_key: Vec<KeyList>,
     pub(crate) data: Vec<ScenarioRow>,
@@ -36,6 +39,13 @@ pub(crate) struct Scenarios {
 pub(crate) struct KeyList {
     pub(crate) key: String,
     pub(crate) active: Vec<String>,
+}
+
+impl KeyList {
+    fn line(&self) -> String {
+        let names = if self.active.is_empty() { "none".to_owned() } else { joined(&self.active) };
+        format!("{} has a list of its own: {names}", cell(&self.key))
+    }
 }
 
 /// A scenario as a row of the listing; one whose file was never valid has nothing but its problem.
@@ -122,6 +132,9 @@ pub(crate) struct Activated {
     pub(crate) generation: u64,
     pub(crate) active: Option<Vec<String>>,
     pub(crate) key: Option<String>,
+    /// The keys that keep a list of their own, after a change for all keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) own_lists: Vec<KeyList>,
     /// A warning for each that is active in an earlier version than its file has, and for those that clash.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
@@ -137,10 +150,7 @@ impl Text for Scenarios {
             [active.to_owned(), cell(&row.name), optional(row.title.as_ref()), cell(&row.origin) + &held_back]
         });
         let mut text = table(["", "NAME", "TITLE", "ORIGIN"], rows);
-        for own in &self.active_by_key {
-            let names = if own.active.is_empty() { "none".to_owned() } else { joined(&own.active) };
-            text.push_str(&format!("{} has a list of its own: {names}\n", cell(&own.key)));
-        }
+        text.extend(self.active_by_key.iter().map(|own| own.line() + "\n"));
         text.extend(self.diagnostics.iter().map(|problem| "\n".to_owned() + &lines(slice::from_ref(problem))));
         text
     }
@@ -190,25 +200,41 @@ impl Text for Activated {
             Some([]) => format!("no scenario is active{whose}"),
             Some(names) => format!("active{whose}: {}", joined(names)),
         };
-        format!("{active} ({})\n{}", generation_text(self.generation), lines(&self.diagnostics))
+        let mut text = format!("{active} ({})\n", generation_text(self.generation));
+        for own in &self.own_lists {
+            let key = cell(&own.key);
+            text.push_str(&format!("{}; `wrs-emulator scenarios follow --key {key}` ends that\n", own.line()));
+        }
+        text + &lines(&self.diagnostics)
     }
 }
 
-pub(super) fn list(control: &Control, input: &Input) -> Scenarios {
-    let redactor = input.redactor();
+pub(super) fn list(control: &Control, input: &Input) -> Result<Scenarios, ControlError> {
     let generation = control.library.load();
-    let row = |name: &Arc<str>| row(&generation, name, generation.find(name).as_deref());
-    let by_key = generation
-        .active_by_key()
-        .iter()
-        .map(|(key, activation)| KeyList { key: redactor.key(key).into_owned(), active: names(&activation.names) });
-    Scenarios {
+    let key = input.key()?.filter(|key| key != "*").map(|key| control.workspace_name(Some(&key))).transpose()?;
+    let active: Vec<String> = match key.as_deref() {
+        None => names(&generation.active().names),
+        key => generation.config_for(key).active.iter().map(|scenario| scenario.name.to_string()).collect(),
+    };
+    let row = |name: &Arc<str>| ScenarioRow {
+        active: active.iter().any(|active| **active == **name),
+        ..row(&generation, name, generation.find(name).as_deref())
+    };
+    Ok(Scenarios {
         generation: generation.number,
-        active: names(&generation.active().names),
-        active_by_key: by_key.collect(),
         data: generation.names().iter().map(row).collect(),
+        active_by_key: own_lists(&generation, input.redactor()),
         diagnostics: control.library.diagnostics(),
-    }
+        active,
+    })
+}
+
+fn own_lists(generation: &Generation, redactor: Redactor<'_>) -> Vec<KeyList> {
+    let list = |(key, own): (&Arc<str>, &Activation)| KeyList {
+        key: redactor.key(key).into_owned(),
+        active: names(&own.names),
+    };
+    generation.active_by_key().iter().map(list).collect()
 }
 
 fn names(names: &[Arc<str>]) -> Vec<String> {
@@ -324,6 +350,7 @@ pub(super) fn activate(control: &Control, input: &Input<Nothing, Activate>) -> R
         generation,
         active: active.clone(),
         key: key.map(|key| input.redactor().key(key).into_owned()),
+        own_lists: if key.is_none() { own_lists(&present, input.redactor()) } else { Vec::new() },
         diagnostics,
     })
 }

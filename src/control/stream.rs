@@ -279,13 +279,15 @@ impl Viewer {
     /// Joins the texts of as many entries as one piece allows; returns them and the number of the next entry.
     fn join(&self, entries: &[(u64, Entry)]) -> (Bytes, u64) {
         let (mut piece, mut next) = (String::new(), self.next);
+        let profile = self.engine.profile_for(None);
         for (number, entry) in entries {
             if *number > next {
                 piece.push_str(&self.texts.event(number - 1, "skipped", &Missed { missed: number - next }));
                 next = *number;
             }
             // Selected by the entry and not by a cached text, which may be of an entry that was cleared.
-            let kind = kind_of(entry).filter(|kind| self.kinds.contains(kind) && self.scope.covers(entry.workspace()));
+            let kind = kind_of(entry)
+                .filter(|kind| self.kinds.contains(kind) && self.scope.covers_entry(entry, &profile.keys));
             if let Some(kind) = kind {
                 let text = self.texts.of(*number, || self.text(*number, kind, entry));
                 if piece.is_empty() && text.len() > PIECE_BYTES {

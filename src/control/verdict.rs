@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use hyper::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Input, Scope, scope_or_all, wait_of};
@@ -236,20 +235,9 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
 
 /// Requests that matched no endpoint, oldest first, and the number of requests judged.
 fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<ProblemWith<Request>>, usize) {
-    let keys = scope.0.as_ref().map(|workspace| keys_of(&control.library.load(), workspace));
-    let belongs = |request: &RequestRecord| scope.covers(request.workspace.as_ref().map(|workspace| workspace.name()));
-    // A malformed request is refused before its key is checked, so its header decides whose it is.
-    let covered = |request: &RequestRecord| {
-        belongs(request)
-            || keys.as_ref().filter(|_| request.workspace.is_none()).is_some_and(|keys| {
-                let sent = request.transcript.headers().find(|(name, _)| *name == AUTHORIZATION.as_str());
-                let sent = sent.as_ref().and_then(|(_, value)| value.get(7..)).map(str::trim);
-                keys.iter().any(|key| Some(key.as_str()) == sent)
-            })
-    };
     let mut judged = 0_usize;
     let mut found = control.journal.search(None, usize::MAX, |_, entry| match entry {
-        Entry::Request(request) if covered(request) => {
+        Entry::Request(request) if scope.covers_request(request, redactor.key_settings()) => {
             judged += 1;
             Some((Arc::clone(request), no_endpoint(request)?))
         }

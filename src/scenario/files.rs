@@ -15,6 +15,7 @@ use super::watch::{FileTexts, leads_out};
 use super::{Scenario, ScenarioOrigin};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
+use crate::util::wording::counted;
 
 /// Most problems kept of all files together; the first ones of each file come first.
 const MOST_PROBLEMS: usize = 10_000;
@@ -101,8 +102,13 @@ impl<'g> AcceptedFiles<'g> {
             }
             Some(scenario) => drop(self.files.insert(Arc::clone(&scenario.name), Arc::new(scenario))),
             None => {
-                if let Some(problem) = found.iter().find(|problem| problem.is_error()) {
-                    self.hold_back(name, problem);
+                let errors: Vec<&Diagnostic> = found.iter().filter(|problem| problem.is_error()).collect();
+                if let [first, more @ ..] = errors.as_slice() {
+                    let mut problem = Diagnostic::clone(first);
+                    if !more.is_empty() {
+                        problem.message.push_str(&format!(" (and {})", counted(more.len(), "more error")));
+                    }
+                    self.hold_back(name, &problem);
                 }
             }
         }

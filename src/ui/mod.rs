@@ -35,7 +35,7 @@ pub struct Asset {
     pub name: &'static str,
     /// Its content as it is written, with comments.
     pub source: &'static str,
-    /// Its content as it is served: without the lines that are comments alone, which are a third of the bytes.
+    /// Its content as it is served: without indentation and the lines that are comments alone, which are a third of the bytes.
     pub text: String,
     /// Names the content: differs once that does.
     tag: String,
@@ -119,7 +119,7 @@ fn without_comments(source: &str) -> String {
         // Code may follow a comment: `/** @type {Event} */ (event).preventDefault();`.
         let begins = !inside && content.starts_with("/*") && ends != Some(false);
         if !inside && !begins && !content.is_empty() && !content.starts_with("//") {
-            text.push_str(line);
+            text.push_str(content);
             text.push('\n');
         }
         inside = (inside || begins) && ends.is_none();
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn lines_that_are_comments_alone_are_not_served() {
-        let source = "// The start.\n\n/** One. @type {a} */\nconst a = 1; // kept\n/**\n * Two\n * @returns {b}\n */\n  // three\nfunction b() {}\n";
+        let source = "// The start.\n\n/** One. @type {a} */\nconst a = 1; // kept\n/**\n * Two\n * @returns {b}\n */\n  // three\n  function b() {}\n";
         assert_eq!(without_comments(source), "const a = 1; // kept\nfunction b() {}\n");
         let cast = "/** @type {A} */ (a).b();\n/* x */\nc(); /* y */\nd();\n";
         assert_eq!(without_comments(cast), "/** @type {A} */ (a).b();\nc(); /* y */\nd();\n");

@@ -244,3 +244,33 @@ fn subscriptions_are_listed_stopped_rotated_and_deleted() {
     let gone = served.call(&["subscriptions", "show", &id]);
     assert_eq!(gone.status.code(), Some(1), "{gone:?}");
 }
+
+#[test]
+fn scenarios_of_one_key_outlive_those_of_all_and_can_end() {
+    let served = subscribed();
+    served.said(&["scenarios", "use", "always-429", "--key", "sk_test_a"]);
+    let off = served.said(&["scenarios", "off"]);
+    let keeps =
+        "sk_test_a has a list of its own: always-429; `wrs-emulator scenarios follow --key sk_test_a` ends that";
+    assert!(off.starts_with("no scenario is active (generation ") && off.lines().nth(1) == Some(keeps), "{off}");
+    let is_active = |listed: &str| listed.lines().any(|line| line.starts_with("*  always-429 "));
+    assert!(!is_active(&served.said(&["scenarios", "list"])));
+    assert!(is_active(&served.said(&["scenarios", "list", "--key", "sk_test_a"])));
+    served.said(&["scenarios", "follow", "--key", "sk_test_a"]);
+    assert_eq!(served.said(&["scenarios", "off"]).lines().count(), 1, "nobody has a list");
+    assert!(!is_active(&served.said(&["scenarios", "list", "--key", "sk_test_a"])));
+}
+
+#[test]
+fn trigger_says_when_a_refused_delivery_is_tried_again() {
+    let served = subscribed();
+    served.control("POST", "sink/app", &serde_json::json!({ "respond": [500] }));
+    let fired = served.call(&["trigger", "workflow.completed", "--wait"]);
+    assert_eq!(fired.status.code(), Some(1), "{fired:?}");
+    let (printed, failure) = (text(&fired.stdout), text(&fired.stderr));
+    assert!(
+        printed.contains("answered 500") && printed.contains("; attempt 1 failed, the next is due in "),
+        "{printed}"
+    );
+    assert!(failure.contains("1 of 1 delivery was not accepted so far; "), "{failure}");
+}

@@ -33,7 +33,8 @@ fn an_accepted_forgery_fails_its_trigger_and_the_verdict_in_every_format() {
         assert!(said.contains("1 forged delivery was accepted (2xx): your receiver does not verify"), "{said}");
         assert!(text(&fired.stdout).contains("answered 204; accepted, but must be refused"), "{fired:?}");
     }
-    let sentence = "2 forged deliveries were accepted (2xx): your receiver does not verify them; see `explain ID`";
+    let sentence = "2 forged deliveries were accepted (2xx): your receiver does not verify them; see `explain ID`, or Deliveries \
+                    in a --report";
     let failed = served.call(&["verdict", "--fail-on", "forged"]);
     let shown = text(&failed.stdout);
     assert!(

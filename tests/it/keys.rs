@@ -167,3 +167,32 @@ async fn a_404_and_a_405_belong_to_the_key_that_was_sent() {
         assert_eq!(get_as(&emulator, key, "/nowhere").await.code(), code, "{key}");
     }
 }
+
+#[tokio::test]
+async fn a_request_that_needs_no_key_belongs_to_the_key_that_it_carries() {
+    let emulator = start().await;
+    get_as(&emulator, OTHER, "/v1/hello").await;
+    for key in ["sk_live_abcdef", "nonsense"] {
+        get_as(&emulator, key, "/v1/hello").await;
+    }
+    get(&emulator, "/v1/hello").await;
+    let rows = |answer: &Value| {
+        let rows = answer["data"].as_array().expect("a list").iter();
+        rows.map(|row| (row["key"].clone(), row["workspace"].clone())).collect::<Vec<_>>()
+    };
+    let all = rows(&view(&emulator, "requests?key=*").await);
+    let keys: Vec<&Value> = all.iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, [&json!("sk_test_local"), &Value::Null, &json!("sk_live_…cdef"), &json!(OTHER)]);
+    assert!(all.iter().all(|(_, workspace)| workspace.is_null()), "nobody looked at the key: {all:?}");
+    let own = rows(&view(&emulator, &format!("requests?key={OTHER}")).await);
+    assert_eq!(own, [(json!(OTHER), Value::Null)]);
+    let awaited = control(&emulator, "POST", "requests/wait", &json!({ "key": OTHER, "timeout": "1ms" })).await;
+    assert_eq!(awaited.status, 200, "{awaited:?}");
+    let document = view(&emulator, "run").await;
+    let counted = document["keys"].as_array().expect("keys").iter();
+    let counted: Vec<_> = counted.map(|key| (key["key"].clone(), key["requests"].clone())).collect();
+    assert_eq!(counted, [(json!(OTHER), json!(1))], "the other has no workspace yet");
+    assert_eq!(view(&emulator, &format!("verdict?key={OTHER}")).await["judged_requests"], 1);
+    control(&emulator, "POST", "reset", &json!({ "key": OTHER })).await;
+    assert!(rows(&view(&emulator, &format!("requests?key={OTHER}")).await).is_empty());
+}

@@ -87,6 +87,7 @@ const ROWS: &[Row] = &[
     ("scenarios show", Document, "always-429", "nothing", 1, "not_found"),
     ("scenarios use", Document, "always-429", "nothing", 1, "not_found"),
     ("scenarios off", Document, "", "--key ws_nothing", 1, "not_found"),
+    ("scenarios follow", Document, "--key sk_test_a", "--key ws_nothing", 1, "not_found"),
     ("scenarios new", Document, "mine --folder {folder}/new", "mine --folder {folder}/body", 2, "io"),
     ("scenarios reload", Document, "", "more", 2, "usage"),
     ("scenarios schema", Document, "", "more", 2, "usage"),

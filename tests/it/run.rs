@@ -333,3 +333,38 @@ async fn the_event_stream_continues_where_the_document_ends() {
     let streamed = crate::support::raw(&emulator, request.as_bytes()).await;
     assert!(streamed.contains("/v1/system/status") && !streamed.contains("/v1/hello"), "{streamed}");
 }
+
+#[tokio::test]
+async fn a_reported_outcome_is_in_the_document_until_a_reset() {
+    let emulator = start().await;
+    get_as(&emulator, "sk_test_a", "/v1/system/status").await;
+    let outcome = json!({
+        "key": "sk_test_b", "test": "test_x.py::test_b", "outcome": "failed", "message": "assert sk_live_abcdefgh1234",
+        "output": format!("{}the end", "é".repeat(4000)),
+    });
+    let answer = control(&emulator, "POST", "outcome", &outcome).await;
+    assert_eq!((answer.status, &answer.json()["message"]), (200, &json!("assert sk_live_…1234")), "{answer:?}");
+    control(&emulator, "POST", "outcome", &json!({ "key": "sk_test_c", "test": "c", "outcome": "passed" })).await;
+    let document = run(&emulator, "").await;
+    let keys = list(&document, "keys");
+    let names: Vec<&Value> = keys.iter().map(|key| &key["key"]).collect();
+    assert_eq!(names, ["sk_test_b", "sk_test_a", "sk_test_c"], "failed tests come first");
+    let test = &keys[0]["test"];
+    assert_eq!((&test["test"], &test["outcome"]), (&json!("test_x.py::test_b"), &json!("failed")));
+    assert_eq!(test["message"], "assert sk_live_…1234");
+    let output = test["output"].as_str().expect("text");
+    assert!(output.len() <= 4096 && output.ends_with("ééthe end"), "{output}");
+    assert_eq!((&keys[1]["test"], &keys[2]["test"]["outcome"]), (&Value::Null, &json!("passed")));
+    let part = run(&emulator, "?limit=0").await;
+    assert_eq!((&part["keys"][0]["test"]["output"], &part["keys"][0]["test"]["test"]), (&Value::Null, &test["test"]));
+    let other = control(&emulator, "POST", "outcome", &json!({ "test": "x", "outcome": "odd" })).await;
+    assert_eq!(other.status, 422, "{other:?}");
+    control(&emulator, "POST", "reset", &json!({ "key": "sk_test_b" })).await;
+    assert!(list(&run(&emulator, "").await, "keys").iter().all(|key| key["key"] != "sk_test_b"));
+}
+
+#[test]
+fn the_page_in_a_report_has_at_most_150_kib() {
+    let bytes = wrs_emulator::ui::report("{}").len();
+    assert!(bytes <= 150 * 1024, "{bytes} bytes");
+}

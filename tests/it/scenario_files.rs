@@ -205,9 +205,13 @@ fn exec_warns_of_a_broken_file_in_its_folder() {
         "{warned}"
     );
     assert_eq!(warned.lines().count(), 1, "{warned}");
+    assert!(!warned.contains("more error"), "{warned}");
     let verbose = text(&exec(&["--verbose"]).stderr);
     assert_eq!(verbose.matches("broken.toml:2:10").count(), 1, "the log has it: {verbose}");
     assert_eq!(text(&exec(&["--quiet"]).stderr), "");
+    write(folder.path(), "broken.toml", "[[rule]]\ntims = 1\nrepl = 2\nwen = 3\n");
+    let several = text(&exec(&[]).stderr);
+    assert!(several.contains(" (and ") && several.contains(" more errors)"), "{several}");
 }
 
 #[test]

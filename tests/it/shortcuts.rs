@@ -88,7 +88,7 @@ async fn listen_subscribes_verifies_prints_and_hands_on() {
     let mut listening = Served::spawn(wrs_emulator(&arguments).env("WRS_EMULATOR_URL", &served.url));
     assert!(listening.ready.starts_with("wrs-emulator listening on http://127.0.0.1:"));
     let reported = listening.line();
-    assert!(reported.contains(" of sk_test_a is delivered here; its signing secret is whsec_"), "{reported}");
+    assert!(reported.contains("events for sk_test_a are delivered here, by sub_"), "{reported}");
     let fired = served.call(&["trigger", "workflow.completed", "--wait", "--key", "sk_test_a"]);
     assert!(text(&fired.stdout).contains("answered 500"), "{fired:?}");
     for status in [500, 200] {
@@ -153,7 +153,7 @@ async fn listen_answers_502_where_the_application_is_not() {
     assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("the application gave no answer"), "{answer}");
     let mut said = String::new();
     BufReader::new(listening.child.stderr.take().expect("a pipe")).read_line(&mut said).expect("text");
-    assert!(said.starts_with("{\"warning\":{\"message\":\"nothing is subscribed: cannot reach the emulator"), "{said}");
+    assert!(said.starts_with("{\"warning\":{\"message\":\"no subscription was made, so nothing is delivered here: cannot reach the emulator"), "{said}");
     let delivery: Value = serde_json::from_str(&listening.line()).expect("JSON");
     let found = delivery["forwarded"]["problem"].as_str().expect("a problem");
     assert!(found.contains(problem) && delivery["status"] == 502 && delivery["verified"] == false, "{delivery}");
@@ -166,7 +166,7 @@ async fn listen_answers_502_where_the_application_is_not() {
     let mut said = BufReader::new(listening.child.stderr.take().expect("a pipe")).lines();
     let warning = said.next().expect("a line").expect("text");
     assert!(
-        warning.starts_with("warning: nothing is subscribed: cannot reach the emulator at http://127.0.0.1:1"),
+        warning.starts_with("warning: no subscription was made, so nothing is delivered here: cannot reach the emulator at http://127.0.0.1:1"),
         "{warning}"
     );
     assert!(said.next().expect("a line").expect("text").contains("no delivery is verified"));

@@ -110,16 +110,31 @@ def python_tests(path, folder):
     red_job("PyPI", [*pytest, "test_red.py"], tests, path)
 
 
+def run_document(report):
+    return json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', report.read_text(), re.S)[1])
+
+
+def endings(document):
+    """The tests whose outcome was reported, by how they ended."""
+    tests = [key["test"] for key in document["keys"] if "test" in key]
+    return {outcome: [one for one in tests if one["outcome"] == outcome] for outcome in ("passed", "failed")}
+
+
 def red_job(runner, command, folder, path):
-    """A job with four failing tests: the command prints each reason, and the report has keys, refusals and the output."""
+    """A job with four failing tests: the command prints each reason, and the report has the tests, refusals and the output."""
     result = run(["wrs-emulator", "exec", "--report", "red.html", "--", *command], folder, path, must=False)
-    text = (folder / "red.html").read_text()
-    report = json.loads(re.search(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.S)[1])
+    report = run_document(folder / "red.html")
     silent = [one["key"] for one in report["keys"] if one["requests"] == 0]
     reasons = (REASON, "GET /v1/system/status?include_checks=True  req_", "429 Too Many Requests because the quota is used up", "accepted, although it is forged", "no request carried the key")
     told = all(reason in printed for reason in reasons for printed in (result.stdout, report["exec"]["output"]))
     good = result.returncode == 1 and told and any("never_calls" in key for key in silent) and report["verification"]["counts"]["forged"] == 1
     check(f"{runner}: a red job names its four causes", good, result)
+    ended = endings(report)
+    told = [one for one in ended["failed"] if one["message"] and one["output"]]
+    check(f"{runner}: four tests failed, and one that expects a refusal passed", (len(told), len(ended["passed"])) == (4, 1), ended)
+    alone = run([*command], folder, path, must=False)
+    kept = max(folder.glob("wrs-emulator-report*.html"), key=lambda file: file.stat().st_mtime)
+    check(f"{runner}: the report that is kept without exec has them, too", len(endings(run_document(kept))["failed"]) == 4, alone)
 
 
 def node_tests(path, folder):

@@ -1,4 +1,4 @@
-// A red job: each test fails for another reason, which the report has to name.
+// A red job: each test but the last fails for another reason, which the report has to name.
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import test from "node:test";
@@ -32,4 +32,8 @@ test("forgeries are refused", withEmulator(async (wrs) => {
 
 test("never calls", withEmulator(async () => {
   assert.deepEqual([], ["reported"]);
+}));
+
+test("a refusal is expected", withEmulator(async (wrs) => {
+  assert.equal(await status(wrs, "?include_checks=maybe"), 422);
 }));

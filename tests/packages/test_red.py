@@ -1,8 +1,11 @@
-"""A red job: each test fails for another reason, which the report has to name."""
+"""A red job: each test but the last fails for another reason, which the report has to name."""
 
 import http.server
 import threading
+import urllib.error
 import urllib.request
+
+import pytest
 
 
 def status(wrs, query=""):
@@ -41,3 +44,8 @@ def test_forgeries_are_refused(wrs):
 def test_that_never_calls(wrs):
     orders = []
     assert orders == ["reported"]
+
+
+def test_a_refusal_is_expected(wrs):
+    with pytest.raises(urllib.error.HTTPError, match="422"):
+        status(wrs, "?include_checks=maybe")

@@ -27,3 +27,15 @@ test("a request becomes a test that its language can read", () => {
   execFileSync("bash", ["-n", "-c", curl]);
   for (const text of [python, node, curl]) assert.ok(text.includes("a=it") && text.includes("no") && !text.includes("sk_test_a"), text);
 });
+
+test("a test of a scripted refusal starts the scenario, without which it would pass", () => {
+  const scripted = { ...request, status: 429, scenario: "burst", reason: "scripted", answer: { body: "{}" } };
+  const [[, python], [, node], [, curl]] = testsOf(scripted);
+  execFileSync("python3", ["-c", "import ast, sys; ast.parse(sys.argv[1])", python]);
+  execFileSync("node", ["--check", "--input-type=module", "-"], { input: node });
+  assert.match(python, /wrs\.scenario\(toml="title = .*rate_limit_exceeded/);
+  assert.match(node, /await wrs\.scenario\(\{ toml: "title = .*rate_limit_exceeded/);
+  assert.ok(curl.includes("-H 'X-Emulator-Scenario: burst'"), curl);
+  assert.match(testsOf({ ...scripted, status: 0 })[0][1], /wrs\.scenario\("burst"\)/, "a broken connection has no reply to repeat");
+  for (const other of [{ ...scripted, reason: "invalid" }, { ...scripted, status: 200 }]) assert.ok(!testsOf(other)[0][1].includes("scenario"), "it decided nothing here");
+});

@@ -82,7 +82,15 @@ class Emulator:
     # Webhooks.
     def trigger(self, event_type, **fields):
         """Fires an event, waits for the first attempts and returns the deliveries."""
-        return self.control("POST", "events?wait=20s", {"key": self.key, "type": event_type, **fields})["deliveries"]
+        try:
+            return self.control("POST", "events?wait=20s", {"key": self.key, "type": event_type, **fields})["deliveries"]
+        except ControlError as error:
+            if error.code == "no_match":
+                error.args = (
+                    f"no subscription of this test's key takes {event_type}: let the client under test subscribe first, "
+                    'or subscribe for it with `wrs.post("subscriptions", url=wrs.sink_url)`',
+                )
+            raise
 
     def forward(self, origin, to):
         """Sends the deliveries for `origin`, such as `https://app.example.com`, to a receiver of one's own, `http://127.0.0.1:3000` say."""
@@ -112,6 +120,10 @@ class Emulator:
     def explain(self, identifier):
         """Why a request (`req_…`) was answered so, or how an event or delivery came about: one sentence."""
         return self.control("GET", f"explain/{identifier}")["summary"]
+
+    def ended(self, test, failure=None, output=None):
+        """Reports how the test with this key ended, so that the report of the run puts it first if it failed."""
+        return self.post("outcome", test=test, outcome="failed" if failure else "passed", message=failure, output=output)
 
     def story(self):
         """The last requests of this key, each with the reason for its answer, and the deliveries that went wrong."""

@@ -86,11 +86,18 @@ def wrs(wrs_url, request):
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Adds the emulator's reasons to the report of a failed test."""
+    """Reports how a test ended to the emulator, and adds the emulator's reasons to the report of a failed one."""
     report = (yield).get_result()
     emulator = getattr(item, "funcargs", {}).get("wrs")
-    if call.when == "call" and report.failed and isinstance(emulator, Emulator):
-        try:
-            report.sections.append(("wrs-emulator", emulator.story()))
-        except (OSError, ControlError) as error:
-            report.sections.append(("wrs-emulator", f"not reachable: {error}"))
+    if not isinstance(emulator, Emulator) or not (report.failed or (report.passed and call.when == "call")):
+        return
+    try:
+        if report.passed:
+            emulator.ended(item.nodeid)
+            return
+        own = isinstance(call.excinfo.value, ControlError)
+        story = f"the test's own control call was refused, see above; before that: {emulator.story()}" if own else emulator.story()
+        report.sections.append(("wrs-emulator", story))
+        emulator.ended(item.nodeid, call.excinfo.exconly().partition("\n")[0], report.longreprtext)
+    except (OSError, ControlError) as error:
+        report.sections.append(("wrs-emulator", f"not reachable: {error}"))

@@ -124,7 +124,7 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
         // With the secret the application can verify deliveries itself.
         Some(Registration { subscription, secret, key, .. }) => print(&format!(
             "wrs-emulator listening on {url}\n\
-             {subscription} of {key} is delivered here; its signing secret is {secret} (--secret keeps it for the next start)\n"
+             events for {key} are delivered here, by {subscription}; its signing secret is {secret} (--secret keeps it for the next start)\n"
         )),
     }
     if let Some(text) = nothing_delivered {
@@ -201,7 +201,7 @@ fn registered(
     register(args, secret, here, local).or_else(|failure| {
         let message = failure.message.clone();
         no_emulator(&target, failure)?;
-        warn(&format!("nothing is subscribed: {message}"));
+        warn(&format!("no subscription was made, so nothing is delivered here: {message}"));
         Ok(None)
     })
 }
@@ -311,7 +311,7 @@ fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result
         ""
     };
     Ok(Some(format!(
-        "nothing is delivered here: no forward of {key} goes to {here}; to have events delivered here:\n\n  {command}{trust}"
+        "nothing is delivered here yet: neither a forward nor a subscription of {key} leads to {here}; to have events delivered here:\n\n  {command}{trust}"
     )))
 }
 

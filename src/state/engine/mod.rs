@@ -229,7 +229,7 @@ impl Engine {
         let profile = self.profile_for(Some(name));
         self.registry.tokens().remove(|key| workspace_of(key, &profile.keys) == name.as_ref());
         self.deliveries.clear(|of| of == name);
-        self.journal.clear(|of| of == name);
+        self.journal.clear(|entry| entry.is_of(name, &profile.keys));
     }
 
     /// Removes every workspace with its access tokens, deliveries and journal entries, and what the built-in receivers received.

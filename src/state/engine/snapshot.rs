@@ -227,7 +227,7 @@ impl Engine {
         if let Some(short_lived) = self.registry.replace(workspace, self.registry.clock().now()) {
             // Compared by pointer: other workspaces have the same name.
             self.deliveries.clear(|of| Arc::ptr_eq(of, short_lived.name()));
-            self.journal.clear(|of| Arc::ptr_eq(of, short_lived.name()));
+            self.journal.clear(|entry| entry.workspace().is_some_and(|of| Arc::ptr_eq(of, short_lived.name())));
         }
         let by_print: HashMap<u64, _> = config.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
         let planned = saved.planned.iter().filter_map(|planned| {

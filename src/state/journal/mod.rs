@@ -18,6 +18,7 @@ use tokio::sync::futures::Notified;
 
 pub use request::{Arrival, DecidingRule, KEPT_BODY, Reason, RequestRecord, Transcript, Wire, Written};
 
+use crate::contract::keys::Keys;
 use crate::contract::routes::{Operation, ROUTES};
 use crate::state::budget::{Budget, Charge, Evictable};
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, FailureReason, Workspace};
@@ -56,6 +57,14 @@ impl Entry {
             Self::Attempt(attempt) => Some(&attempt.event.workspace),
             Self::Notice(notice) => notice.workspace.as_ref(),
             Self::Gone => None,
+        }
+    }
+
+    /// Whether it belongs to the workspace of this name. Of requests, those that carry its key, valid or not looked at.
+    pub fn is_of(&self, name: &str, keys: &Keys) -> bool {
+        match self {
+            Self::Request(request) => request.owner(keys).is_some_and(|owner| owner == name),
+            _ => self.workspace().is_some_and(|owner| **owner == *name),
         }
     }
 
@@ -211,11 +220,11 @@ impl Journal {
         log.charge.shrink(bytes);
     }
 
-    pub fn clear(&self, is_meant: impl Fn(&Arc<str>) -> bool) {
+    pub fn clear(&self, is_meant: impl Fn(&Entry) -> bool) {
         let mut log = self.log.lock();
         let mut bytes = 0;
         for (size, entry) in &mut log.entries {
-            if entry.workspace().is_some_and(&is_meant) {
+            if is_meant(entry) {
                 *entry = Entry::Gone;
                 bytes += *size - entry.bytes();
                 *size = entry.bytes();
@@ -288,7 +297,8 @@ impl RequestInterest {
         let path = || request.transcript.request_line().1.split('?').next();
         self.operation.is_none_or(|operation| request.operation == Some(operation))
             && self.status.is_none_or(|status| request.status == status)
-            && self.workspace.as_ref().is_none_or(|name| workspace() == Some(name))
+            // Without a workspace it may belong to any: the reader looks at the key that it carries.
+            && self.workspace.as_ref().is_none_or(|name| workspace().is_none_or(|known| known == name))
             && self.path.as_deref().is_none_or(|expected| path() == Some(expected))
     }
 }

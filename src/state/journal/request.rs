@@ -12,8 +12,9 @@ use jiff::Timestamp;
 
 use crate::clock::Instant;
 use crate::contract::error::{ErrorKind, FieldProblem};
-use crate::contract::keys::KeyRefusal;
+use crate::contract::keys::{KeyRefusal, KeyRules, Keys, bearer_token, judge, workspace_of};
 use crate::contract::routes::Operation;
+use crate::contract::types::Environment;
 use crate::scenario::EffectiveConfig;
 use crate::scenario::rule_counters::LimitTrace;
 use crate::state::quota::QuotaCheck;
@@ -87,6 +88,26 @@ impl RequestRecord {
     /// The key, if the request had a valid one; must pass through `redact` before it is shown.
     pub fn key(&self) -> Option<&str> {
         self.group_key.as_deref().or(self.workspace.as_ref().map(|workspace| workspace.name().as_ref()))
+    }
+
+    /// The key that it carries, if that is one: also where nobody looked at it, as the operation is public or an earlier check
+    /// refused the request. Must pass through `redact` before it is shown.
+    pub fn carried_key(&self, keys: &Keys) -> Option<Cow<'_, str>> {
+        if self.workspace.is_some() {
+            return self.key().map(Cow::Borrowed);
+        }
+        let headers = self.transcript.header_map();
+        let key = bearer_token(&headers).ok()?;
+        let is_key = |environment| judge(key, KeyRules { environment, keys }).is_ok();
+        [Environment::Sandbox, Environment::Production].into_iter().any(is_key).then(|| Cow::Owned(key.to_owned()))
+    }
+
+    /// The name of the workspace of the key that it carries.
+    pub fn owner<'r>(&'r self, keys: &'r Keys) -> Option<Cow<'r, str>> {
+        match &self.workspace {
+            Some(workspace) => Some(Cow::Borrowed(workspace.name())),
+            None => self.carried_key(keys).map(|key| Cow::Owned(workspace_of(&key, keys).to_owned())),
+        }
     }
 }
 

@@ -2,9 +2,10 @@
 //!
 //! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
 //! Reading order: this file, `sources`, `subscriptions`, `events`, `queue` (deliveries that wait), `workflows`,
-//! `timeline`, `registry`, `tokens`, `saved` (snapshots).
+//! `timeline`, `outcome`, `registry`, `tokens`, `saved` (snapshots).
 
 mod events;
+mod outcome;
 mod queue;
 mod registry;
 mod saved;
@@ -25,6 +26,7 @@ pub use events::{
     AttemptOutcome, AttemptRecord, DeliveryStatus, EventRecord, FailureReason, FireRequest, Forgery, Origin,
     PlannedDelivery, SignedContent, SkipReason, SkippedSubscription, is_elsewhere,
 };
+pub use outcome::{Ending, TestOutcome};
 pub use queue::{AfterAttempt, Job, Queue};
 pub use registry::{MOST_WORKSPACES, Registry};
 pub use saved::{
@@ -46,7 +48,7 @@ use crate::contract::rules::CheckedSubscribe;
 use crate::scenario::rule_counters::RuleCounters;
 use crate::scenario::{Emit, GivenWorkflow};
 use crate::settings::Profile;
-use crate::state::budget::Budget;
+use crate::state::budget::{Budget, Charge};
 use crate::state::quota::{Quota, QuotaCheck};
 use subscriptions::Subscriptions;
 use workflows::Workflows;
@@ -82,6 +84,8 @@ pub struct WorkspaceState {
     pub counters: RuleCounters,
     /// The activation of scenarios that the workspace saw last, and when it began by the workspace's clock.
     started: (u64, Instant),
+    /// How the test with this key ended, if its runner reported that.
+    test: Option<(TestOutcome, Charge)>,
 }
 
 impl Workspace {
@@ -101,6 +105,7 @@ impl Workspace {
             timeline: Timeline::new(&agenda, budget),
             counters: RuleCounters::default(),
             started: (0, Instant::default()),
+            test: None,
         };
         let (gone, is_gone, was_reset) = (watch::Sender::new(false), AtomicBool::new(false), AtomicBool::new(false));
         let queue = Mutex::new((Queue::default(), agenda.slot()));

@@ -3,7 +3,7 @@
 import { activate } from './command.js';
 import { h } from './element.js';
 import { activeScenarios } from './frame.js';
-import { copyButton, section } from './parts.js';
+import { copyButton, pre, section } from './parts.js';
 import { bytesText, oneLine } from './text.js';
 
 /** Answers that people want to see again, by status: the contract's errors. */
@@ -40,13 +40,18 @@ export function scenarioOf(request, status) {
   return `title = ${string(`${status} for ${request.operation ?? oneLine(request.path, 100)}`)}\n\n[[rule]]\nwhen = { ${when} }\ntimes = 1\nreply = { ${reply}${message && status >= 400 ? `, message = ${message}` : ''} }\n`;
 }
 
-/** The request as a test that expects success, in each language. @param {RequestDetail} request @returns {[string, string][]} */
+/** The request as a test that expects success, in each language; with the scenario that refused it, or else it would pass. @param {RequestDetail} request @returns {[string, string][]} */
 export function testsOf(request) {
   const path = request.path + (request.query ? `?${request.query}` : '');
   const type = request.headers?.find(([name]) => name.toLowerCase() === 'content-type')?.[1];
   const body = bytesText(request.body);
   const name = `${request.method} ${request.operation ?? request.path}`.replace(/[^A-Za-z0-9]+/g, '_').toLowerCase();
+  const { scenario, status } = request;
+  // A refusal is answered again from its own text, as the scenario may exist here alone.
+  const again = status >= 400 ? scenarioOf(request, status) : '';
+  const isScripted = scenario && (status === 0 || status >= 400) && ['scripted', 'answered', 'subscribed'].includes(request.reason);
   const python = ['import urllib.request', '', '', `def test_${name}(wrs):`,
+    ...(isScripted ? [`    # Scenario ${scenario} gave this answer.`, `    wrs.scenario(${again ? `toml=${string(again)}` : string(scenario)})`] : []),
     `    request = urllib.request.Request(wrs.url + ${string(path)}, method=${string(request.method)}, headers=dict(wrs.headers))`,
     ...(type ? [`    request.add_header("Content-Type", ${string(type)})`] : []),
     ...(body ? [`    request.data = ${string(body)}.encode()`] : []),
@@ -54,16 +59,14 @@ export function testsOf(request) {
   const headers = type ? `{ ...wrs.headers, "content-type": ${string(type)} }` : 'wrs.headers';
   const node = ['import assert from "node:assert/strict";', 'import { test } from "node:test";', 'import { withEmulator } from "wrs-emulator";', '',
     `test(${string(`${request.method} ${path}`)}, withEmulator(async (wrs) => {`,
+    ...(isScripted ? [`  // Scenario ${scenario} gave this answer.`, `  await wrs.scenario(${again ? `{ toml: ${string(again)} }` : string(scenario)});`] : []),
     `  const answer = await fetch(wrs.url + ${string(path)}, { method: ${string(request.method)}, headers: ${headers}${body ? `, body: ${string(body)}` : ''} });`,
     '  assert.equal(answer.status, 200, await answer.text());', '}));', ''];
   const quoted = (/** @type {string} */ text) => `'${text.replace(/'/g, "'\\''")}'`;
-  const curl = [`curl -sS --fail-with-body -X ${request.method}`, '-H "Authorization: Bearer $WRS_API_KEY"', ...(type ? [`-H ${quoted(`Content-Type: ${type}`)}`] : []),
+  const curl = [`curl -sS --fail-with-body -X ${request.method}`, '-H "Authorization: Bearer $WRS_API_KEY"', ...(isScripted ? [`-H ${quoted(`X-Emulator-Scenario: ${scenario}`)}`] : []), ...(type ? [`-H ${quoted(`Content-Type: ${type}`)}`] : []),
     ...(body ? [`--data-binary ${quoted(body)}`] : []), `"$WRS_BASE_URL"${quoted(path)}`];
   return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${curl.join(' \\\n  ')}\n`]];
 }
-
-/** @param {string} label @param {string} text */
-const block = (label, text) => h('pre', { tabindex: 0, role: 'region', 'aria-label': label }, text);
 
 /** @param {Page} page @param {RequestDetail} request @returns {Node | null} */
 export function againPart(page, request) {
@@ -87,7 +90,7 @@ export function againPart(page, request) {
     h('div.actions', null,
       h('label', null, 'Status ', h('select', { controlled: String(status), onchange: change }, statuses.map((one) => h('option', { value: String(one) }, String(one))))),
       h('button', { type: 'button', onclick: write }, 'Make a scenario of it and activate it')),
-    form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}` : ' for all keys'}, for one request. Raise its times for more, and save it as scenarios/${name}.toml to keep it: `, copyButton(page, scenarioOf(request, status), 'the scenario')), block('The scenario', scenarioOf(request, status))) : null);
+    form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}` : ' for all keys'}, for one request. Raise its times for more, and save it as scenarios/${name}.toml to keep it: `, copyButton(page, scenarioOf(request, status), 'the scenario')), pre('The scenario', scenarioOf(request, status))) : null);
 }
 
 /** @param {Page} page @param {RequestDetail} request @returns {Node} */
@@ -100,5 +103,5 @@ export function testPart(page, request) {
   const all = testsOf(request);
   const text = all.find(([name]) => name === chosen)?.[1];
   return section('Copy as a test', h('div.actions', { role: 'group', 'aria-label': 'Test runner' }, all.map(([name]) => h('button', { type: 'button', 'aria-pressed': String(name === chosen), onclick: choose(name) }, name)), text ? copyButton(page, text, 'the test') : null),
-    text ? block('The test', text) : null);
+    text ? pre('The test', text) : null);
 }

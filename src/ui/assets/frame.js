@@ -2,7 +2,7 @@
 
 import { foreign, h } from './element.js';
 import { VIEWS } from './route.js';
-import { dateTime, listed, oneLine } from './text.js';
+import { dateTime, duration, listed, oneLine } from './text.js';
 
 const SHORTCUTS = [
   ['j, k', 'next row, previous row'], ['Enter', 'open the row'], ['Esc', 'close, go back'], ['/', 'filter'], ['p', 'pause, continue'],
@@ -54,7 +54,7 @@ function header(page) {
     h('span.phase', { class: colour }, h('span', { 'aria-hidden': 'true' }, '● '), state),
     h('label.key', null, 'key ', h('select', { id: 'key', controlled: route.key, onchange: chosen }, h('option', { value: '' }, 'all keys'), keys.map((key) => h('option', { value: key }, oneLine(key, 60))))),
     h('a.scenario', { href: page.address({ view: 'scenarios', id: '', filter: '' }) }, 'scenario ', h('b', null, foreign(names.length ? oneLine(names.join(', '), 80) : 'none'))),
-    h('a.clock', { href: page.address({ view: 'time', id: '', filter: '' }) }, 'clock ', h('b', null, run ? (run.clock.mode === 'frozen' ? `⏸ frozen at ${dateTime(run.clock.now).slice(11, 23)}` : isDocument ? dateTime(run.clock.now).slice(0, 19) : 'real') : '…')),
+    h('a.clock', { href: page.address({ view: 'time', id: '', filter: '' }) }, 'clock ', h('b', null, clockText(page))),
     h('button.map', { type: 'button', 'aria-label': 'Keyboard map', onclick: () => page.help(true) }, '?'));
 }
 
@@ -106,6 +106,15 @@ function messages(page) {
   const lost = store.phase === 'lost' ? [h('p.message.bad', { role: 'alert', key: 'lost' }, '✗ The connection is lost; trying again. ', foreign(store.message))] : [];
   const notice = ui.notice ? [h('p.message.info', { role: 'status', key: 'notice' }, `● ${ui.notice} `, h('button.small', { type: 'button', onclick: dismiss }, 'OK'))] : [];
   return [...lost, ...notice];
+}
+
+/** The clock in the header. @param {Page} page @returns {string} */
+function clockText({ store, route, isDocument }) {
+  const [clock, moved] = [store.clockOf(route.key), store.movedBy(route.key)];
+  if (!clock) return '…';
+  if (clock.mode === 'frozen') return `⏸ frozen at ${dateTime(clock.now).slice(11, 23)}`;
+  if (isDocument) return dateTime(clock.now).slice(0, 19);
+  return moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead' : 'behind'}` : 'real';
 }
 
 /** Everything on the page. @param {Page} page @param {Node} main @param {Node | null} pane @returns {Node[]} */

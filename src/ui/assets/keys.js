@@ -2,7 +2,7 @@
 
 import { resetOf } from './command.js';
 import { foreign, guarded, h } from './element.js';
-import { actionButton, emptyState, link, meter, pairs, section } from './parts.js';
+import { actionButton, emptyState, link, mark, meter, pairs, section } from './parts.js';
 import { count, duration } from './text.js';
 
 /** @param {Page} page @param {KeyRow} one @returns {Node} */
@@ -10,6 +10,7 @@ function keyCard(page, one) {
   const { quota, key } = one;
   return h('article.card', { key },
     h('h3', null, foreign(key)),
+    one.test ? h('p', null, mark(one.test.outcome, one.test.outcome === 'failed' ? 'bad' : 'ok'), ' ', foreign(one.test.test)) : null,
     quota ? h('p', null, meter(`${quota.remaining} of ${quota.limit} requests left`, quota.remaining, quota.limit), ` ${quota.remaining} of ${quota.limit} left${quota.resets_in_ms ? `, full again in ${duration(quota.resets_in_ms)}` : ''}`) : h('p.quiet', null, 'No quota yet.'),
     pairs([
       ['Requests', link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, String(one.requests ?? 0))],

@@ -128,7 +128,12 @@ export function headersTable(label, headers, marked = []) {
 /** @param {string} label @param {Bytes | undefined} body @returns {Node} */
 export function bodyBlock(label, body) {
   if (!bytesText(body)) return h('p.quiet', null, 'No body.');
-  return h('pre', { tabindex: 0, role: 'region', 'aria-label': label }, prettyBody(body));
+  return pre(label, prettyBody(body));
+}
+
+/** Text as it is, which keys can scroll. @param {string} label @param {string} text @returns {Node} */
+export function pre(label, text) {
+  return h('pre', { tabindex: 0, role: 'region', 'aria-label': label }, text);
 }
 
 /** What opens on demand. @param {string} title @param {boolean} open @param {...(import('./element.js').Child | import('./element.js').Child[])} children */

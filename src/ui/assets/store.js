@@ -242,6 +242,20 @@ export class Store {
     return instant(this.run.clock.now) + since;
   }
 
+  /** The clock of a key, or else the emulator's. @param {string} key */
+  clockOf(key) {
+    return this.run?.keys?.find((one) => one.key === key)?.clock ?? this.run?.clock;
+  }
+
+  /** How far a running clock was moved from the browser's, in milliseconds. @param {string} key @returns {number} */
+  movedBy(key) {
+    const clock = this.clockOf(key);
+    if (clock?.mode !== 'real' || this.phase === 'document') return 0;
+    const ahead = instant(clock.now) - this.runAt;
+    // Two machines may differ, and an answer takes a while.
+    return Math.abs(ahead) < 5000 ? 0 : ahead;
+  }
+
   /** Every key known, those of the emulator first. @returns {string[]} */
   keys() {
     return [...new Set([...(this.run?.keys ?? []).map((one) => one.key), ...this.keyOfWorkspace.values()])];

@@ -1,13 +1,13 @@
 // The summary of a run: counters, what failed by key with its evidence, the command's output; timeline, scenarios, settings.
 
 import { foreign, guarded, h, prose } from './element.js';
-import { commandLine, link, mark, pairs, section } from './parts.js';
+import { commandLine, link, mark, pairs, pre, section } from './parts.js';
 import { failing, readiness } from './review.js';
 import { progress } from './scenarios.js';
 import { count, dateTime, listed, oneLine, settingText } from './text.js';
 import { timeline } from './timeline.js';
 
-/** @typedef {{key: string, isSilent?: boolean, refusals: Map<string, {count: number, id: string, words: string}>, failures: Entry[], findings: number}} Group */
+/** @typedef {{key: string, test?: KeyRow['test'], isSilent?: boolean, unmatched: number, refusals: Map<string, {count: number, id: string, words: string}>, failures: Entry[], findings: number}} Group */
 
 /** What is known of the reason for a refusal, in words. @param {RunDocument} run @param {Entry} entry @returns {string} */
 function wordsOf(run, entry) {
@@ -28,47 +28,63 @@ function weightOf(run, group) {
   return group.refusals.size + failures + (group.isSilent ? 0.5 : 0) + (counts(run, 'findings') ? group.findings : 0);
 }
 
-/** A key is a test: those with refusals that no scenario asked for, failed deliveries or findings. @param {RunDocument} run @param {Entry[]} entries @param {Findings | null} findings @returns {Group[]} */
+/** Whether a group failed: its test did, or it has what the verdict was asked for. @param {RunDocument} run @param {Group} group @returns {boolean} */
+function hasFailed(run, { test, unmatched, failures, findings }) {
+  const asked = (/** @type {string} */ kind) => run.exec?.fail_on?.includes(kind);
+  return isFailed(test) || Boolean((unmatched && asked('unmatched')) || (findings && asked('findings')) || failures.some((one) => asked(one.forged ? 'forged' : 'undelivered')));
+}
+
+/** @param {KeyRow['test']} test */
+const isFailed = (test) => test?.outcome === 'failed';
+
+/** A key is a test: those that failed, then those with refusals that no scenario asked for, failed deliveries or findings. @param {RunDocument} run @param {Entry[]} entries @param {Findings | null} findings @returns {Group[]} */
 export function failedKeys(run, entries, findings) {
   /** @type {Map<string, Group>} */
   const groups = new Map();
   const groupOf = (/** @type {string | null | undefined} */ key) => {
     const name = key || 'without a key';
-    if (!groups.has(name)) groups.set(name, { key: name, refusals: new Map(), failures: [], findings: 0 });
+    if (!groups.has(name)) groups.set(name, { key: name, refusals: new Map(), unmatched: 0, failures: [], findings: 0 });
     return /** @type {Group} */ (groups.get(name));
   };
   for (const entry of entries) {
     if (!entry.failed || entry.superseded) continue;
     if (entry.kind === 'request') {
       const words = wordsOf(run, entry);
-      const { refusals } = groupOf(entry.key);
-      const same = refusals.get(words) ?? { count: 0, id: entry.id, words };
-      refusals.set(words, { ...same, count: same.count + 1 });
+      const group = groupOf(entry.key);
+      const same = group.refusals.get(words) ?? { count: 0, id: entry.id, words };
+      group.refusals.set(words, { ...same, count: same.count + 1 });
+      if (!entry.operation) group.unmatched += 1;
     } else if (entry.kind === 'delivery') groupOf(entry.key).failures.push(entry);
   }
   const keyOf = new Map(entries.map((entry) => [entry.id, entry.key]));
   for (const finding of failing(findings)) for (const key of new Set(finding.evidence.map(({ request, delivery }) => keyOf.get(request ?? delivery ?? '')))) groupOf(key).findings += 1;
-  // A test that fails without a single request has a key all the same.
-  if (run.exec?.exit_status && !run.verification.forgotten_entries) for (const one of run.keys ?? []) if (!one.requests && !groups.has(one.key)) groupOf(one.key).isSilent = true;
-  return [...groups.values()].sort((a, b) => weightOf(run, b) - weightOf(run, a));
+  for (const { key, test, requests } of run.keys ?? []) {
+    // A test that fails without a single request has a key all the same. One whose own call failed need not have got so far.
+    const isSilent = !requests && !groups.has(key) && !run.verification.forgotten_entries && (test ? isFailed(test) && !/ControlError/.test(test.message ?? '') : Boolean(run.exec?.exit_status));
+    if (isSilent || isFailed(test) || groups.has(key)) Object.assign(groupOf(key), { test, isSilent });
+  }
+  return [...groups.values()].sort((a, b) => Number(hasFailed(run, b)) - Number(hasFailed(run, a)) || weightOf(run, b) - weightOf(run, a));
 }
 
-/** Why a run of `exec` failed, by its command or its verdict. @param {RunDocument} run @returns {string} */
-function commandOutcome({ exec }) {
-  if (!exec) return '';
+/** Why a run failed: by its command, the verdict on it, or its tests. @param {RunDocument} run @returns {string} */
+function failureOf({ exec, keys }) {
+  const tests = (keys ?? []).filter((one) => one.test);
+  const failed = tests.filter((one) => isFailed(one.test)).length;
+  if (!exec) return failed ? `${failed} of ${count(tests.length, 'test')}` : '';
   if (exec.problem) return `the command could not be run (${exec.problem})`;
-  if (!exec.exit_status) return exec.failed_by?.length ? `the verdict was asked for ${listed(exec.fail_on ?? [])}, and found ${listed(exec.failed_by)}` : '';
-  return `the command ended with ${exec.signal ? `signal ${exec.signal}` : `exit status ${exec.exit_status}`}`;
+  const ended = exec.exit_status ? `the command ended with ${exec.signal ? `signal ${exec.signal}` : `exit status ${exec.exit_status}`}` : '';
+  const found = exec.failed_by?.length ? `the verdict was asked for ${listed(exec.fail_on ?? [])}, and found ${listed(exec.failed_by)}` : '';
+  return [ended, found].filter(Boolean).join('; ');
 }
 
-/** The numbers of the headline, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run @param {Group[]} groups @param {Findings | null} findings @param {boolean} passed */
-function counters(page, run, groups, findings, passed) {
+/** The numbers of the headline, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run @param {Group[]} groups @param {Findings | null} findings */
+function counters(page, run, groups, findings) {
   const { counts: found } = run.verification;
   const refused = groups.reduce((sum, group) => sum + [...group.refusals.values()].reduce((all, one) => all + one.count, 0), 0);
   const only = (/** @type {string} */ text, /** @type {Partial<import('./route.js').Route>} */ to, kind = '') => h(kind && !counts(run, kind) ? 'li.quiet' : 'li', null, h('a', { href: page.address({ id: '', ...to }) }, text));
-  const failed = groups.filter((group) => weightOf(run, group)).length;
+  const [tests, noticed] = [groups.filter((group) => isFailed(group.test)).length, groups.filter((group) => weightOf(run, group)).length];
   const all = [
-    failed ? only(`${count(failed, 'key')} ${passed ? 'noticed' : 'failed'}`, { view: 'activity', filter: 'is:failed' }) : null,
+    tests ? only(`${count(tests, 'test')} failed`, { view: 'keys', key: '' }) : noticed ? only(`${count(noticed, 'key')} noticed`, { view: 'activity', filter: 'is:failed' }) : null,
     refused ? only(`${refused} refused`, { view: 'activity', filter: 'kind:request is:failed' }) : null,
     found.undelivered ? only(`${found.undelivered} undelivered`, { view: 'deliveries', filter: 'is:failed' }, 'undelivered') : null,
     found.forged ? only(`${found.forged} forged and accepted`, { view: 'deliveries', filter: 'is:tampered is:failed' }, 'forged') : null,
@@ -83,7 +99,7 @@ function counters(page, run, groups, findings, passed) {
 export function headline(run) {
   const { judged_requests: requests, judged_deliveries: deliveries } = run.verification;
   const all = `${count(requests, 'request')} and ${count(deliveries, 'delivery', 'deliveries')}`;
-  const outcome = commandOutcome(run);
+  const outcome = failureOf(run);
   if (outcome) return { colour: 'bad', text: `Failed: ${outcome}` };
   if (!requests && !deliveries) return { colour: 'quiet', text: 'Nothing happened yet' };
   // Without a command nobody has asked for a verdict.
@@ -93,13 +109,19 @@ export function headline(run) {
 /** @param {Page} page @param {Group} group @returns {Node} */
 function groupPart(page, group) {
   const evidence = (/** @type {'activity' | 'deliveries'} */ view, /** @type {string} */ id) => h('a', { href: page.address({ view, id, filter: '' }) }, 'evidence', h('span.hidden', null, ` ${id}`));
+  const { test, isSilent } = group;
+  // A key without a request has nothing to show in Activity.
+  const byKey = link(page, { view: isSilent ? 'keys' : 'activity', id: '', key: group.key === 'without a key' ? '' : group.key, filter: '' }, group.key);
   return h('article.card', { key: group.key },
-    h('h4', null, link(page, { view: 'activity', id: '', key: group.key === 'without a key' ? '' : group.key, filter: '' }, group.key)),
+    h('h4', null, test ? foreign(test.test) : byKey),
+    test ? h('p', null, mark(test.outcome, isFailed(test) ? 'bad' : 'quiet'), ' ', byKey) : null,
     h('ul', null,
+      test?.message ? h('li', null, h('b', null, foreign(test.message))) : null,
       [...group.refusals.values()].map((one) => h('li', null, one.count > 1 ? h('b', null, `${one.count} × `) : null, prose(one.words), ' ', evidence('activity', one.id))),
       group.failures.map((one) => h('li', null, foreign(one.text), ': ', h('b', null, one.forged ? 'forged, and the receiver accepted it' : foreign(one.mark || `answered ${one.status}`)), one.number > 1 ? ` at attempt ${one.number}` : '', ' ', evidence('deliveries', one.id))),
-      group.isSilent ? h('li', null, 'has sent no request') : null,
-      group.findings ? h('li', null, 'the review is certain of ', link(page, { view: 'review', id: '', filter: '' }, count(group.findings, 'finding'))) : null));
+      isSilent ? h('li', null, 'has sent no request') : null,
+      group.findings ? h('li', null, 'the review is certain of ', link(page, { view: 'review', id: '', filter: '' }, count(group.findings, 'finding'))) : null),
+    test?.output ? h('details', null, h('summary', null, 'Output'), pre(`Output of ${test.test}`, test.output)) : null);
 }
 
 /** @param {Page} page @param {string} title @param {Group[]} groups @returns {Node | null} */
@@ -127,7 +149,7 @@ function changed(page, run) {
 
 /** The last lines that the command printed. @param {RunDocument} run @returns {Node | null} */
 function outputPart({ exec }) {
-  return exec?.output ? section('Output of the command', h('pre', { tabindex: 0, role: 'region', 'aria-label': 'Output of the command' }, exec.output)) : null;
+  return exec?.output ? section('Output of the command', pre('Output of the command', exec.output)) : null;
 }
 
 /** @param {Page} page @param {RunDocument} run */
@@ -156,18 +178,19 @@ export function summaryView(page) {
   if (!run?.verification) return [h('h2', { tabindex: -1 }, 'Summary'), h('p.empty', null, 'Loading…')];
   const groups = failedKeys(run, entries, findings);
   const { colour, text } = headline(run);
-  const [passed, failed] = [colour === 'ok', groups.filter((group) => weightOf(run, group))];
+  const failed = groups.filter((group) => hasFailed(run, group));
   const { unused, active_scenarios: active, forgotten_entries: forgotten } = run.verification;
   const omitted = Object.entries(run.omitted ?? {}).filter(([, number]) => typeof number === 'number' && number > 0).map(([kind, number]) => `${number} ${kind}`);
   return [
     h('h2', { tabindex: -1 }, page.isDocument ? 'Report' : 'Summary'),
     h('p.verdict', null, colour === 'quiet' ? text : mark(text, colour)),
-    counters(page, run, groups, findings, passed),
+    counters(page, run, groups, findings),
     omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
     forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} of the journal had been evicted and could not be examined.`) : null,
-    groupsPart(page, passed ? 'Noticed, by key' : 'What failed, by key', passed ? groups : failed),
-    outputPart(run),
-    passed ? null : groupsPart(page, 'For information, by key', groups.filter((group) => !failed.includes(group))),
+    groupsPart(page, failed.some((group) => group.test) ? 'What failed, by test' : 'What failed, by key', failed),
+    failed.length ? outputPart(run) : null,
+    groupsPart(page, 'Noticed, by key', groups.filter((group) => !failed.includes(group))),
+    failed.length ? null : outputPart(run),
     unfinishedPart(page, run),
     section('Review', h('p.sentence', null, findings ? readiness(findings, counts(run, 'findings')) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
     unused.length ? section('Not exercised', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,

@@ -10,8 +10,8 @@ export function timeView(page) {
   const { run } = page.store;
   if (!run) return [h('h2', null, 'Time')];
   const { key } = page.route;
-  const own = run.keys?.find((one) => one.key === key)?.clock;
-  const clock = own ?? run.clock;
+  const clock = page.store.clockOf(key) ?? run.clock;
+  const moved = page.store.movedBy(key);
   const values = page.ui.forms.time ??= { by: '60s', set: '' };
   const change = (/** @type {'by' | 'set'} */ name) => (/** @type {Event} */ event) => {
     values[name] = /** @type {HTMLInputElement} */ (event.target).value;
@@ -28,11 +28,12 @@ export function timeView(page) {
   const toNext = nextMs == null ? null : advance(`${Math.max(1, Math.ceil(nextMs))}ms`, key);
   return [
     h('h2', { tabindex: -1 }, 'Time'),
-    h('p.sentence', null, key ? foreign(`The clock of ${oneLine(key, 60)}: `) : 'The emulator’s clock: ', clock.mode === 'frozen' ? mark('⏸ frozen', 'warn') : mark('runs', 'ok'), clock.follows ? ', follows the emulator’s' : ''),
+    h('p.sentence', null, key ? foreign(`The clock of ${oneLine(key, 60)}: `) : 'The emulator’s clock: ', clock.mode === 'frozen' ? mark('⏸ frozen', 'warn') : mark('runs', 'ok'), moved ? `, ${duration(Math.abs(moved))} ${moved > 0 ? 'ahead of' : 'behind'} real time` : '', clock.follows ? ', follows the emulator’s' : ''),
     pairs([['Now', dateTime(clock.now)], ['Due next', nextMs == null ? 'nothing' : h('span', null, `in ${duration(nextMs)}: `, foreign(due[0].message))]]),
     page.isDocument ? null : section('Stop it and move it',
       h('div.actions', null, clock.mode === 'frozen' ? actionButton(page, clockMode('real', key)) : actionButton(page, clockMode('frozen', key)),
         key ? actionButton(page, clockMode('follow', key)) : null,
+        moved ? actionButton(page, { ...setClock(new Date().toISOString(), key), id: 'real time', label: 'Back to real time' }) : null,
         toNext ? actionButton(page, { ...toNext, id: 'advance to next', label: 'Advance to what is due next' }) : null),
       h('form', { onsubmit: submit(by), key: 'advance' }, h('label', null, 'Advance by, such as 60s, 5m or 72h', h('input', { type: 'text', controlled: values.by, oninput: change('by'), pattern: '(\\d+(\\.\\d+)?(ms|s|m|h|d))+' })), actionButton(page, by(), true)),
       h('form', { onsubmit: submit(set), key: 'set' }, h('label', null, 'Set to', h('input', { type: 'text', controlled: values.set, oninput: change('set'), placeholder: run.clock.now })), actionButton(page, set(), true))),

@@ -1,0 +1,59 @@
+//! The outcome of the test whose key a workspace belongs to, as its test runner reported it.
+
+use serde::{Deserialize, Serialize};
+
+use super::WorkspaceState;
+use crate::state::budget::{Charge, Full};
+
+/// How a test ended.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+pub struct TestOutcome {
+    /// The test's name.
+    pub test: String,
+    pub outcome: Ending,
+    /// Why it failed, in one line.
+    pub message: Option<String>,
+    /// The end of what its runner shows of the failure.
+    pub output: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    #[default]
+    Passed,
+    Failed,
+}
+
+const MOST_LINE_BYTES: usize = 500;
+const MOST_OUTPUT_BYTES: usize = 4096;
+
+impl TestOutcome {
+    /// The same with the start of its lines and the end of its output, where they are too long.
+    #[must_use]
+    pub fn shortened(mut self) -> Self {
+        for line in [Some(&mut self.test), self.message.as_mut()].into_iter().flatten() {
+            line.truncate(line.floor_char_boundary(MOST_LINE_BYTES));
+        }
+        if let Some(output) = &mut self.output {
+            let begin = output.len().saturating_sub(MOST_OUTPUT_BYTES);
+            output.drain(..output.ceil_char_boundary(begin));
+        }
+        self
+    }
+}
+
+impl WorkspaceState {
+    pub fn set_test(&mut self, test: TestOutcome) -> Result<(), Full> {
+        let texts = [Some(&test.test), test.message.as_ref(), test.output.as_ref()];
+        let charge: Charge = self.budget().charge(texts.into_iter().flatten().map(String::len).sum())?;
+        self.test = Some((test, charge));
+        Ok(())
+    }
+
+    pub fn test(&self) -> Option<&TestOutcome> {
+        self.test.as_ref().map(|(test, _)| test)
+    }
+}
