@@ -1,7 +1,9 @@
-"""An emulator that a check starts, calls and stops."""
+"""An emulator that a check starts, calls and stops, and a receiver for its webhooks."""
 
+import http.server
 import json
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 
@@ -30,3 +32,22 @@ class Emulator:
     def __exit__(self, *_):
         self.process.terminate()
         assert self.process.wait(timeout=20) == 0
+
+
+def start_receiver(got, address=("127.0.0.1", 0), context=None):
+    """Puts headers and body of each delivery into the queue; speaks TLS if there is a context. Gives the server."""
+
+    class Receiver(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            got.put((self.headers, self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(address, Receiver)
+    if context:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server

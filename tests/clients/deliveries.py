@@ -3,38 +3,20 @@
 `received` has headers and body of a good delivery, by "", and of one with each tampering; `signed` has for each scheme the headers
 that `sign` makes of the good body: for now, and for a stale and a future time."""
 
-import http.server
 import json
 import os
 import pathlib
 import queue
 import subprocess
 import sys
-import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from emulator import Emulator
+from emulator import Emulator, start_receiver
 
 PUBLIC = "https://app.example.com"
 SCHEMES = ["standard", "svix", "stripe", "github", "slack"]
 TAMPERS = ["body", "signature", "secret", "timestamp", "future_timestamp", "headers"]
-
-
-def start_receiver(got):
-    class Receiver(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["content-length"])).decode()
-            got.put({"headers": {name.lower(): value for name, value in self.headers.items()}, "body": body})
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server
 
 
 def sign(binary, scheme, secret, timestamp, body):
@@ -58,7 +40,8 @@ def gather(binary):
             wish = {"type": "workflow.completed", **({"tamper": tamper} if tamper else {})}
             status, fired = emulator.call("POST", "/_emulator/events?wait=20s", wish)
             assert status == 200 and json.loads(fired)["deliveries"][0]["status"] == "delivered", fired
-            received[tamper] = got.get(timeout=20)
+            headers, body = got.get(timeout=20)
+            received[tamper] = {"headers": {name.lower(): value for name, value in headers.items()}, "body": body.decode()}
     receiver.shutdown()
     secret, now = json.loads(subscribed)["secret"], int(time.time())
     times = {"now": now, "stale": now - 400, "future": now + 400}
