@@ -1,6 +1,7 @@
 """What the checks in these folders share: each promise that holds is printed, and the first one that does not ends the run."""
 
 import sys
+import time
 
 passed = []
 
@@ -11,3 +12,13 @@ def check(promise, holds, seen=""):
         sys.exit(f"✗ {promise}\n  {seen}")
     passed.append(promise)
     print(f"✓ {promise}", flush=True)
+
+
+def until(what, holds):
+    """Asks again until it holds, and gives what was seen then."""
+    end = time.monotonic() + 20
+    while not (seen := holds()):
+        if time.monotonic() > end:
+            sys.exit(f"✗ {what}: not within 20 s")
+        time.sleep(0.05)
+    return seen

@@ -9,10 +9,12 @@ library=$(find /usr/lib -name libfaketimeMT.so.1 | head -1)
 [ -n "$library" ] || { echo "clock_steps.sh: libfaketime is missing; install the Debian package faketime" >&2; exit 1; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 - "$emulator" "$library" "$folder" <<'PYTHON'
-import datetime, http.client, json, os, subprocess, sys, time
+PYTHONPATH=$here/.. python3 - "$emulator" "$library" "$folder" <<'PYTHON'
+import datetime, json, os, sys, time
 
-emulator, library, folder = sys.argv[1:]
+from emulator import Emulator
+
+binary, library, folder = sys.argv[1:]
 steps = os.path.join(folder, "step")
 
 
@@ -26,18 +28,12 @@ step("+0")
 # Only the wall clock is stepped, as an administrator or NTP does it: the monotonic clock of a machine never jumps.
 environment = {**os.environ, "LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": steps, "FAKETIME_NO_CACHE": "1",
                "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-command = [emulator, "serve", "--quiet", "--listen", "127.0.0.1:0", "--set", "rate_limit.requests=2", "--set", "rate_limit.window=6s",
-           "--set", "webhooks.retry.preset=custom", "--set", 'webhooks.retry.schedule=["2s", "2s"]']
-server = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
-try:
-    port = int(server.stdout.readline().rsplit(":", 1)[1])
-
+flags = ["--set", "rate_limit.requests=2", "--set", "rate_limit.window=6s",
+         "--set", "webhooks.retry.preset=custom", "--set", 'webhooks.retry.schedule=["2s", "2s"]']
+with Emulator(binary, *flags, cwd=folder, env=environment) as emulator:
     def ask(method, path, body=None, key="sk_test_steps"):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        connection.request(method, path, None if body is None else json.dumps(body), headers)
-        answer = connection.getresponse()
-        return answer.status, json.loads(answer.read())
+        status, text = emulator.call(method, path, body, key)
+        return status, json.loads(text)
 
     def shown():
         """The emulator's time in seconds, as any key may see it."""
@@ -87,9 +83,5 @@ try:
         assert len(whole["attempts"]) == 3, whole
         assert 3.8 <= lasted <= 6, f"{text}: three attempts two seconds apart were over after {lasted:.1f} s"
         print(f"{text:>6}: three attempts two seconds apart, delivered after {lasted:.1f} s")
-finally:
-    server.terminate()
-    code = server.wait(20)
-assert code == 0, f"exit code {code}"
 print("clock_steps.sh: passed")
 PYTHON

@@ -3,26 +3,16 @@
 # Usage: in_time.sh [EMULATOR_BINARY]     (target/release/wrs-emulator)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-python3 - "$(realpath "${1:-$here/../../target/release/wrs-emulator}")" <<'PYTHON'
-import http.client, os, shutil, subprocess, sys, tempfile, time
+PYTHONPATH=$here/.. python3 - "$(realpath "${1:-$here/../../target/release/wrs-emulator}")" <<'PYTHON'
+import http.client, os, shutil, sys, tempfile, time
 
-emulator = sys.argv[1]
+from emulator import Emulator
+
+binary = sys.argv[1]
 
 
 def story(number):
     return f'title = "{number}"\n[[rule]]\nwhen = {{ operation = "hello" }}\nreply = {{ status = 422, code = "n{number}", message = "m" }}\n'
-
-
-def start(folder, arguments=()):
-    command = [emulator, "serve", "--quiet", "--listen", "127.0.0.1:0", *arguments]
-    server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
-    return server, int(server.stdout.readline().rsplit(":", 1)[1])
-
-
-def served(port):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    connection.request("GET", "/v1/hello")
-    return connection.getresponse().read().decode()
 
 
 def write(path, text):
@@ -50,9 +40,8 @@ def behind_a_link(folder, number):
 elsewhere = os.path.realpath(tempfile.mkdtemp())
 folder = tempfile.mkdtemp()
 write(f"{folder}/story.toml", story(0))
-server, port = start(folder, arguments=["--scenarios", folder, "--scenario", "story"])
 number = 0
-try:
+with Emulator(binary, "--scenarios", folder, "--scenario", "story") as emulator:
     # A file behind a link lies in a folder that nobody watches: it is found by polling.
     for save, limit in [(in_place, 1), (rename_over, 1), (behind_a_link, 2)]:
         worst = 0
@@ -60,28 +49,23 @@ try:
             number += 1
             save(folder, number)
             began = time.monotonic()
-            while f'"n{number}"' not in served(port):
+            while f'"n{number}"' not in emulator.call("GET", "/v1/hello")[1]:
                 assert time.monotonic() < began + 10, f"{save.__name__}: not seen at all"
                 time.sleep(0.005)
             worst = max(worst, time.monotonic() - began)
             time.sleep(0.1)
         print(f"{save.__name__.replace('_', ' '):18} seen after {worst * 1000:5.0f} ms at most (at most {limit} s)")
         assert worst <= limit, "too late"
-finally:
-    server.terminate()
-    server.wait(10)
-    shutil.rmtree(folder)
-    shutil.rmtree(elsewhere)
+shutil.rmtree(folder)
+shutil.rmtree(elsewhere)
 
 quickest = 9.0
 for _ in range(5):
-    server, port = start("/tmp")
-    idle = http.client.HTTPConnection("127.0.0.1", port)
-    idle.request("GET", "/v1/hello")
-    idle.getresponse().read()
-    began = time.monotonic()
-    server.terminate()
-    assert server.wait(10) == 0
+    with Emulator(binary) as emulator:
+        idle = http.client.HTTPConnection(emulator.url.removeprefix("http://"))
+        idle.request("GET", "/v1/hello")
+        idle.getresponse().read()
+        began = time.monotonic()
     quickest = min(quickest, time.monotonic() - began)
 print(f"an idle stop took {quickest * 1000:.0f} ms (at most 100 ms)")
 assert quickest <= 0.1

@@ -18,7 +18,7 @@ import urllib.request
 import yaml
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from promises import check, passed
+from promises import check, passed, until
 
 binary, modules, work = map(pathlib.Path, sys.argv[1:])
 root = pathlib.Path(__file__).parents[2]
@@ -61,16 +61,6 @@ def podman(*command, **how):
 
 def inspect(container, form):
     return podman("inspect", container, "--format", form).stdout.strip()
-
-
-def until(what, holds):
-    """Asks again until it holds."""
-    end = time.monotonic() + 20
-    while not (seen := holds()):
-        if time.monotonic() > end:
-            sys.exit(f"✗ {what}: not within 20 s")
-        time.sleep(0.1)
-    return seen
 
 
 def get(url):

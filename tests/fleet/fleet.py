@@ -12,7 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
-from promises import check, passed
+from promises import check, passed, until
 
 binary = sys.argv[1]
 root = pathlib.Path(__file__).parents[2]
@@ -21,15 +21,6 @@ KEYS = [f"sk_test_fleet_{number}" for number in range(60)]
 EACH, QUOTA, CONNECTIONS = 130, 100, 16
 FRONT, PORTS = 9770, [9771, 9772, 9773]
 STORY = '[[rule]]\nwhen = { operation = "hello" }\nreply = { status = 503, code = "scripted", message = "all have it" }\n'
-
-
-def until(what, holds):
-    end = time.monotonic() + 20
-    while not (seen := holds()):
-        if time.monotonic() > end:
-            sys.exit(f"✗ {what}: not within 20 s")
-        time.sleep(0.05)
-    return seen
 
 
 class Client:

@@ -100,7 +100,7 @@ fn defining(path: &[String], sources: &BTreeMap<Parts, Source>) -> Option<Parts>
 }
 
 /// For each file of `src`, by its module, the files that it uses.
-fn uses() -> BTreeMap<Parts, BTreeSet<Parts>> {
+pub(crate) fn uses() -> BTreeMap<Parts, BTreeSet<Parts>> {
     let module = |path: &Path| {
         let path = path.with_extension("").to_string_lossy().replace('/', "::");
         parts(path.strip_prefix("src::").expect("a file of src").trim_end_matches("::mod"))

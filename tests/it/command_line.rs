@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::process::{STATUS, SUBSCRIBE, Served, request};
-use crate::support::{listing, run, text, wrs_emulator};
+use crate::support::{finish, listing, run, text, wrs_emulator};
 
 #[test]
 fn explain_prints_what_each_rule_makes_of_a_request() {
@@ -24,9 +24,7 @@ fn wrong_settings_are_told_before_a_port_in_use() {
     let address = other.local_addr().expect("an address").to_string();
     for (flag, value) in [("--webhook-ca", "missing.pem"), ("--scenario", "rate-limit-brust"), ("--tls", "a.pem:b.pem")]
     {
-        let output = run(&["serve", "--listen", &address, flag, value]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{flag}: {said}");
+        let said = text(&run(&["serve", "--listen", &address, flag, value]).exits(2).stderr);
         let file = value.split(':').next().unwrap_or(value);
         assert!(said.contains(file) && !said.contains(&address), "{flag}: {said}");
     }
@@ -62,10 +60,7 @@ fn a_missing_or_wrong_token_names_the_variable() {
         for (token, problem) in [(None, "requires its token"), (Some("guessed"), "token is wrong")] {
             let mut program = wrs_emulator(command);
             program.env("WRS_EMULATOR_URL", &served.url).envs(token.map(|token| ("WRS_EMULATOR_CONTROL_TOKEN", token)));
-            let output = program.output().expect("the binary runs");
-            let said = text(&output.stderr);
-            assert!(output.status.code() == Some(2) && said.contains(problem), "{command:?}: {said}");
-            assert!(said.contains("hint: set WRS_EMULATOR_CONTROL_TOKEN"), "{command:?}: {said}");
+            finish(&mut program).exits(2).says(&[problem, "hint: set WRS_EMULATOR_CONTROL_TOKEN"]);
         }
     }
     let refused = request(&served.url, "GET /_emulator/requests HTTP/1.1", "");
@@ -166,7 +161,7 @@ fn a_preset_is_named_and_a_file_of_its_name_reached_by_path() {
     std::fs::write(folder.path().join("mine"), "[rate_limit]\nrequests = 4\n").expect("the file is written");
     let row = |profile: &str, setting: &str| {
         let mut command = wrs_emulator(&["assumptions", "--json", "--set", "rate_limit.window=5s"]);
-        let output = command.current_dir(folder.path()).env("WRS_EMULATOR_PROFILE", profile).output().expect("it runs");
+        let output = finish(command.current_dir(folder.path()).env("WRS_EMULATOR_PROFILE", profile));
         let ledger = listing(&text(&output.stdout)).unwrap_or_else(|| panic!("{output:?}"));
         let rows = ledger["data"].as_array().expect("rows");
         let row = rows.iter().find(|row| row["knob"] == setting).expect("the row");
@@ -194,9 +189,7 @@ fn a_preset_is_named_and_a_file_of_its_name_reached_by_path() {
 fn tls_is_served_with_an_authority_made_at_start() {
     let served = Served::start(&["--tls", "self-signed"]);
     assert!(served.url.starts_with("https://127.0.0.1:"), "{}", served.url);
-    let distrusted = served.call(&["health"]);
-    assert_eq!(distrusted.status.code(), Some(3));
-    assert!(text(&distrusted.stderr).contains("--ca FILE"), "{distrusted:?}");
+    served.call(&["health"]).exits(3).says(&["--ca FILE"]);
     assert_eq!(served.call(&["health", "--insecure"]).status.code(), Some(0));
     // A command beside the server, as in its container, has its environment.
     let mut beside = wrs_emulator(&["health"]);

@@ -1,13 +1,13 @@
 //! Commands against a running emulator, as people type them: what each prints, and its exit code.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 
 use crate::process::{Served, closed_port, request};
 use crate::program::Program;
-use crate::support::{run, text, wrs_emulator};
+use crate::support::{Outcome, finish, run, text, wrs_emulator};
 
 fn subscribed() -> Served {
     let served = Served::start(&["--clock", "frozen"]);
@@ -16,7 +16,7 @@ fn subscribed() -> Served {
 }
 
 /// What a command printed, which went well.
-fn said(output: &Output) -> String {
+fn said(output: &Outcome) -> String {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     text(&output.stdout)
 }
@@ -46,9 +46,7 @@ fn state_is_saved_reset_and_loaded() {
         (["snapshot", "load", &missing], "cannot read `"),
         (["snapshot", "save", &nowhere], "cannot write `"),
     ] {
-        let refused = call(&arguments);
-        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-        assert!(text(&refused.stderr).contains(part), "{refused:?}");
+        call(&arguments).exits(2).says(&[part]);
     }
 }
 
@@ -91,12 +89,9 @@ fn deliveries_are_listed_shown_repeated_and_waited_for() {
     assert!(again.starts_with("dlv_") && !again.starts_with(&id), "{again}");
     let waited = said(&deliveries(&["wait", "--status", "delivered", "--count", "2", "--timeout", "20s"]));
     assert_eq!(waited.lines().count(), 3, "{waited}");
-    let vain = deliveries(&["wait", "--status", "exhausted", "--timeout", "10ms"]);
-    assert_eq!(vain.status.code(), Some(1), "{vain:?}");
+    deliveries(&["wait", "--status", "exhausted", "--timeout", "10ms"]).exits(1);
     for command in ["show", "redeliver"] {
-        let unknown = deliveries(&[command, "dlv_nothing"]);
-        assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
-        assert!(text(&unknown.stderr).contains("dlv_nothing"), "{unknown:?}");
+        deliveries(&[command, "dlv_nothing"]).exits(1).says(&["dlv_nothing"]);
     }
 }
 
@@ -141,13 +136,12 @@ fn an_id_is_explained_to_its_owner_and_whatever_key_the_environment_has() {
     let id = served.json(&["requests", "--json"])["data"][0]["id"].as_str().expect("an id").to_owned();
     let explain = |arguments: &[&str]| {
         let mut command = wrs_emulator(&[&["explain", &id], arguments].concat());
-        command.env("WRS_EMULATOR_URL", &served.url).env("WRS_API_KEY", "sk_test_other").output().expect("it runs")
+        finish(command.env("WRS_EMULATOR_URL", &served.url).env("WRS_API_KEY", "sk_test_other"))
     };
     for arguments in [&[][..], &["--key", "sk_test_local"], &["--key=*"]] {
         assert!(said(&explain(arguments)).starts_with(&id), "{arguments:?}");
     }
-    let foreign = explain(&["--key", "sk_test_other"]);
-    assert_eq!(foreign.status.code(), Some(1), "{foreign:?}");
+    explain(&["--key", "sk_test_other"]).exits(1);
 }
 
 #[test]
@@ -180,7 +174,7 @@ fn a_scenario_is_played_where_there_was_no_folder_at_the_start() {
     let served = Served::spawn(serve.current_dir(folder.path()));
     let here = |arguments: &[&str]| {
         let mut command = wrs_emulator(arguments);
-        command.env("WRS_EMULATOR_URL", &served.url).current_dir(folder.path()).output().expect("the binary runs")
+        finish(command.env("WRS_EMULATOR_URL", &served.url).current_dir(folder.path()))
     };
     let unknown = text(&here(&["scenarios", "use", "story"]).stderr);
     let place = folder.path().canonicalize().expect("a path").join("scenarios").display().to_string();
@@ -204,24 +198,23 @@ fn health_waits_for_an_emulator_that_is_yet_to_start() {
     let output = waiting.wait_with_output().expect("it ends");
     assert!(output.status.success() && text(&output.stdout).starts_with("ready (version "), "{output:?}");
     served.kill();
-    let absent = run(&["health", "--wait", "100ms", "--url", &url]);
-    assert_eq!(absent.status.code(), Some(3), "{absent:?}");
+    run(&["health", "--wait", "100ms", "--url", &url]).exits(3);
 }
 
 #[test]
 fn requests_are_waited_for() {
     let served = Served::start(&[]);
     request(&served.url, "GET /v1/hello HTTP/1.1", "");
-    let found = served.call(&["requests", "wait", "--path", "/v1/hello", "--timeout", "10s"]);
-    assert_eq!(found.status.code(), Some(0), "{found:?}");
-    assert!(text(&found.stdout).contains("/v1/hello"), "{found:?}");
-    let late = served.call(&["requests", "wait", "--operation", "hello", "--status", "500", "--timeout", "50ms"]);
-    assert_eq!(late.status.code(), Some(1), "{late:?}");
-    let said = text(&late.stderr);
-    assert!(said.contains("0 of 1 requests matched") && said.contains(": status: expected 500, found 200"), "{said}");
+    served.call(&["requests", "wait", "--path", "/v1/hello", "--timeout", "10s"]).exits(0).prints(&["/v1/hello"]);
+    let said = text(
+        &served
+            .call(&["requests", "wait", "--operation", "hello", "--status", "500", "--timeout", "50ms"])
+            .exits(1)
+            .says(&["0 of 1 requests matched", ": status: expected 500, found 200"])
+            .stderr,
+    );
     assert!(said.contains("  req_"), "the nearest is named: {said}");
-    let wrong = served.call(&["requests", "wait", "--operation", "helo"]);
-    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    served.call(&["requests", "wait", "--operation", "helo"]).exits(2);
 }
 
 #[test]
@@ -230,19 +223,16 @@ fn subscriptions_are_listed_stopped_rotated_and_deleted() {
     served.subscribe("https://app.sink.localhost/x");
     let rows = served.json(&["subscriptions", "list", "--json"]);
     let id = rows["data"][0]["id"].as_str().expect("an id").to_owned();
-    let listed = served.call(&["subscriptions", "list"]);
-    assert!(text(&listed.stdout).contains(&id) && text(&listed.stdout).contains("https://app.sink.localhost/x"));
+    served.call(&["subscriptions", "list"]).prints(&[&id, "https://app.sink.localhost/x"]);
     for (verb, said) in [("disable", "disabled"), ("enable", "active")] {
-        let output = served.call(&["subscriptions", verb, &id]);
-        assert!(text(&output.stdout).contains(&format!("\nstatus: {said}\n")), "{output:?}");
+        served.call(&["subscriptions", verb, &id]).prints(&[&format!("\nstatus: {said}\n")]);
         assert!(text(&served.call(&["subscriptions", "show", &id]).stdout).contains(&format!("status: {said}\n")));
     }
     let rotated = text(&served.call(&["subscriptions", "rotate", &id]).stdout);
     assert!(rotated.starts_with("whsec_") && rotated.ends_with("the old secret keeps signing for 24h\n"), "{rotated}");
     assert_eq!(served.json(&["subscriptions", "show", &id, "--json"])["signing_secrets"], 2);
     assert_eq!(text(&served.call(&["subscriptions", "delete", &id]).stdout), format!("{id} deleted\n"));
-    let gone = served.call(&["subscriptions", "show", &id]);
-    assert_eq!(gone.status.code(), Some(1), "{gone:?}");
+    served.call(&["subscriptions", "show", &id]).exits(1);
 }
 
 #[test]

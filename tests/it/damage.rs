@@ -57,8 +57,7 @@ fn log_explain_listings_and_trigger_name_the_damage_and_its_origin() {
             &["deliveries", "show", id],
             &["deliveries", "show", id, "--json"],
         ] {
-            let shown = text(&served.call(arguments).stdout);
-            assert!(shown.contains(BY_SCENARIO), "{arguments:?}: {shown}");
+            served.call(arguments).prints(&[BY_SCENARIO]);
         }
         let late =
             "tampered deliberately: body, sent 2 times deliberately (scenario `webhook-forged`, emission `late`)";
@@ -66,8 +65,7 @@ fn log_explain_listings_and_trigger_name_the_damage_and_its_origin() {
             text(&served.call(&["trigger", "--emit", "late"]).stdout),
             format!("emission late set off: {late}\n")
         );
-        let fired = text(&served.call(&["trigger", "workflow.completed", "--tamper", "signature", "--wait"]).stdout);
-        assert!(fired.contains(BY_COMMAND), "{fired}");
+        served.call(&["trigger", "workflow.completed", "--tamper", "signature", "--wait"]).prints(&[BY_COMMAND]);
         let (_, log) = served.stop();
         for said in [BY_SCENARIO, BY_COMMAND] {
             let reported = |kind: &str| log.lines().any(|line| line.contains(kind) && line.contains(said));
@@ -127,15 +125,13 @@ fn copies_and_delays_that_a_setting_makes_are_named_with_the_setting() {
     let served = Served::start(&["--set", "webhooks.copies=2", "--set", "webhooks.scatter=1ms"]);
     let said = "sent 2 times deliberately (setting webhooks.copies), delayed deliberately by up to 1 ms (setting webhooks.scatter)";
     served.subscribe("https://app.sink.localhost/x");
-    let fired = text(&served.call(&["trigger", "workflow.completed", "--wait"]).stdout);
-    assert!(fired.contains(said), "{fired}");
+    served.call(&["trigger", "workflow.completed", "--wait"]).prints(&[said]);
     let listed = served.json(&["deliveries", "wait", "--count", "2", "--status", "delivered", "--json"]);
     let rows = listed["data"].as_array().expect("rows");
     assert!(rows.len() == 2 && rows.iter().all(|row| row["damage"] == said), "{listed}");
     let id = rows[0]["id"].as_str().expect("an id");
     for arguments in [&["explain", id][..], &["explain", id, "--json"], &["deliveries", "show", id]] {
-        let shown = text(&served.call(arguments).stdout);
-        assert!(shown.contains(said), "{arguments:?}: {shown}");
+        served.call(arguments).prints(&[said]);
     }
     // What a call asks for beside it has its own origin, and the larger number of copies is the one that counts.
     for (flags, expected) in [
@@ -148,8 +144,7 @@ fn copies_and_delays_that_a_setting_makes_are_named_with_the_setting() {
             "sent 3 times deliberately (`trigger --duplicate 3`, or POST /_emulator/events), delayed ".to_owned(),
         ),
     ] {
-        let fired = text(&served.call(&[&["trigger", "workflow.completed"], flags].concat()).stdout);
-        assert!(fired.contains(&expected), "{fired}");
+        served.call(&[&["trigger", "workflow.completed"], flags].concat()).prints(&[&expected]);
     }
     let (_, log) = served.stop();
     for kind in [" event workflow.completed", " attempt 1 "] {

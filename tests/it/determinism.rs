@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt as _;
 use wrs_emulator::Emulator;
 
 use crate::support::{PATIENCE, builder, control, get_as, put_scenario, started, view};
+use crate::wire::peer::Peer;
 
 /// A story with everything that draws from chance or time.
 const STORY: &str = r#"
@@ -54,16 +54,14 @@ delay = { min = "100ms", max = "900ms" }
 
 /// One request by hand, with a `Host` that does not depend on the port, and whatever came back.
 async fn ask(emulator: &Emulator, line: &str, key: &str, body: &str) -> Vec<u8> {
-    let address = emulator.base_url().trim_start_matches("http://").to_owned();
-    let mut stream = TcpStream::connect(address).await.expect("the emulator listens");
     let request = format!(
         "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    stream.write_all(request.as_bytes()).await.expect("it is sent");
+    let mut peer = Peer::sending(emulator, request).await;
     let mut read = Vec::new();
     // A fault may end the connection in any way.
-    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut read)).await.expect("an answer in time");
+    let _ = tokio::time::timeout(PATIENCE, peer.stream.read_to_end(&mut read)).await.expect("an answer in time");
     read
 }
 

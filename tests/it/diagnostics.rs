@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use wrs_emulator::diagnostic::{CODES, Diagnostic};
 use wrs_emulator::scenario::check_text;
 
+use crate::support::assert_in_step;
+
 /// Codes that no text alone can cause; tests of folders, presets and lists of scenarios cause them.
 const NOT_OF_A_TEXT: [&str; 7] = [
     "profile/syntax",
@@ -46,11 +48,7 @@ fn files_have_the_problems_in_the_text_beside_them() {
         let (scenario, problems) = check_text(name, &text);
         assert_eq!(scenario.is_none(), problems.iter().any(Diagnostic::is_error), "{name}");
         let rendered: String = problems.iter().map(|problem| listed(problem, &text)).collect();
-        let beside = path.with_extension("txt");
-        if std::env::var_os("UPDATE_EXPECTED").is_some() {
-            std::fs::write(&beside, &rendered).expect("the file can be written");
-        }
-        assert_eq!(read_to_string(&beside).unwrap_or_default(), rendered, "{name}");
+        assert_in_step(path.with_extension("txt"), &rendered);
         all += &rendered;
     }
     for (code, _) in CODES.iter().filter(|(code, _)| !code.starts_with("file/") && !NOT_OF_A_TEXT.contains(code)) {

@@ -2,14 +2,14 @@
 //! for nothing; and whatever the command does, it ends and nothing is left behind.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::Value;
 use wrs_emulator::clock::machine;
 
 use crate::exec::{ended, start};
 use crate::process;
-use crate::support::{PATIENCE, text, wrs_emulator};
+use crate::support::{Outcome, PATIENCE, finish, text, wrs_emulator};
 
 const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/review/differential");
 
@@ -42,8 +42,8 @@ impl Place {
         started
     }
 
-    fn run(&self, flags: &[&str], script: &str) -> Output {
-        ended(start(&mut self.command(flags, &["sh", "-c", script])))
+    fn run(&self, flags: &[&str], script: &str) -> Outcome {
+        outcome(&mut self.command(flags, &["sh", "-c", script]))
     }
 
     /// Whether nothing is left in the folder for temporary files.
@@ -52,11 +52,17 @@ impl Place {
     }
 }
 
+/// What comes of a command, which is killed if it hangs.
+fn outcome(command: &mut Command) -> Outcome {
+    let output = ended(start(command));
+    Outcome::new(command, output)
+}
+
 /// What is said of a planted client.
 fn of_client(name: &str, flags: &[&str]) -> (Option<i32>, Value) {
     let (place, script) = (Place::new(), format!("{CLIENTS}/{name}.py"));
     let flags = [&["--set", "webhooks.allow_http=true", "--json"], flags].concat();
-    let output = ended(start(&mut place.command(&flags, &["python3", "-SB", &script])));
+    let output = outcome(&mut place.command(&flags, &["python3", "-SB", &script]));
     let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
     (output.status.code(), report)
 }
@@ -120,7 +126,7 @@ fn the_smallest_part_and_the_first_request_that_differs_are_named() {
     let place = Place::new();
     let script = format!("{CLIENTS}/message-text.py");
     let flags = ["--only", "message-text,error-codes", "--junit", "results.xml"];
-    let output = ended(start(&mut place.command(&flags, &["python3", "-SB", &script])));
+    let output = outcome(&mut place.command(&flags, &["python3", "-SB", &script]));
     let (said, progress) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{said}");
     for expected in [
@@ -178,13 +184,10 @@ fn a_flaky_command_is_unstable_and_no_change_is_accused() {
     {
         let place = Place::new();
         let script = format!("echo x >> runs; case $(grep -c . runs) in {fails}) echo flaky; exit 1; esac");
-        let output = place.run(&["--only", "long-ids"], &script);
-        let said = text(&output.stdout);
-        assert_eq!(output.status.code(), Some(0), "{fails}: {said}");
-        assert!(
-            said.contains("\nunstable, so nothing is proven:\n  long-ids: the command ") && said.contains(reason),
-            "{said}"
-        );
+        place
+            .run(&["--only", "long-ids"], &script)
+            .exits(0)
+            .prints(&["\nunstable, so nothing is proven:\n  long-ids: the command ", reason]);
         assert!(!place.is_clean(), "the output is kept");
     }
 }
@@ -192,14 +195,14 @@ fn a_flaky_command_is_unstable_and_no_change_is_accused() {
 #[test]
 fn what_the_command_did_not_see_proves_nothing() {
     let place = Place::new();
-    let output = place.run(&["--jobs", "4"], "true");
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains("\nnot exercised, so unproven:\n  message-text: let the command meet errors"), "{said}");
-    assert!(said.contains("0 passed, 0 failed, 0 unstable, 13 not exercised\n"), "{said}");
+    place.run(&["--jobs", "4"], "true").exits(0).prints(&[
+        "\nnot exercised, so unproven:\n  message-text: let the command meet errors",
+        "0 passed, 0 failed, 0 unstable, 13 not exercised\n",
+    ]);
     assert!(place.is_clean(), "nothing failed");
-    let frozen = place.run(&["--only", "reordered-events", "--clock", "frozen"], "echo x >> runs");
-    assert!(text(&frozen.stdout).contains("reordered-events: the command freezes the clock"), "{frozen:?}");
+    place
+        .run(&["--only", "reordered-events", "--clock", "frozen"], "echo x >> runs")
+        .prints(&["reordered-events: the command freezes the clock"]);
     assert_eq!(place.notes("runs").len(), 1);
 }
 
@@ -209,8 +212,7 @@ fn all_runs_have_one_seed_and_the_settings_given() {
     let call = "curl -s -H \"authorization: Bearer $WRS_API_KEY\" -H 'content-type: application/json' \
                 -d '{\"url\":\"http://a.example/\",\"events\":[\"workflow.completed\"]}' $WRS_BASE_URL/v1/events/subscribe";
     let flags = ["--set", "webhooks.allow_http=true", "--clock", "2026-01-31T09:30:00Z", "--keep", "kept/all"];
-    let output = place.run(&[&flags[..], &["--only", "message-text,whole-seconds"]].concat(), call);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    place.run(&[&flags[..], &["--only", "message-text,whole-seconds"]].concat(), call).exits(0);
     let [plain, same, other] = ["plain", "message-text", "whole-seconds"]
         .map(|name| std::fs::read_to_string(place.path(&format!("kept/all/{name}.txt"))).expect("its output"));
     assert!(plain.contains("\"created_at\":\"2026-01-31T09:30:00.000Z\"") && plain.contains("whsec_"), "{plain}");
@@ -236,9 +238,8 @@ fn wrong_usage_is_refused_before_anything_runs() {
         (&["--set", "no.such=1"], RUN, "--set"),
         (&["--scenario", "no-such-scenario"], RUN, "no-such-scenario"),
     ] {
-        let output = ended(start(&mut place.command(flags, command)));
+        let output = outcome(&mut place.command(flags, command)).exits(2);
         let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{flags:?} {command:?}: {said}");
         assert!(said.contains(expected) && output.stdout.is_empty(), "{flags:?}: {said}");
         assert!(place.is_clean() && place.notes("runs").is_empty(), "{flags:?}");
     }
@@ -264,11 +265,10 @@ const LINGER: &str = "sleep 1000 & echo $! >> processes; ";
 #[test]
 fn a_command_that_hangs_is_ended_with_all_that_it_started() {
     let place = Place::new();
-    let output = place
-        .run(&["--timeout", "1s"], &format!("{LINGER} trap '' TERM; echo $$ >> processes; sleep 1000; sleep 1000"));
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("the command did not end within 1 s; make the command pass first"), "{said}");
+    place
+        .run(&["--timeout", "1s"], &format!("{LINGER} trap '' TERM; echo $$ >> processes; sleep 1000; sleep 1000"))
+        .exits(1)
+        .prints(&["the command did not end within 1 s; make the command pass first"]);
     assert_gone(&place.notes("processes"));
 }
 
@@ -277,19 +277,18 @@ fn a_change_that_makes_the_command_hang_has_failed() {
     let place = Place::new();
     let script = "case $(curl -s -H 'authorization: Bearer wrong' $WRS_BASE_URL/v1/system/status) in \
                   *req_????????????????????????????????????????*) sleep 1000;; esac";
-    let output = place.run(&["--only", "long-ids,error-codes", "--timeout", "3s"], script);
-    let said = text(&output.stdout);
-    assert!(said.contains("\nlong-ids: failed: the command did not end within 3 s\n"), "{said}");
-    assert!(said.contains("no request differs: the command fails on what it has read"), "{said}");
-    assert!(said.contains("\nnot exercised, so unproven:\n  error-codes: "), "{said}");
+    place.run(&["--only", "long-ids,error-codes", "--timeout", "3s"], script).prints(&[
+        "\nlong-ids: failed: the command did not end within 3 s\n",
+        "no request differs: the command fails on what it has read",
+        "\nnot exercised, so unproven:\n  error-codes: ",
+    ]);
 }
 
 #[test]
 fn what_a_command_leaves_running_does_not_meet_the_next_run() {
     let place = Place::new();
     let check = "for process in $(cat processes); do [ -s /proc/$process/cmdline ] && exit 1; done; ";
-    let output = place.run(&["--only", "long-ids,short-ids"], &format!("touch processes; {check}{LINGER}"));
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    place.run(&["--only", "long-ids,short-ids"], &format!("touch processes; {check}{LINGER}")).exits(0);
     assert_eq!(place.notes("processes").len(), 3);
     assert_gone(&place.notes("processes"));
 }
@@ -315,8 +314,7 @@ fn a_signal_ends_everything_and_leaves_nothing() {
 #[test]
 fn the_changes_are_listed() {
     let [plain, json] = [&[][..], &["--json"]].map(|more| {
-        let output = wrs_emulator(&[&["review", "differential", "--list"], more].concat()).output().expect("it runs");
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let output = finish(&mut wrs_emulator(&[&["review", "differential", "--list"], more].concat())).exits(0);
         text(&output.stdout)
     });
     let listed: Value = serde_json::from_str(&json).expect("JSON");

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use wrs_emulator::settings::ledger_markdown;
 
 use crate::layers::files;
+use crate::support::assert_in_step;
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR")))
@@ -17,12 +18,7 @@ fn the_page_of_assumptions_has_the_ledger() {
     let (before, _) = page.split_once("| setting |").expect("the table");
     let made = ledger_markdown();
     let (_, table) = made.split_once("| setting |").expect("the table");
-    let made = format!("{before}| setting |{table}");
-    if std::env::var_os("UPDATE_EXPECTED").is_some() {
-        std::fs::write(format!("{}/docs/sandbox.md", env!("CARGO_MANIFEST_DIR")), &made).expect("the page is written");
-    } else {
-        assert_eq!(page, made, "UPDATE_EXPECTED=1 writes it anew");
-    }
+    assert_in_step("docs/sandbox.md", &format!("{before}| setting |{table}"));
 }
 
 /// The architecture page names every module of the crate, and the files that it names are there.
@@ -254,10 +250,5 @@ fn the_list_for_models_is_that_of_the_index() {
         "# wrs-emulator\n\n> {}\n\n## Pages\n\n- [Front page](../README.md): the first two minutes, from start to first webhook\n{main}\n## Optional\n\n{optional}",
         first.replace('\n', " "),
     );
-    let path = format!("{}/docs/llms.txt", env!("CARGO_MANIFEST_DIR"));
-    if std::env::var_os("UPDATE_EXPECTED").is_some() {
-        std::fs::write(&path, &made).expect("the file is written");
-    }
-    let there = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(there == made, "docs/llms.txt has changed: run the tests once with UPDATE_EXPECTED=1");
+    assert_in_step("docs/llms.txt", &made);
 }

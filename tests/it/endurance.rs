@@ -1,69 +1,22 @@
 //! The engine where it is strained: a receiver that hangs while clocks are moved, a storm of emissions, resets and loads under
-//! load, ten thousand keys at once.
+//! load.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use http_body_util::Full;
-use hyper::Response;
-use hyper::body::Bytes;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use wrs_emulator::Emulator;
 use wrs_emulator::state::journal::Entry;
 
-use crate::process::Served;
 use crate::support::{
-    Answer, Client, Receiver, activate, builder, control, get_as, hook, metric, notices, put_scenario, started,
-    subscribe_as, subscribe_sink, subscribe_url, view,
+    Answer, Receiver, activate, builder, control, get_as, hook, metric, notices, put_scenario, started, subscribe_as,
+    subscribe_sink, subscribe_url, view,
 };
 
-/// A receiver that answers nothing until it is let: 200 for each permit. It counts what has come.
-struct Hanging {
-    address: std::net::SocketAddr,
-    permits: Arc<Semaphore>,
-    came: Arc<Semaphore>,
-}
-
-impl Hanging {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let (permits, came) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
-        let (let_through, arrived) = (Arc::clone(&permits), Arc::clone(&came));
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (permits, came) = (Arc::clone(&let_through), Arc::clone(&arrived));
-                let service = service_fn(move |_| {
-                    let (permits, came) = (Arc::clone(&permits), Arc::clone(&came));
-                    async move {
-                        came.add_permits(1);
-                        permits.acquire().await.expect("it is never closed").forget();
-                        Ok::<_, std::convert::Infallible>(Response::new(Full::<Bytes>::default()))
-                    }
-                });
-                tokio::spawn(
-                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service),
-                );
-            }
-        });
-        Self { address, permits, came }
-    }
-
-    /// Returns once one more attempt has come.
-    async fn has_come(&self) {
-        let came = tokio::time::timeout(crate::support::PATIENCE, self.came.acquire());
-        came.await.expect("an attempt in time").expect("it is never closed").forget();
-    }
-}
-
 /// An emulator whose deliveries to `https://app.example.com` are taken and not answered.
-async fn beside_a_hanging_receiver() -> (Emulator, Hanging) {
-    let receiver = Hanging::start().await;
+async fn beside_a_hanging_receiver() -> (Emulator, Receiver) {
+    let receiver = Receiver::hanging().await;
     let emulator = started(
         builder().forward(&format!("https://app.example.com=http://{}", receiver.address)).set("webhooks.timeout=300s"),
     )
@@ -77,7 +30,7 @@ async fn clock(emulator: &Emulator, payload: &Value) -> Answer {
 
 #[tokio::test]
 async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
-    let (emulator, receiver) = beside_a_hanging_receiver().await;
+    let (emulator, mut receiver) = beside_a_hanging_receiver().await;
     for key in ["sk_test_a", "sk_test_b"] {
         let url = if key == "sk_test_a" { "https://app.example.com/" } else { "https://b.sink.localhost/" };
         subscribe_url(&emulator, key, url).await;
@@ -87,7 +40,7 @@ async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
     let stuck = clock(&emulator, &json!({ "advance": "10s", "key": "sk_test_a", "timeout": "100ms" })).await;
     assert_eq!((stuck.status, stuck.code().as_str()), (408, "not_settled"), "{stuck:?}");
     assert!(stuck.message().contains("2026-01-31T09:30:01.000Z"), "it says how far it is: {}", stuck.message());
-    receiver.has_come().await;
+    receiver.next().await;
     // Another key's clock moves meanwhile, with all that is due on the way.
     let moved = clock(&emulator, &json!({ "advance": "5s", "key": "sk_test_b" })).await;
     assert_eq!((moved.status, &moved.json()["now"]), (200, &json!("2026-01-31T09:30:05.000Z")), "{moved:?}");
@@ -97,7 +50,7 @@ async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
     assert_eq!((second.status, second.code().as_str()), (408, "not_settled"), "{second:?}");
     // Requests of the key are answered as ever.
     assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 200);
-    receiver.permits.add_permits(1);
+    receiver.let_one_through();
     // Both steps have gone on: this one comes behind them.
     let done = clock(&emulator, &json!({ "advance": "0s", "key": "sk_test_a" })).await;
     assert_eq!((done.status, &done.json()["now"]), (200, &json!("2026-01-31T09:30:11.000Z")), "{done:?}");
@@ -107,7 +60,7 @@ async fn a_hanging_receiver_holds_back_its_own_step_and_no_other_clock() {
 
 #[tokio::test]
 async fn the_emulators_own_step_waits_for_a_hanging_receiver_and_keys_with_a_clock_of_their_own_do_not() {
-    let (emulator, receiver) = beside_a_hanging_receiver().await;
+    let (emulator, mut receiver) = beside_a_hanging_receiver().await;
     subscribe_as(&emulator, "sk_test_a", &hook("https://app.example.com/")).await;
     clock(&emulator, &json!({ "mode": "frozen", "key": "sk_test_b" })).await;
     control(&emulator, "POST", "events", &json!({ "type": "workflow.completed", "key": "sk_test_a", "delay": "1s" }))
@@ -116,8 +69,8 @@ async fn the_emulators_own_step_waits_for_a_hanging_receiver_and_keys_with_a_clo
     assert_eq!((stuck.status, stuck.code().as_str()), (408, "not_settled"), "{stuck:?}");
     let moved = clock(&emulator, &json!({ "advance": "5s", "key": "sk_test_b" })).await;
     assert_eq!((moved.status, &moved.json()["now"]), (200, &json!("2026-01-31T09:30:05.000Z")), "{moved:?}");
-    receiver.has_come().await;
-    receiver.permits.add_permits(1);
+    receiver.next().await;
+    receiver.let_one_through();
     let done = clock(&emulator, &json!({ "advance": "0s" })).await;
     assert_eq!((done.status, &done.json()["now"]), (200, &json!("2026-01-31T10:30:00.000Z")), "{done:?}");
 }
@@ -286,59 +239,4 @@ async fn resets_and_loads_under_load_let_nothing_of_the_old_through() {
         let listed = view(&emulator, listing).await;
         assert_eq!(listed["data"], json!([]), "{listing}");
     }
-}
-
-fn many(number: usize) -> String {
-    format!("sk_test_many_{number:05}")
-}
-
-/// Each key in this range: a subscription and two status checks, which find its own quota.
-async fn visit(address: String, keys: std::ops::Range<usize>) {
-    let mut client = Client::at(&address);
-    for number in keys {
-        let key = many(number);
-        let url = format!("https://sink-{number}.sink.localhost/");
-        for (method, path, body, left) in [
-            ("POST", "/v1/events/subscribe", hook(&url).to_string(), "99"),
-            ("GET", "/v1/system/status", String::new(), "98"),
-        ] {
-            let answer = client.send_as(&key, method, path, body).await;
-            assert_eq!((answer.status, answer.header("x-ratelimit-remaining")), (200, Some(left)), "{key}");
-        }
-    }
-}
-
-/// Most bytes that one key may hold: its workspace with random sources, quota, clock and one subscription.
-const BYTES_A_KEY: usize = 10 * 1024;
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn ten_thousand_keys_do_not_meet_and_hold_little() {
-    const KEYS: usize = 10_000;
-    let served = Served::start(&["--max-journal-entries", "100", "--clock", "frozen", "--quiet"]);
-    let address = served.address().to_owned();
-    // What a process needs once is there before the first reading.
-    visit(address.clone(), KEYS..KEYS + 100).await;
-    assert_eq!(served.control("POST", "reset", &json!({ "key": "*" })).0, 200);
-    let before = served.resident();
-    let visitors = (0..4).map(|at| tokio::spawn(visit(address.clone(), at * KEYS / 4..(at + 1) * KEYS / 4)));
-    for visitor in visitors.collect::<Vec<_>>() {
-        visitor.await.expect("each key finds its own");
-    }
-    let growth = served.resident().saturating_sub(before);
-    assert!(growth < BYTES_A_KEY * KEYS, "{} bytes a key", growth / KEYS);
-    for number in (0..KEYS).step_by(499) {
-        let (_, body) = served.control("GET", &format!("subscriptions?key={}", many(number)), &Value::Null);
-        let listed: Value = serde_json::from_str(&body).expect("JSON");
-        let urls: Vec<&str> =
-            listed["data"].as_array().expect("a list").iter().filter_map(|row| row["url"].as_str()).collect();
-        assert_eq!(urls, [format!("https://sink-{number}.sink.localhost/")]);
-    }
-    // More keys than are kept: some leave, and that is counted and reported; memory grows no further.
-    visit(address.clone(), KEYS..KEYS + 1_000).await;
-    let (_, page) = served.control("GET", "metrics", &Value::Null);
-    let (kept, evicted) = (metric(&page, "workspaces"), metric(&page, "workspaces_evicted_total"));
-    assert!(kept <= KEYS as u64 && kept + evicted == KEYS as u64 + 1_000, "{kept} kept, {evicted} evicted");
-    let growth = served.resident().saturating_sub(before);
-    assert!(growth < BYTES_A_KEY * KEYS, "{growth} bytes with {kept} keys");
 }

@@ -2,14 +2,15 @@
 //! file that could not be written is reported.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::exec::{ended, start};
 use crate::process::Served;
-use crate::support::{PATIENCE, text, wrs_emulator};
+use crate::support::{Outcome, finish, text, wrs_emulator};
 
 fn make_pipe(path: &Path) {
     let made = Command::new("mkfifo").arg(path).status().expect("mkfifo runs");
@@ -48,54 +49,43 @@ fn a_pipe_renamed_over_a_scenario_while_it_is_read_blocks_nothing() {
     assert_eq!(served.exit_code(), 0);
 }
 
-/// A folder, and the arguments that keep a state in it.
-fn with_state() -> (tempfile::TempDir, [String; 2]) {
+/// A folder, and the path of a state in it.
+fn with_state() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("state.json").display().to_string();
-    (folder, ["--state".to_owned(), file])
+    (folder, file)
 }
 
-/// Runs a command that is to end by itself, and ends it if it does not.
-fn run(arguments: &[&str]) -> Output {
+/// Runs a command that is to end by itself.
+fn run(arguments: &[&str]) -> Outcome {
     let mut command = wrs_emulator(arguments);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
-    let pause = Duration::from_millis(10);
-    let mut left = PATIENCE;
-    while child.try_wait().expect("a child to wait for").is_none() && left > pause {
-        std::thread::sleep(pause);
-        left -= pause;
-    }
-    // It may have ended.
-    let _ = child.kill();
-    child.wait_with_output().expect("its output")
+    let output = ended(start(&mut command));
+    Outcome::new(&command, output)
 }
 
-fn arguments(state: &[String]) -> Vec<&str> {
-    state.iter().map(String::as_str).collect()
+/// A second process with this state.
+fn serve_again(state: &str) -> Outcome {
+    run(&["serve", "--listen", "127.0.0.1:0", "--state", state])
 }
 
 #[test]
 fn a_state_that_cannot_be_saved_at_the_stop_is_an_exit_code_of_1() {
     let (folder, state) = with_state();
-    let mut served = Served::start(&arguments(&state));
+    let served = Served::start(&["--state", &state]);
     // A save at the same moment may put its file into the folder that is being removed.
     while folder.path().exists() {
         let _ = std::fs::remove_dir_all(folder.path());
     }
-    served.signal("TERM");
-    assert_eq!(served.exit_code(), 1);
-    let said = served.stderr();
+    let (code, said) = served.stop();
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("error: the state was not saved in `") && said.contains("state.json"), "{said}");
 
     let (folder, state) = with_state();
     let folder = folder.path().display().to_string();
-    let mut exec = vec!["exec"];
-    exec.extend(arguments(&state));
     let remove = format!("until rm -rf {folder}; do :; done");
-    exec.extend(["--listen", "127.0.0.1:0", "--", "sh", "-c", &remove]);
-    let output = run(&exec);
-    let said = text(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.contains("the state was not saved in `"), "{output:?}");
+    run(&["exec", "--state", &state, "--listen", "127.0.0.1:0", "--", "sh", "-c", &remove])
+        .exits(1)
+        .says(&["the state was not saved in `"]);
 }
 
 /// A link may lead to a file that is not a scenario at all: a diagnostic gives the place in it, and none of its text.
@@ -109,16 +99,14 @@ fn a_link_out_of_the_folder_shows_nothing_of_its_file() {
         std::os::unix::fs::symlink(elsewhere.path().join(name), link).expect("it is linked");
     }
     std::fs::write(folder.path().join("own.toml"), "title = shown\n").expect("it is written");
-    let mut served = Served::start(&["--scenarios", folder.path().to_str().expect("text")]);
+    let served = Served::start(&["--scenarios", folder.path().to_str().expect("text")]);
     let (_, listed) = served.control("GET", "scenarios", &Value::Null);
     assert!(!listed.contains("hidden") && listed.contains("title = shown"), "{listed}");
     for name in ["passwords.toml", "credentials.toml"] {
         assert!(listed.contains(name), "{listed}");
     }
-    served.signal("TERM");
-    assert_eq!(served.exit_code(), 0);
-    let said = served.stderr();
-    assert!(!said.contains("hidden"), "{said}");
+    let (code, said) = served.stop();
+    assert!(code == Some(0) && !said.contains("hidden"), "{code:?} {said}");
 }
 
 /// Each look at such a folder takes a while, so there are fewer of them.
@@ -141,7 +129,7 @@ fn a_folder_full_of_other_files_costs_next_to_nothing() {
 fn every_signal_that_asks_for_the_end_saves_the_state() {
     for signal in ["HUP", "QUIT"] {
         let (folder, state) = with_state();
-        let mut served = Served::start(&arguments(&state));
+        let mut served = Served::start(&["--state", &state]);
         served.serves();
         served.signal(signal);
         assert_eq!(served.exit_code(), 0, "{signal}");
@@ -152,39 +140,31 @@ fn every_signal_that_asks_for_the_end_saves_the_state() {
 
 #[test]
 fn a_hang_up_that_nohup_ignores_ends_nothing() {
-    let mut served = Served::start_after("trap '' HUP", &[]);
+    let served = Served::start_after("trap '' HUP", &[]);
     served.signal("HUP");
     served.serves();
-    served.signal("TERM");
-    assert_eq!(served.exit_code(), 0);
+    assert_eq!(served.stop().0, Some(0));
 }
 
 #[test]
 fn a_limit_on_file_sizes_is_reported_and_ends_nothing() {
     let (_folder, state) = with_state();
-    let mut served = Served::start_after("ulimit -f 1", &arguments(&state));
+    let served = Served::start_after("ulimit -f 1", &["--state", &state]);
     served.subscribe(&format!("https://app.example.com/{}", "x".repeat(1_500)));
-    served.signal("TERM");
-    assert_eq!(served.exit_code(), 1);
-    let said = served.stderr();
-    assert!(said.contains("the state was not saved in `"), "{said}");
+    let (code, said) = served.stop();
+    assert!(code == Some(1) && said.contains("the state was not saved in `"), "{code:?} {said}");
 }
 
 #[test]
 fn a_second_process_with_the_same_state_is_refused() {
     let (folder, state) = with_state();
-    let mut first = Served::start(&arguments(&state));
-    let mut serve = vec!["serve", "--listen", "127.0.0.1:0"];
-    serve.extend(arguments(&state));
-    let output = run(&serve);
-    let said = text(&output.stderr);
-    assert!(output.status.code() == Some(2) && said.contains("another process keeps its state there"), "{output:?}");
+    let mut first = Served::start(&["--state", &state]);
+    serve_again(&state).exits(2).says(&["another process keeps its state there"]);
     // Whoever was killed holds nothing.
     first.kill();
-    let mut again = Served::start(&arguments(&state));
+    let again = Served::start(&["--state", &state]);
     again.serves();
-    again.signal("TERM");
-    assert_eq!(again.exit_code(), 0);
+    assert_eq!(again.stop().0, Some(0));
     let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().map(|e| e.file_name()).collect();
     assert_eq!(left, ["state.json"], "nothing else is left");
 }
@@ -194,25 +174,20 @@ fn a_second_process_with_the_same_state_is_refused() {
 fn a_saved_state_follows_no_link_and_is_private() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let (folder, state) = with_state();
-    let (victim, file) = (folder.path().join("victim"), Path::new(&state[1]));
+    let (victim, file) = (folder.path().join("victim"), Path::new(&state));
     std::fs::write(&victim, "precious").expect("it is written");
     symlink(&victim, folder.path().join("state.json.tmp")).expect("it is linked");
-    let mut first = Served::start(&arguments(&state));
-    first.signal("TERM");
-    assert_eq!(first.exit_code(), 0);
+    let first = Served::start(&["--state", &state]);
+    assert_eq!(first.stop().0, Some(0));
     let mode = || std::fs::metadata(file).expect("it is there").permissions().mode() & 0o777;
     assert_eq!(mode(), 0o600);
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o644)).expect("it may be changed");
-    let mut second = Served::start(&arguments(&state));
+    let second = Served::start(&["--state", &state]);
     assert_eq!(mode(), 0o600);
-    second.signal("TERM");
-    assert_eq!(second.exit_code(), 0);
+    assert_eq!(second.stop().0, Some(0));
     assert_eq!(std::fs::read_to_string(&victim).expect("it is there"), "precious");
     symlink(&victim, folder.path().join("state.json.lock")).expect("it is linked");
-    let mut serve = vec!["serve", "--listen", "127.0.0.1:0"];
-    serve.extend(arguments(&state));
-    let output = run(&serve);
-    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--state: "), "{output:?}");
+    serve_again(&state).exits(2).says(&["--state: "]);
 }
 
 /// `sign <(curl …)`: a command that a person runs waits for the other end of a pipe.
@@ -226,7 +201,7 @@ fn commands_of_people_read_pipes() {
         move || std::fs::write(pipe, "{}").expect("the command reads it")
     });
     let sign = ["sign", "--secret", "0123456789abcdef", "--secret-key", "utf8", pipe.to_str().expect("a path of text")];
-    let output = wrs_emulator(&sign).output().expect("it runs");
+    let output = finish(&mut wrs_emulator(&sign));
     writer.join().expect("it was read");
     assert!(output.status.success() && text(&output.stdout).contains("webhook-signature"), "{output:?}");
 }

@@ -6,7 +6,9 @@ use wrs_emulator::webhook::resolve::LookUp;
 use wrs_emulator::{Builder, Emulator};
 
 use crate::process::Served;
-use crate::support::{Certificates, KEY, Receiver, builder, control, fire, started, subscribe_url, text, view};
+use crate::support::{
+    Certificates, KEY, Receiver, ask, builder, control, fire, refused, started, subscribe_url, text, view,
+};
 
 const PUBLIC: &str = "https://app.example.com:8443";
 
@@ -27,9 +29,7 @@ async fn outcome(emulator: &Emulator, key: &str) -> Value {
 }
 
 async fn patch(emulator: &Emulator, body: &Value) -> Value {
-    let answer = control(emulator, "PATCH", "profile", body).await;
-    assert_eq!(answer.status, 200, "{}", answer.message());
-    answer.json()
+    ask(emulator, "PATCH", "profile", body).await
 }
 
 #[tokio::test]
@@ -94,9 +94,7 @@ async fn the_egress_guard_and_the_limits_hold_for_forwards_made_while_running() 
         (json!({ "a": "http://b" }), "expected a URL such as https://app.example.com, found `a`"),
         (json!({ "https://a": 5 }), "expected a string"),
     ] {
-        let refused = control(&emulator, "PATCH", "profile", &json!({ "webhooks": { "forwards": forwards } })).await;
-        assert_eq!(refused.status, 422);
-        assert!(refused.message().contains(said), "{}", refused.message());
+        refused(&emulator, "PATCH", "profile", &json!({ "webhooks": { "forwards": forwards } }), 422, said).await;
     }
     let many: serde_json::Map<String, Value> =
         (0..257).map(|number| (format!("https://a{number}.example"), json!("http://localhost"))).collect();
@@ -169,9 +167,10 @@ fn forwards_are_listed_added_and_removed_by_commands() {
     );
     assert_eq!(said(&["--key", "sk_test_a"]), "no forwards\n");
     assert_eq!(said(&[]).lines().count(), 1);
-    let unknown = served.call(&["forwards", "remove", "https://new.example.com"]);
-    assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
-    assert!(text(&unknown.stderr).contains("unknown forward `https://new.example.com`"), "{unknown:?}");
+    served
+        .call(&["forwards", "remove", "https://new.example.com"])
+        .exits(1)
+        .says(&["unknown forward `https://new.example.com`"]);
     let wrong = served.fails(&["forwards", "add", "https://new.example.com"], 2);
     assert!(wrong.contains("expected FROM=TO"), "{wrong}");
     // They are settings like others.

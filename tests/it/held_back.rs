@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use wrs_emulator::{Builder, Emulator};
 
 use crate::support::{
-    activate, builder, control, get, get_as, notices, run, send, started, text, view, write_scenario,
+    activate, ask, builder, control, get, get_as, notices, run, send, started, text, view, write_scenario,
 };
 
 const OWN: &str = "sk_test_own";
@@ -37,8 +37,7 @@ async fn named(emulator: &Emulator, name: &str) -> String {
 async fn listed_by_command(emulator: &Emulator) -> String {
     let url = emulator.control_url();
     let output = tokio::task::spawn_blocking(move || run(&["scenarios", "list", "--url", &url]));
-    let output = output.await.expect("it ends");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = output.await.expect("it ends").exits(0);
     text(&output.stdout)
 }
 
@@ -60,9 +59,8 @@ async fn a_file_that_is_gone_holds_back_nothing_while_a_list_names_it() {
     assert_eq!(state(&emulator, "gone").await, (json!("ok"), Value::Null));
     std::fs::remove_file(folder.path().join("gone.toml")).expect("the file is deleted");
     write(folder.path(), "other", "other2");
-    let reloaded = control(&emulator, "POST", "scenarios/reload", &json!({})).await;
-    assert_eq!(reloaded.status, 200, "nothing is broken: {reloaded:?}");
-    let reported = &reloaded.json()["diagnostics"][0];
+    let reloaded = ask(&emulator, "POST", "scenarios/reload", &json!({})).await;
+    let reported = &reloaded["diagnostics"][0];
     assert_eq!(
         (&reported["severity"], &reported["code"]),
         (&json!("warning"), &json!("scenario/active-missing")),

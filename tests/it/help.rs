@@ -1,14 +1,13 @@
 //! What the program says of itself: help and completions.
 
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-use crate::support::{self, text, wrs_emulator};
+use crate::support::{self, Outcome, finish, text, wrs_emulator};
 
 /// The help of a command, whole, as wide as it is without a terminal.
 fn help(path: &[String]) -> String {
     let arguments: Vec<&str> = path.iter().map(String::as_str).chain(["--help-all"]).collect();
-    let output = wrs_emulator(&arguments).env_remove("COLUMNS").env_remove("LINES").output().expect("the binary runs");
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+    let output = finish(wrs_emulator(&arguments).env_remove("COLUMNS").env_remove("LINES")).exits(0);
     text(&output.stdout)
 }
 
@@ -29,17 +28,15 @@ pub(crate) fn all_help() -> Vec<(Vec<String>, String)> {
     found
 }
 
-fn run(arguments: &[&str]) -> Output {
-    let output = support::run(arguments);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
-    output
+fn run(arguments: &[&str]) -> Outcome {
+    support::run(arguments).exits(0)
 }
 
 /// Examples first, options in groups, no more than two screens; what is rare is there when everything is asked for.
 #[test]
 fn the_help_of_the_program_fits_two_screens() {
     for columns in ["80", "100"] {
-        let said = wrs_emulator(&["--help"]).env("COLUMNS", columns).output().expect("the binary runs");
+        let said = finish(wrs_emulator(&["--help"]).env("COLUMNS", columns));
         let said = text(&said.stdout);
         assert!(said.lines().count() <= 100, "{} lines of {columns} columns\n{said}", said.lines().count());
         let heads = ["\nExamples:\n", "\nUsage: ", "\nCommands:\n", "\nOptions:\n", "\nWebhooks:\n", "\nScenarios:\n"];

@@ -1,6 +1,8 @@
-//! The direction rules: a file imports only from its own layer or a lower one; every file says what it is for.
+//! The direction rules: a file uses only its own layer or a lower one; every file says what it is for.
 
 use std::path::{Path, PathBuf};
+
+use crate::circles::uses;
 
 /// Layers by the first part of a path below `src/`, lowest first. `docs/internals/architecture.md` shows the same table.
 const LAYERS: &[(&str, u8)] = &[
@@ -79,59 +81,25 @@ fn layer(module: &str) -> Option<u8> {
     LAYERS.iter().find(|(name, _)| *name == module).map(|(_, layer)| *layer)
 }
 
-/// The modules that a file names with `crate::`, outside its tests.
-fn imports(text: &str) -> Vec<String> {
-    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-    let mut found = Vec::new();
-    for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
-        for part in line.split("crate::").skip(1) {
-            let names = part.strip_prefix('{').map_or_else(|| vec![part], |group| group.split(',').collect());
-            for name in names {
-                let mut names = name
-                    .trim()
-                    .split("::")
-                    .map(|name| name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>());
-                let first = names.next().unwrap_or_default();
-                found.push(match names.next() {
-                    Some(second) if SPLIT.contains(&first.as_str()) => format!("{first}/{second}"),
-                    _ => first,
-                });
-            }
-        }
-    }
-    found
-}
-
 #[test]
-fn every_file_imports_from_its_own_layer_or_a_lower_one() {
+fn every_file_uses_its_own_layer_or_a_lower_one() {
+    let layer_of = |parts: &[String]| {
+        let module = module(&Path::new("src").join(parts.join("/")));
+        layer(&module).unwrap_or_else(|| panic!("{} belongs to no layer: add `{module}` to the table", parts.join("/")))
+    };
+    let parents = ["lib", "main"].into_iter().chain(SPLIT.iter().copied()).map(|name| vec![name.to_owned()]);
+    let parents: Vec<_> = parents.collect();
     let mut seen = 0;
-    for path in files("src").into_iter().filter(|path| !is_tests(path)) {
-        let own = module(&path);
-        if own == "lib" || own == "state/mod" || own == "util/mod" {
-            continue;
-        }
-        let text = read(&path);
-        if own == "main" {
-            assert!(
-                text.lines().count() <= 30 && text.contains("wrs_emulator::cli::main()"),
-                "main.rs only hands over"
-            );
-            continue;
-        }
-        let own_layer =
-            layer(&own).unwrap_or_else(|| panic!("{} belongs to no layer: add `{own}` to the table", path.display()));
-        for import in imports(&text) {
-            let other = layer(&import)
-                .unwrap_or_else(|| panic!("{} imports crate::{import}, which is in no layer", path.display()));
-            assert!(
-                other <= own_layer,
-                "{} (layer {own_layer}) imports crate::{import} (layer {other})",
-                path.display()
-            );
+    for (file, used) in uses().iter().filter(|(file, _)| !parents.contains(file)) {
+        let own = layer_of(file);
+        for other in used {
+            assert!(layer_of(other) <= own, "{} (layer {own}) uses {}", file.join("/"), other.join("/"));
             seen += 1;
         }
     }
-    assert!(seen > 100, "the imports were found");
+    assert!(seen > 100, "what files use was found");
+    let main = read(Path::new("src/main.rs"));
+    assert!(main.lines().count() <= 30 && main.contains("wrs_emulator::cli::main()"), "main.rs only hands over");
 }
 
 #[test]
@@ -145,15 +113,6 @@ fn the_architecture_shows_these_layers() {
     shown.sort_unstable();
     checked.sort_unstable();
     assert_eq!(shown, checked);
-}
-
-#[test]
-fn the_rule_would_see_a_wrong_import() {
-    let found = imports(
-        "use crate::webhook::queue::Queue;\n// crate::cli\nuse crate::{clock::Clock, http};\nuse crate::state::engine::Engine;\n",
-    );
-    assert_eq!(found, ["webhook", "clock", "http", "state/engine"]);
-    assert!(layer("webhook") > layer("contract"));
 }
 
 /// Layers 0 to 2 are synchronous: the clock's `sleep_until` is the exception.

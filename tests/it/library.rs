@@ -7,15 +7,15 @@ use std::pin::pin;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::AsyncReadExt as _;
 use wrs_emulator::Emulator;
 use wrs_emulator::state::engine::sink::Receipt;
 
 use crate::support::{
-    Answer, KEY, PATIENCE, START, builder, control, get, get_as, hook, started, subscribe, subscribe_as,
+    Answer, KEY, PATIENCE, START, ask, builder, control, get, get_as, hook, started, subscribe, subscribe_as,
     subscribe_sink, view,
 };
+use crate::wire::peer::Peer;
 
 const STATUS: &str = "/v1/system/status";
 const HELLO: &str = "/v1/hello";
@@ -169,10 +169,8 @@ async fn degraded_dependencies() {
 /// What came of one hello on a connection of its own.
 async fn hello_outcome(emulator: &Emulator) -> &'static str {
     let began = emulator.control().clock().now().instant;
-    let address = emulator.base_url().trim_start_matches("http://").to_owned();
-    let mut stream = TcpStream::connect(address).await.expect("the emulator listens");
-    let request = b"GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    stream.write_all(request).await.expect("it is sent");
+    let request = "GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let mut stream = Peer::sending(emulator, request).await.stream;
     let mut read = Vec::new();
     let ended = ticking(emulator, Duration::from_millis(500), stream.read_to_end(&mut read)).await;
     let text = String::from_utf8_lossy(&read);
@@ -343,8 +341,7 @@ async fn webhook_duplicates_out_of_order() {
     subscribe_sink(&emulator, "app").await;
     settle().await;
     // From one due instant to the next, so that each event happens at its own.
-    let moved = control(&emulator, "POST", "clock", &json!({ "advance": "5s" })).await;
-    assert_eq!(moved.status, 200, "{moved:?}");
+    ask(&emulator, "POST", "clock", &json!({ "advance": "5s" })).await;
     until_attempts(&emulator, 10).await;
     let receipts = emulator.control().received("app");
     assert!(receipts.len() == 10 && receipts.iter().all(|receipt| receipt.verified.is_ok()));

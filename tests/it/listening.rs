@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::process::{NOWHERE, Served, request};
-use crate::support::{run, text, wrs_emulator};
+use crate::support::{finish, run, text, wrs_emulator};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 /// Starts `listen` with a secret.
@@ -23,7 +23,7 @@ fn noted(listening: Served) -> String {
 fn refused(arguments: &[&str]) -> String {
     let mut command = Command::new("timeout");
     command.args(["20", env!("CARGO_BIN_EXE_wrs-emulator"), "listen", "--listen", "127.0.0.1:0"]).args(arguments);
-    let output = command.env_remove("WRS_WEBHOOK_SECRET").output().expect("the binary runs");
+    let output = finish(command.env_remove("WRS_WEBHOOK_SECRET"));
     assert!(output.status.code() == Some(2) && output.stdout.is_empty(), "{arguments:?}: {output:?}");
     text(&output.stderr)
 }
@@ -85,20 +85,16 @@ fn the_url_of_a_webhook_is_not_taken_for_the_emulators() {
         let hint = "hint: --url is the emulator's address; the URL of the subscription is --webhook-url";
         assert!(said.contains(hint), "{said}");
     }
-    let output = run(&["health", "--url", hook]);
-    let said = text(&output.stderr);
-    assert!(output.status.code() == Some(3) && said.contains("not the URL of a webhook"), "{said}");
+    run(&["health", "--url", hook]).exits(3).says(&["not the URL of a webhook"]);
     let listening = listen(&["--webhook-url", hook, "--url", NOWHERE]);
     noted(listening);
     let custom = ["--scheme", "custom", "--set", "webhooks.custom.content={url}.{body}", "--json"];
     for name in ["--webhook-url", "--url"] {
         let arguments = [&["sign", "/dev/null"][..], &custom, &[name, hook]].concat();
-        let signed = wrs_emulator(&arguments).env("WRS_WEBHOOK_SECRET", SECRET).output().expect("the binary runs");
-        assert!(text(&signed.stdout).contains(hook), "{signed:?}");
+        finish(wrs_emulator(&arguments).env("WRS_WEBHOOK_SECRET", SECRET)).prints(&[hook]);
     }
     let missing = [&["sign", "/dev/null"][..], &custom].concat();
-    let missing = wrs_emulator(&missing).env("WRS_WEBHOOK_SECRET", SECRET).output().expect("the binary runs");
-    assert!(text(&missing.stderr).contains("expected --webhook-url URL"), "{missing:?}");
+    finish(wrs_emulator(&missing).env("WRS_WEBHOOK_SECRET", SECRET)).says(&["expected --webhook-url URL"]);
     assert!(refused(&["--webhook-url", "nothing"]).contains("--webhook-url: `nothing` is not a URL"));
 }
 

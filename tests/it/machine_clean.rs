@@ -5,13 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::help::all_help;
 use crate::process::{NOWHERE, Served, request};
-use crate::support::{listing, text, wrs_emulator};
+use crate::support::{Outcome, finish, listing, text, wrs_emulator};
 
 /// What a command prints on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,8 +167,8 @@ impl Stage {
         made
     }
 
-    fn output(&self, command: &str, arguments: &str, url: &str) -> Output {
-        self.command(command, arguments, url).output().expect("the binary runs")
+    fn output(&self, command: &str, arguments: &str, url: &str) -> Outcome {
+        finish(&mut self.command(command, arguments, url))
     }
 }
 
@@ -181,7 +181,7 @@ fn objects(text: &str) -> Vec<Value> {
 
 /// Compares a failure, which prints nothing but one error, and returns that.
 #[track_caller]
-fn fails(what: &str, output: &Output, status: i32, code: &str) -> Value {
+fn fails(what: &str, output: &Outcome, status: i32, code: &str) -> Value {
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(status), ""), "{what}: {output:?}");
     let [error] = &objects(&text(&output.stderr))[..] else { panic!("{what}: {output:?}") };
     let fields = error["error"].as_object().unwrap_or_else(|| panic!("{what}: {error}"));
@@ -217,8 +217,7 @@ fn what_is_done_is_json_alone() {
             objects(&(rest + &log));
             continue;
         }
-        let output = command_line.output().expect("the binary runs");
-        assert_eq!(output.status.code(), Some(0), "{command}: {output:?}");
+        let output = finish(&mut command_line).exits(0);
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         objects(&stderr);
         match form {
@@ -264,14 +263,9 @@ fn what_is_refused_is_one_error() {
     assert_ne!(fails("check", &broken, 2, "io")["message"], Value::Null, "the folder is not there");
     // A flag in the environment counts as well, and so does a format that is JSON.
     let mut advance = wrs_emulator(&["clock", "advance", "soon"]);
-    let advance = advance.env("WRS_EMULATOR_CLOCK_ADVANCE_JSON", "1").output().expect("the binary runs");
+    let advance = finish(advance.env("WRS_EMULATOR_CLOCK_ADVANCE_JSON", "1"));
     fails("environment", &advance, 2, "usage");
-    fails(
-        "format",
-        &wrs_emulator(&["verdict", "--format", "json", "--url", NOWHERE]).output().expect("it runs"),
-        3,
-        "unreachable",
-    );
+    fails("format", &finish(&mut wrs_emulator(&["verdict", "--format", "json", "--url", NOWHERE])), 3, "unreachable");
 }
 
 #[test]
@@ -384,10 +378,9 @@ fn warnings_and_verdicts_on_stderr_are_json_lines() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut exec =
         wrs_emulator(&["exec", "--json", "--fail-on", "unmatched", "--", "sh", "-c", "curl -s $WRS_BASE_URL/v1/no"]);
-    let output = exec.current_dir(folder).output().expect("the binary runs");
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let output = finish(exec.current_dir(folder)).exits(1);
     let verdict = objects(&text(&output.stderr)).pop().expect("a verdict");
     assert_eq!((&verdict["failed"], &verdict["counts"]["unmatched"]), (&json!(true), &json!(1)), "{verdict}");
-    let signed = wrs_emulator(&["sign", "--json", "-", "--secret", "whsec_short"]).output().expect("the binary runs");
+    let signed = finish(&mut wrs_emulator(&["sign", "--json", "-", "--secret", "whsec_short"]));
     objects(&text(&signed.stderr));
 }

@@ -1,13 +1,14 @@
 //! `mcp`: the protocol by hand, line by line. `tests/mcp` uses an official client.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 
 use crate::process::{NOWHERE, SUBSCRIBE, Served, request};
-use crate::support::{PATIENCE, piped, text, wrs_emulator};
+use crate::support::{PATIENCE, assert_in_step, finish, piped, text, wrs_emulator};
 
 /// A session with a running `mcp`.
 struct Session {
@@ -86,8 +87,7 @@ impl Drop for Session {
 
 /// The answers to these lines.
 fn answers(url: &str, input: &[u8]) -> Vec<Value> {
-    let output = piped(&mut wrs_emulator(&["mcp", "--url", url]), input);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = piped(&mut wrs_emulator(&["mcp", "--url", url]), input).exits(0);
     text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
@@ -121,32 +121,19 @@ fn twelve_tools_are_listed_with_schemas_and_hints() {
     assert!(tools.to_string().len() <= 12 * 1024, "{}", tools.to_string().len());
     let tools = tools.as_array().expect("a list");
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect();
-    assert_eq!(
-        names,
-        [
-            "status",
-            "find_requests",
-            "find_deliveries",
-            "explain",
-            "check_scenario",
-            "play_scenario",
-            "fire_event",
-            "advance_clock",
-            "verification",
-            "review_findings",
-            "assumptions",
-            "reset"
-        ]
-    );
-    let hints = |name: &str| {
+    let expected = "status find_requests find_deliveries explain check_scenario play_scenario fire_event advance_clock \
+                    verification review_findings assumptions reset";
+    assert_eq!(names.join(" "), expected);
+    for (name, expected) in [
+        ("explain", [true, false, true]),
+        ("fire_event", [false, false, false]),
+        ("play_scenario", [false, false, true]),
+        ("reset", [false, true, false]),
+    ] {
         let tool = &tools[names.iter().position(|known| *known == name).expect("a tool")]["annotations"];
-        (tool["readOnlyHint"].clone(), tool["destructiveHint"].clone(), tool["idempotentHint"].clone())
-    };
-    let (yes, no) = (json!(true), json!(false));
-    assert_eq!(hints("explain"), (yes.clone(), no.clone(), yes.clone()));
-    assert_eq!(hints("fire_event"), (no.clone(), no.clone(), no.clone()));
-    assert_eq!(hints("play_scenario"), (no.clone(), no.clone(), yes.clone()));
-    assert_eq!(hints("reset"), (no, yes, json!(false)));
+        let hints = ["readOnlyHint", "destructiveHint", "idempotentHint"].map(|hint| tool[hint] == json!(true));
+        assert_eq!(hints, expected, "{name}");
+    }
     for tool in tools {
         assert_eq!(tool["annotations"]["openWorldHint"], json!(false), "{tool}");
         assert!(tool["description"].as_str().is_some_and(|text| text.len() > 40), "{tool}");
@@ -372,9 +359,10 @@ fn a_slow_call_loses_no_other() {
     let (connection, _) = silent.accept().expect("the tool calls");
     session.write(&call(2));
     session.write(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#);
-    session.write(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#);
-    session.write(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#);
-    session.write(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}"#);
+    for id in [1, 2, 99] {
+        let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+        session.write(&cancelled.to_string());
+    }
     session.write(r#"{"jsonrpc":"2.0","id":4,"method":"ping"}"#);
     assert_eq!(session.read()["id"], json!(4), "a ping is answered while a tool waits");
     drop(connection);
@@ -411,8 +399,8 @@ fn messages_for_people_go_to_stderr() {
 /// The page has a row for each tool, and the registration that it shows starts a session.
 #[test]
 fn the_page_is_in_step_with_the_tools() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/agents.md");
-    let page = std::fs::read_to_string(path).expect("the page");
+    let path = "docs/agents.md";
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).expect("the page");
     let mut session = Session::at(NOWHERE);
     let tools = session.ask("tools/list", &json!({}))["result"]["tools"].clone();
     let mut table = "| tool | question or step | changes |\n| --- | --- | --- |\n".to_owned();
@@ -430,16 +418,11 @@ fn the_page_is_in_step_with_the_tools() {
     let (before, rest) = page.split_once(begin).expect("where the table begins");
     let (_, after) = rest.split_once(end).expect("where it ends");
     let made = format!("{before}{begin}\n{table}\n{end}{after}");
-    if std::env::var_os("UPDATE_EXPECTED").is_some() {
-        std::fs::write(path, &made).expect("the page is written");
-    } else {
-        assert_eq!(page, made, "UPDATE_EXPECTED=1 writes it anew");
-    }
+    assert_in_step(path, &made);
     let snippet = made.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a registration");
     let snippet: Value = serde_json::from_str(snippet).expect("JSON");
     let server = &snippet["mcpServers"]["wrs-emulator"];
     assert_eq!(server["command"], "wrs-emulator");
     let arguments: Vec<&str> = server["args"].as_array().expect("arguments").iter().filter_map(Value::as_str).collect();
-    let output = wrs_emulator(&arguments).output().expect("the binary runs");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    finish(&mut wrs_emulator(&arguments)).exits(0);
 }

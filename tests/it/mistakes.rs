@@ -39,8 +39,7 @@ fn a_mistake_is_answered_with_what_to_type_instead() {
 fn data_as_json_is_answered_with_the_remedy() {
     let served = Served::start(&["--quiet"]);
     let said = |arguments: &[&str], code: i32| {
-        let output = served.call(arguments);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
+        let output = served.call(arguments).exits(code);
         text(&output.stderr)
     };
     for data in [r#"{"workflow_id":"wf_1"}"#, r#" {"a":"b=c"}"#] {
@@ -59,8 +58,7 @@ fn a_tls_handshake_on_the_plain_port_is_named_in_log_and_journal() {
     let answer = exchange(served.address(), b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");
     assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains(HINT), "{answer}");
     let id = served.json(&["requests", "list", "--json"])["data"][0]["id"].as_str().expect("an entry").to_owned();
-    let why = text(&served.call(&["explain", &id]).stdout);
-    assert!(why.contains(HINT), "{why}");
+    served.call(&["explain", &id]).prints(&[HINT]);
     // Other bytes are not.
     assert!(!request(&served.url, "\u{1}\u{3}", "").contains("TLS"));
     let (_, log) = served.stop();
@@ -73,8 +71,7 @@ fn an_address_without_a_scheme_is_taken_and_a_path_kept() {
     let short = served.url.trim_start_matches("http://");
     let port = short.rsplit(':').next().expect("a port");
     for url in [short, &format!("localhost:{port}"), &format!("localhost:{port}/")] {
-        let output = run(&["health", "--url", url]);
-        assert_eq!(output.status.code(), Some(0), "{url}: {output:?}");
+        run(&["health", "--url", url]).exits(0);
     }
     // A reverse proxy that serves the emulator below a path.
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -91,8 +88,7 @@ fn an_address_without_a_scheme_is_taken_and_a_path_kept() {
                     .expect("it is sent");
                 line
             });
-            let output = run(&["health", "--url", &url]);
-            assert_eq!(output.status.code(), Some(0), "{url}: {output:?}");
+            run(&["health", "--url", &url]).exits(0);
             serving.join().expect("no panic")
         });
         let path = if url.ends_with('b') { "/a%20b" } else { "/sub/path" };
@@ -148,8 +144,9 @@ fn a_delivery_that_is_dropped_on_purpose_is_no_failure() {
 fn copies_go_to_one_subscription_in_the_log_as_well() {
     let served = Served::start(&[]);
     assert!(request(&served.url, SUBSCRIBE, HOOK).starts_with("HTTP/1.1 200 "));
-    let fired = served.call(&["trigger", "workflow.completed", "--duplicate", "2", "--wait"]);
-    assert!(text(&fired.stdout).contains("fired at 1 subscription; sent 2 times deliberately"), "{fired:?}");
+    served
+        .call(&["trigger", "workflow.completed", "--duplicate", "2", "--wait"])
+        .prints(&["fired at 1 subscription; sent 2 times deliberately"]);
     let (_, log) = served.stop();
     assert!(log.contains(" goes to 1 subscription ") && !log.contains("2 subscriptions"), "{log}");
 }

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::process::Served;
-use crate::support::{KEY, control, start, text};
+use crate::support::{KEY, control, start};
 
 const STORY: &str =
     "[profile]\nrate_limit = { requests = 7 }\n\n[[rule]]\nwhen = { operation = 'hello' }\npass = true\n";
@@ -149,10 +149,7 @@ fn a_wrong_key_is_shown_and_is_wrong_usage() {
             &["clock", "freeze"],
             &["explain"],
         ] {
-            let output = served.call(&[arguments, &["--key", key]].concat());
-            let why = text(&output.stderr);
-            assert_eq!(output.status.code(), Some(2), "{arguments:?} {key}: {output:?}");
-            assert!(why.contains(shown), "{arguments:?} {key}: {why}");
+            served.call(&[arguments, &["--key", key]].concat()).exits(2).says(&[shown]);
         }
     }
     // What is well named and not there is still a look-up that finds nothing.
@@ -228,15 +225,12 @@ fn a_list_for_all_keys_names_the_keys_that_have_their_own() {
 #[test]
 fn what_is_not_there_or_built_in_already_is_said() {
     let served = Served::start(&["--quiet"]);
-    let none = served.call(&["profile", "show", "nosuch"]);
-    assert!(
-        none.status.code() == Some(1) && text(&none.stderr).contains("no setting begins with `nosuch`"),
-        "{none:?}"
-    );
+    served.call(&["profile", "show", "nosuch"]).exits(1).says(&["no setting begins with `nosuch`"]);
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().display().to_string();
-    let made = served.call(&["scenarios", "new", "rate-limit-burst", "--folder", &place]);
-    assert!(text(&made.stderr).contains("a scenario called `rate-limit-burst` is built in"), "{made:?}");
+    served
+        .call(&["scenarios", "new", "rate-limit-burst", "--folder", &place])
+        .says(&["a scenario called `rate-limit-burst` is built in"]);
 }
 
 #[test]
@@ -247,6 +241,5 @@ fn a_redelivery_that_does_not_arrive_is_a_failure() {
     served.said(&["trigger", "workflow.completed"]);
     let rows = served.json(&["deliveries", "--json"]);
     let id = rows["data"][0]["id"].as_str().expect("a delivery").to_owned();
-    let again = served.call(&["deliveries", "redeliver", &id]);
-    assert!(again.status.code() == Some(1) && text(&again.stdout).contains("exhausted"), "{again:?}");
+    served.call(&["deliveries", "redeliver", &id]).exits(1).prints(&["exhausted"]);
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::process::{Served, answer, eventually, request, status};
-use crate::support::{KEY, metric};
+use crate::support::KEY;
 
 /// A budget for what is kept, and what resident memory may reach with it under any single attack, with room for what the allocator keeps
 /// on a busy machine.
@@ -75,64 +75,13 @@ fn hostile_templates_are_refused_wherever_they_come_from() {
 }
 
 /// A receiver that takes connections and never answers.
-fn hanging() -> (TcpListener, String) {
+pub(crate) fn hanging() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/hooks", listener.local_addr().expect("an address"));
     (listener, url)
 }
 
-fn reset(served: &Served) {
-    assert_eq!(served.control("POST", "reset", &json!({ "key": "*" })).0, 200);
-}
-
-const PLAIN: [&str; 4] = ["--set", "webhooks.allow_http=true", "--set", "rate_limit.enabled=false"];
-
-/// Takes a snapshot of everything, with whatever is pending.
-fn snapshot(served: &Served) {
-    let (status, body) = served.send("GET", "/_emulator/snapshot?key=*", "");
-    assert!(status == 200 && body.ends_with('}'), "{status} {} bytes", body.len());
-}
-
-#[test]
-fn large_events_hold_bounded_memory_and_give_it_back() {
-    let (_receiver, hanging) = hanging();
-    let served = Served::start(&[&PLAIN[..], &BUDGET].concat());
-    served.serves();
-    for url in ["https://a.sink.localhost/", &hanging] {
-        served.subscribe(url);
-        let event = json!({ "type": "workflow.completed", "data": { "x": "x".repeat(240_000) }, "count": 400 });
-        let (status, body) = served.control("POST", "events", &event);
-        // What arrives makes room, so all of them may be fired.
-        assert!(status == 200 || body.contains("too_many_pending"), "{status} {body}");
-        assert!(body.len() < 1024 * 1024, "the answer has {} bytes", body.len());
-        snapshot(&served);
-        served.serves();
-        assert!(served.peak() < MOST_RESIDENT, "{} bytes", served.peak());
-        reset(&served);
-        // Not resident memory, of which the allocator keeps a share that depends on the load.
-        let kept = || metric(&served.control("GET", "metrics", &Value::Null).1, "memory_bytes");
-        eventually("what was kept is freed", || kept() < 1024 * 1024);
-    }
-}
-
-#[test]
-fn many_pending_deliveries_hold_bounded_memory_and_the_next_is_refused() {
-    let (_receiver, hanging) = hanging();
-    let served = Served::start(&[&PLAIN[..], &BUDGET].concat());
-    for number in 0..100 {
-        served.subscribe(&format!("{hanging}/{number}"));
-    }
-    let event = json!({ "type": "workflow.completed", "count": 2_000 });
-    let (status, body) = served.control("POST", "events", &event);
-    assert!(status == 422 && body.contains("too_many_pending") && body.contains("of 2000 events were fired"), "{body}");
-    snapshot(&served);
-    served.serves();
-    assert!(served.peak() < MOST_RESIDENT, "{} bytes", served.peak());
-    reset(&served);
-    served.subscribe("https://a.sink.localhost/");
-    let (status, body) = served.control("POST", "events?wait=10s", &json!({ "type": "workflow.completed" }));
-    assert!(status == 200 && body.contains("\"delivered\""), "{status} {body}");
-}
+pub(crate) const PLAIN: [&str; 4] = ["--set", "webhooks.allow_http=true", "--set", "rate_limit.enabled=false"];
 
 /// More such calls than there are threads for them; each takes seconds.
 #[test]
@@ -250,7 +199,6 @@ fn a_stop_ends_streams_and_waits_at_once() {
     assert_eq!(served.exit_code_within(Duration::from_secs(5)), 0);
 }
 
-/// The next answer on a connection that stays open: its status and its body.
 #[test]
 fn authorities_are_read_beside_the_workers() {
     let folder = tempfile::tempdir().expect("a folder");

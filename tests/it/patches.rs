@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{control, get_as, send, start, start_with, view};
+use crate::support::{ask, control, get_as, refused, send, start, start_with, view};
 
 const STATUS: &str = "/v1/system/status";
 
@@ -70,9 +70,7 @@ async fn a_wrong_patch_changes_nothing_and_says_why() {
         (json!({ "key": "sk_test_a" }), "expected settings"),
         (json!([]), "body:"),
     ] {
-        let answer = control(&emulator, "PATCH", "profile", &body).await;
-        assert_eq!(answer.status, 422, "{body}");
-        assert!(answer.message().contains(said), "{body}: {}", answer.message());
+        refused(&emulator, "PATCH", "profile", &body, 422, said).await;
     }
     let unknown = control(&emulator, "PATCH", "profile?key=sk_live_x", &json!({ "rate_limit.requests": 5 })).await;
     assert_eq!(unknown.status, 404);
@@ -91,19 +89,23 @@ async fn settings_are_judged_together_in_whatever_order_and_layer() {
     let both = json!({ "keys.test_prefix": "sk_live_", "keys.live_prefix": "sk_prod_" });
     let turned = json!({ "keys": { "live_prefix": "sk_test_", "test_prefix": "sk_live_" } });
     for payload in [both, turned] {
-        let patched = control(&emulator, "PATCH", "profile", &payload).await;
-        assert_eq!(patched.status, 200, "{patched:?}");
+        ask(&emulator, "PATCH", "profile", &payload).await;
         assert_eq!(get_as(&emulator, "sk_live_x", STATUS).await.status, 200, "{payload}");
         assert_eq!(control(&emulator, "PATCH", "profile", &json!({ "keys": null })).await.status, 200);
     }
-    let half = control(&emulator, "PATCH", "profile", &json!({ "keys.test_prefix": "sk_live_" })).await;
-    assert_eq!(half.status, 422);
-    assert!(half.message().contains("`keys.test_prefix`: test and live keys cannot both begin"), "{}", half.message());
+    refused(
+        &emulator,
+        "PATCH",
+        "profile",
+        &json!({ "keys.test_prefix": "sk_live_" }),
+        422,
+        "`keys.test_prefix`: test and live keys cannot both begin",
+    )
+    .await;
     // Two scenarios, neither of which could be active alone.
     for (name, setting, prefix) in [("one", "test_prefix", "sk_live_"), ("two", "live_prefix", "sk_test_")] {
         let scenario = json!({ "profile": { "keys": { setting: prefix } } });
-        let put = control(&emulator, "PUT", &format!("scenarios/{name}"), &scenario).await;
-        assert_eq!(put.status, 200, "{put:?}");
+        ask(&emulator, "PUT", &format!("scenarios/{name}"), &scenario).await;
         let alone = control(&emulator, "POST", "scenarios/active", &json!({ "active": [name] })).await;
         assert_eq!(alone.status, 422, "{alone:?}");
         let problem = &alone.json()["diagnostics"][0];
@@ -112,8 +114,7 @@ async fn settings_are_judged_together_in_whatever_order_and_layer() {
         assert!(alone.message().contains(&format!("`keys.{setting}`")), "{}", alone.message());
     }
     for list in [["one", "two"], ["two", "one"]] {
-        let together = control(&emulator, "POST", "scenarios/active", &json!({ "active": list })).await;
-        assert_eq!(together.status, 200, "{together:?}");
+        ask(&emulator, "POST", "scenarios/active", &json!({ "active": list })).await;
         assert_eq!(get_as(&emulator, "sk_live_x", STATUS).await.status, 200, "{list:?}");
     }
 }

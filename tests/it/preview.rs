@@ -150,6 +150,27 @@ async fn every_wrong_field_and_parameter_is_reported() {
 }
 
 #[tokio::test]
+async fn announced_paths_are_matched_whole() {
+    let emulator = start_with(&[ON]).await;
+    for (method, path, status, allow) in [
+        ("DELETE", "/v1/workflows", 405, Some("GET, HEAD, POST")),
+        ("PUT", "/v1/workflow%73/wf%5F1", 405, Some("GET, HEAD, PATCH")),
+        ("GET", "/v1/workflows/wf_1/cancel", 405, Some("POST")),
+        ("GET", "/v1/oauth/token", 405, Some("POST")),
+        ("GET", "/v1/workflows//cancel", 404, None),
+        ("GET", "/v1/workflows/a/b", 404, None),
+        ("GET", "/v1/workflowsx", 404, None),
+    ] {
+        let answer = call(&emulator, method, path, &json!({})).await;
+        assert_eq!((answer.status, answer.header("allow")), (status, allow), "{method} {path}");
+    }
+    let made = call(&emulator, "POST", "/v1/workflows", &json!({ "name": "a" })).await.json();
+    let id = made["id"].as_str().expect("an id");
+    let found = call(&emulator, "GET", &format!("/v1/workflows/{}", id.replace('_', "%5F")), &json!({})).await;
+    assert_eq!(found.json()["id"], id, "{found:?}");
+}
+
+#[tokio::test]
 async fn the_same_checks_stand_before_every_announced_endpoint() {
     let emulator = start_with(&[ON, "rate_limit.requests=10"]).await;
     let bare = send(&emulator, "GET", "/v1/workflows", &[], "").await;
@@ -169,8 +190,6 @@ async fn the_same_checks_stand_before_every_announced_endpoint() {
         assert_eq!((answer.status, answer.code().as_str()), (status, code), "{method} {path}");
         assert_eq!(answer.header("x-emulator-preview"), Some("true"), "{method} {path}");
     }
-    let put = call(&emulator, "PUT", "/v1/workflows/wf_1", &json!({})).await;
-    assert_eq!((put.status, put.header("allow")), (405, Some("GET, HEAD, PATCH")));
     let bad = call(&emulator, "POST", "/v1/workflows", &json!({ "name": 1 })).await;
     assert_eq!((bad.status, bad.message().as_str()), (422, "name: must be a string, found a number"));
     let text = [("authorization", "Bearer sk_test_local"), ("content-type", "text/plain")];

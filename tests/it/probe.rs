@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
-use std::process::Output;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -13,12 +12,12 @@ use wrs_emulator::settings::Layered;
 
 use crate::probe_receiver::Does::{self, Answers};
 use crate::probe_receiver::{Request, SECRET, receiver, sound};
-use crate::support::{Certificates, Receiver, listing, text, wrs_emulator};
+use crate::support::{Certificates, Outcome, Receiver, finish, listing, text, wrs_emulator};
 
-fn probe(address: SocketAddr, arguments: &[&str]) -> Output {
+fn probe(address: SocketAddr, arguments: &[&str]) -> Outcome {
     let url = format!("http://{address}/hooks");
     let mut command = wrs_emulator(&[&["review", "probe", &url], arguments].concat());
-    command.env("WRS_WEBHOOK_SECRET", SECRET).output().expect("the binary runs")
+    finish(command.env("WRS_WEBHOOK_SECRET", SECRET))
 }
 
 fn report(address: SocketAddr, arguments: &[&str]) -> (Option<i32>, Value) {
@@ -37,7 +36,7 @@ fn others(report: &Value) -> BTreeMap<&str, &str> {
 
 /// Names of cases with one expectation, as `--list` has them.
 fn names(expected: &str) -> Vec<String> {
-    let listed = wrs_emulator(&["review", "probe", "--list", "--json"]).output().expect("the binary runs");
+    let listed = finish(&mut wrs_emulator(&["review", "probe", "--list", "--json"]));
     let cases = listing(&text(&listed.stdout)).expect("a listing");
     let chosen = cases["data"].as_array().expect("cases").iter().filter(|case| case["expects"] == expected);
     chosen.map(|case| case["name"].as_str().expect("a name").to_owned()).collect()
@@ -318,14 +317,10 @@ fn a_receiver_that_hangs_takes_no_longer_than_the_limits() {
     assert_eq!(quick.status.code(), Some(1), "{quick:?}");
     let found = others(&report);
     assert!(found.len() > 24 && found.values().all(|outcome| *outcome == "slow"), "{found:?}");
-    let long = probe(address, &["--timeout", "10s"]);
-    assert_eq!(long.status.code(), Some(1), "{long:?}");
-    let shown = text(&long.stdout);
-    assert!(
-        shown.contains("slow") && shown.contains("incomplete: body-changed, ") && shown.contains("were over"),
-        "{shown}"
-    );
-    assert!(text(&long.stderr).contains("note: the receiver is still being probed"), "{long:?}");
+    probe(address, &["--timeout", "10s"])
+        .exits(1)
+        .prints(&["slow", "incomplete: body-changed, ", "were over"])
+        .says(&["note: the receiver is still being probed"]);
     // Only what hangs is slow.
     check(
         "hangs at an empty body",
@@ -338,11 +333,9 @@ fn a_receiver_that_hangs_takes_no_longer_than_the_limits() {
 fn a_receiver_that_cannot_be_reached_is_one_error() {
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let refused = |arguments: &[&str], parts: &[&str]| {
-        let output = wrs_emulator(&[&["review", "probe"], arguments].concat())
-            .env("WRS_WEBHOOK_SECRET", SECRET)
-            .output()
-            .expect("the binary runs");
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {output:?}");
+        let output =
+            finish(wrs_emulator(&[&["review", "probe"], arguments].concat()).env("WRS_WEBHOOK_SECRET", SECRET))
+                .exits(2);
         let said = text(&output.stderr);
         assert!(said.matches("error:").count() == 1 && output.stdout.is_empty(), "{said}");
         for part in parts {
@@ -367,8 +360,7 @@ fn a_receiver_that_cannot_be_reached_is_one_error() {
     refused(&[&url, "--webhook-ca", "/no/such/file"], &["--webhook-ca: cannot read"]);
     refused(&[&url, "--junit", "/no/such/folder/x.xml"], &["--junit: cannot write"]);
     refused(&[&url, "--set", "webhooks.scheme=[\"standard\",\"stripe\"]"], &["expected one scheme"]);
-    let without = wrs_emulator(&["review", "probe", &url]).output().expect("the binary runs");
-    assert!(without.status.code() == Some(2) && text(&without.stderr).contains("WRS_WEBHOOK_SECRET"), "{without:?}");
+    finish(&mut wrs_emulator(&["review", "probe", &url])).exits(2).says(&["WRS_WEBHOOK_SECRET"]);
 }
 
 #[test]
@@ -376,9 +368,9 @@ fn the_results_are_printed_for_people_and_for_machines() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("probe.xml");
     let address = receiver(|request| if request.is_recent() { sound(request) } else { Answers(200) });
-    let output = probe(address, &["--junit", &file.display().to_string(), "--only", "old-timestamp,duplicate"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let shown = text(&output.stdout);
+    let shown = text(
+        &probe(address, &["--junit", &file.display().to_string(), "--only", "old-timestamp,duplicate"]).exits(1).stdout,
+    );
     for part in [
         "pass             valid          204\n",
         "accepted-forged  old-timestamp  200 \"from the \\u{1b}receiver\"\n",
@@ -397,8 +389,7 @@ fn the_results_are_printed_for_people_and_for_machines() {
     let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).expect("a suite");
     let counts = ["tests", "failures", "skipped"].map(|name| suite.attribute(name).expect("a count"));
     assert_eq!(counts, ["3", "1", "1"], "{xml}");
-    let listed = wrs_emulator(&["review", "probe", "--list"]).output().expect("the binary runs");
-    assert_eq!(listed.status.code(), Some(0));
+    let listed = finish(&mut wrs_emulator(&["review", "probe", "--list"])).exits(0);
     assert!(text(&listed.stdout).lines().count() >= 25 && text(&listed.stdout).contains("old-timestamp"), "{listed:?}");
 }
 
@@ -411,14 +402,12 @@ async fn forwards_and_certificates_are_those_of_deliveries() {
         ["review", "probe", "https://app.example.com/hooks?a=1", "--only", "get", "--json", "--forward", &forward];
     let run = |more: &[&str]| {
         let mut command = wrs_emulator(&[&arguments[..], more].concat());
-        command.env("WRS_WEBHOOK_SECRET", SECRET).output().expect("the binary runs")
+        finish(command.env("WRS_WEBHOOK_SECRET", SECRET))
     };
-    let unknown = tokio::task::block_in_place(|| run(&[]));
-    assert!(unknown.status.code() == Some(2) && text(&unknown.stderr).contains("--webhook-ca FILE"), "{unknown:?}");
+    tokio::task::block_in_place(|| run(&[])).exits(2).says(&["--webhook-ca FILE"]);
     let ca = certificates.ca_file().display().to_string();
     for trusted in [&["--webhook-ca", &ca][..], &["--webhook-insecure"]] {
-        let output = tokio::task::block_in_place(|| run(trusted));
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let output = tokio::task::block_in_place(|| run(trusted)).exits(0);
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(report["url"], "https://app.example.com/hooks?a=1");
         assert_eq!(report["dialled"], format!("https://{}/hooks?a=1", receiver.address));

@@ -2,13 +2,13 @@
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{KEY, PATIENCE, listing, text, wrs_emulator};
+use crate::support::{KEY, Outcome, PATIENCE, finish, listing, text, wrs_emulator};
 use crate::wire::peer::GOOD;
 
 /// A subscribe request of the sample key, without its body.
@@ -54,24 +54,20 @@ impl Served {
     }
 
     /// A client command against this emulator.
-    pub(crate) fn call(&self, arguments: &[&str]) -> Output {
-        wrs_emulator(arguments).env("WRS_EMULATOR_URL", &self.url).output().expect("the binary runs")
+    pub(crate) fn call(&self, arguments: &[&str]) -> Outcome {
+        finish(wrs_emulator(arguments).env("WRS_EMULATOR_URL", &self.url))
     }
 
     /// What a command prints that succeeds.
     #[track_caller]
     pub(crate) fn said(&self, arguments: &[&str]) -> String {
-        let output = self.call(arguments);
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
-        text(&output.stdout)
+        text(&self.call(arguments).exits(0).stdout)
     }
 
     /// What a command writes to stderr that ends with this exit code.
     #[track_caller]
     pub(crate) fn fails(&self, arguments: &[&str], code: i32) -> String {
-        let output = self.call(arguments);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
-        text(&output.stderr)
+        text(&self.call(arguments).exits(code).stderr)
     }
 
     /// The document or the listing that a command prints.
@@ -173,13 +169,6 @@ impl Served {
             code.is_some()
         });
         code.and_then(|status| status.code()).expect("an exit code, not a signal")
-    }
-
-    /// What it wrote to stderr, once it has ended.
-    pub(crate) fn stderr(&mut self) -> String {
-        let mut text = String::new();
-        self.child.stderr.take().expect("a pipe").read_to_string(&mut text).expect("text");
-        text
     }
 
     pub(crate) fn kill(&mut self) {

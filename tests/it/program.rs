@@ -3,10 +3,10 @@
 //! Ids and present times differ from run to run; they are compared as `req_…` and `TIME`.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use crate::process::Served;
-use crate::support::{START, piped, text, wrs_emulator};
+use crate::support::{Outcome, START, assert_in_step, piped, text, wrs_emulator};
 
 /// What is run and what is expected of it; by default it succeeds and writes nothing.
 #[must_use]
@@ -68,7 +68,7 @@ impl Program {
         assert_eq!(found, (Some(self.status), self.stdout, self.stderr), "{}", self.line);
     }
 
-    fn output(&mut self) -> Output {
+    fn output(&mut self) -> Outcome {
         piped(&mut self.command, self.stdin.as_bytes())
     }
 }
@@ -86,12 +86,7 @@ pub(crate) fn refusals(name: &str, folder: &Path) -> String {
         assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{line}: {output:?}");
         found += &format!("$ wrs-emulator{line}\n{}\n", masked(&text(&output.stderr)));
     }
-    if std::env::var_os("UPDATE_EXPECTED").is_some() {
-        std::fs::write(&path, &found).expect("the transcript is written");
-    }
-    let expected = std::fs::read_to_string(&path).expect("the transcript");
-    let differs = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
-    assert!(found == expected, "{path} is not what the program says, first here: {differs:?}");
+    assert_in_step(path, &found);
     found
 }
 

@@ -115,12 +115,14 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 }
 
 #[tokio::test]
-async fn saving_in_place_is_seen() {
+async fn saving_in_place_and_renaming_over_the_file_are_seen() {
     let (folder, file) = folder();
     let mut stage = Stage::open(folder.path()).await;
-    for number in 2..5 {
+    for number in [2, 4, 6] {
         std::fs::write(&file, story(number)).expect("the file is written");
         stage.changed_to(number).await;
+        rename_over(&file, &story(number + 1));
+        stage.changed_to(number + 1).await;
     }
 }
 
@@ -140,16 +142,6 @@ async fn saving_in_two_steps_is_seen_and_no_half_is_served() {
         stage.unchanged().await;
         open.write_all(&text.as_bytes()[half..]).expect("the second half is written");
         drop(open);
-        stage.changed_to(number).await;
-    }
-}
-
-#[tokio::test]
-async fn renaming_over_the_file_is_seen() {
-    let (folder, file) = folder();
-    let mut stage = Stage::open(folder.path()).await;
-    for number in 2..5 {
-        rename_over(&file, &story(number));
         stage.changed_to(number).await;
     }
 }

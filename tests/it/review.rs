@@ -31,9 +31,7 @@ fn accepting(codes: &[&str]) -> tempfile::NamedTempFile {
 #[test]
 fn what_is_certain_and_at_least_medium_fails_a_review() {
     let served = faulty();
-    let all = served.call(&["review", "findings"]);
-    let said = text(&all.stdout);
-    assert_eq!(all.status.code(), Some(1), "{said}");
+    let said = text(&served.call(&["review", "findings"]).exits(1).stdout);
     assert!(said.starts_with("✗ 1. An API key is part of a URL (key-in-url, high, certain)\n    req_"), "{said}");
     assert!(said.contains("! 2. ") && said.contains("(unknown-field, low, certain)"), "{said}");
     assert!(said.contains("not exercised, so unproven:\n") && said.contains("no traffic can show: "), "{said}");
@@ -44,8 +42,7 @@ fn what_is_certain_and_at_least_medium_fails_a_review() {
         (&["--fail-on", "low"], 1),
         (&["--key", "sk_test_other", "--fail-on", "critical"], 0),
     ] {
-        let review = served.call(&[&["review", "findings"], arguments].concat());
-        assert_eq!(review.status.code(), Some(code), "{arguments:?}");
+        served.call(&[&["review", "findings"], arguments].concat()).exits(code);
     }
 }
 
@@ -73,11 +70,10 @@ fn a_report_goes_to_a_file() {
     assert!(output.stdout.is_empty() && text(&output.stderr).contains("the report is in `"), "{output:?}");
     let written: Value = serde_json::from_slice(&std::fs::read(&path).expect("the report")).expect("JSON");
     assert_eq!(written["judged_requests"], 2);
-    let nowhere = served.call(&["review", "findings", "--output", "/nowhere/findings.json"]);
-    assert!(
-        nowhere.status.code() == Some(2) && text(&nowhere.stderr).contains("--output: cannot write"),
-        "{nowhere:?}"
-    );
+    served
+        .call(&["review", "findings", "--output", "/nowhere/findings.json"])
+        .exits(2)
+        .says(&["--output: cannot write"]);
 }
 
 #[test]
@@ -87,13 +83,9 @@ fn accepted_findings_pass_until_they_are_gone() {
         let file = accepting(codes);
         served.call(&["review", "findings", "--accept", file.path().to_str().expect("text")])
     };
-    let accepted = review(&["key-in-url"]);
-    assert!(accepted.status.code() == Some(0) && text(&accepted.stdout).contains("accepted: known"));
-    let gone = review(&["key-in-url", "wrong-path"]);
-    let said = text(&gone.stdout);
-    assert!(gone.status.code() == Some(1) && said.contains("✗ accepted `wrong-path`: no longer found"), "{said}");
-    let idle = review(&["key-in-url", "receiver-slow"]);
-    assert_eq!(idle.status.code(), Some(0), "what nothing exercised is not gone: {}", text(&idle.stdout));
+    review(&["key-in-url"]).exits(0).prints(&["accepted: known"]);
+    review(&["key-in-url", "wrong-path"]).exits(1).prints(&["✗ accepted `wrong-path`: no longer found"]);
+    review(&["key-in-url", "receiver-slow"]).exits(0);
 }
 
 #[test]
@@ -111,12 +103,7 @@ fn a_file_that_is_wrong_is_refused_before_anything_is_asked() {
             std::fs::write(&path, written).expect("it is written");
         }
         let arguments = ["review", "findings", "--url", "http://127.0.0.1:9", "--accept", path.to_str().expect("text")];
-        let output = crate::support::run(&arguments);
-        let said = text(&output.stderr);
-        assert!(
-            output.status.code() == Some(2) && said.contains("error: --accept: ") && said.contains(expected),
-            "{said}"
-        );
+        crate::support::run(&arguments).exits(2).says(&["error: --accept: ", expected]);
     }
 }
 
@@ -189,8 +176,9 @@ fn a_verdict_fails_for_findings_if_they_are_named() {
     assert_eq!((&json["review"]["failing"], &json["falls_short"][0]), (&json!(["key-in-url"]), &json!("findings")));
     let junit = text(&served.call(&["verdict", "--fail-on", "findings", "--format", "junit"]).stdout);
     assert!(roxmltree::Document::parse(&junit).is_ok() && junit.contains("(key-in-url, high)"), "{junit}");
-    let markdown = text(&served.call(&["verdict", "--fail-on", "findings", "--format", "markdown"]).stdout);
-    assert!(markdown.contains("- ❌ **findings**: 1 problem was found by the review"), "{markdown}");
+    served
+        .call(&["verdict", "--fail-on", "findings", "--format", "markdown"])
+        .prints(&["- ❌ **findings**: 1 problem was found by the review"]);
     let file = accepting(&["key-in-url"]);
     let accepted = ["verdict", "--fail-on", "findings", "--accept", file.path().to_str().expect("text")];
     assert_eq!(served.call(&accepted).status.code(), Some(0));

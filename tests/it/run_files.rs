@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
 
 use serde_json::{Value, json};
 
 use crate::process::{SUBSCRIBE, Served, eventually, exchange, request};
-use crate::support::{run, text, wrs_emulator};
+use crate::support::{Outcome, finish, run, text, wrs_emulator};
 
 /// An emulator in which something happened.
 fn served() -> Served {
@@ -21,7 +20,7 @@ fn path(folder: &tempfile::TempDir, name: &str) -> String {
     folder.path().join(name).display().to_string()
 }
 
-fn said(output: &Output) -> String {
+fn said(output: &Outcome) -> String {
     text(&output.stderr)
 }
 
@@ -64,10 +63,10 @@ fn a_run_is_saved_as_json_as_a_page_and_on_stdout_and_fits_its_schema() {
     let of_key: Value = serde_json::from_slice(&piped.stdout).expect("JSON");
     assert_eq!((of_key["requests"].as_array().map(Vec::len), &of_key["key"]), (Some(1), &json!("sk_test_b")));
     // The key in the environment is that of the client under test.
-    let all = wrs_emulator(&["run", "save", "-"])
-        .envs([("WRS_EMULATOR_URL", served.url.as_str()), ("WRS_API_KEY", "sk_test_b")])
-        .output()
-        .expect("the binary runs");
+    let all = finish(
+        wrs_emulator(&["run", "save", "-"])
+            .envs([("WRS_EMULATOR_URL", served.url.as_str()), ("WRS_API_KEY", "sk_test_b")]),
+    );
     assert_eq!(ids(&serde_json::from_slice(&all.stdout).expect("JSON")).len(), 2);
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "nothing is left beside the files");
 }
@@ -77,8 +76,7 @@ fn a_file_that_cannot_be_written_is_reported_and_an_older_one_stays() {
     let served = served();
     let folder = tempfile::tempdir().expect("a folder");
     let missing = path(&folder, "none/run.json");
-    let output = served.call(&["run", "save", &missing]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let output = served.call(&["run", "save", &missing]).exits(2);
     assert!(
         said(&output).contains(&format!("cannot write `{missing}`")) && said(&output).contains("mkdir -p"),
         "{output:?}"
@@ -87,7 +85,7 @@ fn a_file_that_cannot_be_written_is_reported_and_an_older_one_stays() {
     assert!(output.status.code() == Some(2) && said(&output).contains("it is not a regular file"), "{output:?}");
     let old = path(&folder, "old.json");
     fs::write(&old, "old").expect("it is written");
-    let output = wrs_emulator(&["run", "save", &old, "--url", "http://127.0.0.1:1"]).output().expect("the binary runs");
+    let output = finish(&mut wrs_emulator(&["run", "save", &old, "--url", "http://127.0.0.1:1"]));
     assert_eq!((output.status.code(), fs::read_to_string(&old).expect("the file").as_str()), (Some(3), "old"));
     assert_eq!(served.call(&["run", "save", &old]).status.code(), Some(0));
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1);
@@ -206,8 +204,7 @@ fn what_cannot_be_shown_is_refused_with_what_to_do() {
         (path(&folder, "none.json"), "No such file", ""),
         (folder.path().display().to_string(), "Is a directory", ""),
     ] {
-        let output = run(&["run", "view", &file]);
-        assert_eq!(output.status.code(), Some(2), "{file}: {output:?}");
+        let output = run(&["run", "view", &file]).exits(2);
         let said = said(&output);
         assert!(
             said.contains(&format!("cannot use `{file}`")) && said.contains(cause) && said.contains(hint),

@@ -1,13 +1,12 @@
 //! What happens to scenario files that cannot be played: nothing is ignored silently, and commands about them name the way out.
 
 use std::path::Path;
-use std::process::Output;
 
 use serde_json::Value;
 
 use crate::process::Served;
 use crate::program::Program;
-use crate::support::{run, text, wrs_emulator};
+use crate::support::{Outcome, finish, run, text, wrs_emulator};
 
 const GOOD: &str = "[[rule]]\nwhen = { operation = 'hello' }\nreply = { status = 503, code = 'one', message = 'm' }\n";
 const BROKEN: &str = "[[rule]]\nwhen = { operaton = \"hello\" }\npass = true\n";
@@ -39,7 +38,7 @@ fn lines_about<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
     text.lines().filter(|line| line.contains(&format!("/{name}"))).collect()
 }
 
-fn code(output: &Output) -> Option<i32> {
+fn code(output: &Outcome) -> Option<i32> {
     output.status.code()
 }
 
@@ -146,8 +145,7 @@ fn scenarios_are_named_as_people_name_them() {
 fn a_new_scenario_has_a_name_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
     let new = |name: &str| {
-        let output = wrs_emulator(&["scenarios", "new", name]).current_dir(folder.path()).output();
-        let output = output.expect("the binary runs");
+        let output = finish(wrs_emulator(&["scenarios", "new", name]).current_dir(folder.path()));
         (code(&output), text(&output.stdout), text(&output.stderr))
     };
     assert_eq!(new("foo").1, "scenarios/foo.toml\n");
@@ -179,8 +177,7 @@ fn a_folder_that_is_gone_is_a_warning() {
         let reloaded = served.call(&["scenarios", "reload"]);
         // Where the folder was asked for, its absence is an error.
         assert_eq!(code(&reloaded), Some(if flags.is_empty() { 0 } else { 2 }), "{reloaded:?}");
-        let listed = text(&served.call(&["scenarios", "list"]).stdout);
-        assert!(listed.contains("scenarios: the folder "), "{listed}");
+        served.call(&["scenarios", "list"]).prints(&["scenarios: the folder "]);
         let (_, log) = served.stop();
         let reported: Vec<_> = log.lines().filter(|line| line.contains(" scenarios: the folder ")).collect();
         assert_eq!(reported.len(), 1, "{log}");
@@ -193,12 +190,9 @@ fn exec_warns_of_a_broken_file_in_its_folder() {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path(), "broken.toml", BROKEN);
     let path = folder.path().display().to_string();
-    let exec = |flags: &[&str]| {
-        let output = wrs_emulator(&[&["exec", "--scenarios", &path], flags, &["--", "true"]].concat()).output();
-        output.expect("the binary runs")
-    };
-    let plain = exec(&[]);
-    assert_eq!((code(&plain), text(&plain.stdout).as_str()), (Some(0), ""), "{plain:?}");
+    let exec = |flags: &[&str]| run(&[&["exec", "--scenarios", &path], flags, &["--", "true"]].concat());
+    let plain = exec(&[]).exits(0);
+    assert_eq!(text(&plain.stdout), "", "{plain:?}");
     let warned = text(&plain.stderr);
     assert!(
         warned.starts_with("warning: scenario `broken` is broken") && warned.contains("broken.toml:2:10"),
@@ -217,9 +211,7 @@ fn exec_warns_of_a_broken_file_in_its_folder() {
 #[test]
 fn a_format_of_the_verdict_asks_for_the_verdict() {
     for (format, begin) in [("junit", "<?xml "), ("json", "{\n"), ("text", "✓ unmatched")] {
-        let output = wrs_emulator(&["exec", "--verdict-format", format, "--", "true"]).output();
-        let output = output.expect("the binary runs");
-        assert_eq!(code(&output), Some(0), "{output:?}");
+        let output = run(&["exec", "--verdict-format", format, "--", "true"]).exits(0);
         assert!(text(&output.stderr).starts_with(begin), "{format}: {output:?}");
     }
     let plain = run(&["exec", "--", "true"]);

@@ -93,63 +93,61 @@ fn every_setting_has_a_row() {
 /// Everything that a row may look for, as one text.
 async fn look(probe: Probe, settings: &[&str]) -> String {
     match probe {
-        Probe::Keys(keys) => look_at_keys(&start_with(settings).await, keys).await,
-        Probe::Status(query) => shown(&get(&start_with(settings).await, &format!("/v1/system/status?{query}")).await),
+        Probe::Attempts(statuses, seconds) => return look_at_attempts(settings, statuses, seconds).await,
+        Probe::Order => return look_at_order(settings).await,
+        Probe::Silent => return look_at_silence(settings, "http").await,
+        Probe::SilentTls => return look_at_silence(settings, "https").await,
+        _ => {}
+    }
+    let emulator = &start_with(settings).await;
+    match probe {
+        Probe::Keys(keys) => look_at_keys(emulator, keys).await,
+        Probe::Status(query) => shown(&get(emulator, &format!("/v1/system/status?{query}")).await),
         Probe::Last(count) => {
-            let emulator = start_with(settings).await;
-            let mut last = get(&emulator, "/v1/system/status").await;
             for _ in 1..count {
-                last = get(&emulator, "/v1/system/status").await;
+                get(emulator, "/v1/system/status").await;
             }
-            shown(&last)
+            shown(&get(emulator, "/v1/system/status").await)
         }
-        Probe::Times(seconds) => look_at_times(&start_with(settings).await, seconds).await,
+        Probe::Times(seconds) => look_at_times(emulator, seconds).await,
         Probe::WrongThenRight => {
-            let emulator = start_with(settings).await;
             let mut statuses = Vec::new();
             for query in ["include_checks=x", "", ""] {
-                statuses.push(get(&emulator, &format!("/v1/system/status?{query}")).await.status.to_string());
+                statuses.push(get(emulator, &format!("/v1/system/status?{query}")).await.status.to_string());
             }
             statuses.join(" ")
         }
-        Probe::Subscribe(body) => shown(&subscribe(&start_with(settings).await, &parsed(body)).await),
+        Probe::Subscribe(body) => shown(&subscribe(emulator, &parsed(body)).await),
         Probe::SubscribeTwice(body) => {
-            let emulator = start_with(settings).await;
-            let (first, second) =
-                (subscribe(&emulator, &parsed(body)).await.json(), subscribe(&emulator, &parsed(body)).await.json());
+            let first = subscribe(emulator, &parsed(body)).await.json();
+            let second = subscribe(emulator, &parsed(body)).await.json();
             if first["id"] == second["id"] { "one subscription".to_owned() } else { "two subscriptions".to_owned() }
         }
-        Probe::Malformed => posted(&start_with(settings).await, "application/json", "{").await,
-        Probe::PlainText => posted(&start_with(settings).await, "text/plain", HOOK).await,
-        Probe::Nowhere => shown(&get(&start_with(settings).await, "/nowhere").await),
-        Probe::Shapes => look_at_shapes(&start_with(settings).await).await,
-        Probe::Hello => shown(&get(&start_with(settings).await, "/v1/hello").await),
+        Probe::Malformed => posted(emulator, "/v1/events/subscribe", "application/json", "{").await,
+        Probe::PlainText => posted(emulator, "/v1/events/subscribe", "text/plain", HOOK).await,
+        Probe::Nowhere => shown(&get(emulator, "/nowhere").await),
+        Probe::Shapes => look_at_shapes(emulator).await,
+        Probe::Hello => shown(&get(emulator, "/v1/hello").await),
         Probe::Workflows(query) => {
-            let emulator = start_with(settings).await;
-            let headers = [("authorization", "Bearer sk_test_local"), ("content-type", "application/json")];
             for _ in 0..2 {
-                send(&emulator, "POST", "/v1/workflows", &headers, "{}").await;
+                posted(emulator, "/v1/workflows", "application/json", "{}").await;
             }
-            shown(&get(&emulator, &format!("/v1/workflows?{query}")).await)
+            shown(&get(emulator, &format!("/v1/workflows?{query}")).await)
         }
         Probe::Token(secret) => {
             let headers = [("content-type", "application/x-www-form-urlencoded")];
             let body = format!("grant_type=client_credentials&client_secret={secret}");
-            shown(&send(&start_with(settings).await, "POST", "/v1/oauth/token", &headers, body).await)
+            shown(&send(emulator, "POST", "/v1/oauth/token", &headers, body).await)
         }
-        Probe::Delivery(event, secret) => look_at_delivery(&start_with(settings).await, event, secret).await,
-        Probe::Attempts(statuses, seconds) => look_at_attempts(settings, statuses, seconds).await,
+        Probe::Delivery(event, secret) => look_at_delivery(emulator, event, secret).await,
         Probe::Forwarded => {
-            let emulator = start_with(settings).await;
-            subscribe_url(&emulator, KEY, "https://a.sink.localhost/x").await;
-            fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+            subscribe_url(emulator, KEY, "https://a.sink.localhost/x").await;
+            fire(emulator, &json!({ "type": "workflow.completed" })).await;
             ["a", "b"].map(|sink| format!("{sink} {}", emulator.control().received(sink).len())).join(" ")
         }
-        Probe::Order => look_at_order(settings).await,
-        Probe::Scatter => look_at_scatter(&start_with(settings).await),
-        Probe::Silent => look_at_silence(settings, "http").await,
-        Probe::SilentTls => look_at_silence(settings, "https").await,
-        Probe::Rotation => look_at_rotation(&start_with(settings).await).await,
+        Probe::Scatter => look_at_scatter(emulator),
+        Probe::Rotation => look_at_rotation(emulator).await,
+        Probe::Attempts(..) | Probe::Order | Probe::Silent | Probe::SilentTls => unreachable!("looked at above"),
     }
 }
 
@@ -166,9 +164,9 @@ fn shown(answer: &Answer) -> String {
     format!("{}\n{}{}", answer.status, headers.collect::<String>(), String::from_utf8_lossy(&answer.body))
 }
 
-async fn posted(emulator: &Emulator, content_type: &str, body: &'static str) -> String {
+async fn posted(emulator: &Emulator, path: &str, content_type: &str, body: &'static str) -> String {
     let headers = [("authorization", "Bearer sk_test_local"), ("content-type", content_type)];
-    shown(&send(emulator, "POST", "/v1/events/subscribe", &headers, body).await)
+    shown(&send(emulator, "POST", path, &headers, body).await)
 }
 
 async fn look_at_keys(emulator: &Emulator, keys: &[&str]) -> String {
@@ -189,15 +187,11 @@ async fn look_at_shapes(emulator: &Emulator) -> String {
     let mut text = String::new();
     for _ in 0..8 {
         let error = get(emulator, "/nowhere").await.json()["error"].take();
-        let keys: Vec<&String> = error.as_object().expect("an object").keys().collect();
-        let mut published: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
-        published.retain(|key| ["code", "message", "request_id"].contains(key));
-        text.push_str(if keys.len() > 3 {
-            "error has more than code, message, request_id\n"
-        } else {
-            "three fields\n"
-        });
-        text.push_str(if published.is_sorted() { "in order\n" } else { "error in another order\n" });
+        let mut keys: Vec<&str> = error.as_object().expect("an object").keys().map(String::as_str).collect();
+        let is_more = keys.len() > 3;
+        text.push_str(if is_more { "error has more than code, message, request_id\n" } else { "three fields\n" });
+        keys.retain(|key| ["code", "message", "request_id"].contains(key));
+        text.push_str(if keys.is_sorted() { "in order\n" } else { "error in another order\n" });
     }
     text
 }
@@ -288,9 +282,7 @@ fn look_at_scatter(emulator: &Emulator) -> String {
 async fn look_at_silence(settings: &[&str], scheme: &str) -> String {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let target = format!("https://app.example.com={scheme}://{}", silent.local_addr().expect("an address"));
-    let settings = settings.iter().chain(&["webhooks.retry.preset=none"]);
-    let builder = settings.fold(builder(), |builder, setting| builder.set(setting)).forward(&target);
-    let emulator = started(builder).await;
+    let emulator = started(set(settings).set("webhooks.retry.preset=none").forward(&target)).await;
     subscribe(&emulator, &hook("https://app.example.com/")).await;
     let payload = json!({ "type": "workflow.completed" });
     let fired = control(&emulator, "POST", "events?wait=1s", &payload).await.json();

@@ -47,9 +47,7 @@ fn a_subscription_is_created_for_a_key() {
     let served = Served::start(&["--quiet"]);
     let create = |arguments: &[&str]| served.call(&[&["subscriptions", "create"], arguments].concat());
     let url = "https://app.sink.localhost/hooks";
-    let made = create(&[url]);
-    let said = text(&made.stdout);
-    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let said = text(&create(&[url]).exits(0).stdout);
     let first = said.lines().next().expect("a line");
     assert!(
         first.starts_with("sub_")
@@ -68,14 +66,11 @@ fn a_subscription_is_created_for_a_key() {
         (&json!(["workflow.completed"]), &json!("mine"))
     );
     assert_eq!(served.json(&["requests", "--json"])["data"], json!([]));
-    let other = create(&[url, "--key", "sk_test_other"]);
-    assert_eq!(other.status.code(), Some(0), "{other:?}");
+    create(&[url, "--key", "sk_test_other"]).exits(0);
     assert_eq!(served.json(&["subscriptions", "--json"])["data"].as_array().map(Vec::len), Some(2));
     for (arguments, part) in [(&["ftp://a"][..], "https"), (&[url, "--events", "nothing.happened"], "nothing.happened")]
     {
-        let refused = create(arguments);
-        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-        assert!(text(&refused.stderr).contains(part), "{refused:?}");
+        create(arguments).exits(2).says(&[part]);
     }
 }
 
@@ -89,8 +84,7 @@ async fn listen_subscribes_verifies_prints_and_hands_on() {
     assert!(listening.ready.starts_with("wrs-emulator listening on http://127.0.0.1:"));
     let reported = listening.line();
     assert!(reported.contains("events for sk_test_a are delivered here, by sub_"), "{reported}");
-    let fired = served.call(&["trigger", "workflow.completed", "--wait", "--key", "sk_test_a"]);
-    assert!(text(&fired.stdout).contains("answered 500"), "{fired:?}");
+    served.call(&["trigger", "workflow.completed", "--wait", "--key", "sk_test_a"]).prints(&["answered 500"]);
     for status in [500, 200] {
         let line = listening.line();
         let expected = format!(" verified, forwarded to http://{there}, answered {status}\n");
@@ -157,9 +151,9 @@ async fn listen_answers_502_where_the_application_is_not() {
     let delivery: Value = serde_json::from_str(&listening.line()).expect("JSON");
     let found = delivery["forwarded"]["problem"].as_str().expect("a problem");
     assert!(found.contains(problem) && delivery["status"] == 502 && delivery["verified"] == false, "{delivery}");
-    let wrong = run(&["listen", "--forward-to", "ftp://x"]);
-    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
-    assert!(text(&wrong.stderr).contains("hint: for example `--forward-to localhost:3000/hooks`"), "{wrong:?}");
+    run(&["listen", "--forward-to", "ftp://x"])
+        .exits(2)
+        .says(&["hint: for example `--forward-to localhost:3000/hooks`"]);
     // Without an emulator it works all the same, and says what is missing.
     let arguments = ["listen", "--listen", "127.0.0.1:0", "--forward-to", "1", "--emulator", "http://127.0.0.1:1"];
     let mut listening = Served::spawn(&mut wrs_emulator(&arguments));

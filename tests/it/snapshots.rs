@@ -10,8 +10,8 @@ use wrs_emulator::{Builder, Emulator};
 
 use crate::process::{Served, within};
 use crate::support::{
-    KEY, START, activate, builder, control, get_as, hook, put_scenario, send, start, start_with, started, subscribe,
-    subscribe_as, subscribe_sink, subscribe_url, view,
+    KEY, START, activate, ask, builder, control, get_as, hook, put_scenario, refused, send, start, start_with, started,
+    subscribe, subscribe_as, subscribe_sink, subscribe_url, view,
 };
 
 const KEYS: [&str; 3] = ["sk_test_a", "sk_test_b", "sk_test_c"];
@@ -184,22 +184,17 @@ async fn check(before: &[Step], after: &[Step], elsewhere: &[Step]) {
     for step in before {
         act(&first, step).await;
     }
-    let saved = control(&first, "GET", "snapshot?key=*", &Value::Null).await;
-    assert_eq!(saved.status, 200, "{saved:?}");
+    let saved = view(&first, "snapshot?key=*").await;
     let got: Vec<usize> = ["a", "b", "c"].iter().map(|name| first.control().received(name).len()).collect();
 
     let second = started(with_story().seed(99)).await;
     for step in elsewhere {
         act(&second, step).await;
     }
-    let loaded = control(&second, "PUT", "snapshot", &saved.json()).await;
+    let loaded = control(&second, "PUT", "snapshot", &saved).await;
     assert_eq!((loaded.status, loaded.json()["warnings"].clone()), (200, json!([])), "{loaded:?}");
     let again = control(&second, "GET", "snapshot?key=*", &Value::Null).await;
-    assert_eq!(
-        without_moments(saved.json()),
-        without_moments(again.json()),
-        "a snapshot of what was loaded is the same"
-    );
+    assert_eq!(without_moments(saved), without_moments(again.json()), "a snapshot of what was loaded is the same");
     for step in after {
         assert_eq!(act(&first, step).await, act(&second, step).await, "after {before:?}, in {after:?}");
     }
@@ -273,8 +268,7 @@ async fn one_key_is_saved_and_loaded_alone() {
         assert_eq!((one.status, drawn(&one)), (other.status, drawn(&other)));
         assert_eq!(one.status, if turn < 9 { 429 } else { 200 });
     }
-    let wrong = control(&second, "PUT", "snapshot?key=sk_test_b", &saved).await;
-    assert!(wrong.status == 422 && wrong.message().contains("not one of the key"), "{wrong:?}");
+    refused(&second, "PUT", "snapshot?key=sk_test_b", &saved, 422, "not one of the key").await;
 }
 
 /// A scenario that is only valid with settings changed while running comes back with them, and a refused one brings none.
@@ -290,10 +284,9 @@ async fn settings_come_before_the_scenarios_that_need_them() {
     activate(&first, &["story"], None).await;
     let saved = view(&first, "snapshot?key=*").await;
     let before = control(&second, "GET", "snapshot?key=*", &Value::Null).await.body;
-    let mut refused = saved.clone();
-    refused["whole"]["knobs"] = json!({ "rate_limit.requests": 3 });
-    let answer = control(&second, "PUT", "snapshot", &refused).await;
-    assert!(answer.status == 422 && answer.message().contains("reference.failed"), "{answer:?}");
+    let mut without = saved.clone();
+    without["whole"]["knobs"] = json!({ "rate_limit.requests": 3 });
+    refused(&second, "PUT", "snapshot", &without, 422, "reference.failed").await;
     assert_eq!(control(&second, "GET", "snapshot?key=*", &Value::Null).await.body, before, "nothing has changed");
     let loaded = control(&second, "PUT", "snapshot", &saved).await;
     assert_eq!(loaded.status, 200, "{loaded:?}");
@@ -337,8 +330,7 @@ async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
         (changed("/workspaces/0/key", json!(7)), "expected a string"),
         (changed("/workspaces/0/workflows", json!([{ "id": "wf_1" }])), "missing field"),
     ] {
-        let answer = control(&emulator, "PUT", "snapshot", &snapshot).await;
-        assert!(answer.status == 422 && answer.message().contains(said), "{said}: {answer:?}");
+        refused(&emulator, "PUT", "snapshot", &snapshot, 422, said).await;
     }
     let huge = json!({ "format": "x".repeat(17 * 1024 * 1024) });
     assert_eq!(control(&emulator, "PUT", "snapshot", &huge).await.status, 413);
@@ -381,8 +373,7 @@ async fn a_snapshot_waits_for_no_key_that_never_rests() {
     let url = format!("http://{}/", receiver.local_addr().expect("an address"));
     let emulator = start_with(&["webhooks.allow_http=true"]).await;
     subscribe_url(&emulator, KEY, &url).await;
-    let fired = control(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
-    assert_eq!(fired.status, 200, "{fired:?}");
+    ask(&emulator, "POST", "events", &json!({ "type": "workflow.completed" })).await;
     let snapshot = control(&emulator, "GET", "snapshot?key=*", &Value::Null);
     let snapshot =
         tokio::time::timeout(Duration::from_secs(5), snapshot).await.expect("the receiver is not waited for");

@@ -4,39 +4,35 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use wrs_emulator::Emulator;
 use wrs_emulator::http::handler::Limits;
 
-use crate::support::{PATIENCE, START, builder, control, fire, get, start, started, subscribe_sink};
+use crate::support::{PATIENCE, START, builder, control, fire, get, refused, start, started, subscribe_sink};
+use crate::wire::peer::Peer;
 
 /// A viewer of the stream.
 struct Viewer {
-    stream: TcpStream,
+    peer: Peer,
     text: String,
 }
 
+const VIEW: &str = "GET /_emulator/stream HTTP/1.1\r\nHost: localhost\r\n";
+
 impl Viewer {
     async fn open(emulator: &Emulator, last: Option<&str>) -> Self {
-        let address = emulator.base_url().trim_start_matches("http://").to_owned();
-        let mut stream = TcpStream::connect(&address).await.expect("the emulator listens");
         let resume = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
-        let request = format!("GET /_emulator/stream HTTP/1.1\r\nHost: {address}\r\n{resume}\r\n");
-        stream.write_all(request.as_bytes()).await.expect("it is sent");
-        let mut viewer = Self { stream, text: String::new() };
+        Self::sending(emulator, &format!("{VIEW}{resume}\r\n")).await
+    }
+
+    async fn sending(emulator: &Emulator, request: &str) -> Self {
+        let mut viewer = Self { peer: Peer::sending(emulator, request).await, text: String::new() };
         viewer.until(": what happens from now on").await;
         viewer
     }
 
     /// How a further viewer is answered; it leaves at once.
-    async fn asks(emulator: &Emulator) -> String {
-        let address = emulator.base_url().trim_start_matches("http://").to_owned();
-        let mut stream = TcpStream::connect(&address).await.expect("the emulator listens");
-        let request = format!("GET /_emulator/stream HTTP/1.1\r\nHost: {address}\r\n\r\n");
-        stream.write_all(request.as_bytes()).await.expect("it is sent");
-        let mut head = [0; 12];
-        stream.read_exact(&mut head).await.expect("an answer");
-        String::from_utf8_lossy(&head).into_owned()
+    async fn asks(emulator: &Emulator) -> u16 {
+        Peer::sending(emulator, format!("{VIEW}\r\n")).await.head().await.status
     }
 
     /// Reads until this text has come.
@@ -52,7 +48,7 @@ impl Viewer {
     /// Reads what comes next.
     async fn more(&mut self) {
         let mut buffer = [0; 4096];
-        let read = tokio::time::timeout(PATIENCE, self.stream.read(&mut buffer)).await.expect("it comes in time");
+        let read = tokio::time::timeout(PATIENCE, self.peer.stream.read(&mut buffer)).await.expect("it comes in time");
         let count = read.expect("the stream is open");
         assert!(count > 0, "the stream ended: {}", self.text);
         self.text.push_str(&String::from_utf8_lossy(&buffer[..count]));
@@ -173,7 +169,7 @@ async fn viewers_are_bounded_and_their_seats_are_given_back() {
     viewers.clear();
     let seat = async {
         loop {
-            if Viewer::asks(&emulator).await.starts_with("HTTP/1.1 200") {
+            if Viewer::asks(&emulator).await == 200 {
                 return;
             }
         }
@@ -184,20 +180,14 @@ async fn viewers_are_bounded_and_their_seats_are_given_back() {
 #[tokio::test]
 async fn a_viewer_gets_only_the_kinds_it_asks_for() {
     let emulator = start().await;
-    let address = emulator.base_url().trim_start_matches("http://").to_owned();
-    let mut stream = TcpStream::connect(&address).await.expect("the emulator listens");
-    let request = format!("GET /_emulator/stream?kind=event,attempt HTTP/1.1\r\nHost: {address}\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("it is sent");
-    let mut viewer = Viewer { stream, text: String::new() };
-    viewer.until(": what happens from now on").await;
+    let request = "GET /_emulator/stream?kind=event,attempt HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let mut viewer = Viewer::sending(&emulator, request).await;
     subscribe_sink(&emulator, "app").await;
     get(&emulator, "/v1/system/status").await;
     fire(&emulator, &json!({ "type": "workflow.completed" })).await;
     viewer.until("event: attempt").await;
     assert!(viewer.text.contains("event: event") && !viewer.text.contains("event: request"), "{}", viewer.text);
-    let wrong = control(&emulator, "GET", "stream?kind=event,requests", &Value::Null).await;
-    assert_eq!(wrong.status, 422);
-    assert!(wrong.message().contains("found `requests`"), "{}", wrong.message());
+    refused(&emulator, "GET", "stream?kind=event,requests", &Value::Null, 422, "found `requests`").await;
 }
 
 /// One of 64 viewers reads nothing: the others learn at once what happens, and it is ended by the write deadline.
@@ -213,15 +203,13 @@ async fn a_stuck_viewer_slows_no_other_and_loses_its_seat() {
     socket.set_recv_buffer_size(4096).expect("a small buffer");
     let address: std::net::SocketAddr = emulator.base_url().trim_start_matches("http://").parse().expect("an address");
     let mut stuck = socket.connect(address).await.expect("the emulator listens");
-    let request = format!("GET /_emulator/stream HTTP/1.1\r\nHost: {address}\r\n\r\n");
-    stuck.write_all(request.as_bytes()).await.expect("it is sent");
+    stuck.write_all(format!("{VIEW}\r\n").as_bytes()).await.expect("it is sent");
     let mut watcher = Viewer::open(&emulator, None).await;
     for _ in 2..64 {
         let mut viewer = Viewer::open(&emulator, None).await;
-        tokio::spawn(async move { tokio::io::copy(&mut viewer.stream, &mut tokio::io::sink()).await });
+        tokio::spawn(async move { tokio::io::copy(&mut viewer.peer.stream, &mut tokio::io::sink()).await });
     }
-    let refused = Viewer::asks(&emulator).await;
-    assert!(refused.starts_with("HTTP/1.1 429"), "all seats are taken: {refused}");
+    assert_eq!(Viewer::asks(&emulator).await, 429, "all seats are taken");
     // More and more is reported, until writing to the stuck one has to wait for longer than the deadline.
     let long = "x".repeat(100_000);
     let seat = async {
@@ -229,7 +217,7 @@ async fn a_stuck_viewer_slows_no_other_and_loses_its_seat() {
             emulator.control().note(format!("round={round}& {long}"));
             watcher.text.clear();
             watcher.until(&format!("round={round}&")).await;
-            if round % 5 == 4 && Viewer::asks(&emulator).await.starts_with("HTTP/1.1 200") {
+            if round % 5 == 4 && Viewer::asks(&emulator).await == 200 {
                 return;
             }
         }

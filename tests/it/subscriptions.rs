@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{control, fire, start, start_with, subscribe, subscribe_sink, view};
+use crate::support::{ask, control, fire, refused, start, start_with, subscribe, subscribe_sink, view};
 
 #[tokio::test]
 async fn a_subscription_is_shown_and_changed_field_by_field() {
@@ -14,9 +14,7 @@ async fn a_subscription_is_shown_and_changed_field_by_field() {
     assert!(shown["workspace"].as_str().is_some_and(|id| id.starts_with("ws_")) && shown["secret"].is_null());
     let payload =
         json!({ "url": "https://other.sink.localhost/x", "events": ["reference.matched"], "description": "d" });
-    let changed = control(&emulator, "PUT", &path, &payload).await;
-    assert_eq!(changed.status, 200, "{changed:?}");
-    let changed = changed.json();
+    let changed = ask(&emulator, "PUT", &path, &payload).await;
     for field in ["url", "events", "description"] {
         assert_eq!(changed[field], payload[field], "{field}");
     }
@@ -68,9 +66,7 @@ async fn wrong_changes_are_refused_like_a_clients() {
         (json!({ "description": 5 }), "description: must be a string"),
         (json!({ "status": "disabled", "events": ["x"] }), "unsupported event type"),
     ] {
-        let answer = control(&emulator, "PUT", &path, &body).await;
-        assert_eq!(answer.status, 422, "{body}");
-        assert!(answer.message().contains(said), "{body}: {}", answer.message());
+        refused(&emulator, "PUT", &path, &body, 422, said).await;
     }
     assert_eq!(view(&emulator, &path).await, before, "nothing was changed");
     for method in ["GET", "PUT"] {
@@ -80,6 +76,6 @@ async fn wrong_changes_are_refused_like_a_clients() {
     let never = start_with(&["subscriptions.upsert=never"]).await;
     let path = format!("subscriptions/{}", subscribe_sink(&never, "app").await["id"].as_str().expect("an id"));
     subscribe_sink(&never, "other").await;
-    let same = control(&never, "PUT", &path, &json!({ "url": "https://other.sink.localhost/hooks" })).await;
-    assert_eq!(same.status, 200, "URLs may repeat when subscribing never updates: {same:?}");
+    // URLs may repeat when subscribing never updates.
+    ask(&never, "PUT", &path, &json!({ "url": "https://other.sink.localhost/hooks" })).await;
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -20,7 +21,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use wrs_emulator::state::journal::Entry;
 use wrs_emulator::{Builder, Emulator};
 
@@ -40,18 +41,82 @@ pub(crate) fn wrs_emulator(arguments: &[&str]) -> Command {
     command
 }
 
+/// What came of a command; comparisons that fail show its whole line and output.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    _command: String,
+    output: Output,
+}
+
+impl Outcome {
+    pub(crate) fn new(command: &Command, output: Output) -> Self {
+        Self { _command: format!("{command:?}"), output }
+    }
+
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.status.code(), Some(code), "{self:#?}");
+        self
+    }
+
+    /// Stdout contains each of these.
+    #[track_caller]
+    pub(crate) fn prints(self, parts: &[&str]) -> Self {
+        let stdout = text(&self.stdout);
+        for part in parts {
+            assert!(stdout.contains(part), "no {part:?} in {self:#?}");
+        }
+        self
+    }
+
+    /// Stderr contains each of these.
+    #[track_caller]
+    pub(crate) fn says(self, parts: &[&str]) -> Self {
+        let stderr = text(&self.stderr);
+        for part in parts {
+            assert!(stderr.contains(part), "no {part:?} in {self:#?}");
+        }
+        self
+    }
+}
+
+impl Deref for Outcome {
+    type Target = Output;
+
+    fn deref(&self) -> &Output {
+        &self.output
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn finish(command: &mut Command) -> Outcome {
+    let output = command.output().expect("the program runs");
+    Outcome::new(command, output)
+}
+
 /// The binary run with these arguments.
-pub(crate) fn run(arguments: &[&str]) -> Output {
-    wrs_emulator(arguments).output().expect("the binary runs")
+pub(crate) fn run(arguments: &[&str]) -> Outcome {
+    finish(&mut wrs_emulator(arguments))
 }
 
 /// A command with this input.
-pub(crate) fn piped(command: &mut Command, input: &[u8]) -> Output {
-    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = piped.spawn().expect("the binary runs");
+pub(crate) fn piped(command: &mut Command, input: &[u8]) -> Outcome {
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
     // A program that does not read may be gone before everything is written.
     let _ = child.stdin.take().expect("a pipe").write_all(input);
-    child.wait_with_output().expect("it ends")
+    Outcome::new(command, child.wait_with_output().expect("it ends"))
+}
+
+/// This file of the repository has this text; `UPDATE_EXPECTED=1` writes it anew.
+#[track_caller]
+pub(crate) fn assert_in_step(path: impl AsRef<Path>, made: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("UPDATE_EXPECTED").is_some() {
+        std::fs::write(&path, made).expect("it is written");
+    }
+    let there = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(there, made, "{}: UPDATE_EXPECTED=1 writes it anew", path.display());
 }
 
 /// What a program wrote, as text.
@@ -217,9 +282,7 @@ pub(crate) async fn subscribe(emulator: &Emulator, body: &Value) -> Answer {
 }
 
 pub(crate) async fn subscribe_as(emulator: &Emulator, key: &str, body: &Value) -> Answer {
-    let headers = [("authorization", format!("Bearer {key}")), ("content-type", "application/json".to_owned())];
-    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    send(emulator, "POST", "/v1/events/subscribe", &headers, body.to_string()).await
+    Client::new(emulator).send_as(key, "POST", "/v1/events/subscribe", body.to_string()).await
 }
 
 /// A subscription of this URL to `workflow.completed`, as the body of a request.
@@ -258,6 +321,13 @@ pub(crate) async fn ask(emulator: &Emulator, method: &str, path: &str, body: &Va
     let answer = control(emulator, method, path, body).await;
     assert_eq!(answer.status, 200, "{method} {path}: {answer:?}");
     answer.json()
+}
+
+/// A call of the control API that is refused with this status and a message that contains this.
+pub(crate) async fn refused(emulator: &Emulator, method: &str, path: &str, body: &Value, status: u16, part: &str) {
+    let answer = control(emulator, method, path, body).await;
+    assert_eq!(answer.status, status, "{method} {path} {body}: {answer:?}");
+    assert!(answer.message().contains(part), "{method} {path} {body}: no {part:?} in {:?}", answer.message());
 }
 
 /// Every call of the control API's own document: method, and path below `/_emulator/` with `x` in place of variable segments.
@@ -373,12 +443,19 @@ impl Received {
 }
 
 /// A webhook receiver on a port of its own; answers from a script of statuses (503 asks to come again
-/// after 2 s), then 200.
+/// after 2 s), then as it chooses, which is 200.
 pub(crate) struct Receiver {
     pub address: SocketAddr,
-    script: Arc<Mutex<VecDeque<u16>>>,
+    answers: Arc<Answers>,
     received: mpsc::UnboundedReceiver<Received>,
     task: tokio::task::JoinHandle<()>,
+}
+
+struct Answers {
+    script: Mutex<VecDeque<u16>>,
+    choice: Box<dyn Fn(&Received) -> u16 + Send + Sync>,
+    /// A permit for each answer; `None` if they need none.
+    permits: Option<Semaphore>,
 }
 
 /// A certificate made for a test: authority file and server settings.
@@ -423,24 +500,35 @@ impl Certificates {
 
 impl Receiver {
     pub(crate) async fn plain(statuses: &[u16]) -> Self {
-        Self::start(statuses, None).await
+        Self::start(Answers::script(statuses), None).await
     }
 
     pub(crate) async fn tls(certificates: &Certificates, statuses: &[u16]) -> Self {
-        Self::start(statuses, Some(tokio_rustls::TlsAcceptor::from(Arc::clone(&certificates.config)))).await
+        let tls = tokio_rustls::TlsAcceptor::from(Arc::clone(&certificates.config));
+        Self::start(Answers::script(statuses), Some(tls)).await
     }
 
-    async fn start(statuses: &[u16], tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
+    /// Answers with the status that is chosen for a delivery.
+    pub(crate) async fn choosing(choice: impl Fn(&Received) -> u16 + Send + Sync + 'static) -> Self {
+        Self::start(Answers { choice: Box::new(choice), ..Answers::script(&[]) }, None).await
+    }
+
+    /// Answers nothing until [`Receiver::let_one_through`].
+    pub(crate) async fn hanging() -> Self {
+        Self::start(Answers { permits: Some(Semaphore::new(0)), ..Answers::script(&[]) }, None).await
+    }
+
+    async fn start(answers: Answers, tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let script = Arc::new(Mutex::new(VecDeque::from(statuses.to_vec())));
-        let played = Arc::clone(&script);
+        let answers = Arc::new(answers);
+        let shared = Arc::clone(&answers);
         let (sender, received) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (tls, script, sender) = (tls.clone(), Arc::clone(&played), sender.clone());
+                let (tls, answers, sender) = (tls.clone(), Arc::clone(&shared), sender.clone());
                 tokio::spawn(async move {
-                    let service = service_fn(move |request| receive(request, Arc::clone(&script), sender.clone()));
+                    let service = service_fn(move |request| receive(request, Arc::clone(&answers), sender.clone()));
                     let server = hyper::server::conn::http1::Builder::new();
                     match tls {
                         None => drop(server.serve_connection(TokioIo::new(stream), service).await),
@@ -454,12 +542,16 @@ impl Receiver {
                 });
             }
         });
-        Self { address, script, received, task }
+        Self { address, answers, received, task }
     }
 
     /// Answers with these statuses from now on, then with 200.
     pub(crate) fn answer(&self, statuses: &[u16]) {
-        *self.script.lock().expect("no test panics with the lock") = VecDeque::from(statuses.to_vec());
+        *self.answers.script.lock().expect("no test panics with the lock") = VecDeque::from(statuses.to_vec());
+    }
+
+    pub(crate) fn let_one_through(&self) {
+        self.answers.permits.as_ref().expect("a receiver that hangs").add_permits(1);
     }
 
     /// The next delivery.
@@ -490,16 +582,27 @@ impl Drop for Receiver {
     }
 }
 
+impl Answers {
+    fn script(statuses: &[u16]) -> Self {
+        Self { script: Mutex::new(statuses.iter().copied().collect()), choice: Box::new(|_| 200), permits: None }
+    }
+}
+
 async fn receive(
     request: Request<Incoming>,
-    script: Arc<Mutex<VecDeque<u16>>>,
+    answers: Arc<Answers>,
     sender: mpsc::UnboundedSender<Received>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.expect("a whole body").to_bytes();
-    let status = script.lock().expect("no test panics with the lock").pop_front().unwrap_or(200);
+    let received = Received { path: parts.uri.to_string(), headers: parts.headers, body };
+    let scripted = answers.script.lock().expect("no test panics with the lock").pop_front();
+    let status = scripted.unwrap_or_else(|| (answers.choice)(&received));
     // The test may have ended.
-    let _ = sender.send(Received { path: parts.uri.to_string(), headers: parts.headers, body });
+    let _ = sender.send(received);
+    if let Some(permits) = &answers.permits {
+        permits.acquire().await.expect("it is never closed").forget();
+    }
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::from_u16(status).expect("a status");
     if status == 503 {

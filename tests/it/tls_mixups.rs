@@ -2,14 +2,12 @@
 
 use crate::process::{NOWHERE, Served, exchange};
 use crate::program::Program;
-use crate::support::{run, text, wrs_emulator};
+use crate::support::{finish, run, text, wrs_emulator};
 
 const PLAIN: &str = "this is plain HTTP on a TLS port: use https://";
 
 fn health(url: &str, arguments: &[&str]) -> String {
-    let output = run(&[&["health", "--url", url], arguments].concat());
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
-    let said = text(&output.stderr);
+    let said = text(&run(&[&["health", "--url", url], arguments].concat()).exits(3).stderr);
     assert!(!said.contains("start it there"), "{said}");
     said
 }
@@ -38,15 +36,10 @@ fn the_command_line_tells_the_ways_apart_in_which_tls_goes_wrong() {
     let said = health(&secure.url, &["--ca", &other.ca_file().display().to_string()]);
     assert!(said.contains("hint: no authority in the file given signed it"), "{said}");
 
-    let missing = wrs_emulator(&["health", "--url", &secure.url, "--ca", "nosuch.pem"]).output().expect("it runs");
-    let said = text(&missing.stderr);
-    assert!(missing.status.code() == Some(2) && said.contains("--ca: cannot read"), "{missing:?}");
-    assert!(
-        said.contains(&format!(
-            "hint: save the emulator's authority first: curl -sk -o ca.pem {}/_emulator",
-            secure.url
-        ))
-    );
+    finish(&mut wrs_emulator(&["health", "--url", &secure.url, "--ca", "nosuch.pem"])).exits(2).says(&[
+        "--ca: cannot read",
+        &format!("hint: save the emulator's authority first: curl -sk -o ca.pem {}/_emulator", secure.url),
+    ]);
 
     // What is no emulator at all.
     let closed = health("https://127.0.0.1:1", &[]);
@@ -62,8 +55,7 @@ fn plain_http_on_a_tls_port_is_answered_logged_and_journalled() {
     let rows = served.json(&["requests", "list", "--json", "--insecure"]);
     let id = rows["data"][0]["id"].as_str().expect("an entry").to_owned();
     assert_eq!(rows["data"][0]["status"], 400, "{rows}");
-    let why = text(&served.call(&["explain", &id, "--insecure"]).stdout);
-    assert!(why.contains(PLAIN), "{why}");
+    served.call(&["explain", &id, "--insecure"]).prints(&[PLAIN]);
     // Other bytes are not.
     let rest = exchange(served.address(), b"\x01\x02\x03\x04\x05\x06");
     assert!(!rest.contains("HTTP"), "{rest:?}");

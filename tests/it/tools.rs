@@ -1,30 +1,28 @@
 //! `sign`, `verify` and `listen` as people use them: the binary's streams, exit codes and messages.
 
 use std::path::Path;
-use std::process::Output;
 
 use serde_json::Value;
 
 use crate::process::{NOWHERE, SUBSCRIBE, Served, exchange, request};
-use crate::support::{piped, text, wrs_emulator};
+use crate::support::{Outcome, piped, text, wrs_emulator};
 
 const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 const BODY: &str = r#"{"id":"evt_9","type":"workflow.completed","data":{"name":"é"}}"#;
 const SCHEMES: [&str; 7] = ["standard", "svix", "stripe", "github", "slack", "shopify", "custom"];
 
 /// Runs a command with the secret in the environment and `input` on stdin.
-fn run(arguments: &[&str], input: &[u8]) -> Output {
+fn run(arguments: &[&str], input: &[u8]) -> Outcome {
     piped(wrs_emulator(arguments).env("WRS_WEBHOOK_SECRET", SECRET), input)
 }
 
-fn json(output: &Output) -> Value {
+fn json(output: &Outcome) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
 /// Signs `body` and writes the headers to a file.
 fn signed(folder: &Path, arguments: &[&str], body: &str) -> String {
-    let output = run(&[&["sign", "-"], arguments].concat(), body.as_bytes());
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+    let output = run(&[&["sign", "-"], arguments].concat(), body.as_bytes()).exits(0);
     let path = folder.join("headers.txt");
     std::fs::write(&path, &output.stdout).expect("the file is written");
     path.display().to_string()
@@ -39,12 +37,12 @@ fn what_sign_prints_verify_accepts_for_every_scheme() {
             let output = run(&["verify", "-", "--scheme", scheme, "--headers", &headers], BODY.as_bytes());
             assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "verified\n"), "{scheme}");
         }
-        let changed = run(
+        run(
             &["verify", "-", "--scheme", scheme, "--headers", &folder.path().join("headers.txt").display().to_string()],
             b"{}",
-        );
-        assert_eq!(changed.status.code(), Some(1), "{scheme}: {changed:?}");
-        assert!(text(&changed.stdout).contains("nothing tried would verify"), "{scheme}: {changed:?}");
+        )
+        .exits(1)
+        .prints(&["nothing tried would verify"]);
     }
 }
 
@@ -94,17 +92,14 @@ fn a_custom_scheme_comes_from_settings() {
     ];
     let url = ["--url", "https://app.example.com/hooks"];
     let headers = signed(folder.path(), &[&settings[..], &url].concat(), BODY);
-    let accepted = run(&[&["verify", "-", "--headers", &headers][..], &settings, &url].concat(), BODY.as_bytes());
-    assert_eq!(accepted.status.code(), Some(0), "{accepted:?}");
-    let slash = run(
+    run(&[&["verify", "-", "--headers", &headers][..], &settings, &url].concat(), BODY.as_bytes()).exits(0);
+    run(
         &[&["verify", "-", "--headers", &headers][..], &settings, &["--url", "https://app.example.com/hooks/"]]
             .concat(),
         BODY.as_bytes(),
-    );
-    assert!(text(&slash.stdout).contains("would verify: the URL with its last slash"), "{slash:?}");
-    let without = run(&[&["sign", "-"][..], &settings].concat(), BODY.as_bytes());
-    assert_eq!(without.status.code(), Some(2));
-    assert!(text(&without.stderr).contains("expected --webhook-url URL"), "{without:?}");
+    )
+    .prints(&["would verify: the URL with its last slash"]);
+    run(&[&["sign", "-"][..], &settings].concat(), BODY.as_bytes()).exits(2).says(&["expected --webhook-url URL"]);
 }
 
 #[test]
@@ -160,8 +155,7 @@ fn verify_names_what_would_hold() {
     check(&github, &[&github[..], &["--secret", &spaced]].concat(), BODY, &["the white space around it"], "secret");
     check(&["--scheme", "stripe"], &[], BODY, &["no `webhook-id` header", "scheme `stripe`"], "scheme");
     let lf = signed(folder.path(), &[], "a\nb");
-    let crlf = run(&["verify", "-", "--headers", &lf], b"a\r\nb");
-    assert!(text(&crlf.stdout).contains("the body with LF in place of CR LF"), "{crlf:?}");
+    run(&["verify", "-", "--headers", &lf], b"a\r\nb").prints(&["the body with LF in place of CR LF"]);
 }
 
 #[test]
@@ -218,9 +212,7 @@ fn bad_input_is_exit_2_with_its_reason() {
         assert!(parts.iter().all(|part| said.contains(part)), "{arguments:?}: {parts:?} in\n{said}");
         assert!(!said.contains("panicked"), "{said}");
     }
-    let unset = crate::support::run(&["sign", &body]);
-    assert_eq!(unset.status.code(), Some(2));
-    assert!(text(&unset.stderr).contains("WRS_WEBHOOK_SECRET"), "{unset:?}");
+    crate::support::run(&["sign", &body]).exits(2).says(&["WRS_WEBHOOK_SECRET"]);
     let help = run(&["sign", "--help"], b"");
     assert!(text(&help.stdout).contains("WRS_WEBHOOK_SECRET") && !text(&help.stdout).contains(SECRET), "{help:?}");
 }
@@ -250,7 +242,7 @@ fn emulator(receiver: &Served, more: &[&str]) -> Served {
     emulator
 }
 
-fn trigger(emulator: &Served) -> Output {
+fn trigger(emulator: &Served) -> Outcome {
     emulator.call(&["trigger", "workflow.completed", "--wait"])
 }
 
@@ -307,8 +299,7 @@ fn listen_without_a_secret_checks_nothing_and_ends_with_0_on_signals() {
         assert!(large.starts_with("HTTP/1.1 413 "), "{large}");
         let line = listen.line();
         assert!(line.contains("larger than 262144 bytes, answered 413"), "{line}");
-        let taken = run(&["listen", "--listen", listen.address()], b"");
-        assert_eq!(taken.status.code(), Some(2), "{taken:?}");
+        run(&["listen", "--listen", listen.address()], b"").exits(2);
         listen.signal(signal);
         let (code, rest, said) = listen.end();
         assert_eq!((code, rest.as_str()), (Some(0), ""), "{said}");
@@ -334,8 +325,7 @@ fn listen_serves_https_from_pem_files() {
     let stray = std::net::TcpStream::connect(receiver.address()).expect("it listens");
     let authority = certificate_file.display().to_string();
     let emulator = emulator(&receiver, &["--webhook-ca", &authority]);
-    let fired = trigger(&emulator);
-    assert_eq!(fired.status.code(), Some(0), "{fired:?}");
+    trigger(&emulator).exits(0);
     assert!(receiver.line().contains("verified, answered 200"));
     assert_eq!(receiver.end().0, Some(0));
     drop(stray);

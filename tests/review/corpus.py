@@ -18,6 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from emulator import Emulator
+
 BINARY, MODULES = (Path(argument).resolve() for argument in sys.argv[1:3])
 SETTINGS = ["--set", "rate_limit.requests=2", "--set", "rate_limit.window=1s"]
 RETRY_AFTER = ["--set", "rate_limit.retry_after=seconds"]
@@ -41,18 +44,12 @@ def review(client, folder):
     if not (folder / "node_modules").exists():
         (folder / "node_modules").symlink_to(MODULES)
     environment = {**os.environ, "WRS_API_KEY": "sk_test_corpus", "GOFLAGS": "-mod=mod", "GO111MODULE": "off"}
-    serve = subprocess.Popen(
-        [BINARY, "serve", "--quiet", "--listen", "127.0.0.1:0", "--port-file", "url", "--seed", "1", *SETTINGS, *(RETRY_AFTER if client.parent.name != "quick" else [])],
-        cwd=folder, stdout=subprocess.PIPE, text=True,
-    )
-    try:
-        environment["WRS_BASE_URL"] = environment["WRS_EMULATOR_URL"] = serve.stdout.readline().split()[-1]
+    flags = ["--seed", "1", *SETTINGS, *(RETRY_AFTER if client.parent.name != "quick" else [])]
+    with Emulator(BINARY, *flags, cwd=folder) as emulator:
+        environment["WRS_BASE_URL"] = environment["WRS_EMULATOR_URL"] = emulator.url
         ran = subprocess.run([*RUN[client.suffix], script], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
         asked = subprocess.run([BINARY, "review", "findings", "--json"], env=environment, capture_output=True, text=True, timeout=20)
         found = json.loads(asked.stdout)
-    finally:
-        serve.terminate()
-        serve.wait(10)
     codes = {kind: {finding["code"] for finding in found["data"] if finding["confidence"] == kind} for kind in ("certain", "likely")}
     return codes, ran, found
 

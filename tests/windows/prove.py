@@ -7,8 +7,6 @@ console of Windows itself is not proven by it.
 import base64
 import hashlib
 import hmac
-import http.client
-import http.server
 import json
 import os
 import pathlib
@@ -19,13 +17,13 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.error
 import urllib.request
 
 tests = pathlib.Path(__file__).parents[1]
 sys.path.insert(0, str(tests))
+from emulator import start_receiver
 from promises import check, passed
 
 program = ["wine", str(pathlib.Path(sys.argv[1]).resolve())]
@@ -75,21 +73,6 @@ def until(holds, seconds=10):
     return True
 
 
-def receiver(got):
-    class Receiver(http.server.BaseHTTPRequestHandler):
-        def do_POST(self):
-            got.put((self.headers, self.rfile.read(int(self.headers["content-length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    return server.server_port
-
-
 def watched():
     """How many descriptors Wine has open for the folder of scenarios, in all its processes of this user."""
     count = 0
@@ -122,7 +105,7 @@ def serving():
     active = scenarios / "refused.toml"
     active.write_text(SCENARIO.replace("STATUS", "503"))
     got = queue.Queue()
-    port = receiver(got)
+    port = start_receiver(got).server_port
     arguments = ["--scenarios", "scenarios", "--scenario", "refused", "--state", "state.json", "--forward",
                  f"https://public.example=http://127.0.0.1:{port}"]
     emulator = Emulator(*arguments)

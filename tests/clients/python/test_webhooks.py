@@ -15,9 +15,9 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 
 class Receiver:
-    """A server on a free port, HTTPS by default: keeps what it gets, answers 401 to what does not verify under `secret`."""
+    """A server on a free port, with TLS: keeps what it gets, answers 401 to what does not verify under `secret`."""
 
-    def __init__(self, tls=True):
+    def __init__(self):
         self.secret, self.seen = None, queue.Queue()
         receiver = self
 
@@ -39,11 +39,10 @@ class Receiver:
                 """Nothing: the test says what went wrong."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        if tls:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(os.environ["WRS_TEST_CERT"], os.environ["WRS_TEST_CERT_KEY"])
-            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.server.server_port}/hooks"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(os.environ["WRS_TEST_CERT"], os.environ["WRS_TEST_CERT_KEY"])
+        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"https://127.0.0.1:{self.server.server_port}/hooks"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def next(self):
@@ -78,17 +77,6 @@ def test_a_delivery_verifies_at_a_receiver_of_ones_own(wrs, receiver):
     event, headers, _ = receiver.next()
     assert event["data"] == {"workflow_id": "wf_42", "status": "completed"}
     assert headers["webhook-id"] == event["id"] == delivery["event"]
-
-
-def test_a_receiver_without_tls_needs_a_setting(wrs):
-    with Receiver(tls=False) as plain:
-        body = {"url": plain.url, "events": ["workflow.completed"]}
-        refused = requests.post(f"{wrs.url}/v1/events/subscribe", json=body, headers=wrs.headers)
-        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "validation_error")
-        wrs.set(webhooks={"allow_http": True})
-        plain.secret = subscribe(wrs, plain.url)["secret"]
-        [delivery] = wrs.trigger("workflow.completed")
-        assert plain.next()[0]["id"] == delivery["event"] and delivery["status"] == "delivered"
 
 
 def test_both_secrets_sign_until_the_grace_is_over(wrs, receiver):

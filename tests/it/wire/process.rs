@@ -96,22 +96,6 @@ fn a_log_that_nobody_reads_holds_nothing_up() {
     }
 }
 
-/// Memory grows by no more than 128 MiB while `attack` holds its connections, and a good request is answered then.
-fn bounded_in_memory(arguments: &[&str], attack: impl Fn(&Served) -> Vec<TcpStream>) {
-    let served = Served::start(arguments);
-    served.serves();
-    let before = served.resident();
-    let held = attack(&served);
-    // Whatever was sent has been taken in once a later request is answered.
-    for _ in 0..20 {
-        served.serves();
-    }
-    let grown = served.resident().saturating_sub(before);
-    assert!(grown <= 128 * 1024 * 1024, "{grown} bytes");
-    drop(held);
-    served.serves();
-}
-
 /// Sends what is taken without waiting: the emulator stops reading when it has had enough.
 fn push(served: &Served, bytes: &[u8]) -> TcpStream {
     let mut stream = served.connect();
@@ -132,25 +116,26 @@ fn push(served: &Served, bytes: &[u8]) -> TcpStream {
 }
 
 #[test]
-fn half_sent_heads_take_little_memory() {
-    let head = format!("GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nX-A: {}", "a".repeat(15 * 1024));
-    bounded_in_memory(&[], |served| (0..300).map(|_| push(served, head.as_bytes())).collect());
-}
-
-#[test]
-fn half_sent_bodies_take_little_memory() {
+fn requests_half_sent_and_answers_unread_take_little_memory() {
     let size = 256 * 1024;
-    let by_length = subscription(&format!("Content-Length: {size}\r\n")) + &"x".repeat(size - 1);
-    bounded_in_memory(&[], |served| (0..400).map(|_| push(served, by_length.as_bytes())).collect());
-    let in_chunks =
-        subscription("Transfer-Encoding: chunked\r\n") + &format!("{:x}\r\n{}\r\n", 1000, "x".repeat(1000)).repeat(250);
-    bounded_in_memory(&[], |served| (0..400).map(|_| push(served, in_chunks.as_bytes())).collect());
-}
-
-#[test]
-fn answers_that_nobody_reads_take_little_memory() {
-    let requests = GOOD.repeat(20_000);
-    bounded_in_memory(&[], |served| (0..200).map(|_| push(served, &requests)).collect());
+    let chunks = format!("{:x}\r\n{}\r\n", 1000, "x".repeat(1000)).repeat(250);
+    for (what, connections, sent) in [
+        ("half heads", 300, format!("GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nX-A: {}", "a".repeat(15 * 1024))),
+        ("half bodies", 400, subscription(&format!("Content-Length: {size}\r\n")) + &"x".repeat(size - 1)),
+        ("half bodies in chunks", 400, subscription("Transfer-Encoding: chunked\r\n") + &chunks),
+        ("unread answers", 200, String::from_utf8_lossy(GOOD).repeat(20_000)),
+    ] {
+        let served = Served::start(&[]);
+        served.serves();
+        let before = served.resident();
+        let held: Vec<TcpStream> = (0..connections).map(|_| push(&served, sent.as_bytes())).collect();
+        // Whatever was sent has been taken in once a later request is answered.
+        (0..20).for_each(|_| served.serves());
+        let grown = served.resident().saturating_sub(before);
+        assert!(grown <= 128 * 1024 * 1024, "{what}: {grown} bytes");
+        drop(held);
+        served.serves();
+    }
 }
 
 /// Fires events whose texts on the stream are nearly a megabyte each, and waits until they are delivered.
