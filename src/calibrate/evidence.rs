@@ -10,7 +10,7 @@ use super::cassette::{Cassette, Exchange, MOST_CALLS};
 /// The result for a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum RowOutcome {
     Contradicts,
     Differs,
     AsAssumed,
@@ -33,7 +33,7 @@ pub struct Seen {
 /// Why there is no value: not observable, not reached, or an answer that contradicts the contract as no value of the setting does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unclear {
-    pub outcome: Outcome,
+    pub outcome: RowOutcome,
     pub reason: String,
     pub clause: Option<&'static str>,
 }
@@ -56,15 +56,15 @@ impl Seen {
 }
 
 pub(super) fn hidden<T>(reason: impl Into<String>) -> Result<T, Unclear> {
-    Err(Unclear { outcome: Outcome::NotObservable, reason: reason.into(), clause: None })
+    Err(Unclear { outcome: RowOutcome::NotObservable, reason: reason.into(), clause: None })
 }
 
 pub(super) fn not_reached(reason: String) -> Unclear {
-    Unclear { outcome: Outcome::NotReached, reason, clause: None }
+    Unclear { outcome: RowOutcome::NotReached, reason, clause: None }
 }
 
 pub(super) fn contradiction<T>(clause: &'static str, found: impl Into<String>) -> Result<T, Unclear> {
-    Err(Unclear { outcome: Outcome::Contradicts, reason: found.into(), clause: Some(clause) })
+    Err(Unclear { outcome: RowOutcome::Contradicts, reason: found.into(), clause: Some(clause) })
 }
 
 /// An answer that no value of the setting makes.
@@ -89,7 +89,7 @@ impl Cassette {
             Some(Exchange { failed: Some(why), .. }) => format!("the call `{name}` had no answer: {why}"),
             Some(call) if !matches!(call.status(), 401 | 403 | 429) => {
                 let reason = format!("the call `{name}` was answered {}", call.status());
-                return Unclear { outcome: Outcome::NotObservable, ..not_reached(reason) };
+                return Unclear { outcome: RowOutcome::NotObservable, ..not_reached(reason) };
             }
             None if skipped => "no subscription was to be made".to_owned(),
             _ => self.stop().unwrap_or_else(|| format!("the call `{name}` was not made")),

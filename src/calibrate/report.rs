@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cassette::{CallKey, Cassette, Exchange};
-use super::evidence::{Observation, Outcome, hidden};
+use super::evidence::{Observation, RowOutcome, hidden};
 use super::infer::{infer, reason};
 use super::plan::step;
 use crate::contract::keys::{KeyRules, judge};
@@ -32,7 +32,7 @@ pub struct Report {
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub setting: &'static str,
-    pub result: Outcome,
+    pub result: RowOutcome,
     /// The value that was observed; of some maps only the entries that were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed: Option<Value>,
@@ -179,7 +179,7 @@ impl Row {
     fn new(setting: &LedgerRow, source: &str, found: Observation) -> Self {
         let mut row = Self {
             setting: setting.setting,
-            result: Outcome::NotObservable,
+            result: RowOutcome::NotObservable,
             observed: None,
             expected: setting.value.clone(),
             expected_from: setting.source.clone(),
@@ -204,9 +204,9 @@ impl Row {
                 }
                 row.differs = alone(row.setting, &row.expected).as_ref() != Ok(&profile);
                 row.result = match seen.clause {
-                    Some(_) => Outcome::Contradicts,
-                    None if row.differs => Outcome::Differs,
-                    None => Outcome::AsAssumed,
+                    Some(_) => RowOutcome::Contradicts,
+                    None if row.differs => RowOutcome::Differs,
+                    None => RowOutcome::AsAssumed,
                 };
                 let calls: Vec<String> = seen.calls.iter().map(usize::to_string).collect();
                 row.source = match &calls[..] {

@@ -20,7 +20,7 @@ use super::profile::load_profile;
 use super::signals::Signals;
 use crate::calibrate::cassette::{Caller, Cassette, Exchange};
 use crate::calibrate::delivery::CapturedDelivery;
-use crate::calibrate::evidence::Outcome;
+use crate::calibrate::evidence::RowOutcome;
 use crate::calibrate::openapi;
 use crate::calibrate::report::{REFUSES_KEY, Report, Row};
 use crate::calibrate::run::Calibration;
@@ -249,11 +249,11 @@ fn ended(call: &Exchange) -> String {
 fn text(report: &Report, checks: bool) -> String {
     let mut text = String::new();
     for (outcome, words) in [
-        (Outcome::Contradicts, "contradicts the contract"),
-        (Outcome::Differs, "observed: differs"),
-        (Outcome::AsAssumed, if checks { "observed: as expected" } else { "observed: as assumed" }),
-        (Outcome::NotReached, "not reached"),
-        (Outcome::NotObservable, "not observable"),
+        (RowOutcome::Contradicts, "contradicts the contract"),
+        (RowOutcome::Differs, "observed: differs"),
+        (RowOutcome::AsAssumed, if checks { "observed: as expected" } else { "observed: as assumed" }),
+        (RowOutcome::NotReached, "not reached"),
+        (RowOutcome::NotObservable, "not observable"),
     ] {
         let rows: Vec<&Row> = report.data.iter().filter(|row| row.result == outcome).collect();
         if !rows.is_empty() {

@@ -10,7 +10,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 use wrs_emulator::calibrate::cassette::{Caller, Cassette, RecordedAnswer};
-use wrs_emulator::calibrate::evidence::Outcome;
+use wrs_emulator::calibrate::evidence::RowOutcome;
 use wrs_emulator::calibrate::infer::infer;
 use wrs_emulator::calibrate::openapi;
 use wrs_emulator::calibrate::plan::next;
@@ -121,7 +121,7 @@ fn check(cassette: &Cassette, key: &str, settings: &[String], rows: &[&str]) {
     let profile = profile.unwrap_or_else(|problems| panic!("{text}\n{problems:?}"));
     let again = Report::new(cassette, &[], &profile);
     let drifted: Vec<_> =
-        again.data.iter().filter(|row| row.result == Outcome::Differs).map(|row| row.setting).collect();
+        again.data.iter().filter(|row| row.result == RowOutcome::Differs).map(|row| row.setting).collect();
     assert_eq!(drifted, [""; 0], "{text}");
     // What is saved shows the same, and no credential.
     let saved = serde_json::to_vec(cassette).expect("JSON");
@@ -166,7 +166,7 @@ async fn the_default_profile_is_observed_as_assumed() {
     check(&cassette, KEY, &[], &[ALWAYS, &["keys.test_prefix", "webhooks.allow_http", "events.extra"]].concat());
     let report = report(&cassette);
     let others: Vec<&Row> =
-        report.data.iter().filter(|row| matches!(row.result, Outcome::Differs | Outcome::Contradicts)).collect();
+        report.data.iter().filter(|row| matches!(row.result, RowOutcome::Differs | RowOutcome::Contradicts)).collect();
     assert!(others.is_empty(), "{others:?}");
     assert!(report.broken.is_empty(), "{:?}", report.broken);
 
@@ -176,7 +176,7 @@ async fn the_default_profile_is_observed_as_assumed() {
     let report = Report::new(&cassette, &[document], &Layered::default());
     for (setting, says) in [("preview.enabled", "says true"), ("events.extra", "says the same")] {
         let row = row(&report, setting);
-        assert!(row.detail.ends_with(says) && row.result == Outcome::AsAssumed, "{row:?}");
+        assert!(row.detail.ends_with(says) && row.result == RowOutcome::AsAssumed, "{row:?}");
     }
     let promised = row(&report, "rate_limit.retry_after");
     let shown = (promised.observed.as_ref(), promised.source.as_str());
@@ -427,7 +427,7 @@ async fn effects_that_hide_each_other_end_in_a_reason() {
     for setting in ["status.checks", "validation.unknown", "subscriptions.upsert", "errors.messages"] {
         let row = row(&found, setting);
         let is_reached = setting == "errors.messages";
-        assert_eq!(row.result == Outcome::NotReached, !is_reached, "{row:?}");
+        assert_eq!(row.result == RowOutcome::NotReached, !is_reached, "{row:?}");
         assert!(is_reached || row.detail.contains("429"), "{row:?}");
     }
     let kinds = ["unauthorized", "validation_error", "not_found", "method_not_allowed", "rate_limit_exceeded"];
@@ -438,7 +438,7 @@ async fn effects_that_hide_each_other_end_in_a_reason() {
     let cassette = calibrated(&equal, &WHOLE, 1).await;
     check(&cassette, KEY, &equal, ALWAYS);
     for setting in ["events.extra", "webhooks.allow_http"] {
-        assert_eq!(row(&report(&cassette), setting).result, Outcome::NotObservable, "{setting}");
+        assert_eq!(row(&report(&cassette), setting).result, RowOutcome::NotObservable, "{setting}");
     }
     // All of these at once.
     let grows = ["variation.unknown_fields=true", "variation.key_order=shuffled"].map(str::to_owned);
@@ -448,7 +448,7 @@ async fn effects_that_hide_each_other_end_in_a_reason() {
     let reached = report(&cassette);
     for setting in ["status.checks", "validation.unknown", "subscriptions.upsert", "time.precision", "ids.style"] {
         let row = row(&reached, setting);
-        assert!(setting == "ids.style" || row.result == Outcome::NotReached && row.detail.contains("429"), "{row:?}");
+        assert!(setting == "ids.style" || row.result == RowOutcome::NotReached && row.detail.contains("429"), "{row:?}");
     }
     let plan = Plan { subscribes: false, ..WHOLE };
     let found = report(&calibrated(&[], &plan, 1).await);
@@ -470,7 +470,7 @@ async fn a_small_quota_is_used_up_if_that_is_allowed() {
     let codes = row(&found, "errors.codes").observed.as_ref().expect("codes");
     assert_eq!(codes["rate_limit_exceeded"], "slow_down", "{codes}");
     let found = report(&calibrated(&small, &WHOLE, 1).await);
-    assert_eq!(row(&found, "rate_limit.retry_after").result, Outcome::NotReached);
+    assert_eq!(row(&found, "rate_limit.retry_after").result, RowOutcome::NotReached);
 }
 
 /// Each setting that calls show, with each of its values, over profiles that show different things.

@@ -53,7 +53,6 @@ fn a_snapshot_is_loaded_within_the_bounds_of_the_calls() {
     let saved: Value = serde_json::from_str(&saved).expect("a snapshot");
     let kept = saved["workspaces"].as_array().expect("workspaces").len();
     assert!((90..=100).contains(&kept), "{kept} workspaces are kept");
-    // Each thread for long computations keeps what it once used.
     (0..4).for_each(|_| assert_eq!(load(&served, &own).0, 200));
     let before = served.resident();
     (0..8).for_each(|_| assert_eq!(load(&served, &own).0, 200));

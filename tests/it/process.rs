@@ -40,6 +40,8 @@ impl Served {
     }
 
     pub(crate) fn spawn(command: &mut Command) -> Self {
+        // With an arena of the allocator for each thread, resident memory would depend on which threads had work.
+        let command = command.env("MALLOC_ARENA_MAX", "1");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
         let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut ready = String::new();
