@@ -448,7 +448,10 @@ async fn effects_that_hide_each_other_end_in_a_reason() {
     let reached = report(&cassette);
     for setting in ["status.checks", "validation.unknown", "subscriptions.upsert", "time.precision", "ids.style"] {
         let row = row(&reached, setting);
-        assert!(setting == "ids.style" || row.result == RowOutcome::NotReached && row.detail.contains("429"), "{row:?}");
+        assert!(
+            setting == "ids.style" || row.result == RowOutcome::NotReached && row.detail.contains("429"),
+            "{row:?}"
+        );
     }
     let plan = Plan { subscribes: false, ..WHOLE };
     let found = report(&calibrated(&[], &plan, 1).await);
