@@ -352,6 +352,25 @@ fn servers_that_turn_out_otherwise_leave_a_partial_result() {
     assert!(shown.contains("had no answer") && shown.contains("hello.body = {}"), "{shown}");
 }
 
+/// A service that checks no body subscribes whatever it is sent.
+#[test]
+fn what_subscribes_is_posted_three_times_at_most() {
+    let subscription = r#"{"id":"sub_1","url":"https://a.example/","events":[],"status":"active","created_at":"x"}"#;
+    let (address, heads) = server(move |head, stream| {
+        let (status, body) = match head {
+            _ if head.starts_with("GET /v1/hello ") => ("200 OK", "{}"),
+            _ if !head.contains("Bearer") => ("401 No", ENVELOPE),
+            _ => ("200 OK", subscription),
+        };
+        write(stream, status, "content-type: application/json\r\n", body);
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = calibrate(folder.path(), &[&format!("http://{address}"), "--pause", "0s"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let heads = heads.lock().expect("no panic");
+    assert_eq!(heads.iter().filter(|head| head.starts_with("POST /v1/events/subscribe ")).count(), 3);
+}
+
 /// The raw request of a delivery that an emulator with these settings sends to a receiver.
 async fn captured(settings: &[&str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
