@@ -11,7 +11,7 @@
 //! - [`clock`], layer 1: the emulated clock and what is due by it; the machine's time and entropy are read here alone;
 //! - [`redact`], layer 1: what may be shown;
 //! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
-//! - [`state`], layers 2 and 3: the journal, one key's state, and everything that takes more than one of them;
+//! - [`state`], layers 1 to 3: the budget, quotas, the journal, one key's state, and everything that takes more than one of them;
 //! - [`http`], layer 4: one request end to end;
 //! - [`webhook`], layer 4: the attempts to deliver one event to its receivers;
 //! - [`ui`], layer 5: the files of the page, and the report made of them;

@@ -1,7 +1,7 @@
 //! The due times and running tasks of one workspace, so that its clock can be moved from one due instant to the next and
 //! callers can wait until everything due is done.
 //!
-//! Drivers record here when they must run next ([`Slot`]) and that they are running ([`Task`]). Must know neither what they do
+//! Drivers record here when they must run next ([`Slot`]) and that they are running ([`Running`]). Must know neither what they do
 //! nor the clock: `now` is an argument.
 
 use std::collections::BTreeSet;
@@ -37,9 +37,9 @@ struct Notes {
 impl Agenda {
     /// Records that something is running until the returned task is dropped.
     #[must_use]
-    pub fn begin(&self) -> Task {
+    pub fn begin(&self) -> Running {
         self.shared.notes.lock().under_way += 1;
-        Task { agenda: self.clone(), outside: false }
+        Running { agenda: self.clone(), outside: false }
     }
 
     /// A slot for the instant at which a driver must run next; empty at first.
@@ -56,7 +56,7 @@ impl Agenda {
 
     /// Records when events are fired next. Events are fired before the deliveries due at the same instant, as the answer to a
     /// delivery may change the subscriptions.
-    pub fn fires_at(&self, due: Option<Instant>) {
+    pub fn set_next_firing(&self, due: Option<Instant>) {
         self.change(|notes| notes.fires = due);
     }
 
@@ -93,12 +93,12 @@ impl Agenda {
 }
 
 #[derive(Debug)]
-pub struct Task {
+pub struct Running {
     agenda: Agenda,
     outside: bool,
 }
 
-impl Task {
+impl Running {
     /// The same task, marked as waiting for an external receiver.
     #[must_use]
     pub fn outside(mut self) -> Self {
@@ -108,7 +108,7 @@ impl Task {
     }
 }
 
-impl Drop for Task {
+impl Drop for Running {
     fn drop(&mut self) {
         self.agenda.change(|notes| {
             notes.under_way -= 1;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::Control;
 use crate::clock::machine;
 use crate::contract::keys::SAMPLE_KEY;
-use crate::contract::signature::{KeyReading, SchemeName, Verified, verify};
+use crate::contract::signature::{KeyReading, SchemeName, TOLERANCE_SECONDS, Verified, verify};
 use crate::redact::{Redactor, visible};
 use crate::settings::Profile;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
@@ -18,7 +18,7 @@ use crate::state::journal::record::time;
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 use crate::util::duration::{DurationText, duration_text};
 use crate::util::wording::counted;
-use crate::webhook::deliver::{signing_keys, signs_by_clock};
+use crate::webhook::deliver::{DELIVERY, signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
 #[derive(Clone, Debug, Serialize)]
@@ -67,8 +67,6 @@ pub(crate) struct Advice {
 const LONGEST_PASTED: usize = 4096;
 /// Statuses with which receivers refuse a signature.
 const REFUSALS: [u16; 4] = [400, 401, 403, 422];
-/// Seconds that a timestamp may be off in most receivers.
-const TOLERANCE_SECONDS: u64 = 300;
 
 /// A delivery, and what is needed to explain it.
 pub(super) struct Diagnosis<'a> {
@@ -196,7 +194,7 @@ impl<'a> Diagnosis<'a> {
             None => "wrs-emulator verify BODY-FILE".to_owned(),
         };
         for (name, value) in attempt.headers.iter() {
-            if name != CONTENT_TYPE.as_str() && name != "x-emulator-delivery" {
+            if name != CONTENT_TYPE.as_str() && name != DELIVERY.as_str() {
                 let header = format!("{name}: {value}");
                 command.push_str(&format!(" --header {}", quoted(&header)));
             }
@@ -229,7 +227,7 @@ fn verified(attempt: &AttemptRecord, workspace: &Workspace, profile: &Profile) -
 fn off_clock(verified: &Verified, workspace: &Workspace, profile: &Profile) -> Option<Advice> {
     let signed_at = jiff::Timestamp::from_second(verified.timestamp?).ok()?;
     let off = machine::wall_time().as_second().abs_diff(signed_at.as_second());
-    (signs_by_clock(workspace.clock(), profile) && off > TOLERANCE_SECONDS).then(|| Advice {
+    (signs_by_clock(workspace.clock(), profile) && off > TOLERANCE_SECONDS.unsigned_abs()).then(|| Advice {
         text: format!(
             "signed at {} by the emulator's clock, {} off this machine's: a receiver that checks the time refuses that; to sign by the machine's clock:",
             time(signed_at),

@@ -20,7 +20,7 @@ use crate::redact::Redactor;
 use crate::scenario::emit_named;
 use crate::state::budget::Full;
 use crate::state::engine::deliveries::DeliveryRecord;
-use crate::state::engine::{FireProblem, emitted, wait_for_events};
+use crate::state::engine::{FireProblem, fire_request_of, wait_for_events};
 use crate::state::journal::record::{Attempt, DeliveryWith, Event, EventTarget, Millis, Skipped, name_of, time};
 use crate::state::workspace::{
     DeliveryStatus, EventRecord, FireRequest, Forgery, Origin, Registry, SkipReason, SkippedSubscription, Workspace,
@@ -193,7 +193,7 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<Wait, Fire>>) -
         answer.deliveries = Some(records.iter().map(shown).collect());
         answer
     };
-    Ok(control.change(show).await)
+    Ok(control.run_to_end(show).await)
 }
 
 /// Fires the events of a call. Returns the answer and the ids of all deliveries.
@@ -366,7 +366,7 @@ fn fire_emission(control: &Control, input: &Input<Wait, Fire>, name: &str) -> Re
         let message = format!("no emission of the active scenarios is named `{}`; {known}", name.escape_debug());
         return Err(ControlError::not_found(message));
     };
-    let damage = emitted(&emit).damage(&config.profile);
+    let damage = fire_request_of(&emit).damage(&config.profile);
     control.plan_emission(&workspace, &emit, workspace.clock().instant());
     let damage = damage.as_deref().map(str::to_owned);
     Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })

@@ -31,7 +31,7 @@ mod subscriptions;
 mod system;
 mod verdict;
 
-/// Every call and its types, for the command line.
+/// The types of calls that the command line reads.
 pub(crate) mod api {
     pub(crate) use crate::control::{
         clock::*, deliveries::*, endpoint::*, events::*, findings::*, profile::*, run::*, stream::*, subscriptions::*,

@@ -31,9 +31,9 @@ use crate::http::connection_state::ConnectionState;
 use crate::redact::Redactor;
 use crate::util::tasks::{Busy, MOST_READS, stopped};
 
-type Answered = Result<Reply, ControlError>;
-type CallFuture = Pin<Box<dyn Future<Output = Answered> + Send>>;
-type AtOnce = dyn Fn(&Control, Call) -> Answered + Send + Sync;
+type CallResult = Result<Reply, ControlError>;
+type CallFuture = Pin<Box<dyn Future<Output = CallResult> + Send>>;
+type AtOnce = dyn Fn(&Control, Call) -> CallResult + Send + Sync;
 type Waiting = dyn Fn(Arc<Control>, Call) -> CallFuture + Send + Sync;
 
 /// How a call is answered. The types of a call end here, so that the path to its handler is compiled once.
@@ -145,7 +145,7 @@ fn at_once<Q: Query, B: Content, A: Text + Described + 'static>(
 fn raw<Q: Query, B: Described, A: Described>(
     call: &'static str,
     summary: &'static str,
-    handler: fn(&Control, &Call, Q) -> Answered,
+    handler: fn(&Control, &Call, Q) -> CallResult,
 ) -> Route {
     let answer = move |control: &Control, call: Call| handler(control, &call, call.query_as()?);
     Route::new::<Q, B, A>(call, summary, CallHandler::AtOnce(Box::new(answer)))
@@ -165,7 +165,7 @@ where
             let input = Arc::new(Input::read(call)?);
             let answer = handler(Arc::clone(&control), Arc::clone(&input)).await?;
             // Serializing a large answer takes a while.
-            Ok(control.change(move |_| input.reply(&answer)).await)
+            Ok(control.run_to_end(move |_| input.reply(&answer)).await)
         })
     });
     Route { has_text: true, ..route }
@@ -382,7 +382,7 @@ impl Control {
         }
     }
 
-    async fn call_handler(self: &Arc<Self>, route: &'static Route, call: Call) -> Answered {
+    async fn call_handler(self: &Arc<Self>, route: &'static Route, call: Call) -> CallResult {
         match &route.handler {
             CallHandler::Waits(answer) => {
                 let _writing = route.is_write().then(|| self.begin_write());
@@ -395,7 +395,7 @@ impl Control {
                     let _writing = writing;
                     answer(control, call)
                 };
-                self.change(change).await
+                self.run_to_end(change).await
             }
             CallHandler::AtOnce(answer) => {
                 let is_disconnected = Arc::clone(&call.is_disconnected);
@@ -418,7 +418,7 @@ impl Control {
     }
 
     /// Does work on another thread, to its end even if the caller leaves.
-    pub(super) async fn change<T: Send + 'static>(
+    pub(super) async fn run_to_end<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> T {

@@ -67,7 +67,7 @@ pub async fn serve(
     mut stop: watch::Receiver<bool>,
     grace: Duration,
 ) {
-    let slots = Arc::new(Semaphore::new(limits.connections));
+    let permits = Arc::new(Semaphore::new(limits.connections));
     // Each connection holds a sender; the drain is over when the last one is gone.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
     let mut silent = Silent::default();
@@ -76,9 +76,9 @@ pub async fn serve(
         let accepted = tokio::select! {
             biased;
             () = stopped(&mut stop) => break,
-            accepted = accept(&listener, &slots, &mut silent) => accepted,
+            accepted = accept(&listener, &permits, &mut silent) => accepted,
         };
-        let Some((stream, peer, slot)) = accepted else { continue };
+        let Some((stream, peer, permit)) = accepted else { continue };
         accepted_so_far += 1;
         let state = silent.join(peer, accepted_so_far);
         let connection = Connection { handler: Arc::clone(&handler), state, limits, stop: stop.clone(), grace };
@@ -88,7 +88,7 @@ pub async fn serve(
                 None => connection.run(Socket::Plain(stream)).await,
                 Some(tls) => connection.run_tls(stream, &tls).await,
             }
-            drop((slot, alive));
+            drop((permit, alive));
         });
     }
     drop((listener, alive));
@@ -133,25 +133,25 @@ fn is_silent(connection: &Weak<ConnectionState>) -> bool {
 /// with a pause where trying again at once would only spin.
 async fn accept(
     listener: &TcpListener,
-    slots: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
     silent: &mut Silent,
 ) -> Option<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     match listener.accept().await {
         Ok((stream, peer)) => {
-            let slot = loop {
-                if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
-                    break slot;
+            let permit = loop {
+                if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
+                    break permit;
                 }
                 // A connection that has begun a request meanwhile stays; then the next oldest ends.
                 silent.give_up_oldest();
-                let freed = tokio::time::timeout(Duration::from_millis(20), Arc::clone(slots).acquire_owned());
-                if let Ok(slot) = freed.await {
-                    break slot.expect("the semaphore is never closed");
+                let freed = tokio::time::timeout(Duration::from_millis(20), Arc::clone(permits).acquire_owned());
+                if let Ok(permit) = freed.await {
+                    break permit.expect("the semaphore is never closed");
                 }
             };
             // Answers are written whole; waiting for more bytes would only delay them.
             let _ = stream.set_nodelay(true);
-            Some((stream, peer.ip(), slot))
+            Some((stream, peer.ip(), permit))
         }
         Err(error) => {
             let of_one_peer = matches!(

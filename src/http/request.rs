@@ -12,7 +12,7 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use rand::Rng as _;
 
-use crate::clock::agenda::Task;
+use crate::clock::agenda::Running;
 use crate::clock::{Instant, Now};
 use crate::contract::ids::IdKind;
 use crate::contract::keys::{KeyRefusal, bearer_token, judge, values_of, workspace_of};
@@ -113,12 +113,12 @@ pub(super) struct Identified {
     pub(super) body: Bytes,
     pub(super) rule: Option<AppliedRule>,
     /// What held the rules back that matched and did not apply.
-    pub(super) limits: LimitTrace,
+    pub(super) held_rules: LimitTrace,
 }
 
 impl Identified {
     pub(super) fn new(request: Request, identity: Identity) -> Self {
-        Self { request, identity, body: Bytes::new(), rule: None, limits: LimitTrace::default() }
+        Self { request, identity, body: Bytes::new(), rule: None, held_rules: LimitTrace::default() }
     }
 
     pub(super) fn profile(&self) -> &Profile {
@@ -148,31 +148,31 @@ impl Identified {
     }
 
     /// Leaves the quota headers out and gives the request back, as on any 401: a refused key is not counted.
-    pub(super) fn drop_quota(&mut self) {
+    pub(super) fn refund_always(&mut self) {
         if let Identity { workspace, key: Some(ValidKey { group_key, quota }), .. } = &mut self.identity
             && quota.take().is_some_and(|quota| quota.allowed)
         {
-            workspace.lock().uncount_request(group_key.as_ref(), &self.request.config.profile);
+            workspace.lock().refund_always(group_key.as_ref(), &self.request.config.profile);
         }
     }
 
     /// Shows the quota as used up, as on any 429.
     pub(super) fn show_quota_used_up(&mut self) {
         // Refunded first if a 429 costs nothing: with a quota that is used up, this request would not have been counted.
-        self.refund(StatusCode::TOO_MANY_REQUESTS);
+        self.refund_unless_counted(StatusCode::TOO_MANY_REQUESTS);
         if let Some(quota) = self.identity.key.as_mut().and_then(|key| key.quota.as_mut()) {
             *quota = QuotaCheck { allowed: false, remaining: 0, wait: quota.reset, ..*quota };
         }
     }
 
     /// Gives the request back to the quota where the profile says that an answer with this status costs nothing.
-    pub(super) fn refund(&mut self, status: StatusCode) {
+    pub(super) fn refund_unless_counted(&mut self, status: StatusCode) {
         if status != StatusCode::OK
             && let Identity { workspace, key: Some(ValidKey { group_key, quota: Some(quota) }), .. } =
                 &mut self.identity
             && quota.allowed
         {
-            workspace.lock().refund_request(group_key.as_ref(), &self.request.config.profile, quota);
+            workspace.lock().refund_unless_counted(group_key.as_ref(), &self.request.config.profile, quota);
         }
     }
 
@@ -203,7 +203,7 @@ impl Identified {
             reason,
             quota,
             scripted,
-            limits: self.limits,
+            limits: self.held_rules,
             warnings,
             generation: request.generation,
             config: Arc::downgrade(&request.config),
@@ -220,7 +220,7 @@ pub(super) struct AppliedRule {
     /// Set where the rule's story continues by the status of the answer.
     pub(super) unsettled: Option<UnsettledRule>,
     /// Counts as running for the workspace's clock from the end of the rule's delay until the request is in the journal.
-    pub(super) task: Option<Task>,
+    pub(super) task: Option<Running>,
 }
 
 impl AppliedRule {

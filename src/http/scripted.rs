@@ -8,7 +8,7 @@ use hyper::header::{CONTENT_LENGTH, HeaderValue};
 use rand::{Rng as _, SeedableRng as _};
 
 use crate::clock::Instant;
-use crate::clock::agenda::Task;
+use crate::clock::agenda::Running;
 use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::contract::variation::BodyKind;
@@ -38,7 +38,7 @@ impl Identified {
         let decision = config.decide_by_rules(&view, counters, since, &mut sources.random);
         let limits = counters.limits;
         drop(state);
-        self.limits = limits;
+        self.held_rules = limits;
         decision
     }
 
@@ -158,7 +158,7 @@ impl Api {
 }
 
 /// Waits by the workspace's clock. The agenda counts what follows as running until the task is dropped.
-async fn wait(workspace: &Workspace, due: Instant) -> Task {
+async fn wait(workspace: &Workspace, due: Instant) -> Running {
     let mut slot = workspace.agenda().slot();
     slot.set(Some(due));
     workspace.clock().sleep_until(due).await;
@@ -167,7 +167,7 @@ async fn wait(workspace: &Workspace, due: Instant) -> Task {
 
 fn scripted_reply(identified: &mut Identified, reply: &ScriptedReply) -> Answer {
     match reply.error {
-        Some(ErrorKind::Unauthorized) => identified.drop_quota(),
+        Some(ErrorKind::Unauthorized) => identified.refund_always(),
         Some(ErrorKind::RateLimitExceeded) => identified.show_quota_used_up(),
         _ => {}
     }

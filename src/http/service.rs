@@ -46,7 +46,7 @@ impl Api {
         let generation = self.engine.library.load();
         let now = connection.head_read_at().unwrap_or_else(|| self.engine.registry.clock().now());
         let mut request = Request::new(head, now, &generation);
-        let (identity, route) = catch_panic_now(|| self.identify(&mut request, &generation))
+        let (identity, route) = catch_panic_now(|| self.admit(&mut request, &generation))
             .unwrap_or_else(|panic| (self.anonymous(&request), Err(EarlyRefusal::Panicked(panic))));
         let mut identified = Identified::new(request, identity);
         let answered = match catch_panic_now(|| self.answer_now(&mut identified, route, body)) {
@@ -127,16 +127,16 @@ impl Api {
 
     /// Identifies the sender of a request and counts the request; the second value is its route, or why it is answered without
     /// one.
-    fn identify(
+    fn admit(
         &self,
         request: &mut Request,
         generation: &Generation,
     ) -> (Identity, Result<&'static Route, EarlyRefusal>) {
         let route = self.find_route(request, generation);
         let recognized = match &route {
-            Ok(route) if route.credential == Credential::Bearer => self.recognize(request, true),
+            Ok(route) if route.credential == Credential::Bearer => self.admit_key(request, true),
             // 404 and 405 belong to the key that was sent, if it is valid, and cost it nothing.
-            Err(EarlyRefusal::NotFound(_)) => self.recognize(request, false),
+            Err(EarlyRefusal::NotFound(_)) => self.admit_key(request, false),
             _ => return (self.anonymous(request), route),
         };
         match (recognized, route) {
@@ -184,7 +184,7 @@ impl Api {
     }
 
     /// The identity of a request with a valid key; counts the request if it is one that counts.
-    fn recognize(&self, request: &mut Request, counts: bool) -> Result<Identity, KeyRefusal> {
+    fn admit_key(&self, request: &mut Request, counts: bool) -> Result<Identity, KeyRefusal> {
         let (workspace, group_key) = open_sender(&self.engine.registry, request)?;
         // From here on, times are by the workspace's clock.
         let now = if workspace.clock().is_plain() { request.now } else { workspace.clock().now() };
@@ -235,7 +235,7 @@ impl Api {
         };
         // 0: the connection breaks off in place of an answer.
         let status = if broken.is_some() { 0 } else { answer_status.as_u16() };
-        identified.refund(answer_status);
+        identified.refund_unless_counted(answer_status);
         if let Some(mut unsettled) = identified.rule.as_mut().and_then(|rule| rule.unsettled.take()) {
             // Dropped here, and so settled; with status 0 if the client left before.
             unsettled.status = status;

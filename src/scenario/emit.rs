@@ -33,7 +33,7 @@ pub struct Emit {
     pub times: Option<u64>,
     /// From one event to the next, for one trigger.
     pub interval: Duration,
-    pub delivery: Delivery,
+    pub delivery: Damage,
 }
 
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub enum Trigger {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct Damage {
     pub tamper: Option<Tamper>,
     /// Copies of each delivery in all, 1 to 100.
     pub duplicate: u32,
@@ -60,7 +60,7 @@ pub struct Delivery {
     pub drop: bool,
 }
 
-impl Default for Delivery {
+impl Default for Damage {
     fn default() -> Self {
         Self { tamper: None, duplicate: 1, shuffle: false, drop: false }
     }

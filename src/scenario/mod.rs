@@ -36,7 +36,7 @@ pub use content::{Activation, HeldBack};
 use decide::RuleIndex;
 pub use decide::RuleSet;
 pub(crate) use decide::{DecidedBy, RuleTrace};
-pub use emit::{Delivery, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
+pub use emit::{Damage, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;
 pub use generation::{EffectiveConfig, Generation, generation_text};
 pub use library::{Library, Restored, RestoredList};

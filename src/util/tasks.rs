@@ -1,5 +1,5 @@
-//! Tasks for every higher layer: waits for the signal to stop, catches panics, and runs long computations, such as checking a
-//! scenario or making many events, on threads that may block.
+//! Helpers for tasks: waiting for the signal to stop, catching panics, and running long computations, such as checking a scenario
+//! or making many events, on threads that may block.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -79,13 +79,13 @@ impl Blocking {
 
     async fn read_task(&self, is_disconnected: &AtomicBool, task: Task) -> Result<(), Busy> {
         let waiting = self.waiting_reads.try_acquire().map_err(|_| Busy)?;
-        let slot = self.reads.slot().await;
+        let permit = self.reads.permit().await;
         drop(waiting);
         if is_disconnected.load(Ordering::Relaxed) {
-            drop(slot);
+            drop(permit);
             self.abandoned.run_task(task).await;
         } else {
-            on_thread(slot, task).await;
+            on_thread(permit, task).await;
         }
         Ok(())
     }
@@ -108,10 +108,10 @@ impl Pool {
     }
 
     async fn run_task(&self, task: Task) {
-        on_thread(self.slot().await, task).await;
+        on_thread(self.permit().await, task).await;
     }
 
-    async fn slot(&self) -> OwnedSemaphorePermit {
+    async fn permit(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.0).acquire_owned().await.expect("the semaphore is never closed")
     }
 }
@@ -121,18 +121,18 @@ type Task = Box<dyn FnOnce() + Send>;
 
 fn erased<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (Task, Arc<Mutex<Option<T>>>) {
     let result = Arc::new(Mutex::new(None));
-    let slot = Arc::clone(&result);
-    (Box::new(move || *slot.lock() = Some(work())), result)
+    let written = Arc::clone(&result);
+    (Box::new(move || *written.lock() = Some(work())), result)
 }
 
 fn taken<T>(result: &Mutex<Option<T>>) -> T {
     result.lock().take().expect("the task has ended")
 }
 
-async fn on_thread(slot: OwnedSemaphorePermit, task: Task) {
+async fn on_thread(permit: OwnedSemaphorePermit, task: Task) {
     let done = spawn_blocking(move || {
         // Released when the work has ended, even if the caller has stopped waiting by then.
-        let _slot = slot;
+        let _permit = permit;
         task();
     });
     done.await.unwrap_or_else(|error| resume_unwind(error.into_panic()));

@@ -146,9 +146,9 @@ impl Client {
         self: &Arc<Self>,
         origin: &Arc<str>,
         link: Box<Link>,
-        exchange: Result<Answered, Unanswered>,
+        exchanged: Result<Exchanged, Unanswered>,
     ) -> Result<AttemptOutcome, DialProblem> {
-        let Answered { outcome, is_whole, .. } = exchange.map_err(|unanswered| unanswered.problem)?;
+        let Exchanged { outcome, is_whole, .. } = exchanged.map_err(|unanswered| unanswered.problem)?;
         if is_whole && link.is_ready() {
             let mut idle = self.idle.lock();
             if idle.len() >= self.most_kept {
@@ -177,9 +177,9 @@ pub async fn send_once(
     dial_context: &DialContext,
     connect_timeout: Duration,
     request: Request<Outgoing>,
-) -> Result<Answered, DialProblem> {
+) -> Result<Exchanged, DialProblem> {
     let mut link = dial(target, addresses, dial_context, connect_timeout).await?;
-    Ok(link.run(async |sender| exchange(sender, request).await).await.unwrap_or_else(|unanswered| Answered {
+    Ok(link.run(async |sender| exchange(sender, request).await).await.unwrap_or_else(|unanswered| Exchanged {
         outcome: unanswered.problem.into(),
         is_whole: false,
         headers: HeaderMap::new(),
@@ -187,14 +187,14 @@ pub async fn send_once(
 }
 
 #[derive(Debug)]
-pub struct Answered {
+pub struct Exchanged {
     pub outcome: AttemptOutcome,
     /// Unless its body was too long or broke off.
     pub is_whole: bool,
     pub headers: HeaderMap,
 }
 
-impl Answered {
+impl Exchanged {
     /// Where a redirect leads.
     pub fn location(&self) -> Option<String> {
         let AttemptOutcome::Answered { status: 300..400, .. } = self.outcome else { return None };
@@ -208,7 +208,7 @@ struct Unanswered {
     unsent: Option<Box<Request<Outgoing>>>,
 }
 
-async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Result<Answered, Unanswered> {
+async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Result<Exchanged, Unanswered> {
     if let Err(error) = sender.ready().await {
         return Err(Unanswered { problem: broken(&error), unsent: Some(Box::new(request)) });
     }
@@ -236,7 +236,7 @@ async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Result<Ans
         }
     }
     let outcome = AttemptOutcome::Answered { status, retry_after, body: Bytes::from(read) };
-    Ok(Answered { outcome, is_whole, headers: head.headers })
+    Ok(Exchanged { outcome, is_whole, headers: head.headers })
 }
 
 fn request(post: Post) -> Request<Outgoing> {

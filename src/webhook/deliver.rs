@@ -1,7 +1,7 @@
 //! Delivery attempts: a worker for each workspace with waiting deliveries takes due jobs from its queue, makes the attempts, reports
 //! each outcome to the queue, the delivery store and the journal, and sleeps until the next is due.
 //!
-//! Each attempt sends the event's bytes unchanged, signed with the secrets and the time of the attempt. The workspace's queue decides
+//! Each attempt sends the event's bytes, unchanged unless they are to be forged, signed with the secrets and the time of the attempt. The workspace's queue decides
 //! what is due, and whether and when to retry.
 
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::clock::agenda::Task;
+use crate::clock::agenda::Running;
 use crate::clock::{Clock, ClockMode, Instant, Now, machine};
 use crate::contract::signature::{Message, Scheme, SigningKey, TOLERANCE_SECONDS, sign, sign_forged, verify};
 use crate::settings::{Profile, SignatureTime};
@@ -40,14 +40,14 @@ pub struct Deliverer {
     engine: Arc<Engine>,
     egress: Arc<Egress>,
     client: Arc<Client>,
-    slots: Semaphore,
-    slots_of_workspace: usize,
+    permits: Semaphore,
+    permits_of_workspace: usize,
 }
 
 struct WorkerState {
     workspace: Arc<Workspace>,
     /// The workspace's share of the concurrent attempts and of the look-ups.
-    slots: Semaphore,
+    permits: Semaphore,
     look_ups: Arc<Semaphore>,
 }
 
@@ -61,8 +61,8 @@ struct LookedUp {
 
 impl Deliverer {
     pub fn new(engine: Arc<Engine>, egress: Arc<Egress>, client: Arc<Client>, attempts: usize) -> Arc<Self> {
-        let (slots, slots_of_workspace) = (Semaphore::new(attempts), (attempts / WORKSPACE_SHARE_DIVISOR).max(1));
-        Arc::new(Self { engine, egress, client, slots, slots_of_workspace })
+        let (permits, permits_of_workspace) = (Semaphore::new(attempts), (attempts / WORKSPACE_SHARE_DIVISOR).max(1));
+        Arc::new(Self { engine, egress, client, permits, permits_of_workspace })
     }
 
     /// Starts a worker for each workspace received. When `stop` becomes true, makes the attempts that are due and returns once
@@ -90,8 +90,8 @@ impl Deliverer {
     /// Makes the attempts of one workspace until none waits, or the workspace is evicted or reset; after `stop`, until none is
     /// due.
     async fn worker(self: Arc<Self>, workspace: Arc<Workspace>, mut stop: watch::Receiver<bool>) {
-        let (slots, look_ups) = (Semaphore::new(self.slots_of_workspace), Semaphore::new(LOOK_UPS_PER_WORKSPACE));
-        let state = Arc::new(WorkerState { workspace, slots, look_ups: Arc::new(look_ups) });
+        let (permits, look_ups) = (Semaphore::new(self.permits_of_workspace), Semaphore::new(LOOK_UPS_PER_WORKSPACE));
+        let state = Arc::new(WorkerState { workspace, permits, look_ups: Arc::new(look_ups) });
         let workspace = &state.workspace;
         let mut gone = workspace.gone();
         // Aborted when the worker ends, so that nothing is posted after the emulator has stopped.
@@ -142,7 +142,7 @@ impl Deliverer {
     async fn send_off(
         self: &Arc<Self>,
         state: &Arc<WorkerState>,
-        due: Vec<(Job, Task)>,
+        due: Vec<(Job, Running)>,
         attempts: &mut JoinSet<()>,
     ) -> bool {
         let mut made = false;
@@ -164,7 +164,13 @@ impl Deliverer {
 
     /// Makes one attempt and then any further ones that are due, without waking the worker for each. The agenda counts them as one
     /// task.
-    async fn run_attempts(self: Arc<Self>, state: Arc<WorkerState>, first: Job, to: Option<Destination>, _task: Task) {
+    async fn run_attempts(
+        self: Arc<Self>,
+        state: Arc<WorkerState>,
+        first: Job,
+        to: Option<Destination>,
+        _task: Running,
+    ) {
         let mut next = Some((first, to));
         while let Some((job, to)) = next {
             self.run_attempt(&state, job, to).await;
@@ -179,10 +185,10 @@ impl Deliverer {
     async fn run_attempt(&self, state: &WorkerState, job: Job, destination: Option<Destination>) {
         let looked_up = self.look_up(state, destination.as_ref()).await;
         let took_by_clock = looked_up.took_by_clock;
-        // Acquired after the look-up, so that one that hangs does not take a slot from other attempts.
-        let _slots = match &destination {
+        // Acquired after the look-up, so that one that hangs does not take a permit from other attempts.
+        let _permits = match &destination {
             Some(Destination::Dial(_)) if looked_up.addresses.is_ok() => {
-                Some((state.slots.acquire().await, self.slots.acquire().await))
+                Some((state.permits.acquire().await, self.permits.acquire().await))
             }
             _ => None,
         };
@@ -217,7 +223,7 @@ impl Deliverer {
             }
             (Ok((sent, secrets)), Some(Destination::Sink(name))) => {
                 let verified = verify_delivery(&job, &sent, &secrets, &profile, at);
-                (self.receive(&name, &job, &sent, verified, now.wall), format!("sink {name}").into(), sent)
+                (self.hand_to_sink(&name, &job, &sent, verified, now.wall), format!("sink {name}").into(), sent)
             }
             (Ok((mut sent, _)), Some(Destination::Dial(target))) => {
                 let dialled = Arc::clone(&target.text);
@@ -293,7 +299,7 @@ impl Deliverer {
         self.engine.profile_for(Some(workspace.name()))
     }
 
-    fn receive(
+    fn hand_to_sink(
         &self,
         name: &Arc<str>,
         job: &Job,
@@ -372,7 +378,7 @@ async fn sleep_until(workspace: &Workspace, due: Option<Instant>) {
     }
 }
 
-const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
+pub const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
 
 #[derive(Default)]
 struct SignedDelivery {

@@ -10,7 +10,7 @@ use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::rules::check_webhook_url;
 use crate::contract::signature::{SigningKey, Tamper};
 use crate::contract::types::SubscribeRequest;
-use crate::scenario::emit::{Delivery, Emit, Trigger};
+use crate::scenario::emit::{Damage, Emit, Trigger};
 use crate::scenario::{Given, GivenWorkflow};
 
 /// Shortest period of `every`: shorter ones would only keep the machine busy.
@@ -119,10 +119,10 @@ impl Parser<'_> {
         Some(Trigger::Answer { when, status })
     }
 
-    fn delivery(&mut self, table: &Table<'_, '_>) -> Delivery {
-        let Some(table) = self.table(table, "delivery") else { return Delivery::default() };
+    fn delivery(&mut self, table: &Table<'_, '_>) -> Damage {
+        let Some(table) = self.table(table, "delivery") else { return Damage::default() };
         let copies = table.integer("duplicate").unwrap_or(1);
-        let delivery = Delivery {
+        let delivery = Damage {
             tamper: table.text("tamper").and_then(Tamper::from_name),
             duplicate: u32::try_from(copies).unwrap_or(1),
             shuffle: table.flag("shuffle").unwrap_or(false),

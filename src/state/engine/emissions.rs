@@ -45,7 +45,7 @@ impl FiringBudget {
     }
 }
 
-pub fn emitted(emit: &Emit) -> FireRequest {
+pub fn fire_request_of(emit: &Emit) -> FireRequest {
     FireRequest {
         event_type: emit.event.clone(),
         data: emit.data.clone(),
@@ -123,7 +123,7 @@ impl Engine {
     }
 
     fn wake_emitter_of(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut WorkspaceState) {
-        workspace.agenda().fires_at(Some(Instant::default()));
+        workspace.agenda().set_next_firing(Some(Instant::default()));
         self.start_emitter(workspace, state);
     }
 
@@ -152,7 +152,7 @@ impl Engine {
             }
             tokio::select! {
                 () = stopped(&mut stop) => {
-                    workspace.agenda().fires_at(None);
+                    workspace.agenda().set_next_firing(None);
                     return;
                 }
                 () = stopped(&mut gone) => {}
@@ -174,7 +174,7 @@ impl Engine {
         state.timeline.begin_round();
         if workspace.is_gone() {
             state.timeline.clear();
-            workspace.agenda().fires_at(None);
+            workspace.agenda().set_next_firing(None);
             return state.timeline.end_round(None).map(|next| (next, 0));
         }
         let (timed, dropped) = plan_timed(&mut state, &config, now.instant);
@@ -190,16 +190,16 @@ impl Engine {
         for PlannedEvent { emit, leaves, .. } in
             happened.into_iter().filter(|planned| planned.activation == config.activation)
         {
-            let request = FireRequest { due: leaves, ..emitted(&emit) };
+            let request = FireRequest { due: leaves, ..fire_request_of(&emit) };
             self.fire_due(workspace, request, &config.profile, || {
                 format!("scenario {}, {}", emit.scenario, emit.label)
             });
         }
         let mut state = workspace.lock();
         let next = [timed, state.workflows.next_completion(), state.timeline.next_due()].into_iter().flatten().min();
-        // `fires_at` holds deliveries back. An instant that is due already is left out, so that they do not wait for a long burst.
+        // `set_next_firing` holds deliveries back. An instant that is due already is left out, so that they do not wait for a long burst.
         if !state.timeline.is_awake() {
-            workspace.agenda().fires_at(next.filter(|next| *next > now.instant));
+            workspace.agenda().set_next_firing(next.filter(|next| *next > now.instant));
         }
         state.timeline.end_round(next).map(|next| (next, count))
     }

@@ -84,7 +84,7 @@ impl Engine {
             body = vary(body, BodyKind::Event, &profile.variation, &mut state.sources.event_random);
         }
         let (mut deliveries, mut skipped) = (Vec::new(), Vec::new());
-        let WorkspaceState { subscriptions, sources, held_back, .. } = &mut *state;
+        let WorkspaceState { subscriptions, sources, was_delayed, .. } = &mut *state;
         for record in subscriptions.iter() {
             let (subscription, url) = (&record.id, &record.target);
             if let Some(reason) = skip_reason(record, &request) {
@@ -98,7 +98,7 @@ impl Engine {
                 Arc::new(PlannedDelivery { id, subscription, url, attempts_before: 0, serial: OnceLock::new() })
             }));
         }
-        let delay = scatter(profile, &mut sources.event_random) + swap(profile, held_back);
+        let delay = scatter(profile, &mut sources.event_random) + swap(profile, was_delayed);
         let event = EventRecord {
             id: envelope.id,
             workspace: Arc::clone(workspace.name()),
@@ -197,10 +197,10 @@ fn scatter(profile: &Profile, random: &mut Random) -> Duration {
 }
 
 /// How long an event waits so that the one after it overtakes it: every other one, beginning with the first.
-fn swap(profile: &Profile, held_back: &mut bool) -> Duration {
+fn swap(profile: &Profile, was_delayed: &mut bool) -> Duration {
     let wait = profile.webhooks.swap.get();
-    *held_back = !*held_back && !wait.is_zero();
-    if *held_back { wait } else { Duration::ZERO }
+    *was_delayed = !*was_delayed && !wait.is_zero();
+    if *was_delayed { wait } else { Duration::ZERO }
 }
 
 /// Changes one existing field. An unknown path is an error and does not add a field, as it is most likely misspelled.

@@ -24,7 +24,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
 pub use advance::{Mover, settle, settle_ahead, wait_for_events};
-pub use emissions::emitted;
+pub use emissions::fire_request_of;
 pub use fire::{FireProblem, WORKSPACE_GONE};
 pub use snapshot::settle_for_a_moment;
 
@@ -153,7 +153,7 @@ impl Engine {
     /// The workspace of a key, or of the sample key if there is none. It is created for a valid key that has made no request yet.
     pub fn workspace(self: &Arc<Self>, key: Option<&str>) -> Result<Arc<Workspace>, KeyProblem> {
         let name = self.workspace_name(key)?;
-        Ok(self.registry.find(&name).unwrap_or_else(|| self.begin(&name)))
+        Ok(self.registry.find(&name).unwrap_or_else(|| self.open_workspace(&name)))
     }
 
     /// The name of that workspace, whether or not it exists yet.
@@ -177,7 +177,7 @@ impl Engine {
     }
 
     /// Opens a workspace, within the bound on their number, and starts the scenarios that are active for it.
-    fn begin(self: &Arc<Self>, name: &str) -> Arc<Workspace> {
+    fn open_workspace(self: &Arc<Self>, name: &str) -> Arc<Workspace> {
         let workspace = self.registry.open(name, self.registry.clock().now());
         {
             let mut state = workspace.lock();
@@ -199,7 +199,7 @@ impl Engine {
             (None, None) => self.library.load().number,
         };
         if let Some(key) = key {
-            self.begin(key);
+            self.open_workspace(key);
         }
         Ok(number)
     }

@@ -72,8 +72,8 @@ pub struct Workspace {
 #[derive(Debug)]
 pub struct WorkspaceState {
     pub sources: Sources,
-    /// Whether the previous event was held back by the setting `webhooks.swap`.
-    pub(crate) held_back: bool,
+    /// Whether the previous event was delayed by the setting `webhooks.swap`, so that the next overtakes it.
+    pub(crate) was_delayed: bool,
     /// The quota of the key that the workspace is named after: a request finds it without another look-up.
     quota: Quota,
     /// Those of the keys of a group.
@@ -97,7 +97,7 @@ impl Workspace {
         let agenda = Agenda::default();
         let state = WorkspaceState {
             sources: Sources::new(seed, &name),
-            held_back: false,
+            was_delayed: false,
             quota: Quota::default(),
             group_quotas: BTreeMap::new(),
             subscriptions: Subscriptions::within(budget),
@@ -259,14 +259,14 @@ impl WorkspaceState {
         quotas.map(|quota| quota.peek(policy, now.instant)).min_by_key(|check| (check.allowed, check.remaining))
     }
 
-    pub fn uncount_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile) {
+    pub fn refund_always(&mut self, group_key: Option<&Arc<str>>, profile: &Profile) {
         if profile.rate_limit.enabled {
             self.quota_of(group_key).refund();
         }
     }
 
     /// Undoes the counting of a request if only successful requests count.
-    pub fn refund_request(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, check: &mut QuotaCheck) {
+    pub fn refund_unless_counted(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, check: &mut QuotaCheck) {
         if profile.rate_limit.count == CountRule::Successful && profile.rate_limit.enabled {
             self.quota_of(group_key).refund();
             check.remaining = check.remaining.saturating_add(1).min(check.limit);

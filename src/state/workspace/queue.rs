@@ -78,7 +78,7 @@ impl Queue {
         if self.strict != strict {
             self.strict = strict;
             for subscription in self.lanes.keys().cloned().collect::<Vec<_>>() {
-                self.list(&subscription);
+                self.update_ready(&subscription);
             }
         }
     }
@@ -95,7 +95,7 @@ impl Queue {
                 lane.retried = Some(key);
             }
             self.waiting += 1;
-            self.list(&delivery.subscription);
+            self.update_ready(&delivery.subscription);
         }
     }
 
@@ -156,7 +156,7 @@ impl Queue {
                 }
             }
         };
-        self.list(subscription);
+        self.update_ready(subscription);
         next
     }
 
@@ -165,7 +165,7 @@ impl Queue {
         let mut jobs = Vec::new();
         for subscription in self.lanes.keys().cloned().collect::<Vec<_>>() {
             jobs.extend(self.give_up(&subscription));
-            self.list(&subscription);
+            self.update_ready(&subscription);
         }
         jobs
     }
@@ -187,7 +187,7 @@ impl Queue {
     }
 
     /// Updates the entry of a lane in `ready`; removes an empty lane.
-    fn list(&mut self, subscription: &str) {
+    fn update_ready(&mut self, subscription: &str) {
         let Some(lane) = self.lanes.get_mut(subscription) else { return };
         let next = lane.next(self.strict);
         if lane.listed != next {
