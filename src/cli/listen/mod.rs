@@ -89,9 +89,9 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
 async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
     // Installed before the ready line, as a signal may follow it at once.
     let mut signals = Signals::install()?;
+    let application = args.forward_to.as_deref().map(application_url).transpose()?;
     let (listener, local) = bound(address("--listen", &args.listen)?)?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
-    let application = args.forward_to.as_deref().map(application_url).transpose()?;
     let application = application.map(|to| Application::new(to, url.clone(), &args.allow_egress));
     if let Some(application) = &application {
         application.check().await?;
