@@ -17,7 +17,7 @@ test("words match", () => {
     ["operation:system.status 429", true], ["operation:hello", false], ["method:get", true], ["path:SYSTEM", true], ["path:/v2", false],
     ["scenario:rate-limit-burst", true], ["kind:request", true], ["kind:event", false], ["-kind:event", true], ["since:5m", true], ["since:30s", false],
     ["since:2026-01-31T09:00:00Z", true], ["since:nonsense", true], ["is:failed", false], ["is:scripted", true], ["sk_test_a", true], ["burst", true], ["09:30", true], ["is:tampered", false], ["-is:tampered", true], ["is:nothing", false],
-    ["system", true], ["get /v1", true], ['"GET /v1"', true], ['"GET /v2"', false], ["unknown:word", false], ["type:x", false], ["id:req_", true],
+    ["1 ms", true], ["scenario rate", true], ["is:forged", false], ["is:unmatched", false], ["system", true], ["get /v1", true], ['"GET /v1"', true], ['"GET /v2"', false], ["unknown:word", false], ["type:x", false], ["id:req_", true],
   ]) {
     assert.equal(matcher(filter, NOW)(row()), expected, filter);
   }

@@ -92,26 +92,28 @@ test("a key is a test: refusals in words, failed deliveries and findings by key"
 });
 
 test("with outcomes, failed tests come first, and what passing tests were refused is information", () => {
-  const request = (id, key, status) => requestEntry({ id, at: "2026-01-31T09:30:00Z", workspace: `ws_${key}`, key, method: "GET", path: "/", query: null, operation: "system.status", status, broken: null, reason: "invalid", latency_ms: 1, scenario: null });
+  const request = (id, key, status) => requestEntry({ id, at: "2026-01-31T09:30:00Z", workspace: `ws_${key}`, key, method: "GET", path: "/", query: null, operation: "system.status", status, broken: null, reason: status === 429 ? "scripted" : "invalid", latency_ms: 1, scenario: status === 429 ? "burst" : null });
   const ended = (name, outcome, message) => ({ test: name, outcome, message: message ?? null, output: message ? `def ${name}` : null });
   const keys = [
     { key: "k_ok", requests: 1, test: ended("expects a 422", "passed") }, { key: "k_200", requests: 1, test: ended("reads a field", "failed", "KeyError: 'x'") },
     { key: "k_silent", requests: 0, test: ended("never calls", "failed", "assert 0 == 1") }, { key: "k_control", requests: 0, test: ended("own call", "failed", "wrs_emulator.ControlError: POST events: 404") },
     { key: "k_fine", requests: 0, test: ended("fine", "passed") },
+    { key: "k_burst", requests: 1, test: ended("meets a burst", "failed", "assert 429 == 200") }, { key: "k_backs_off", requests: 1, test: ended("backs off", "passed") },
   ];
   const run = { verification: { counts: {}, judged_requests: 2, judged_deliveries: 0, unfinished: [], unused: [], active_scenarios: [] }, keys, requests: [], emulator: {}, clock: { mode: "real", now: "2026-01-31T09:30:00Z" } };
-  const entries = [request("req_1", "k_ok", 422), request("req_2", "k_200", 200)];
+  const entries = [request("req_1", "k_ok", 422), request("req_2", "k_200", 200), request("req_3", "k_burst", 429), request("req_4", "k_backs_off", 429)];
   const groups = failedKeys(run, entries, null);
-  assert.deepEqual(groups.map(({ key, isSilent }) => [key, isSilent]), [["k_silent", true], ["k_200", false], ["k_control", false], ["k_ok", false]]);
-  assert.deepEqual(headline(run), { colour: "bad", text: "Failed: 3 of 5 tests" });
+  assert.deepEqual(groups.map(({ key, isSilent }) => [key, isSilent]), [["k_burst", false], ["k_silent", true], ["k_200", false], ["k_control", false], ["k_ok", false]]);
+  assert.deepEqual(headline(run), { colour: "bad", text: "Failed: 4 of 7 tests" });
   assert.deepEqual(headline({ ...run, exec: { exit_status: 1, fail_on: ["unmatched"], failed_by: ["unmatched"] } }).text, "Failed: the command ended with exit status 1; the verdict was asked for unmatched, and found unmatched");
   const root = document.createElement("div");
   const of = page({}, null, true);
   root.append(...summaryView({ ...of, store: { ...of.store, run, entries } }).filter(Boolean));
   const sections = new Map([...root.querySelectorAll("section")].map((one) => [one.querySelector("h3").textContent, one]));
-  assert.deepEqual([...sections.get("What failed, by test").querySelectorAll("h4")].map((one) => one.textContent), ["never calls", "reads a field", "own call"]);
+  assert.deepEqual([...sections.get("What failed, by test").querySelectorAll("h4")].map((one) => one.textContent), ["meets a burst", "never calls", "reads a field", "own call"]);
+  assert.match(sections.get("What failed, by test").textContent, /assert 429 == 200429: scripted evidence/, "a scripted refusal may be the cause");
   assert.match(sections.get("What failed, by test").textContent, /never calls✗ failed k_silentassert 0 == 1has sent no requestOutputdef never calls/);
   assert.deepEqual([...sections.get("Noticed, by key").querySelectorAll("h4")].map((one) => one.textContent), ["expects a 422"]);
-  assert.equal(root.querySelector(".counters").textContent, "3 tests failed1 refused");
-  assert.equal(sections.get("What failed, by test").querySelector("a").getAttribute("href"), "#/keys/", "Activity would be empty");
+  assert.equal(root.querySelector(".counters").textContent, "4 tests failed3 refusals");
+  assert.equal(sections.get("What failed, by test").querySelectorAll("article")[1].querySelector("a").getAttribute("href"), "#/keys/", "Activity would be empty");
 });

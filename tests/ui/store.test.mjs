@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Live, eventParser } from "../../src/ui/assets/live.js";
-import { reasonOf, statusOf } from "../../src/ui/assets/parts.js";
+import { reasonOf, statusOf } from "../../src/ui/assets/text.js";
 import { MOST_ROWS, Store, attemptEntry, entriesOf, noticeEntry, requestEntry } from "../../src/ui/assets/store.js";
 
 const AT = Date.parse("2026-01-31T09:30:00.000Z");

@@ -206,7 +206,12 @@ impl Parser<'_> {
             let message =
                 format!("the error `{name}` is sent with status {status}, which clients do not take for an error");
             let hint = format!("leave `status` out to send {}, or leave `error` out", error.status());
-            self.warning("scenario/error-status", table.span_of("status"), message, hint);
+            // An error in a redirect may be meant.
+            if status < 300 {
+                self.error("scenario/error-status", table.span_of("status"), message, hint);
+            } else {
+                self.warning("scenario/error-status", table.span_of("status"), message, hint);
+            }
         }
         if error.is_none() && (200..400).contains(&status) && !matches!(status, 204 | 304) {
             for key in [message.is_some().then_some("message"), code.is_some().then_some("code")].into_iter().flatten()

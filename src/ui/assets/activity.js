@@ -4,8 +4,8 @@ import { foreign, h } from './element.js';
 import { connectPanel } from './connect.js';
 import { FILTER_NAMES, completions, matcher, toggled, unknownNames } from './filter.js';
 import { VirtualList } from './list.js';
-import { emptyState, link, reasonOf, statusMark } from './parts.js';
-import { count, duration, listed, shortKey, timeOfDay } from './text.js';
+import { emptyState, link, statusMark } from './parts.js';
+import { count, duration, listed, reasonOf, shortKey, timeOfDay } from './text.js';
 
 /** The chips beside the filter, each with its word. */
 const CHIPS = [['errors', 'is:failed'], ['webhooks', 'kind:delivery'], ['scripted', 'is:scripted']];

@@ -49,9 +49,12 @@ export function testsOf(request) {
   const { scenario, status } = request;
   // A refusal is answered again from its own text, as the scenario may exist here alone.
   const again = status >= 400 ? scenarioOf(request, status) : '';
-  const isScripted = scenario && (status === 0 || status >= 400) && ['scripted', 'answered', 'subscribed'].includes(request.reason);
+  // A quota would have to be used up first.
+  const isQuota = !scenario && status === 429;
+  const cause = isQuota ? 'The quota' : `Scenario ${scenario}`;
+  const isScripted = isQuota || scenario && (status === 0 || status >= 400) && ['scripted', 'answered', 'subscribed'].includes(request.reason);
   const python = ['import urllib.request', '', '', `def test_${name}(wrs):`,
-    ...(isScripted ? [`    # Scenario ${scenario} gave this answer.`, `    wrs.scenario(${again ? `toml=${string(again)}` : string(scenario)})`] : []),
+    ...(isScripted ? [`    # ${cause} gave this answer.`, `    wrs.scenario(${again ? `toml=${string(again)}` : string(scenario ?? '')})`] : []),
     `    request = urllib.request.Request(wrs.url + ${string(path)}, method=${string(request.method)}, headers=dict(wrs.headers))`,
     ...(type ? [`    request.add_header("Content-Type", ${string(type)})`] : []),
     ...(body ? [`    request.data = ${string(body)}.encode()`] : []),
@@ -59,13 +62,20 @@ export function testsOf(request) {
   const headers = type ? `{ ...wrs.headers, "content-type": ${string(type)} }` : 'wrs.headers';
   const node = ['import assert from "node:assert/strict";', 'import { test } from "node:test";', 'import { withEmulator } from "wrs-emulator";', '',
     `test(${string(`${request.method} ${path}`)}, withEmulator(async (wrs) => {`,
-    ...(isScripted ? [`  // Scenario ${scenario} gave this answer.`, `  await wrs.scenario(${again ? `{ toml: ${string(again)} }` : string(scenario)});`] : []),
+    ...(isScripted ? [`  // ${cause} gave this answer.`, `  await wrs.scenario(${again ? `{ toml: ${string(again)} }` : string(scenario ?? '')});`] : []),
     `  const answer = await fetch(wrs.url + ${string(path)}, { method: ${string(request.method)}, headers: ${headers}${body ? `, body: ${string(body)}` : ''} });`,
     '  assert.equal(answer.status, 200, await answer.text());', '}));', ''];
   const quoted = (/** @type {string} */ text) => `'${text.replace(/'/g, "'\\''")}'`;
-  const curl = [`curl -sS --fail-with-body -X ${request.method}`, '-H "Authorization: Bearer $WRS_API_KEY"', ...(isScripted ? [`-H ${quoted(`X-Emulator-Scenario: ${scenario}`)}`] : []), ...(type ? [`-H ${quoted(`Content-Type: ${type}`)}`] : []),
+  const curl = [`curl -sS --fail-with-body -X ${request.method}`, '-H "Authorization: Bearer $WRS_API_KEY"', ...(isScripted && scenario ? [`-H ${quoted(`X-Emulator-Scenario: ${scenario}`)}`] : []), ...(type ? [`-H ${quoted(`Content-Type: ${type}`)}`] : []),
     ...(body ? [`--data-binary ${quoted(body)}`] : []), `"$WRS_BASE_URL"${quoted(path)}`];
   return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${curl.join(' \\\n  ')}\n`]];
+}
+
+/** Offers a text as a file to save. @param {string} name @param {string} text */
+function save(name, text) {
+  const href = URL.createObjectURL(new Blob([text]));
+  Object.assign(document.createElement('a'), { href, download: name }).click();
+  URL.revokeObjectURL(href);
 }
 
 /** @param {Page} page @param {RequestDetail} request @returns {Node | null} */
@@ -90,7 +100,7 @@ export function againPart(page, request) {
     h('div.actions', null,
       h('label', null, 'Status ', h('select', { controlled: String(status), onchange: change }, statuses.map((one) => h('option', { value: String(one) }, String(one))))),
       h('button', { type: 'button', onclick: write }, 'Make a scenario of it and activate it')),
-    form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}` : ' for all keys'}, for one request. Raise its times for more, and save it as scenarios/${name}.toml to keep it: `, copyButton(page, scenarioOf(request, status), 'the scenario')), pre('The scenario', scenarioOf(request, status))) : null);
+    form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}, which has a list of its own now` : ' for all keys'}, for one request. Raise its times for more; save the file among your scenarios to keep it: `, h('button', { type: 'button', onclick: () => save(`${name}.toml`, scenarioOf(request, status)) }, `Save ${name}.toml`), ' ', copyButton(page, scenarioOf(request, status), 'the scenario')), pre('The scenario', scenarioOf(request, status))) : null);
 }
 
 /** @param {Page} page @param {RequestDetail} request @returns {Node} */

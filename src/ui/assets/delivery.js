@@ -2,9 +2,9 @@
 
 import { advance, attemptLine, redeliver } from './command.js';
 import { foreign, h, prose } from './element.js';
-import { actionButton, bodyBlock, commandLine, filterable, fold, headersTable, isRefused, link, mark, pairs } from './parts.js';
+import { actionButton, bodyBlock, commandLine, filterable, fold, headersTable, link, mark, pairs } from './parts.js';
 import { SCHEMES, difference, headerOf, schemesOf, signatureHeaders, takenApart } from './signature.js';
-import { bytesText, dateTime, duration, oneLine } from './text.js';
+import { bytesText, dateTime, duration, isRefused, oneLine } from './text.js';
 
 const ROLES = { id: 'id', time: 'timestamp', body: 'body', rest: 'as it is' };
 

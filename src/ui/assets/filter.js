@@ -1,6 +1,6 @@
 // Filters of the list: typed words such as `429 key:sk_test_a operation:system.status since:5m -is:tampered`. Pure.
 
-import { milliseconds, oneLine, timeOfDay } from './text.js';
+import { duration, milliseconds, oneLine, reasonOf, statusOf, timeOfDay } from './text.js';
 
 /** @typedef {{not: boolean, name: string, value: string}} Word */
 
@@ -21,6 +21,8 @@ export const FILTER_NAMES = /** @type {Record<string, {of: (entry: Entry) => str
 const MARKS = /** @type {Record<string, (entry: Entry) => boolean>} */ ({
   tampered: (entry) => Boolean(entry.damage),
   failed: (entry) => entry.failed,
+  forged: (entry) => entry.forged,
+  unmatched: (entry) => entry.failed && entry.kind === 'request' && !entry.operation,
   scripted: (entry) => entry.scenario !== null,
 });
 
@@ -62,7 +64,7 @@ export function toggled(filter, word) {
 /** @param {Word} word @param {Entry} entry @param {number} now @returns {boolean} */
 function holds(word, entry, now) {
   const wanted = word.value.toLowerCase();
-  if (word.name === '') return [entry.text, entry.key, entry.mark, entry.scenario, entry.damage, timeOfDay(entry.at)].some((text) => text?.toLowerCase().includes(wanted));
+  if (word.name === '') return [entry.text, entry.key, entry.mark, entry.scenario, entry.damage, timeOfDay(entry.at), statusOf(entry)[0], reasonOf(entry), duration(entry.latency)].some((text) => text?.toLowerCase().includes(wanted));
   if (word.name === 'is') return MARKS[wanted]?.(entry) ?? false;
   if (word.name === 'since') {
     const back = milliseconds(word.value);
@@ -92,7 +94,7 @@ export function completions(filter, entries) {
   /** @type {string[]} */
   let words;
   if (name === undefined) {
-    words = [...Object.keys(FILTER_NAMES).map((known) => `${known}:`), 'is:failed', 'is:scripted', 'is:tampered', 'since:5m'];
+    words = [...Object.keys(FILTER_NAMES).map((known) => `${known}:`), ...Object.keys(MARKS).map((mark) => `is:${mark}`), 'since:5m'];
   } else if (name === 'is') {
     words = Object.keys(MARKS).map((mark) => `is:${mark}`);
   } else if (name in FILTER_NAMES) {

@@ -53,7 +53,7 @@ function header(page) {
     h('h1', null, 'wrs-emulator ', h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page))),
     h('span.phase', { class: colour }, h('span', { 'aria-hidden': 'true' }, '● '), state),
     h('label.key', null, 'key ', h('select', { id: 'key', controlled: route.key, onchange: chosen }, h('option', { value: '' }, 'all keys'), keys.map((key) => h('option', { value: key }, oneLine(key, 60))))),
-    h('a.scenario', { href: page.address({ view: 'scenarios', id: '', filter: '' }) }, 'scenario ', h('b', null, foreign(names.length ? oneLine(names.join(', '), 80) : 'none'))),
+    h('a.scenario', { href: page.address({ view: 'scenarios', id: '', filter: '' }) }, 'scenario ', h('b', null, foreign(names.length ? oneLine(names.join(', '), 80) : 'none')), !route.key && run?.keys?.some((one) => String(one.scenarios) !== String(names)) ? ', some keys have their own' : ''),
     h('a.clock', { href: page.address({ view: 'time', id: '', filter: '' }) }, 'clock ', h('b', null, clockText(page))),
     h('button.map', { type: 'button', 'aria-label': 'Keyboard map', onclick: () => page.help(true) }, '?'));
 }
@@ -114,7 +114,7 @@ function clockText({ store, route, isDocument }) {
   if (!clock) return '…';
   if (clock.mode === 'frozen') return `⏸ frozen at ${dateTime(clock.now).slice(11, 23)}`;
   if (isDocument) return dateTime(clock.now).slice(0, 19);
-  return moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead' : 'behind'}` : 'real';
+  return moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead' : 'behind'}` : `real${!route.key && store.run?.keys?.some((one) => one.clock) ? ', some keys have their own' : ''}`;
 }
 
 /** Everything on the page. @param {Page} page @param {Node} main @param {Node | null} pane @returns {Node[]} */

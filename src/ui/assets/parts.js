@@ -2,7 +2,7 @@
 
 import { cliLine, curlLine } from './command.js';
 import { foreign, h } from './element.js';
-import { bytesText, messageOf, oneLine, prettyBody } from './text.js';
+import { bytesText, messageOf, oneLine, prettyBody, statusOf } from './text.js';
 
 /** A heading with what is below it. @param {string} title @param {...(import('./element.js').Child | import('./element.js').Child[])} children */
 export function section(title, ...children) {
@@ -64,37 +64,6 @@ export function actionButton(page, action, submits) {
       commandLine(page, curlLine(action, page.base, page.hasToken), 'the curl command')));
 }
 
-/** Whether the receiver refused what was sent, which is right for a forgery; no answer and a fault of its own prove nothing. @param {{status: number}} answer */
-export function isRefused({ status }) {
-  return status >= 400 && status < 500;
-}
-
-/** What a status is called as text, with its shape, and the class of its colour. @param {Entry} entry @returns {[string, string]} */
-export function statusOf(entry) {
-  switch (entry.kind) {
-    case 'event':
-      return ['⚡ event', entry.failed ? 'warn' : 'info'];
-    case 'notice':
-      return entry.failed ? ['! warning', 'warn'] : ['· notice', 'quiet'];
-    case 'delivery':
-      return [`${entry.failed ? '✗' : '→'} ${entry.status || 'failed'}`, entry.failed ? 'bad' : entry.forged && !isRefused(entry) ? 'quiet' : 'ok'];
-    default:
-      if (!entry.status) return ['✂ broken', entry.scenario ? 'info' : 'bad'];
-      if (entry.scenario && !entry.failed && entry.status >= 400) return [String(entry.status), 'info'];
-      return [String(entry.status), entry.status >= 500 ? 'bad' : entry.status >= 400 ? 'warn' : 'ok'];
-  }
-}
-
-/** The reason of an outcome, in a few words. @param {Entry} entry @returns {string} */
-export function reasonOf(entry) {
-  if (entry.forged) return entry.failed ? 'forged, but accepted' : isRefused(entry) ? 'forged, refused as it should be' : `forged, ${entry.mark}`;
-  if (entry.kind === 'delivery') return [entry.number > 1 ? `attempt ${entry.number}` : '', entry.mark].filter(Boolean).join(', ');
-  // Without the command or setting that asked for it.
-  if (entry.damage) return entry.damage.replace(/ \(.*/, '');
-  if (entry.scenario) return `scenario ${entry.scenario}`;
-  return entry.failed ? entry.mark.replace(/_/g, ' ') : '';
-}
-
 /** @param {Entry} entry @returns {Node} */
 export function statusMark(entry) {
   const [text, colour] = statusOf(entry);
@@ -125,9 +94,9 @@ export function headersTable(label, headers, marked = []) {
   return h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': label }, h('table.headers', null, h('tbody', null, rows)));
 }
 
-/** @param {string} label @param {Bytes | undefined} body @returns {Node} */
-export function bodyBlock(label, body) {
-  if (!bytesText(body)) return h('p.quiet', null, 'No body.');
+/** @param {string} label @param {Bytes | undefined} body @param {number} [length] bytes that were announced @returns {Node} */
+export function bodyBlock(label, body, length = 0) {
+  if (!bytesText(body)) return h('p.quiet', null, length > 0 ? `The body of ${length} bytes was not read.` : 'No body.');
   return pre(label, prettyBody(body));
 }
 

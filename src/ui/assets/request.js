@@ -49,7 +49,7 @@ export function requestPane(page, explanation) {
     stepsTable(explanation.steps),
     rulesTable(page, explanation),
     fold('Answer', true, headersTable('Headers of the answer', request.answer?.headers), bodyBlock('Body of the answer', request.answer?.body)),
-    fold('Request', true, request.query ? h('p', null, 'Query: ', foreign(request.query, 'code')) : null, headersTable('Headers of the request', request.headers), bodyBlock('Body of the request', request.body)),
+    fold('Request', true, request.query ? h('p', null, 'Query: ', foreign(request.query, 'code')) : null, headersTable('Headers of the request', request.headers), bodyBlock('Body of the request', request.body, Number(request.headers?.find(([name]) => name.toLowerCase() === 'content-length')?.[1]))),
     fold('Facts', true, pairs([
       ['Id', foreign(request.id, 'code')],
       ['At', dateTime(request.at)],

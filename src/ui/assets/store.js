@@ -253,7 +253,7 @@ export class Store {
     if (clock?.mode !== 'real' || this.phase === 'document') return 0;
     const ahead = instant(clock.now) - this.runAt;
     // Two machines may differ, and an answer takes a while.
-    return Math.abs(ahead) < 5000 ? 0 : ahead;
+    return Math.abs(ahead) < 5000 ? 0 : Math.round(ahead / 1000) * 1000;
   }
 
   /** Every key known, those of the emulator first. @returns {string[]} */

@@ -2,8 +2,8 @@
 
 import { enable, rotate, subscribe, trigger, unsubscribe } from './command.js';
 import { foreign, guarded, h } from './element.js';
-import { actionButton, emptyState, filterable, link, mark, pairs, reasonOf, statusMark } from './parts.js';
-import { dateTime, timeOfDay } from './text.js';
+import { actionButton, emptyState, filterable, link, mark, pairs, statusMark } from './parts.js';
+import { dateTime, reasonOf, timeOfDay } from './text.js';
 
 /** @param {Page} page @param {SubscriptionRow} one @returns {Node} */
 function lastDeliveries(page, one) {

@@ -37,6 +37,9 @@ function hasFailed(run, { test, unmatched, failures, findings }) {
 /** @param {KeyRow['test']} test */
 const isFailed = (test) => test?.outcome === 'failed';
 
+/** @param {Entry} entry */
+const is2xx = ({ status }) => status >= 200 && status < 300;
+
 /** A key is a test: those that failed, then those with refusals that no scenario asked for, failed deliveries or findings. @param {RunDocument} run @param {Entry[]} entries @param {Findings | null} findings @returns {Group[]} */
 export function failedKeys(run, entries, findings) {
   /** @type {Map<string, Group>} */
@@ -46,14 +49,17 @@ export function failedKeys(run, entries, findings) {
     if (!groups.has(name)) groups.set(name, { key: name, refusals: new Map(), unmatched: 0, failures: [], findings: 0 });
     return /** @type {Group} */ (groups.get(name));
   };
+  const failedTests = new Set((run.keys ?? []).filter((one) => isFailed(one.test)).map((one) => one.key));
   for (const entry of entries) {
-    if (!entry.failed || entry.superseded) continue;
+    // What a scenario refused may be what a test failed of, and is as planned otherwise.
+    const isRefusedInTest = entry.kind === 'request' && !is2xx(entry) && failedTests.has(entry.key ?? '');
+    if (!(entry.failed || isRefusedInTest) || entry.superseded) continue;
     if (entry.kind === 'request') {
       const words = wordsOf(run, entry);
       const group = groupOf(entry.key);
       const same = group.refusals.get(words) ?? { count: 0, id: entry.id, words };
       group.refusals.set(words, { ...same, count: same.count + 1 });
-      if (!entry.operation) group.unmatched += 1;
+      if (entry.failed && !entry.operation) group.unmatched += 1;
     } else if (entry.kind === 'delivery') groupOf(entry.key).failures.push(entry);
   }
   const keyOf = new Map(entries.map((entry) => [entry.id, entry.key]));
@@ -80,15 +86,17 @@ function failureOf({ exec, keys }) {
 /** The numbers of the headline, each with the filter that shows what it counts. @param {Page} page @param {RunDocument} run @param {Group[]} groups @param {Findings | null} findings */
 function counters(page, run, groups, findings) {
   const { counts: found } = run.verification;
+  // Where tests say whether they failed, a refusal alone is information: a test may expect it.
+  const inTests = run.keys?.some((one) => one.test) ? page.store.entries.filter((entry) => entry.kind === 'request' && !is2xx(entry)).length : 0;
   const refused = groups.reduce((sum, group) => sum + [...group.refusals.values()].reduce((all, one) => all + one.count, 0), 0);
   const only = (/** @type {string} */ text, /** @type {Partial<import('./route.js').Route>} */ to, kind = '') => h(kind && !counts(run, kind) ? 'li.quiet' : 'li', null, h('a', { href: page.address({ id: '', ...to }) }, text));
   const [tests, noticed] = [groups.filter((group) => isFailed(group.test)).length, groups.filter((group) => weightOf(run, group)).length];
   const all = [
     tests ? only(`${count(tests, 'test')} failed`, { view: 'keys', key: '' }) : noticed ? only(`${count(noticed, 'key')} noticed`, { view: 'activity', filter: 'is:failed' }) : null,
-    refused ? only(`${refused} refused`, { view: 'activity', filter: 'kind:request is:failed' }) : null,
-    found.undelivered ? only(`${found.undelivered} undelivered`, { view: 'deliveries', filter: 'is:failed' }, 'undelivered') : null,
-    found.forged ? only(`${found.forged} forged and accepted`, { view: 'deliveries', filter: 'is:tampered is:failed' }, 'forged') : null,
-    found.unmatched ? only(`${found.unmatched} to no endpoint`, { view: 'activity', filter: '404' }, 'unmatched') : null,
+    inTests ? h('li.quiet', null, link(page, { view: 'activity', id: '', filter: 'kind:request -2xx' }, count(inTests, 'refusal'))) : refused ? only(`${refused} refused`, { view: 'activity', filter: 'kind:request is:failed' }) : null,
+    found.undelivered ? only(`${found.undelivered} undelivered`, { view: 'deliveries', filter: 'is:failed -is:forged' }, 'undelivered') : null,
+    found.forged ? only(`${found.forged} forged and accepted`, { view: 'deliveries', filter: 'is:forged is:failed' }, 'forged') : null,
+    found.unmatched ? only(`${found.unmatched} to no endpoint`, { view: 'activity', filter: 'is:unmatched' }, 'unmatched') : null,
     failing(findings).length ? only(`${failing(findings).length} certain ${failing(findings).length === 1 ? 'finding' : 'findings'}`, { view: 'review', filter: '' }, 'findings') : null,
     found.unfinished ? only(`${found.unfinished} not played to the end`, { view: 'scenarios', filter: '' }, 'unfinished') : null,
   ].filter(Boolean);

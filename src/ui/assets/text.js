@@ -133,3 +133,34 @@ export function messageOf(error) {
   if (error instanceof TypeError && /fetch|network/i.test(error.message)) return 'the emulator does not answer; is it still running?';
   return error instanceof Error ? error.message : String(error);
 }
+
+/** Whether the receiver refused what was sent, which is right for a forgery; no answer and a fault of its own prove nothing. @param {{status: number}} answer */
+export function isRefused({ status }) {
+  return status >= 400 && status < 500;
+}
+
+/** What a status is called as text, with its shape, and the class of its colour. @param {Entry} entry @returns {[string, string]} */
+export function statusOf(entry) {
+  switch (entry.kind) {
+    case 'event':
+      return ['⚡ event', entry.failed ? 'warn' : 'info'];
+    case 'notice':
+      return entry.failed ? ['! warning', 'warn'] : ['· notice', 'quiet'];
+    case 'delivery':
+      return [`${entry.failed ? '✗' : '→'} ${entry.status || 'failed'}`, entry.failed ? 'bad' : entry.forged && !isRefused(entry) ? 'quiet' : 'ok'];
+    default:
+      if (!entry.status) return ['✂ broken', entry.scenario ? 'info' : 'bad'];
+      if (entry.scenario && !entry.failed && entry.status >= 400) return [String(entry.status), 'info'];
+      return [String(entry.status), entry.status >= 500 ? 'bad' : entry.status >= 400 ? 'warn' : 'ok'];
+  }
+}
+
+/** The reason of an outcome, in a few words. @param {Entry} entry @returns {string} */
+export function reasonOf(entry) {
+  if (entry.forged) return entry.failed ? 'forged, but accepted' : isRefused(entry) ? 'forged, refused as it should be' : `forged, ${entry.mark}`;
+  if (entry.kind === 'delivery') return [entry.number > 1 ? `attempt ${entry.number}` : '', entry.mark].filter(Boolean).join(', ');
+  // Without the command or setting that asked for it.
+  if (entry.damage) return entry.damage.replace(/ \(.*/, '');
+  if (entry.scenario) return `scenario ${entry.scenario}`;
+  return entry.failed ? entry.mark.replace(/_/g, ' ') : '';
+}

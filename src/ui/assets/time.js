@@ -29,7 +29,7 @@ export function timeView(page) {
   return [
     h('h2', { tabindex: -1 }, 'Time'),
     h('p.sentence', null, key ? foreign(`The clock of ${oneLine(key, 60)}: `) : 'The emulator’s clock: ', clock.mode === 'frozen' ? mark('⏸ frozen', 'warn') : mark('runs', 'ok'), moved ? `, ${duration(Math.abs(moved))} ${moved > 0 ? 'ahead of' : 'behind'} real time` : '', clock.follows ? ', follows the emulator’s' : ''),
-    pairs([['Now', dateTime(clock.now)], ['Due next', nextMs == null ? 'nothing' : h('span', null, `in ${duration(nextMs)}: `, foreign(due[0].message))]]),
+    pairs([[clock.mode === 'real' ? 'When last read' : 'Now', dateTime(clock.now)], ['Due next', nextMs == null ? 'nothing' : h('span', null, `in ${duration(nextMs)}: `, foreign(due[0].message))]]),
     page.isDocument ? null : section('Stop it and move it',
       h('div.actions', null, clock.mode === 'frozen' ? actionButton(page, clockMode('real', key)) : actionButton(page, clockMode('frozen', key)),
         key ? actionButton(page, clockMode('follow', key)) : null,

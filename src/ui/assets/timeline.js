@@ -1,8 +1,8 @@
 // The timeline of a run as SVG: requests above the line, deliveries below, refusals marked, long silences as gaps.
 
 import { foreign, h, s } from './element.js';
-import { statusOf } from './parts.js';
-import { count, duration, timeOfDay } from './text.js';
+
+import { count, duration, statusOf, timeOfDay } from './text.js';
 
 const WIDTH = 1000;
 const GAP = 24;
