@@ -108,6 +108,18 @@ def python_tests(path, folder):
     check("PyPI: two workers, one emulator: a failed test has the reason, the report is kept", kept and REASON in result.stdout, result)
     shutil.copy(root / "tests/packages/test_red.py", tests)
     red_job("PyPI", [*pytest, "test_red.py"], tests, path)
+    shutil.copy(root / "tests/packages/test_phases.py", tests)
+    report.unlink()
+    result = run([*pytest, "test_phases.py"], tests, path, must=False)
+    ended = endings(run_document(report))
+    failed = {one["test"].rpartition("::")[2]: one["message"] for one in ended["failed"] if one["output"]}
+    expected = {
+        "test_set_up_before_wrs": "OSError: no database", "test_set_up_after_wrs": "ValueError: no client",
+        "test_call_and_tear_down": "KeyError: 'of the call'", "test_tear_down": "RuntimeError: left open",
+        "test_that_should_fail": "[XPASS(strict)]",
+    }
+    good = failed == expected and len(ended["failed"]) == 5 and len(ended["passed"]) == 2
+    check("PyPI: a failure of any phase is a failed test, an expected one is a pass, a skipped test is neither", good, (ended, result))
 
 
 def run_document(report):
