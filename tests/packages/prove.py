@@ -12,8 +12,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
+import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from promises import check, passed
@@ -47,18 +49,48 @@ def build():
     return files
 
 
+def links(files):
+    """Every relative link of the packages' pages leads to a file or folder of the package."""
+    dead, count = [], 0
+    for file in files:
+        if file.suffix == ".whl":
+            archive = zipfile.ZipFile(file)
+            contents = {name: archive.read(name) for name in archive.namelist()}
+        else:
+            archive = tarfile.open(file)
+            contents = {entry.name: archive.extractfile(entry).read() for entry in archive}
+        known = set(contents) | {str(parent) for name in contents for parent in pathlib.PurePath(name).parents}
+        for name, content in contents.items():
+            if not name.endswith((".md", ".txt", "/METADATA")):
+                continue
+            for link in re.findall(r"\]\(([^()#\s]+)[^()\s]*\)", content.decode()):
+                if "://" not in link:
+                    count += 1
+                    dead += [(file.name, name, link)] * (os.path.normpath(f"{os.path.dirname(name)}/{link}") not in known)
+    check("every link of the packages' pages leads to a file in the package", count > 100 and not dead, dead)
+
+
+def install_line(registry):
+    """How the package's page says to install it."""
+    return re.search(r"^(npm|pip) install .*$", (root / "packages" / registry / "README.md").read_text(), re.M)[0]
+
+
 def install_npm(*files):
     folder = pathlib.Path(tempfile.mkdtemp(dir=work))
     (folder / "package.json").write_text('{"private": true}')
+    for file in files:
+        shutil.copy(file, folder)
     begun = time.monotonic()
-    run(["npm", "install", "--offline", *files], folder)
+    run(["bash", "-c", install_line("npm")], folder)
     return folder, time.monotonic() - begun
 
 
 def install_wheel(wheel):
     folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    shutil.copy(wheel, folder)
     begun = time.monotonic()
-    run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--prefix", folder, wheel])
+    pip = f'pip() {{ "{sys.executable}" -m pip "$@" --quiet --no-index --prefix .; }}; '
+    run(["bash", "-c", pip + install_line("pypi")], folder)
     return folder, time.monotonic() - begun
 
 
@@ -249,7 +281,7 @@ def ctrl_c(kind, path):
 def missing(front):
     folder, _ = install_npm(front)
     result = run(["wrs-emulator", "--version"], path=folder / "node_modules/.bin", must=False)
-    named = "`wrs-emulator-linux-" in result.stderr and "npm install wrs-emulator-linux-" in result.stderr
+    named = "`wrs-emulator-linux-" in result.stderr and "npm install ./wrs-emulator-linux-" in result.stderr
     check("npm: without the platform's package, it says which one to install", result.returncode == 1 and named, result)
     foreign = "Object.defineProperty(process, 'platform', { value: 'sunos' })"
     (folder / "foreign.cjs").write_text(foreign)
@@ -260,6 +292,7 @@ def missing(front):
 
 def main():
     files = build()
+    links(files)
     front, own = (file for file in files if file.suffix == ".tgz")
     (wheel,) = (file for file in files if file.suffix == ".whl")
     (newer,) = modules.glob("node-linux-*/bin")
