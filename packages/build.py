@@ -22,7 +22,7 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = tomllib.loads((HERE.parent / "Cargo.toml").read_text())["package"]
 NAME, VERSION = PACKAGE["name"], PACKAGE["version"]
-# Links of the packages' pages to the documentation need the public address.
+# Links of the packages' pages: to the public address, where there is one, and else to the documentation in the package.
 DOCS = f"]({PACKAGE['repository']}/blob/main/docs/" if "repository" in PACKAGE else "](docs/"
 LICENSE = (HERE.parent / "LICENSE").read_bytes()
 # What is released: npm's names of operating system and processor.
@@ -77,7 +77,8 @@ def wheel(folder, tag, binary):
     """Writes the wheel: the binary as a script that pip makes executable, and the pytest plugin."""
     name = NAME.replace("-", "_")
     info = f"{name}-{VERSION}.dist-info"
-    readme = page("pypi")
+    # The page in the metadata is beside the folder with the documentation.
+    readme = page("pypi").replace("](docs/", f"](../{name}/docs/")
     tags = "".join(f"Tag: py3-none-{one}\n" for one in tag.split("."))
     metadata = (
         f"Metadata-Version: 2.4\nName: {NAME}\nVersion: {VERSION}\nSummary: {PACKAGE['description']}\n"
@@ -87,6 +88,7 @@ def wheel(folder, tag, binary):
     modules = sorted((HERE / "pypi" / name).glob("*.py"))
     files = [
         *((f"{name}/{module.name}", module.read_bytes(), 0o644) for module in modules),
+        *((f"{name}/{path}", content, mode) for path, content, mode in docs()),
         (f"{name}-{VERSION}.data/scripts/{NAME}", binary, 0o755),
         (f"{info}/entry_points.txt", f"[pytest11]\n{name} = {name}.pytest_plugin\n".encode(), 0o644),
         (f"{info}/METADATA", metadata.encode(), 0o644),
@@ -108,6 +110,21 @@ def page(registry):
     return (HERE / registry / "README.md").read_text().replace("](docs/", DOCS)
 
 
+def docs():
+    """The documentation, as (path, bytes, mode). A link to what is not packed becomes plain text."""
+    folder = HERE.parent / "docs"
+
+    def linked(file):
+        def keep(link):
+            target = (file.parent / link[2].partition("#")[0]).resolve()
+            return link[0] if "://" in link[2] or target.is_relative_to(folder) else link[1]
+
+        return re.sub(r"\[([^][]*)\]\(([^()\s]+)\)", keep, file.read_text()).encode()
+
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    return [(str(file.relative_to(HERE.parent)), linked(file) if file.suffix in (".md", ".txt") else file.read_bytes(), 0o644) for file in files]
+
+
 def digest(content):
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
@@ -118,17 +135,17 @@ def main():
     binary, folder = pathlib.Path(sys.argv[1]).read_bytes(), pathlib.Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     system, processor, tag = platform(binary)
-    readme = ("README.md", page("npm").encode(), 0o644)
     front = {
         "name": NAME, "main": "index.js", "types": "index.d.ts", "bin": {NAME: f"bin/{NAME}.js"}, "engines": {"node": ">=18"},
         "optionalDependencies": {f"{NAME}-{'-'.join(known)}": VERSION for known in PLATFORMS},
     }
     own = {"name": f"{NAME}-{system}-{processor}", "os": [system], "cpu": [processor], "preferUnplugged": True}
+    about = f"# {own['name']}\n\nThe program of the package `{NAME}` for {system}, {processor}. That package has the page and the documentation.\n"
     library = [(file, (HERE / "npm" / file).read_bytes(), 0o644) for file in ("index.js", "index.d.ts", "binary.js")]
     launcher = (HERE / "npm/wrs-emulator.js").read_bytes()
     for file in [
-        npm(folder, front, [readme, *library, (f"bin/{NAME}.js", launcher, 0o755)]),
-        npm(folder, own, [readme, (f"bin/{NAME}", binary, 0o755)]),
+        npm(folder, front, [("README.md", page("npm").encode(), 0o644), *docs(), *library, (f"bin/{NAME}.js", launcher, 0o755)]),
+        npm(folder, own, [("README.md", about.encode(), 0o644), (f"bin/{NAME}", binary, 0o755)]),
         wheel(folder, tag, binary),
     ]:
         print(file)

@@ -9,9 +9,9 @@ module.exports = function binary() {
     return require.resolve(`${platform}/bin/wrs-emulator`);
   } catch {
     const hint = platform in optionalDependencies
-      ? `it is an optional dependency: install without \`--omit=optional\`, or \`npm install ${platform}@${version}\``
+      ? `it is an optional dependency: install without \`--omit=optional\`, or \`npm install ./${platform}-${version}.tgz\``
       : `there are packages for ${Object.keys(optionalDependencies).map((known) => known.slice(name.length + 1)).join(", ")}; ` +
-        "elsewhere build it from source with Rust: `cargo install --profile dist wrs-emulator`";
+        "elsewhere build it from a checkout with Rust: `cargo install --profile dist --path .`";
     throw new Error(`the package \`${platform}\` with the binary is not installed\n\nhint: ${hint}`);
   }
 };

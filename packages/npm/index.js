@@ -184,10 +184,15 @@ function withEmulator(body) {
       } catch (problem) {
         test.note(`wrs-emulator: not reachable: ${problem.message}`);
       }
-      if (!process.env.WRS_EMULATOR_URL) keepReport(url, test);
+      if (!process.env.WRS_EMULATOR_URL) {
+        report ??= `wrs-emulator-report-${basename(test.file)}.html`;
+        if (keepReport(url, test)) test.note(`wrs-emulator: the report of this run: ${report}`);
+      }
       throw error;
     }
     await emulator.ended(name).catch((problem) => test.note(`wrs-emulator: not reachable: ${problem.message}`));
+    // The report counts the tests that end after the failed one, too. No runner tells when the last of them has ended.
+    if (report) keepReport(url, test);
     return result;
   };
 }
@@ -230,10 +235,13 @@ function start() {
   return started;
 }
 
+/** The file of this process's report, once a test has failed. */
+let report;
+
 function keepReport(url, test) {
-  const file = `wrs-emulator-report-${basename(test.file)}.html`;
-  const saved = spawnSync(program(), ["run", "save", file, "--url", url]);
-  test.note(saved.status === 0 ? `wrs-emulator: the report of this run: ${file}` : `wrs-emulator: no report: ${saved.stderr}`);
+  const saved = spawnSync(program(), ["run", "save", report, "--url", url]);
+  if (saved.status !== 0) test.note(`wrs-emulator: no report: ${saved.stderr}`);
+  return saved.status === 0;
 }
 
 exports.ControlError = ControlError;

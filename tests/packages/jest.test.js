@@ -9,3 +9,7 @@ test("a wrong value", withEmulator(async (wrs) => {
   const answer = await fetch(`${wrs.url}/v1/system/status?include_checks=True`, { headers: wrs.headers });
   expect(answer.status).toBe(200);
 }));
+
+test("after the failed one", withEmulator(async (wrs) => {
+  expect((await fetch(`${wrs.url}/v1/system/status`, { headers: wrs.headers })).status).toBe(200);
+}));

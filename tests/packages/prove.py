@@ -12,8 +12,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
+import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from promises import check, passed
@@ -47,18 +49,48 @@ def build():
     return files
 
 
+def links(files):
+    """Every relative link of the packages' pages leads to a file or folder of the package."""
+    dead, count = [], 0
+    for file in files:
+        if file.suffix == ".whl":
+            archive = zipfile.ZipFile(file)
+            contents = {name: archive.read(name) for name in archive.namelist()}
+        else:
+            archive = tarfile.open(file)
+            contents = {entry.name: archive.extractfile(entry).read() for entry in archive}
+        known = set(contents) | {str(parent) for name in contents for parent in pathlib.PurePath(name).parents}
+        for name, content in contents.items():
+            if not name.endswith((".md", ".txt", "/METADATA")):
+                continue
+            for link in re.findall(r"\]\(([^()#\s]+)[^()\s]*\)", content.decode()):
+                if "://" not in link:
+                    count += 1
+                    dead += [(file.name, name, link)] * (os.path.normpath(f"{os.path.dirname(name)}/{link}") not in known)
+    check("every link of the packages' pages leads to a file in the package", count > 100 and not dead, dead)
+
+
+def install_line(registry):
+    """How the package's page says to install it."""
+    return re.search(r"^(npm|pip) install .*$", (root / "packages" / registry / "README.md").read_text(), re.M)[0]
+
+
 def install_npm(*files):
     folder = pathlib.Path(tempfile.mkdtemp(dir=work))
     (folder / "package.json").write_text('{"private": true}')
+    for file in files:
+        shutil.copy(file, folder)
     begun = time.monotonic()
-    run(["npm", "install", "--offline", *files], folder)
+    run(["bash", "-c", install_line("npm")], folder)
     return folder, time.monotonic() - begun
 
 
 def install_wheel(wheel):
     folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    shutil.copy(wheel, folder)
     begun = time.monotonic()
-    run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--prefix", folder, wheel])
+    pip = f'pip() {{ "{sys.executable}" -m pip "$@" --quiet --no-index --prefix .; }}; '
+    run(["bash", "-c", pip + install_line("pypi")], folder)
     return folder, time.monotonic() - begun
 
 
@@ -108,6 +140,18 @@ def python_tests(path, folder):
     check("PyPI: two workers, one emulator: a failed test has the reason, the report is kept", kept and REASON in result.stdout, result)
     shutil.copy(root / "tests/packages/test_red.py", tests)
     red_job("PyPI", [*pytest, "test_red.py"], tests, path)
+    shutil.copy(root / "tests/packages/test_phases.py", tests)
+    report.unlink()
+    result = run([*pytest, "test_phases.py"], tests, path, must=False)
+    ended = endings(run_document(report))
+    failed = {one["test"].rpartition("::")[2]: one["message"] for one in ended["failed"] if one["output"]}
+    expected = {
+        "test_set_up_before_wrs": "OSError: no database", "test_set_up_after_wrs": "ValueError: no client",
+        "test_call_and_tear_down": "KeyError: 'of the call'", "test_tear_down": "RuntimeError: left open",
+        "test_that_should_fail": "[XPASS(strict)]",
+    }
+    good = failed == expected and len(ended["failed"]) == 5 and len(ended["passed"]) == 2
+    check("PyPI: a failure of any phase is a failed test, an expected one is a pass, a skipped test is neither", good, (ended, result))
 
 
 def run_document(report):
@@ -134,7 +178,8 @@ def red_job(runner, command, folder, path):
     check(f"{runner}: four tests failed, and one that expects a refusal passed", (len(told), len(ended["passed"])) == (4, 1), ended)
     alone = run([*command], folder, path, must=False)
     kept = max(folder.glob("wrs-emulator-report*.html"), key=lambda file: file.stat().st_mtime)
-    check(f"{runner}: the report that is kept without exec has them, too", len(endings(run_document(kept))["failed"]) == 4, alone)
+    ended = endings(run_document(kept))
+    check(f"{runner}: the report that is kept without exec has them, too", (len(ended["failed"]), len(ended["passed"])) == (4, 1), (ended, alone))
 
 
 def node_tests(path, folder):
@@ -151,8 +196,9 @@ def node_tests(path, folder):
         result = run([*runner, file], folder, path, must=False)
         printed = re.sub(r"\x1b\[[0-9;]*m", "", result.stdout + result.stderr)
         report = folder / f"wrs-emulator-report-{file}.html"
-        good = "1 failed" in printed and "1 passed" in printed and REASON in printed and report.exists()
-        check(f"npm: {file}: a failed test has the reason, the report is kept", good, result)
+        ended = endings(run_document(report)) if report.exists() else {"failed": [], "passed": []}
+        good = "1 failed" in printed and "2 passed" in printed and REASON in printed and (len(ended["failed"]), len(ended["passed"])) == (1, 2)
+        check(f"npm: {file}: a failed test has the reason, the report is kept and counts all three", good, (ended, result))
     deadline = time.monotonic() + PATIENCE
     emulators = ["pgrep", "--full", f"{folder}.*wrs-emulator exec"]
     while (left := subprocess.run(emulators, capture_output=True, text=True).stdout) and time.monotonic() < deadline:
@@ -235,7 +281,7 @@ def ctrl_c(kind, path):
 def missing(front):
     folder, _ = install_npm(front)
     result = run(["wrs-emulator", "--version"], path=folder / "node_modules/.bin", must=False)
-    named = "`wrs-emulator-linux-" in result.stderr and "npm install wrs-emulator-linux-" in result.stderr
+    named = "`wrs-emulator-linux-" in result.stderr and "npm install ./wrs-emulator-linux-" in result.stderr
     check("npm: without the platform's package, it says which one to install", result.returncode == 1 and named, result)
     foreign = "Object.defineProperty(process, 'platform', { value: 'sunos' })"
     (folder / "foreign.cjs").write_text(foreign)
@@ -246,6 +292,7 @@ def missing(front):
 
 def main():
     files = build()
+    links(files)
     front, own = (file for file in files if file.suffix == ".tgz")
     (wheel,) = (file for file in files if file.suffix == ".whl")
     (newer,) = modules.glob("node-linux-*/bin")

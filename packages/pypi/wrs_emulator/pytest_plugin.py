@@ -73,31 +73,53 @@ def wrs_url(pytestconfig):
     return pytestconfig.pluginmanager.get_plugin("wrs-emulator-session").address()
 
 
+# The emulator of a test, from when its fixture is made until a failure of the test is reported.
+EMULATOR = pytest.StashKey()
+
+
+def prepare(item, url):
+    """The emulator with a key of this test's own."""
+    name = item.nodeid
+    readable = re.sub(r"[^A-Za-z0-9]+", "_", name.rpartition("::")[2])[:80]
+    emulator = Emulator(url, f"sk_test_{readable}_{hashlib.sha256(name.encode()).hexdigest()[:8]}")
+    # An earlier run may have left something at an emulator that keeps running.
+    emulator.reset()
+    item.stash[EMULATOR] = emulator
+    return emulator
+
+
 @pytest.fixture
 def wrs(wrs_url, request):
     """The emulator with a key of this test's own, made from its name: the same test always has the same key."""
-    name = request.node.nodeid
-    readable = re.sub(r"[^A-Za-z0-9]+", "_", name.rpartition("::")[2])[:80]
-    emulator = Emulator(wrs_url, f"sk_test_{readable}_{hashlib.sha256(name.encode()).hexdigest()[:8]}")
-    # An earlier run may have left something at an emulator that keeps running.
-    emulator.reset()
-    return emulator
+    return prepare(request.node, wrs_url)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Reports how a test ended to the emulator, and adds the emulator's reasons to the report of a failed one."""
+    """Reports how a test ended to the emulator, and adds the emulator's reasons to the report of a failed one.
+
+    A failure in any phase is the test's, the first one counts. A failure that was expected (xfail) is a pass.
+    """
     report = (yield).get_result()
-    emulator = getattr(item, "funcargs", {}).get("wrs")
-    if not isinstance(emulator, Emulator) or not (report.failed or (report.passed and call.when == "call")):
+    passed = hasattr(report, "wasxfail") if report.skipped else report.passed and call.when == "call"
+    if not (report.failed or passed):
         return
     try:
-        if report.passed:
+        emulator = item.stash.get(EMULATOR, None)
+        if emulator is None:
+            if call.when != "setup" or not {"wrs", "wrs_url"} <= set(getattr(item, "fixturenames", ())):
+                return
+            # Another fixture failed before `wrs` was made.
+            emulator = prepare(item, item.config.pluginmanager.get_plugin("wrs-emulator-session").address())
+        if passed:
             emulator.ended(item.nodeid)
             return
-        own = isinstance(call.excinfo.value, ControlError)
+        del item.stash[EMULATOR]
+        own = call.excinfo and isinstance(call.excinfo.value, ControlError)
         story = f"the test's own control call was refused, see above; before that: {emulator.story()}" if own else emulator.story()
         report.sections.append(("wrs-emulator", story))
-        emulator.ended(item.nodeid, call.excinfo.exconly().partition("\n")[0], report.longreprtext)
-    except (OSError, ControlError) as error:
+        # A test that should have failed (strict xfail) raised nothing.
+        message = call.excinfo.exconly() if call.excinfo else report.longreprtext
+        emulator.ended(item.nodeid, message.partition("\n")[0], report.longreprtext)
+    except (OSError, RuntimeError, ControlError) as error:
         report.sections.append(("wrs-emulator", f"not reachable: {error}"))
