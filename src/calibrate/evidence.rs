@@ -30,7 +30,7 @@ pub struct Seen {
     pub clause: Option<&'static str>,
 }
 
-/// Why there is no value: not observable, not reached, or an answer that contradicts the contract as no value of the setting does.
+/// Why a setting has no value: it cannot be observed, the calls ended too early, or the answer contradicts the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unclear {
     pub outcome: RowOutcome,

@@ -25,7 +25,7 @@ pub struct Report {
     pub data: Vec<Row>,
     /// Promises of the contract that the service did not keep.
     pub broken: Vec<Broken>,
-    /// Observations for which there is no setting.
+    /// Observations that no setting covers.
     pub notes: Vec<String>,
 }
 

@@ -292,7 +292,7 @@ enum Key {
 /// The arguments of a call, of the types in the tool's schema.
 type Arguments = Map<String, Value>;
 
-/// A call that is no command by itself.
+/// A call without a command of its own.
 const fn call(method: &'static str, path: &'static str) -> Row {
     Row::new("", "", CallPath(method, path))
 }

@@ -186,7 +186,7 @@ pub(super) fn print_answer(call: Call<'_>, route: CallPath, json: bool) -> Resul
     Ok(text)
 }
 
-/// What a call that waited in vain returns: the nearest records.
+/// The answer to a wait that timed out: the nearest records.
 #[derive(Default, Deserialize)]
 struct TimedOut {
     nearest: Vec<Near>,

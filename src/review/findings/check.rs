@@ -151,7 +151,7 @@ impl Judged {
 }
 
 impl Sighting {
-    /// The detail tells no secret.
+    /// The detail contains no secret.
     pub(super) fn new(confidence: Confidence, id: &str, detail: impl Into<String>) -> Self {
         /// Most characters of a detail: URLs and paths may be as long as a body.
         const LONGEST_DETAIL: usize = 300;

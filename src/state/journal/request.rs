@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use jiff::Timestamp;
 
@@ -96,7 +96,8 @@ impl RequestRecord {
         if self.workspace.is_some() {
             return self.key().map(Cow::Borrowed);
         }
-        let headers = self.transcript.header_map();
+        let is_meant = |(name, _): &(&str, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str());
+        let headers = map_of(self.transcript.headers().filter(is_meant));
         let key = bearer_token(&headers).ok()?;
         let is_key = |environment| judge(key, KeyRules { environment, keys }).is_ok();
         [Environment::Sandbox, Environment::Production].into_iter().any(is_key).then(|| Cow::Owned(key.to_owned()))
@@ -228,14 +229,7 @@ impl Transcript {
 
     /// The request's headers as received; values that are not UTF-8 are escaped.
     pub fn header_map(&self) -> HeaderMap {
-        let kept = self.headers().filter_map(|(name, value)| {
-            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, HeaderValue::from_str(&value).ok()?))
-        });
-        let mut headers = HeaderMap::new();
-        for (name, value) in kept {
-            headers.append(name, value);
-        }
-        headers
+        map_of(self.headers())
     }
 
     /// The request's header names and values in the order received.
@@ -263,6 +257,16 @@ fn text(bytes: &[u8]) -> &str {
 
 fn kept(body: &[u8]) -> &[u8] {
     &body[..body.len().min(KEPT_BODY)]
+}
+
+fn map_of<'t>(fields: impl Iterator<Item = (&'t str, Cow<'t, str>)>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(&value)) {
+            headers.append(name, value);
+        }
+    }
+    headers
 }
 
 #[cfg(test)]
