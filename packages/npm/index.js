@@ -9,6 +9,7 @@
 
 const { spawn, spawnSync } = require("node:child_process");
 const { createHash } = require("node:crypto");
+const { rmSync } = require("node:fs");
 const { basename } = require("node:path");
 const { createInterface } = require("node:readline");
 
@@ -164,7 +165,7 @@ function withEmulator(body) {
   // No named parameter: jest would take one for its callback `done`.
   return async (...given) => {
     const test = describe(given[0]);
-    const url = process.env.WRS_EMULATOR_URL ?? (await start());
+    const url = process.env.WRS_EMULATOR_URL ?? (await start(test));
     const hash = createHash("sha256").update(`${test.file} ${test.name}`).digest("hex").slice(0, 8);
     const emulator = new Emulator(url, `sk_test_${test.name.replace(/[^A-Za-z0-9]+/g, "_").slice(0, 80)}_${hash}`);
     // An earlier run may have left something at an emulator that keeps running.
@@ -185,7 +186,7 @@ function withEmulator(body) {
         test.note(`wrs-emulator: not reachable: ${problem.message}`);
       }
       if (!process.env.WRS_EMULATOR_URL) {
-        report ??= `wrs-emulator-report-${basename(test.file)}.html`;
+        report = reportOf(test);
         if (keepReport(url, test)) test.note(`wrs-emulator: the report of this run: ${report}`);
       }
       throw error;
@@ -209,18 +210,30 @@ function described(error) {
 /** Name, file and output of the running test, from the context that its runner gives. */
 function describe(context) {
   const note = (line) => console.error(line);
-  if (context?.task) return { name: context.task.name, file: context.task.file?.name ?? "", note };
-  if (context?.diagnostic) return { name: context.name, file: process.argv[1], note: (line) => context.diagnostic(line) };
+  // Two tests of a file may have one name. vitest tells their suites, and so does jest.
+  const path = ({ name, suite }) => (suite?.name ? `${path(suite)} ${name}` : name);
+  if (context?.task) return { name: path(context.task), file: context.task.file?.name ?? "", note };
+  if (context?.diagnostic) {
+    const uses = (named.get(context.name) ?? 0) + 1;
+    named.set(context.name, uses);
+    const name = uses > 1 ? `${context.name} ${uses}` : context.name;
+    return { name, file: process.argv[1], note: (line) => context.diagnostic(line) };
+  }
   const state = globalThis.expect?.getState?.() ?? {};
   return { name: state.currentTestName ?? "test", file: state.testPath ?? "", note };
 }
 
+const reportOf = (test) => `wrs-emulator-report-${basename(test.file)}.html`;
 const program = () => process.env.WRS_EMULATOR ?? require("./binary.js")();
+/** How often node:test ran a test of each name. */
+const named = new Map();
 let started;
 
 /** The address of this process's emulator, started once. It ends with the process, however that ends: its standard input is closed then. */
-function start() {
+function start(test) {
   started ??= new Promise((resolve, reject) => {
+    // A report is of the last run.
+    rmSync(reportOf(test), { force: true });
     const server = spawn(program(), ["exec", "--", "sh", "-c", 'echo "$WRS_EMULATOR_URL"; exec cat']);
     let errors = "";
     server.stderr.on("data", (text) => { errors += text; });

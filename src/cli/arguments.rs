@@ -202,14 +202,12 @@ pub(super) fn at_least(least: usize) -> impl Fn(&str) -> Result<usize, String> +
     }
 }
 
-pub(super) fn time(text: &str) -> Result<String, String> {
-    let read = text.parse::<Timestamp>();
-    read.map(|_| text.to_owned()).map_err(|_| "expected a timestamp such as 2026-01-31T09:30:00Z".to_owned())
-}
-
 /// `now`, or a timestamp.
-pub(super) fn since(text: &str) -> Result<String, String> {
-    if text == "now" { Ok(text.to_owned()) } else { time(text).map_err(|problem| format!("{problem}, or `now`")) }
+pub(super) fn time(text: &str) -> Result<String, String> {
+    let is_time = text == "now" || text.parse::<Timestamp>().is_ok();
+    is_time
+        .then(|| text.to_owned())
+        .ok_or_else(|| "expected a timestamp such as 2026-01-31T09:30:00Z, or `now`".to_owned())
 }
 
 /// The name of a scenario, from its name or its file: `scenarios/story.toml` is `story`.

@@ -14,7 +14,7 @@ use tokio::process::Command;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
-use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples, since};
+use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples, time};
 use super::client::{Call, CallPath, runtime};
 use super::document::{LARGEST, RunDocument, RunRecords};
 use super::failure::{Code, Failure, note};
@@ -218,7 +218,7 @@ pub(super) struct ExportArgs {
     #[arg(long)]
     path: Option<String>,
     /// Only from this time on: a timestamp, or `now`.
-    #[arg(long, value_name = "TIME", value_parser = since)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     since: Option<String>,
     /// At most this many, the newest; by default all that a run document has room for.
     #[arg(long)]

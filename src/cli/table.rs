@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::Value;
 
-use super::arguments::{duration, scenario, since, time};
+use super::arguments::{duration, scenario, time};
 use super::client::CallPath;
 use super::row::{Row, Setting, assignment, field, positional};
 use crate::contract::keys::SAMPLE_KEY;
@@ -80,7 +80,7 @@ fn requests(rest: [Arg; 2]) -> Vec<Arg> {
         number("status", "Only answers with this status; 0 is a broken connection", 0..=599),
         field("method", "Only this method"),
         field("path", "Only this path"),
-        field("since", since_help).value_name("TIME").value_parser(since),
+        field("since", since_help).value_name("TIME").value_parser(time),
     ];
     filters.into_iter().chain(rest).collect()
 }
@@ -272,10 +272,16 @@ pub(super) static ROWS: &[Row] = &[
     .examples(&["clock advance 60s", "clock advance 1h30m"]),
     Row::new("clock set", "Set the time: a step forward lets time pass, a step back only changes what is shown", CLOCK)
         .arguments(|| {
-            let shown = positional("set", "The time to show, such as 2026-01-31T09:30:00Z").value_name("TIME");
+            let shown =
+                positional("set", "The time to show, such as 2026-01-31T09:30:00Z; `now` goes back to real time")
+                    .value_name("TIME");
             [shown.value_parser(time).required(true)].into_iter().chain(clock()).collect()
         })
-        .examples(&["clock set 2026-01-31T09:30:00Z", "clock set 2030-01-01T00:00:00Z --key sk_test_a"]),
+        .examples(&[
+            "clock set 2026-01-31T09:30:00Z",
+            "clock set 2030-01-01T00:00:00Z --key sk_test_a",
+            "clock set now",
+        ]),
     Row::new("clock resume", "Let the clock run again from its current time", CLOCK)
         .arguments(|| clock().into())
         .fixed(&[("mode", "\"real\"")])

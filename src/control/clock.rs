@@ -12,7 +12,7 @@ use super::endpoint::{DurationInput, KeyField, Nothing};
 use super::render::{Text, cell};
 use super::{Control, ControlError};
 pub(crate) use crate::clock::ClockMode;
-use crate::clock::Now;
+use crate::clock::{Now, machine};
 use crate::contract::error::ErrorKind;
 use crate::redact::Redactor;
 use crate::state::engine::Mover;
@@ -44,7 +44,7 @@ pub(crate) struct ClockChange {
     pub(crate) _key: KeyField,
     pub(crate) mode: Option<NewMode>,
     pub(crate) advance: Option<DurationInput>,
-    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
+    /// A timestamp, or `now` for the real time.
     pub(crate) set: Option<String>,
     /// How long the call waits until everything due is done; 60s if absent.
     pub(crate) timeout: Option<DurationInput>,
@@ -187,7 +187,11 @@ async fn advance(mover: &Mover, by: Duration, limit: Duration) -> Result<Now, Co
 }
 
 fn instant(text: &str) -> Result<Timestamp, ControlError> {
-    text.parse().map_err(|_| ControlError::unexpected("set", "a timestamp such as 2026-01-31T09:30:00Z", text))
+    if text == "now" {
+        return Ok(machine::wall_time());
+    }
+    text.parse()
+        .map_err(|_| ControlError::unexpected("set", "a timestamp such as 2026-01-31T09:30:00Z, or `now`", text))
 }
 
 /// The clock that the call is about: a key's own, or the emulator's without a key or with `*`.

@@ -1,4 +1,5 @@
-//! Layer 5, the page and the report: the files in `assets/`, how they are served, and how they become one HTML file.
+//! Layer 5, the page and the report: the files in `assets/`, how they are served, and how they become one HTML file; and the pages of
+//! the documentation.
 //!
 //! The page is a client of the control API. A report is the files of the page and a run document as one HTML file, which any browser
 //! opens without a network. Its scripts are joined into one, which needs no bundler, as they keep to a few rules: each comes after
@@ -15,6 +16,7 @@ use hyper::header::{
     IF_NONE_MATCH, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
+use regex::{Captures, Regex};
 use sha2::{Digest as _, Sha256};
 
 use crate::http::answer::{answer as answer_of, header_value};
@@ -41,15 +43,17 @@ pub struct Asset {
     tag: String,
 }
 
-macro_rules! assets {
-    ($($name:literal),+ $(,)?) => {
-        vec![$(Asset::new($name, include_str!(concat!("assets/", $name)))),+]
+macro_rules! files {
+    ($folder:literal, $prefix:literal, $($name:literal),+ $(,)?) => {
+        [$(Asset::new(concat!($prefix, $name), include_str!(concat!($folder, $name)))),+]
     };
 }
 
-/// Every file, each script after those that it imports. A test compares the list with the folder.
+/// Every file, each script after those that it imports, then the documentation. A test compares the list with the folders.
 pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
-    assets![
+    let page = files![
+        "assets/",
+        "",
         "index.html",
         "style.css",
         "icon.svg",
@@ -80,7 +84,26 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "time.js",
         "trigger.js",
         "app.js"
-    ]
+    ];
+    let documentation = files![
+        "../../docs/",
+        "docs/",
+        "README.md",
+        "agents.md",
+        "ci.md",
+        "cli.md",
+        "container.md",
+        "control-api.md",
+        "cookbook.md",
+        "findings.md",
+        "receivers.md",
+        "review.md",
+        "sandbox.md",
+        "scenario-language.md",
+        "testing.md",
+        "webhooks.md"
+    ];
+    page.into_iter().chain(documentation).collect()
 });
 
 impl Asset {
@@ -88,6 +111,8 @@ impl Asset {
         let mut asset = Self { name, source, text: source.to_owned(), tag: String::new() };
         if asset.is_script() || asset.content_type().starts_with("text/css") {
             asset.text = without_comments(source);
+        } else if name.starts_with("docs/") {
+            asset.text = with_links(source);
         }
         let digest = Sha256::digest(&asset.text);
         let tag = digest[..8].iter().fold(String::new(), |tag, byte| format!("{tag}{byte:02x}"));
@@ -97,7 +122,7 @@ impl Asset {
     /// Its media type, by the end of its name.
     pub fn content_type(&self) -> &'static str {
         match self.name.rsplit_once('.').map(|(_, end)| end) {
-            Some("html") => "text/html; charset=utf-8",
+            Some("html" | "md") => "text/html; charset=utf-8",
             Some("css") => "text/css; charset=utf-8",
             Some("svg") => "image/svg+xml",
             _ => "text/javascript; charset=utf-8",
@@ -125,6 +150,24 @@ fn without_comments(source: &str) -> String {
         inside = (inside || begins) && ends.is_none();
     }
     text
+}
+
+/// A page of the documentation as it is written, in which one can follow the links to other pages and to their headings.
+fn with_links(markdown: &str) -> String {
+    static LINK: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"\[([^\[\]]+)\]\((#[a-z0-9-]+|[a-z-]+\.md(?:#[a-z0-9-]+)?)\)").expect("a valid expression")
+    });
+    static HEADING: LazyLock<Regex> = LazyLock::new(|| Regex::new("(?m)^#+ (.*)$").expect("a valid expression"));
+    let escaped = markdown.replace('&', "&amp;").replace('<', "&lt;");
+    let linked = LINK.replace_all(&escaped, "<a href=\"$2\">$1</a>");
+    let text = HEADING.replace_all(&linked, |heading: &Captures| {
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        let id: String = heading[1].to_lowercase().chars().filter(kept).collect();
+        format!("<b id=\"{}\">{}</b>", id.replace(' ', "-"), &heading[0])
+    });
+    format!(
+        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>wrs-emulator</title>\n<link rel=\"icon\" href=\"../icon.svg\">\n<pre>\n{text}</pre>\n"
+    )
 }
 
 /// The file of this name; the empty one is that of `index.html`.

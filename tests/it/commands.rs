@@ -58,6 +58,9 @@ fn a_clock_is_moved_and_shown() {
     assert!(begun.ends_with(" (frozen)\n"), "{begun}");
     assert_eq!(clock(&["set", "2030-01-01T00:00:00Z"]), "2030-01-01T00:00:00.000Z (frozen)\n");
     assert_eq!(clock(&["advance", "90s"]), "2030-01-01T00:01:30.000Z (frozen)\n");
+    let now = clock(&["set", "now"]);
+    assert!(begun <= now && now.as_str() < "2030", "{begun} {now}");
+    assert_eq!(clock(&["set", "2030-01-01T00:01:30Z"]), "2030-01-01T00:01:30.000Z (frozen)\n");
     let own = clock(&["freeze", "--key", "sk_test_local"]);
     assert!(own.starts_with("2030-01-01T00:01:30.000Z (frozen, sk_test_local") && own.ends_with(" alone)\n"), "{own}");
     assert!(clock(&["follow", "--key", "sk_test_local"]).ends_with(", with the emulator's)\n"));

@@ -22,7 +22,8 @@ async fn every_file_is_served_with_its_type_and_a_strict_policy() {
     let entries = std::fs::read_dir(&folder).expect("the folder is there");
     let mut names: Vec<String> =
         entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name")).collect();
-    let mut listed: Vec<&str> = ASSETS.iter().map(|asset| asset.name).collect();
+    let of_page = ASSETS.iter().map(|asset| asset.name).filter(|name| !name.starts_with("docs/"));
+    let mut listed: Vec<&str> = of_page.collect();
     names.sort_unstable();
     listed.sort_unstable();
     assert_eq!(names, listed, "src/ui/mod.rs lists the files of the folder");
@@ -72,6 +73,32 @@ async fn every_file_is_served_with_its_type_and_a_strict_policy() {
         fetch(&emulator, "/_emulator/", &[]).await.body,
         fetch(&emulator, "/_emulator/index.html", &[]).await.body
     );
+}
+
+#[tokio::test]
+async fn the_documentation_is_served_with_links_that_lead_somewhere() {
+    let emulator = start().await;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let entries = std::fs::read_dir(&folder).expect("the folder is there").map(|entry| entry.expect("an entry").path());
+    let files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();
+    let mut pages = BTreeMap::new();
+    for file in &files {
+        let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
+        let answer = fetch(&emulator, &format!("/_emulator/docs/{name}"), &[]).await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/html; charset=utf-8")), "{name}");
+        pages.insert(name.to_owned(), text(&answer.body));
+    }
+    let mut followed = 0;
+    for (name, page) in &pages {
+        assert!(!page.contains("<script") && !page.contains("<img"), "{name}: what it quotes is no markup");
+        for link in page.split("<a href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+            let (target, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = &pages[if target.is_empty() { name } else { target }];
+            assert!(heading.is_empty() || target.contains(&format!("<b id=\"{heading}\">")), "{name}: {link}");
+            followed += 1;
+        }
+    }
+    assert!(followed > 40, "{followed} links");
 }
 
 /// Beside the page, `/` answers a browser alone; a client that lost its way still gets the envelope.

@@ -138,6 +138,9 @@ def python_tests(path, folder):
     report = tests / "wrs-emulator-report.html"
     kept = "1 failed, 3 passed" in result.stdout and report.name in result.stdout and "sk_test_test_a_wrong_value" in report.read_text()
     check("PyPI: two workers, one emulator: a failed test has the reason, the report is kept", kept and REASON in result.stdout, result)
+    (tests / "test_wrong.py").unlink()
+    result = run(pytest, tests, path)
+    check("PyPI: the next run, in which nothing fails, leaves no old report", not report.exists(), result)
     shutil.copy(root / "tests/packages/test_red.py", tests)
     red_job("PyPI", [*pytest, "test_red.py"], tests, path)
     shutil.copy(root / "tests/packages/test_phases.py", tests)
@@ -164,7 +167,7 @@ def endings(document):
     return {outcome: [one for one in tests if one["outcome"] == outcome] for outcome in ("passed", "failed")}
 
 
-def red_job(runner, command, folder, path):
+def red_job(runner, command, folder, path, passing=1):
     """A job with four failing tests: the command prints each reason, and the report has the tests, refusals and the output."""
     result = run(["wrs-emulator", "exec", "--report", "red.html", "--", *command], folder, path, must=False)
     report = run_document(folder / "red.html")
@@ -175,11 +178,11 @@ def red_job(runner, command, folder, path):
     check(f"{runner}: a red job names its four causes", good, result)
     ended = endings(report)
     told = [one for one in ended["failed"] if one["message"] and one["output"]]
-    check(f"{runner}: four tests failed, and one that expects a refusal passed", (len(told), len(ended["passed"])) == (4, 1), ended)
+    check(f"{runner}: four tests failed, and one that expects a refusal passed", (len(told), len(ended["passed"])) == (4, passing), ended)
     alone = run([*command], folder, path, must=False)
     kept = max(folder.glob("wrs-emulator-report*.html"), key=lambda file: file.stat().st_mtime)
     ended = endings(run_document(kept))
-    check(f"{runner}: the report that is kept without exec has them, too", (len(ended["failed"]), len(ended["passed"])) == (4, 1), (ended, alone))
+    check(f"{runner}: the report that is kept without exec has them, too", (len(ended["failed"]), len(ended["passed"])) == (4, passing), (ended, alone))
 
 
 def node_tests(path, folder):
@@ -187,10 +190,12 @@ def node_tests(path, folder):
     (work / "node_modules").exists() or (work / "node_modules").symlink_to(modules)
     bin = work / "node_modules/.bin"
     shutil.copy(root / "docs/examples/status.test.mjs", folder)
+    old = folder / "wrs-emulator-report-status.test.mjs.html"
+    old.touch()
     result = run(["node", "--test", "--test-reporter=tap", "status.test.mjs"], folder, path)
-    check("npm: node:test, 1 passed", "# pass 1\n" in result.stdout, result)
+    check("npm: node:test, 1 passed, and the old report is gone", "# pass 1\n" in result.stdout and not old.exists(), result)
     shutil.copy(root / "tests/packages/red.test.mjs", folder)
-    red_job("npm", ["node", "--test", "--test-reporter=tap", "red.test.mjs"], folder, path)
+    red_job("npm", ["node", "--test", "--test-reporter=tap", "red.test.mjs"], folder, path, passing=3)
     for runner, file in (([bin / "vitest", "run"], "vitest.test.ts"), ([bin / "jest"], "jest.test.js")):
         shutil.copy(root / "tests/packages" / file, folder)
         result = run([*runner, file], folder, path, must=False)

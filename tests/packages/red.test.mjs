@@ -1,7 +1,7 @@
 // A red job: each test but the last fails for another reason, which the report has to name.
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
-import test from "node:test";
+import test, { describe } from "node:test";
 import { withEmulator } from "wrs-emulator";
 
 const status = async (wrs, query = "") => (await fetch(`${wrs.url}/v1/system/status${query}`, { headers: wrs.headers })).status;
@@ -37,3 +37,7 @@ test("never calls", withEmulator(async () => {
 test("a refusal is expected", withEmulator(async (wrs) => {
   assert.equal(await status(wrs, "?include_checks=maybe"), 422);
 }));
+
+for (const suite of ["one", "another"]) {
+  describe(suite, () => test("of one name", withEmulator(async (wrs) => assert.equal(await status(wrs), 200))));
+}

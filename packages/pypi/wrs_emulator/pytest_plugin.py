@@ -44,6 +44,9 @@ class Session:
 
     def address(self):
         if not self.url:
+            # A report is of the last run.
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self.config.getoption("wrs_report"))
             self.url = self.started = self.stack.enter_context(serve(*self.config.getini("wrs_emulator_args")))
         return self.url
 

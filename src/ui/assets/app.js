@@ -35,7 +35,7 @@ function outcomeOf(data) {
   }
   if (data?.secret) return `The secret, shown once: ${data.secret}`;
   if (data?.changes) return [...data.changes, ...data.unchanged].join('; ') || 'Nothing changed.';
-  if (data?.now) return `It is ${data.now} (${data.mode}).`;
+  if (data?.now) return `Done: the clock showed ${data.now}.`;
   if (data?.events) return `${data.events.length} fired: ${(data.deliveries ?? []).map((/** @type {any} */ one) => `${one.url} ${one.status}`).join(', ') || 'no outcome yet'}`;
   return 'Done.';
 }

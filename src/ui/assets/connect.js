@@ -35,5 +35,5 @@ export function connectPanel(page) {
       h('h4', null, 'Webhooks to a program of yours on port 3000'),
       commandLine(page, page.cli(['listen', '--forward-to', 'localhost:3000/hooks']), 'the command'),
       h('p.quiet', null, 'It subscribes, prints the signing secret and each delivery, and unsubscribes at the end.')),
-    h('p.quiet', null, 'Documentation: the project’s README and docs folder; every command: ', h('code', null, 'wrs-emulator --help'), '.'));
+    h('p', null, h('a', { href: 'docs/README.md' }, 'Documentation'), ', of this version; every command: ', h('code', null, 'wrs-emulator --help'), '.'));
 }

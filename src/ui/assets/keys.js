@@ -23,11 +23,13 @@ function keyCard(page, one) {
 
 /** @param {Page} page @returns {(Node | null)[]} */
 export function keysView(page) {
-  const keys = (page.store.run?.keys ?? []).filter((one) => !page.route.key || one.key === page.route.key);
+  const all = (page.store.run?.keys ?? []).filter((one) => !page.route.key || one.key === page.route.key);
+  const isFiltered = page.route.filter === 'is:failed';
+  const keys = isFiltered ? all.filter((one) => one.test?.outcome === 'failed') : all;
   const origin = page.base.replace(/\/_emulator\/.*/, '');
   return [
     h('h2', { tabindex: -1 }, 'Keys'),
-    h('p.quiet', null, `${count(keys.length, 'key')}. Each has a workspace of its own: quota, subscriptions, scenarios and clock.`),
+    h('p.quiet', null, isFiltered ? [`${keys.length} of ${count(all.length, 'key')}: those whose test failed. `, link(page, { filter: '' }, 'Show all')] : `${count(keys.length, 'key')}. Each has a workspace of its own: quota, subscriptions, scenarios and clock.`),
     keys.length ? h('div.cards', null, keys.map((one) => guarded(() => keyCard(page, one), one))) : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [`curl -s -H 'Authorization: Bearer sk_test_local' ${origin}/v1/system/status`]),
     page.isDocument ? null : section('All of it', actionButton(page, resetOf('*'))),
   ];

@@ -1,6 +1,6 @@
 // The review: whether the integration is ready, in a sentence; findings with their evidence; what had nothing to judge.
 
-import { foreign, guarded, h } from './element.js';
+import { foreign, guarded, h, prose } from './element.js';
 import { commandLine, emptyState, link, mark, pairs, section } from './parts.js';
 import { count, oneLine } from './text.js';
 
@@ -30,31 +30,33 @@ export function readiness(findings, isAsked = true) {
 /** One finding with its number in the whole list. @param {Page} page @param {FindingRow} one @param {number} number @returns {Node} */
 function findingPart(page, one, number) {
   const ids = one.evidence.map(({ request, delivery }) => request ?? delivery ?? '');
-  const evidence = one.evidence.map(({ request, detail }, i) => h('li', null, link(page, { view: request ? 'activity' : 'deliveries', id: ids[i], filter: '' }, ids[i]), ' ', foreign(detail)));
+  const evidence = one.evidence.map(({ request, detail }, i) => h('li', null, link(page, { view: request ? 'activity' : 'deliveries', id: ids[i], filter: '' }, ids[i]), ' ', prose(detail)));
   const more = one.count - evidence.length;
   return h('li', { key: `${one.code} ${one.confidence}`, value: number }, h('article', null,
-    h('h3', null, foreign(one.title), ' ', mark(one.severity, SEVERITIES[one.severity] ?? 'warn'), ` ${one.confidence} `, link(page, { id: one.code }, one.code)),
+    h('h3', null, prose(one.title), ' ', mark(one.severity, SEVERITIES[one.severity] ?? 'warn'), ` ${one.confidence} `, link(page, { id: one.code }, one.code)),
     h('ul', { 'aria-label': `Evidence of ${one.code}` }, evidence),
     more > 0 ? h('p.quiet', null, `and ${more} more`) : null,
-    pairs([['Why it matters', foreign(one.why)], ['What to do', foreign(one.remedy)], ['Clause', foreign(one.clause + (one.cwe ? `; CWE-${one.cwe}` : ''))]]),
+    pairs([['Why it matters', prose(one.why)], ['What to do', prose(one.remedy)], ['Clause', foreign(one.clause + (one.cwe ? `; CWE-${one.cwe}` : ''))]]),
     page.isDocument || !ids.length ? null : commandLine(page, page.cli([ids[0].startsWith('req_') ? 'requests' : 'deliveries', 'show', ids[0]]), 'the command')));
 }
 
 /** A check that had nothing to judge, and what gives it something. @param {Page} page @param {Findings['not_exercised'][0]} one @returns {Node} */
 function idlePart(page, { code, title, exercise }) {
   const [program, ...words] = exercise.split(' ');
-  return h('li', { key: code }, foreign(title), '? ', link(page, { id: code }, code), program === 'wrs-emulator' ? commandLine(page, page.isDocument ? exercise : page.cli(words), 'the command') : h('p.quiet', null, foreign(exercise)));
+  return h('li', { key: code }, foreign(title), '? ', link(page, { id: code }, code), program === 'wrs-emulator' ? commandLine(page, page.isDocument ? exercise : page.cli(words), 'the command') : h('p.quiet', null, prose(exercise)));
 }
 
 /** Choosing what is listed; kept in the address. @param {Page} page @param {string} severity @param {string} confidence */
 function choices(page, severity, confidence) {
-  const choice = (/** @type {string} */ name, /** @type {string} */ chosen, /** @type {string[]} */ values, /** @type {(value: string) => string[]} */ words) => {
-    const change = (/** @type {Event} */ event) => page.go({ filter: words(/** @type {HTMLSelectElement} */ (event.target).value).filter((word) => !word.endsWith(':')).join(' ') }, true);
-    return h('label', null, name, h('select', { controlled: chosen, onchange: change }, h('option', { value: '' }, 'any'), values.map((value) => h('option', { value }, value))));
+  const choice = (/** @type {string} */ label, /** @type {string} */ name, /** @type {string} */ chosen, /** @type {string[]} */ values) => {
+    const change = (/** @type {Event} */ event) => {
+      const { value } = /** @type {HTMLSelectElement} */ (event.target);
+      const others = page.route.filter.split(' ').filter((word) => !word.startsWith(`${name}:`));
+      page.go({ filter: [...others, value && `${name}:${value}`].filter(Boolean).join(' ') }, true);
+    };
+    return h('label', null, label, h('select', { controlled: chosen, onchange: change }, h('option', { value: '' }, 'any'), values.map((one) => h('option', { value: one }, one))));
   };
-  return h('form.fields', null,
-    choice('Severity at least', severity, Object.keys(SEVERITIES), (value) => [`severity:${value}`, `confidence:${confidence}`]),
-    choice('Confidence', confidence, ['certain', 'likely'], (value) => [`severity:${severity}`, `confidence:${value}`]));
+  return h('form.fields', null, choice('Severity at least', 'severity', severity, Object.keys(SEVERITIES)), choice('Confidence', 'confidence', confidence, ['certain', 'likely']));
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */
@@ -81,7 +83,7 @@ export function reviewView(page) {
     !id && shown < findings.data.length ? h('p.quiet', null, `${shown} of ${count(findings.data.length, 'finding')} shown.`) : null,
     findings.judged_requests || findings.judged_deliveries || page.isDocument ? null : emptyState(page, 'Run your tests against the emulator, or begin with:', [`curl -s -H 'Authorization: Bearer sk_test_local' ${page.base.replace(/\/_emulator\/.*/, '')}/v1/system/status`]),
     idle.length ? section('Not exercised, so unproven', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null,
-    id ? null : section('What no traffic can show', h('ul', null, findings.beyond.map((text) => h('li', null, foreign(text))))),
+    id ? null : section('What no traffic can show', h('ul', null, findings.beyond.map((text) => h('li', null, prose(text))))),
     page.isDocument ? null : section('On the command line', commandLine(page, page.cli(['review', 'findings', ...(key ? ['--key', key] : [])]), 'the command')),
   ];
 }

@@ -92,7 +92,7 @@ function counters(page, run, groups, findings) {
   const only = (/** @type {string} */ text, /** @type {Partial<import('./route.js').Route>} */ to, kind = '') => h(kind && !counts(run, kind) ? 'li.quiet' : 'li', null, h('a', { href: page.address({ id: '', ...to }) }, text));
   const [tests, noticed] = [groups.filter((group) => isFailed(group.test)).length, groups.filter((group) => weightOf(run, group)).length];
   const all = [
-    tests ? only(`${count(tests, 'test')} failed`, { view: 'keys', key: '' }) : noticed ? only(`${count(noticed, 'key')} noticed`, { view: 'activity', filter: 'is:failed' }) : null,
+    tests ? only(`${count(tests, 'test')} failed`, { view: 'keys', key: '', filter: 'is:failed' }) : noticed ? only(`${count(noticed, 'key')} noticed`, { view: 'activity', filter: 'is:failed' }) : null,
     inTests ? h('li.quiet', null, link(page, { view: 'activity', id: '', filter: 'kind:request -2xx' }, count(inTests, 'refusal'))) : refused ? only(`${refused} refused`, { view: 'activity', filter: 'kind:request is:failed' }) : null,
     found.undelivered ? only(`${found.undelivered} undelivered`, { view: 'deliveries', filter: 'is:failed -is:forged' }, 'undelivered') : null,
     found.forged ? only(`${found.forged} forged and accepted`, { view: 'deliveries', filter: 'is:forged is:failed' }, 'forged') : null,

@@ -33,7 +33,7 @@ export function timeView(page) {
     page.isDocument ? null : section('Stop it and move it',
       h('div.actions', null, clock.mode === 'frozen' ? actionButton(page, clockMode('real', key)) : actionButton(page, clockMode('frozen', key)),
         key ? actionButton(page, clockMode('follow', key)) : null,
-        moved ? actionButton(page, { ...setClock(new Date().toISOString(), key), id: 'real time', label: 'Back to real time' }) : null,
+        moved ? actionButton(page, { ...setClock('now', key), id: 'real time', label: 'Back to real time' }) : null,
         toNext ? actionButton(page, { ...toNext, id: 'advance to next', label: 'Advance to what is due next' }) : null),
       h('form', { onsubmit: submit(by), key: 'advance' }, h('label', null, 'Advance by, such as 60s, 5m or 72h', h('input', { type: 'text', controlled: values.by, oninput: change('by'), pattern: '(\\d+(\\.\\d+)?(ms|s|m|h|d))+' })), actionButton(page, by(), true)),
       h('form', { onsubmit: submit(set), key: 'set' }, h('label', null, 'Set to', h('input', { type: 'text', controlled: values.set, oninput: change('set'), placeholder: run.clock.now })), actionButton(page, set(), true))),

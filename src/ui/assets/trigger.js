@@ -45,10 +45,11 @@ export function triggerView(page) {
     if (action) page.perform(make());
   };
   const done = page.ui.results.get('trigger')?.data;
+  const isTaken = active.some((one) => one.key === key);
   return [
     h('h2', { tabindex: -1 }, 'Trigger an event'),
     h('p.quiet', null, 'It goes to the matching subscriptions of ', foreign(key), ', as if the service had sent it.', page.route.key ? '' : ' Choose another key at the top.'),
-    active.some((one) => one.key === key) ? null : h('div.note', null, h('p', null, 'No subscription of this key is active, so the event would go nowhere. Create one to a receiver that is built into the emulator:'), actionButton(page, subscribe('https://demo.sink.localhost/hook', [], key))),
+    isTaken ? null : h('div.note', null, h('p', null, 'No subscription of this key is active, so the event would go nowhere. Create one to a receiver that is built into the emulator:'), actionButton(page, subscribe('https://demo.sink.localhost/hook', [], key))),
     h('form', { onsubmit: submit },
       choice('type', 'Type', (known.length ? known : [type]).map((one) => [one, oneLine(one, 80)]), type),
       h('label', null, 'Data as JSON, the usual data if empty', h('textarea', { controlled: values.data, oninput: change('data'), spellcheck: 'false', placeholder: '{"workflow_id":"wf_1","status":"completed"}' })),
@@ -58,7 +59,8 @@ export function triggerView(page) {
         field('delay', 'Delay, such as 5s', { type: 'text' }), choice('tamper', 'Forge on purpose', TAMPERS.map((one) => [one, one.replace('_', ' ') || 'nothing']), values.tamper)),
       h('div', null, check('shuffle', 'in another order'), check('drop', 'lose it on the way')),
       problem ? h('p.bad', { role: 'alert' }, `✗ ${problem}`) : null,
-      action ? actionButton(page, action, true) : null),
+      // Without a subscription the call would fail.
+      action && isTaken ? actionButton(page, action, true) : null),
     done?.deliveries?.length ? h('ul.steps', null, done.deliveries.slice(0, 20).map((/** @type {DeliveryRow} */ one) => h('li', null, mark(one.status, one.status === 'delivered' ? 'ok' : one.status === 'pending' ? 'info' : 'bad'), ' ', link(page, { view: 'deliveries', id: one.id }, oneLine(one.url)), one.forgery ? ` forged, and ${one.forgery} by the receiver` : ''))) : null,
   ];
 }
