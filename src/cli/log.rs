@@ -172,7 +172,7 @@ fn request_record(request: &RequestRecord, redactor: Redactor<'_>) -> Value {
     };
     let line = if method.is_empty() { "unreadable request".to_owned() } else { format!("{method} {target}") };
     let status = request.broken.map_or_else(|| request.status.to_string(), str::to_owned);
-    let key = request.key().map(|key| redactor.key(key));
+    let key = request.carried_key(redactor.key_settings()).map(|key| redactor.key(&key).into_owned());
     let about = about(
         request.latency,
         key.as_deref(),

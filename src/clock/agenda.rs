@@ -35,7 +35,7 @@ struct Notes {
 }
 
 impl Agenda {
-    /// Records that something is running until the returned task is dropped.
+    /// Records that something is running until what it returns is dropped.
     #[must_use]
     pub fn begin(&self) -> Running {
         self.shared.notes.lock().under_way += 1;
@@ -99,7 +99,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// The same task, marked as waiting for an external receiver.
+    /// The same, marked as waiting for an external receiver.
     #[must_use]
     pub fn outside(mut self) -> Self {
         self.outside = true;

@@ -99,11 +99,12 @@ pub(super) fn judge(control: &Control, scope: &Scope) -> Findings {
 }
 
 fn judge_anew(control: &Control, scope: &Scope, clock: ClockMode) -> Findings {
+    let keys = &control.profile_for(None).keys;
     let mut requests = control.journal.search(None, usize::MAX, |_, entry| match entry {
-        // A request without a valid key may be of the client in question.
+        // A request without a key may be of the client in question.
         Entry::Request(request) => {
-            let is_of = request.workspace.as_ref().is_none_or(|workspace| scope.covers(Some(workspace.name())));
-            is_of.then(|| Arc::clone(request))
+            let is_meant = scope.covers_request(request, keys) || request.owner(keys).is_none();
+            is_meant.then(|| Arc::clone(request))
         }
         _ => None,
     });

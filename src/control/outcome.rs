@@ -1,6 +1,6 @@
 //! `POST outcome`: a test runner reports how the test with this key ended, so that a report puts failed tests first.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::call::Input;
 use super::endpoint::{KeyField, Nothing};
@@ -11,7 +11,7 @@ use crate::state::journal::record::name_of;
 pub(crate) use crate::state::workspace::{Ending, TestOutcome};
 
 /// How a test ended.
-#[derive(Debug, Default, Deserialize, Serialize)]
+#[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewOutcome {
@@ -36,7 +36,8 @@ impl Text for TestOutcome {
 pub(super) fn report(control: &Control, input: &Input<Nothing, NewOutcome>) -> Result<TestOutcome, ControlError> {
     let NewOutcome { test, outcome, message, output, .. } = &input.body;
     let new = TestOutcome { test: test.clone(), outcome: *outcome, message: message.clone(), output: output.clone() };
-    let new = new.shortened();
+    // Masked first, as nobody recognises what is left of a credential that was cut.
+    let new = shown(&new, input.redactor()).shortened();
     let workspace = control.workspace(input.key()?.as_deref())?;
     workspace.lock().set_test(new.clone()).map_err(|full| ControlError::invalid(full.to_string()))?;
     Ok(new)
@@ -44,8 +45,5 @@ pub(super) fn report(control: &Control, input: &Input<Nothing, NewOutcome>) -> R
 
 /// The outcome without the credentials in it.
 pub(super) fn shown(test: &TestOutcome, redactor: Redactor<'_>) -> TestOutcome {
-    let masked = |text: &String| redactor.text(text).into_owned();
-    let TestOutcome { test, outcome, message, output } = test;
-    let (message, output) = (message.as_ref().map(masked), output.as_ref().map(masked));
-    TestOutcome { test: masked(test), outcome: *outcome, message, output }
+    serde_json::from_value(redactor.shown(test)).expect("its texts stay texts")
 }

@@ -92,7 +92,7 @@ impl Route {
         }
     }
 
-    fn in_task<Q: Query, B: Described, A: Described>(
+    fn awaited<Q: Query, B: Described, A: Described>(
         call: &'static str,
         summary: &'static str,
         handler: impl Fn(Arc<Control>, Call) -> CallFuture + Send + Sync + 'static,
@@ -160,7 +160,7 @@ fn waits<Q: Query, B: Content, A: Text + Described + Send + Sync + 'static, F>(
 where
     F: Future<Output = Result<A, ControlError>> + Send + 'static,
 {
-    let route = Route::in_task::<Q, B, A>(call, summary, move |control, call| {
+    let route = Route::awaited::<Q, B, A>(call, summary, move |control, call| {
         Box::pin(async move {
             let input = Arc::new(Input::read(call)?);
             let answer = handler(Arc::clone(&control), Arc::clone(&input)).await?;
@@ -174,13 +174,13 @@ where
 /// Every call; `openapi.json` describes them in this order.
 pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     // Answered by the async worker, so that it tells whether that one is there, however busy the other threads are.
-    let health = Route::in_task::<Nothing, Nothing, system::Ready>(
+    let health = Route::awaited::<Nothing, Nothing, system::Ready>(
         "GET health",
         "Whether the emulator is ready",
         |control, call| Box::pin(async move { Ok(call.reply(&system::health(&control))) }),
     );
     let summary = "The state of a key, or everything, as a document";
-    let snapshot = Route::in_task::<Nothing, Nothing, snapshot::Snapshot>("GET snapshot", summary, |control, call| {
+    let snapshot = Route::awaited::<Nothing, Nothing, snapshot::Snapshot>("GET snapshot", summary, |control, call| {
         Box::pin(async move {
             call.query_as::<Nothing>()?;
             snapshot::save(&control, &call).await
@@ -294,6 +294,7 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         snapshot.shown_as(Form::Plain),
         Route {
             most_bytes: Some(snapshot::MOST_BYTES),
+            has_text: true,
             ..raw::<_, snapshot::Snapshot, snapshot::Loaded>(
                 "PUT snapshot",
                 "Put a saved state in place",

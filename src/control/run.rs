@@ -310,8 +310,8 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
     let (due, due_later) = due(control, scope, redactor);
     let (mut keys, mut subscriptions) =
         (keys(control, scope, &generation, &history, redactor), subscriptions::all_of(control, scope, redactor));
-    if limit.is_some() {
-        // The page asks every few seconds.
+    if limit == Some(0) {
+        // The page asks for this every few seconds.
         keys.iter_mut().filter_map(|key| key.test.as_mut()).for_each(|test| test.output = None);
     }
     let (mut progress, progress_omitted) = progress(control, scope, &generation, redactor);

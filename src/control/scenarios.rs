@@ -202,7 +202,8 @@ impl Text for Activated {
         };
         let mut text = format!("{active} ({})\n", generation_text(self.generation));
         for own in &self.own_lists {
-            let key = cell(&own.key);
+            // A masked key names nothing.
+            let key = if own.key.contains('…') { "KEY".into() } else { cell(&own.key) };
             text.push_str(&format!("{}; `wrs-emulator scenarios follow --key {key}` ends that\n", own.line()));
         }
         text + &lines(&self.diagnostics)

@@ -204,11 +204,7 @@ pub(super) fn all_of(control: &Control, scope: &Scope, redactor: Redactor<'_>) -
 pub(super) fn show(control: &Control, input: &Input<ShowQuery>) -> Result<ShownSubscription, ControlError> {
     let (workspace, id) = (owner(control, input)?, &input.segment);
     let with_secret = flag("secret", input.query.secret.as_deref())?;
-    // The answer is not masked as a whole, because of the secret.
-    let mut subscription = view(control, input, &workspace, id)?;
-    for text in [Some(&mut subscription.url), subscription.description.as_mut()].into_iter().flatten() {
-        *text = input.redactor().text(text).into_owned();
-    }
+    let subscription = view(control, input, &workspace, id)?;
     let newest_secret = || {
         let (state, now) = (workspace.lock(), workspace.clock().now());
         let secrets = state.subscriptions.get(id)?.signing_secrets(now);
@@ -224,17 +220,19 @@ fn view(control: &Control, call: &Call, workspace: &Workspace, id: &str) -> Resu
     Ok(shown(record, workspace, &profile, call.redactor()))
 }
 
+/// Masked here, as an answer with a secret is not masked as a whole.
 fn shown(
     record: &SubscriptionRecord,
     workspace: &Workspace,
     profile: &Profile,
     redactor: Redactor<'_>,
 ) -> Subscription {
+    let masked = |text: &String| redactor.text(text).into_owned();
     Subscription {
         id: record.id.as_str().into(),
-        url: record.url.clone(),
+        url: masked(&record.url),
         events: record.events.clone(),
-        description: record.description.clone(),
+        description: record.description.as_ref().map(masked),
         status: if record.disabled { SubscriptionState::Disabled } else { SubscriptionState::Active },
         created_at: timestamp_of(&record.id, record.created_at, profile.time.precision).into(),
         signing_secrets: record.signing_secrets(workspace.clock().now()).len(),

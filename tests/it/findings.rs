@@ -9,7 +9,7 @@ use wrs_emulator::review::findings::{Check, checks};
 
 use examples::{Example, example};
 
-use crate::support::{KEY, Receiver, assert_in_step, fire, started, subscribe_url, view};
+use crate::support::{KEY, Receiver, assert_in_step, fire, get_as, send, started, subscribe_url, view};
 use crate::wire::peer::Peer;
 
 /// An emulator whose clock runs, with these settings.
@@ -189,4 +189,17 @@ fn page() -> String {
 #[test]
 fn the_page_is_in_step_with_the_table() {
     assert_in_step("docs/findings.md", &page());
+}
+
+#[tokio::test]
+async fn the_findings_of_a_key_are_those_of_its_requests() {
+    let emulator = emulator(&[]).await;
+    for (key, path) in [("sk_test_a", "/v1/hello"), ("sk_test_b", "/v1/system/status")] {
+        get_as(&emulator, key, path).await;
+    }
+    assert_eq!(send(&emulator, "GET", "/v1/hello", &[], "").await.status, 200);
+    for (key, judged) in [("sk_test_a", 2), ("sk_test_b", 2), ("*", 3)] {
+        let findings = view(&emulator, &format!("findings?key={key}")).await;
+        assert_eq!(findings["judged_requests"], judged, "{key}: one without a key may be of any client");
+    }
 }

@@ -171,8 +171,14 @@ fn forwards_are_listed_added_and_removed_by_commands() {
         .call(&["forwards", "remove", "https://new.example.com"])
         .exits(1)
         .says(&["unknown forward `https://new.example.com`"]);
-    let wrong = served.fails(&["forwards", "add", "https://new.example.com"], 2);
-    assert!(wrong.contains("expected FROM=TO"), "{wrong}");
+    for (wrong, problem) in [
+        ("https://new.example.com", "expected FROM=TO"),
+        ("=http://b", "expected a URL"),
+        ("https://a.example/?b=c=http://127.0.0.1:1", "without query and fragment"),
+    ] {
+        let refused = served.fails(&["forwards", "add", wrong], 2);
+        assert!(refused.contains(problem), "{wrong}: {refused}");
+    }
     // They are settings like others.
     assert!(text(&served.call(&["profile", "show", "webhooks.forwards"]).stdout).contains("(from --forward)"));
     served.subscribe("https://app.example.com/x");

@@ -107,6 +107,23 @@ async fn everything_that_the_control_api_shows_is_masked_and_test_keys_are_whole
         let answer = send(&emulator, "GET", &format!("/_emulator/{path}"), &plain, "").await;
         assert_hidden(&text(&answer.body), &format!("{path} as text"));
     }
+    // Answers to changes, too.
+    let id = &ids(&emulator, "subscriptions?key=*").await[0];
+    for (method, path, body) in [
+        ("PUT", format!("subscriptions/{id}"), json!({ "description": "client_secret=hiddennested" })),
+        (
+            "POST",
+            "outcome".to_owned(),
+            json!({ "test": "{\"password\":\"hiddenpassword\"}", "outcome": "failed", "message": "client_secret=hiddennested" }),
+        ),
+    ] {
+        for accept in ["application/json", "text/plain"] {
+            let headers = [("accept", accept), ("content-type", "application/json")];
+            let answer = send(&emulator, method, &format!("/_emulator/{path}"), &headers, body.to_string()).await;
+            assert_eq!(answer.status, 200, "{path}: {answer:?}");
+            assert_hidden(&text(&answer.body), &format!("{method} {path} as {accept}"));
+        }
+    }
     for whole in [
         "\"key\":\"sk_test_local\"",
         "Bearer sk_test_local",

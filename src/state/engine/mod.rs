@@ -226,7 +226,7 @@ impl Engine {
     /// entry is added after they are cleared.
     pub(super) fn clear(&self, name: &Arc<str>) {
         self.registry.remove(name);
-        let profile = self.profile_for(Some(name));
+        let profile = self.profile_for(None);
         self.registry.tokens().remove(|key| workspace_of(key, &profile.keys) == name.as_ref());
         self.deliveries.clear(|of| of == name);
         self.journal.clear(|entry| entry.is_of(name, &profile.keys));

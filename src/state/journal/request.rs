@@ -91,7 +91,7 @@ impl RequestRecord {
     }
 
     /// The key that it carries, if that is one: also where nobody looked at it, as the operation is public or an earlier check
-    /// refused the request. Must pass through `redact` before it is shown.
+    /// refused the request. An access token that nobody looked up is none. Must pass through `redact` before it is shown.
     pub fn carried_key(&self, keys: &Keys) -> Option<Cow<'_, str>> {
         if self.workspace.is_some() {
             return self.key().map(Cow::Borrowed);
