@@ -144,7 +144,9 @@ class Emulator {
 
   /** Reports how the test with this key ended, so that the report of the run puts it first if it failed. */
   ended(test, failure, output) {
-    return this.post("outcome", { test, outcome: failure ? "failed" : "passed", message: failure, output });
+    // More than is kept, so that credentials are masked before the rest is cut.
+    const [message, end] = [failure?.slice(0, 2000), output?.slice(-32768)].map((text) => text?.toWellFormed());
+    return this.post("outcome", { test: test.toWellFormed(), outcome: failure ? "failed" : "passed", message, output: end });
   }
 
   /** The last requests of this key, oldest first, each with the reason for its answer, and the deliveries that went wrong. */
@@ -177,25 +179,32 @@ function withEmulator(body) {
     } catch (error) {
       // How vitest ends a test that skips itself.
       if (error?.code === "VITEST_PENDING") throw error;
+      if (test.expects() !== "success") {
+        await report(emulator, test, name);
+        throw error;
+      }
+      await report(emulator, test, name, ...described(error));
       // The emulator may be what failed; the test's own error counts.
       try {
-        if (error instanceof ControlError) test.note("wrs-emulator: the test's own control call was refused; before that:");
+        // A wait that was in vain is a refusal, too, and says by itself what it waited for.
+        if (error instanceof ControlError && error.status !== 408) test.note("wrs-emulator: the test's own control call was refused; before that:");
         for (const line of await emulator.story()) test.note(`wrs-emulator: ${line}`);
-        await emulator.ended(name, ...described(error));
       } catch (problem) {
         test.note(`wrs-emulator: not reachable: ${problem.message}`);
       }
-      if (!process.env.WRS_EMULATOR_URL) {
-        report = reportOf(test);
-        if (keepReport(url, test)) test.note(`wrs-emulator: the report of this run: ${report}`);
-      }
+      if (!process.env.WRS_EMULATOR_URL) keepReport(url, test);
       throw error;
     }
-    await emulator.ended(name).catch((problem) => test.note(`wrs-emulator: not reachable: ${problem.message}`));
-    // The report counts the tests that end after the failed one, too. No runner tells when the last of them has ended.
-    if (report) keepReport(url, test);
+    await report(emulator, test, name, ...(test.expects() === "failure" ? ["the test should have failed"] : []));
     return result;
   };
+}
+
+/** Reports how a test ended, unless it was skipped. */
+async function report(emulator, test, ...outcome) {
+  if (test.expects() === "nothing") return;
+  const state = (problem) => (problem instanceof ControlError ? "its outcome was refused" : "not reachable");
+  await emulator.ended(...outcome).catch((problem) => test.note(`wrs-emulator: ${state(problem)}: ${problem.message}`));
 }
 
 /** A failure in one line, and as it is printed, both without colours. */
@@ -207,20 +216,33 @@ function described(error) {
   return [kind + (lines.join(" ") || "failed without a message"), plain(error?.stack ?? error)];
 }
 
-/** Name, file and output of the running test, from the context that its runner gives. */
+/** Name, file and output of the running test, and how it should end, from the context that its runner gives. */
 function describe(context) {
   const note = (line) => console.error(line);
+  let expected = "success";
+  const expects = () => expected;
   // Two tests of a file may have one name. vitest tells their suites, and so does jest.
   const path = ({ name, suite }) => (suite?.name ? `${path(suite)} ${name}` : name);
-  if (context?.task) return { name: path(context.task), file: context.task.file?.name ?? "", note };
+  if (context?.task) {
+    if (context.task.fails) expected = "failure";
+    return { name: path(context.task), file: context.task.file?.name ?? "", note, expects };
+  }
   if (context?.diagnostic) {
     const uses = (named.get(context.name) ?? 0) + 1;
     named.set(context.name, uses);
     const name = uses > 1 ? `${context.name} ${uses}` : context.name;
-    return { name, file: process.argv[1], note: (line) => context.diagnostic(line) };
+    // What a test says of itself; its options are not shown.
+    for (const [call, outcome] of [["skip", "nothing"], ["todo", "anything"]]) {
+      const said = context[call];
+      context[call] = (...words) => {
+        expected = outcome;
+        return said.apply(context, words);
+      };
+    }
+    return { name, file: process.argv[1], note: (line) => context.diagnostic(line), expects };
   }
   const state = globalThis.expect?.getState?.() ?? {};
-  return { name: state.currentTestName ?? "test", file: state.testPath ?? "", note };
+  return { name: state.currentTestName ?? "test", file: state.testPath ?? "", note, expects };
 }
 
 const reportOf = (test) => `wrs-emulator-report-${basename(test.file)}.html`;
@@ -228,13 +250,17 @@ const program = () => process.env.WRS_EMULATOR ?? require("./binary.js")();
 /** How often node:test ran a test of each name. */
 const named = new Map();
 let started;
+let server;
+let isKept = false;
+/** Tells the address; once its standard input has ended, which has the name of the report if it is kept, it saves that. */
+const SERVE = 'echo "$WRS_EMULATOR_URL"; report=$(cat); [ -z "$report" ] || "$0" run save "$report" --url "$WRS_EMULATOR_URL" >/dev/null 2>&1';
 
 /** The address of this process's emulator, started once. It ends with the process, however that ends: its standard input is closed then. */
 function start(test) {
   started ??= new Promise((resolve, reject) => {
     // A report is of the last run.
     rmSync(reportOf(test), { force: true });
-    const server = spawn(program(), ["exec", "--", "sh", "-c", 'echo "$WRS_EMULATOR_URL"; exec cat']);
+    server = spawn(program(), ["exec", "--", "sh", "-c", SERVE, program()]);
     let errors = "";
     server.stderr.on("data", (text) => { errors += text; });
     server.on("error", reject);
@@ -248,13 +274,16 @@ function start(test) {
   return started;
 }
 
-/** The file of this process's report, once a test has failed. */
-let report;
-
+/** Keeps the report of this process's run: as it is now, and as it is at the end, when the emulator saves it once more. */
 function keepReport(url, test) {
-  const saved = spawnSync(program(), ["run", "save", report, "--url", url]);
-  if (saved.status !== 0) test.note(`wrs-emulator: no report: ${saved.stderr}`);
-  return saved.status === 0;
+  const file = reportOf(test);
+  if (!isKept) {
+    const { status, stderr } = spawnSync(program(), ["run", "save", file, "--url", url]);
+    if (status !== 0) return test.note(`wrs-emulator: no report: ${stderr}`);
+    isKept = true;
+    server.stdin.write(file);
+  }
+  test.note(`wrs-emulator: the report of this run: ${file}`);
 }
 
 exports.ControlError = ControlError;

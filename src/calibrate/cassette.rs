@@ -266,9 +266,14 @@ impl Exchange {
         self.answer.as_ref().and_then(|answer| serde_json::from_str(&answer.body).ok()).unwrap_or_default()
     }
 
+    /// A field of the body; null if the body is no object that has it.
+    pub(super) fn field(&self, name: &str) -> Value {
+        self.json().get_mut(name).map(Value::take).unwrap_or_default()
+    }
+
     /// The contents of the answer's error envelope.
     pub(super) fn error(&self) -> Option<Value> {
-        let error = self.json()["error"].take();
+        let error = self.field("error");
         (self.status() >= 400 && error["code"].is_string()).then_some(error)
     }
 }

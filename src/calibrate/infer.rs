@@ -32,7 +32,7 @@ const INFERENCES: &[(&str, Inference)] = &[
     ("validation.lenient_booleans", lenient_booleans),
     ("validation.content_type", content_type),
     ("status.checks", |cassette| steady(cassette, "checks", |call| {
-        let checks = call.json()["checks"].take();
+        let checks = call.field("checks");
         checks.as_object().is_some_and(|checks| checks.values().all(Value::is_object)).then_some(checks)
     })),
     ("rate_limit.enabled", quota::enabled),
@@ -430,7 +430,7 @@ fn fields_with(call: &Exchange, text: &str) -> Vec<String> {
 
 fn upsert(cassette: &Cassette) -> Observation {
     let both = subscriptions(cassette)?;
-    match both.map(|call| call.json()["id"].take()) {
+    match both.map(|call| call.field("id")) {
         [Value::Null, _] | [_, Value::Null] => unlike_any(both[1]),
         [id, other] => Ok(Seen::new(if id == other { "url" } else { "never" }, both)),
     }

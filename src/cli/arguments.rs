@@ -150,8 +150,10 @@ pub(super) struct OutputFile {
 impl OutputFile {
     /// Refuses a path that cannot be written, before any work.
     pub(super) fn at(flag: &'static str, path: &Path) -> Result<Self, Failure> {
-        let found = Self { path: path.to_owned(), flag };
-        file::check_whole(path).map_err(|problem| found.unwritable(&problem))?;
+        // A link stays, and its target is replaced.
+        let target = path.canonicalize().ok().filter(|_| path.is_symlink());
+        let found = Self { path: target.unwrap_or_else(|| path.to_owned()), flag };
+        file::check_whole(&found.path).map_err(|problem| found.unwritable(&problem))?;
         Ok(found)
     }
 

@@ -52,7 +52,7 @@ pub(super) struct CalibrateArgs {
     /// Make no subscription; it says what stays unknown then.
     #[arg(long, env)]
     no_subscribe: bool,
-    /// The URL that is subscribed, once.
+    /// The URL that is subscribed, posted at most three times.
     #[arg(long, env, value_name = "URL")]
     subscribe_url: Option<String>,
     /// Use the quota up at the end, if the calls left suffice, without asking. The key is refused for a window then.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -33,6 +34,19 @@ pub(super) struct RunRecords {
     pub(super) requests: Vec<ExplainedRequest>,
     pub(super) deliveries: Vec<DeliveryWhole>,
     pub(super) omitted: Omitted,
+    /// What only the page reads, which must be there.
+    #[serde(rename = "verification")]
+    _verification: IgnoredAny,
+    #[serde(rename = "profile")]
+    _profile: IgnoredAny,
+    #[serde(rename = "events")]
+    _events: IgnoredAny,
+    #[serde(rename = "notices")]
+    _notices: IgnoredAny,
+    #[serde(rename = "subscriptions")]
+    _subscriptions: IgnoredAny,
+    #[serde(rename = "scenarios")]
+    _scenarios: IgnoredAny,
 }
 
 #[derive(Deserialize)]

@@ -192,6 +192,9 @@ impl Text for Reloaded {
     }
 }
 
+/// Most keys that a line each tells of.
+const MOST_NAMED: usize = 5;
+
 impl Text for Activated {
     fn text(&self) -> String {
         let whose = of_key(self.key.as_deref());
@@ -201,10 +204,14 @@ impl Text for Activated {
             Some(names) => format!("active{whose}: {}", joined(names)),
         };
         let mut text = format!("{active} ({})\n", generation_text(self.generation));
-        for own in &self.own_lists {
+        for own in self.own_lists.iter().take(MOST_NAMED) {
             // A masked key names nothing.
             let key = if own.key.contains('…') { "KEY".into() } else { cell(&own.key) };
             text.push_str(&format!("{}; `wrs-emulator scenarios follow --key {key}` ends that\n", own.line()));
+        }
+        if let Some(more @ 1..) = self.own_lists.len().checked_sub(MOST_NAMED) {
+            let more = counted(more, "more list");
+            text.push_str(&format!("{more} of keys, which `wrs-emulator scenarios list` shows\n"));
         }
         text + &lines(&self.diagnostics)
     }

@@ -159,12 +159,17 @@ fn with_links(markdown: &str) -> String {
     });
     static HEADING: LazyLock<Regex> = LazyLock::new(|| Regex::new("(?m)^#+ (.*)$").expect("a valid expression"));
     let escaped = markdown.replace('&', "&amp;").replace('<', "&lt;");
-    let linked = LINK.replace_all(&escaped, "<a href=\"$2\">$1</a>");
-    let text = HEADING.replace_all(&linked, |heading: &Captures| {
+    let with_id = |heading: &Captures| {
         let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
         let id: String = heading[1].to_lowercase().chars().filter(kept).collect();
         format!("<b id=\"{}\">{}</b>", id.replace(' ', "-"), &heading[0])
-    });
+    };
+    // Every second part is a block of code.
+    let part = |(number, part)| match number % 2 {
+        0 => HEADING.replace_all(&LINK.replace_all(part, "<a href=\"$2\">$1</a>"), with_id).into_owned(),
+        _ => str::to_owned(part),
+    };
+    let text = escaped.split("```").enumerate().map(part).collect::<Vec<_>>().join("```");
     format!(
         "<!doctype html>\n<meta charset=\"utf-8\">\n<title>wrs-emulator</title>\n<link rel=\"icon\" href=\"../icon.svg\">\n<pre>\n{text}</pre>\n"
     )

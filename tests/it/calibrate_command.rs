@@ -278,6 +278,12 @@ fn servers_that_are_not_this_api_get_a_clear_error_and_no_key() {
             "not the Workflow Reference Service API",
             Box::new(move |_, stream| write(stream, "302 There", &format!("location: http://{elsewhere}/\r\n"), "")),
         ),
+        (
+            "a list in JSON",
+            1,
+            "not the Workflow Reference Service API",
+            Box::new(|_, stream| write(stream, "401 No", "content-type: application/json\r\n", "[1]")),
+        ),
         ("garbage", 2, "does not answer", Box::new(|_, stream| drop(stream.write_all(b"\x16\x03\x01 what?\r\n\r\n")))),
         ("nothing", 2, "does not answer", Box::new(|_, _| {})),
         (

@@ -249,7 +249,15 @@ fn scenarios_of_one_key_outlive_those_of_all_and_can_end() {
     let is_active = |listed: &str| listed.lines().any(|line| line.starts_with("*  always-429 "));
     assert!(!is_active(&served.said(&["scenarios", "list"])));
     assert!(is_active(&served.said(&["scenarios", "list", "--key", "sk_test_a"])));
-    served.said(&["scenarios", "follow", "--key", "sk_test_a"]);
+    for number in 0..7 {
+        served.said(&["scenarios", "use", "always-401", "--key", &format!("sk_test_b{number}")]);
+    }
+    let off = served.said(&["scenarios", "off"]);
+    let more = "3 more lists of keys, which `wrs-emulator scenarios list` shows";
+    assert!(off.lines().count() == 7 && off.lines().last() == Some(more), "{off}");
+    for key in (0..7).map(|number| format!("sk_test_b{number}")).chain(["sk_test_a".to_owned()]) {
+        served.said(&["scenarios", "follow", "--key", &key]);
+    }
     assert_eq!(served.said(&["scenarios", "off"]).lines().count(), 1, "nobody has a list");
     assert!(!is_active(&served.said(&["scenarios", "list", "--key", "sk_test_a"])));
 }

@@ -366,7 +366,9 @@ fn a_receiver_that_cannot_be_reached_is_one_error() {
 #[test]
 fn the_results_are_printed_for_people_and_for_machines() {
     let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("probe.xml");
+    let (file, target) = (folder.path().join("probe.xml"), folder.path().join("target.xml"));
+    // A link is followed, not replaced.
+    std::fs::write(&target, "old").and_then(|()| std::os::unix::fs::symlink(&target, &file)).expect("it is linked");
     let address = receiver(|request| if request.is_recent() { sound(request) } else { Answers(200) });
     let shown = text(
         &probe(address, &["--junit", &file.display().to_string(), "--only", "old-timestamp,duplicate"]).exits(1).stdout,

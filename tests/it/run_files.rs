@@ -200,6 +200,11 @@ fn what_cannot_be_shown_is_refused_with_what_to_do() {
             "it is not as it was saved",
             "run save",
         ),
+        (
+            write("view.json", &whole.replacen("\"verification\":", "\"x\":", 1)),
+            "missing field `verification`",
+            "run save",
+        ),
         (large, "it is larger than 64 MiB", "another file"),
         (path(&folder, "none.json"), "No such file", ""),
         (folder.path().display().to_string(), "Is a directory", ""),

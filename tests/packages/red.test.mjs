@@ -41,3 +41,10 @@ test("a refusal is expected", withEmulator(async (wrs) => {
 for (const suite of ["one", "another"]) {
   describe(suite, () => test("of one name", withEmulator(async (wrs) => assert.equal(await status(wrs), 200))));
 }
+
+test("a skipped test is neither", withEmulator((wrs, context) => context.skip()));
+
+test("a failure of what is to do is no failure", withEmulator((wrs, context) => {
+  context.todo();
+  throw new Error("not yet");
+}));

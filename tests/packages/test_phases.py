@@ -51,3 +51,12 @@ def test_that_passes(wrs):
 
 def test_skipped(wrs):
     pytest.skip("not here")
+
+
+def test_long_output(wrs):
+    raise RuntimeError("half of a pair: \udc80\n" + 400_000 * "x")
+
+
+@pytest.mark.xfail(run=False)
+def test_never_run(wrs):
+    pass

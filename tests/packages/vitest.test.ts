@@ -18,3 +18,7 @@ test("a wrong value", withEmulator(async (wrs) => {
 test("after the failed one", withEmulator(async (wrs) => {
   expect((await fetch(`${wrs.url}/v1/system/status`, { headers: wrs.headers })).status).toBe(200);
 }));
+
+test.fails("an expected failure is a pass", withEmulator(async () => {
+  throw new Error("as expected");
+}));

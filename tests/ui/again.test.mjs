@@ -37,8 +37,9 @@ test("a test of a scripted refusal starts the scenario, without which it would p
   assert.match(node, /await wrs\.scenario\(\{ toml: "title = .*rate_limit_exceeded/);
   assert.ok(curl.includes("-H 'X-Emulator-Scenario: burst'"), curl);
   assert.match(testsOf({ ...scripted, status: 0 })[0][1], /wrs\.scenario\("burst"\)/, "a broken connection has no reply to repeat");
-  const [[, byQuota], , [, plain]] = testsOf({ ...request, status: 429, scenario: null, reason: "quota", answer: { body: "{}" } });
+  const [[, byQuota], , [, asCurl]] = testsOf({ ...request, status: 429, scenario: null, reason: "quota", answer: { body: "{}" } });
   assert.match(byQuota, /# The quota gave this answer\.\n    wrs\.scenario\(toml="title = .*rate_limit_exceeded/);
-  assert.ok(!plain.includes("X-Emulator-Scenario"), plain);
+  assert.match(asCurl, /^printf %s 'title = .*rate_limit_exceeded[^|]*\| curl .* -X PUT .*scenarios\/again-429\n.*-H 'X-Emulator-Scenario: again-429'/s);
+  execFileSync("sh", ["-n"], { input: asCurl });
   for (const other of [{ ...scripted, reason: "invalid" }, { ...scripted, status: 200 }]) assert.ok(!testsOf(other)[0][1].includes("scenario"), "it decided nothing here");
 });

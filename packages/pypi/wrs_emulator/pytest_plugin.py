@@ -101,10 +101,12 @@ def wrs(wrs_url, request):
 def pytest_runtest_makereport(item, call):
     """Reports how a test ended to the emulator, and adds the emulator's reasons to the report of a failed one.
 
-    A failure in any phase is the test's, the first one counts. A failure that was expected (xfail) is a pass.
+    A failure in any phase is the test's, the first one counts. A failure that was expected (xfail) is a pass, unless the test never ran.
     """
     report = (yield).get_result()
-    passed = hasattr(report, "wasxfail") if report.skipped else report.passed and call.when == "call"
+    expected = getattr(report, "wasxfail", None)
+    is_expected = expected is not None and not expected.startswith("[NOTRUN]")
+    passed = is_expected if report.skipped else report.passed and call.when == "call"
     if not (report.failed or passed):
         return
     try:
@@ -118,11 +120,16 @@ def pytest_runtest_makereport(item, call):
             emulator.ended(item.nodeid)
             return
         del item.stash[EMULATOR]
-        own = call.excinfo and isinstance(call.excinfo.value, ControlError)
+        # A test that should have failed (strict xfail) raised nothing.
+        lines = (call.excinfo.exconly() if call.excinfo else report.longreprtext).splitlines()
+        # Of a syntax error, the first lines are the place.
+        message = next((line for line in lines if line.strip() and not line.startswith(" ")), "failed without a message")
+        emulator.ended(item.nodeid, message, report.longreprtext)
+        # A wait that was in vain is a refusal, too, and says by itself what it waited for.
+        own = call.excinfo and isinstance(call.excinfo.value, ControlError) and call.excinfo.value.status != 408
         story = f"the test's own control call was refused, see above; before that: {emulator.story()}" if own else emulator.story()
         report.sections.append(("wrs-emulator", story))
-        # A test that should have failed (strict xfail) raised nothing.
-        message = call.excinfo.exconly() if call.excinfo else report.longreprtext
-        emulator.ended(item.nodeid, message.partition("\n")[0], report.longreprtext)
-    except (OSError, RuntimeError, ControlError) as error:
+    except (OSError, RuntimeError) as error:
         report.sections.append(("wrs-emulator", f"not reachable: {error}"))
+    except ControlError as error:
+        report.sections.append(("wrs-emulator", f"refused: {error}"))

@@ -80,7 +80,9 @@ impl Parser<'_> {
         if known.contains(&event) {
             return true;
         }
-        let hint = format!("{} the setting `events.extra` adds more", nearest_hint(event, &known));
+        let nearest = nearest_hint(event, &known);
+        let joint = if nearest.ends_with('?') { " " } else { "; " };
+        let hint = format!("{nearest}{joint}the setting `events.extra` adds more");
         let message = format!("unknown event type `{}`", shown(event));
         self.error("scenario/unknown-event", span, message, hint);
         false

@@ -66,9 +66,13 @@ export function testsOf(request) {
     `  const answer = await fetch(wrs.url + ${string(path)}, { method: ${string(request.method)}, headers: ${headers}${body ? `, body: ${string(body)}` : ''} });`,
     '  assert.equal(answer.status, 200, await answer.text());', '}));', ''];
   const quoted = (/** @type {string} */ text) => `'${text.replace(/'/g, "'\\''")}'`;
-  const curl = [`curl -sS --fail-with-body -X ${request.method}`, '-H "Authorization: Bearer $WRS_API_KEY"', ...(isScripted && scenario ? [`-H ${quoted(`X-Emulator-Scenario: ${scenario}`)}`] : []), ...(type ? [`-H ${quoted(`Content-Type: ${type}`)}`] : []),
+  // Without a scenario of the emulator's that answers so, one is added first.
+  const name429 = 'again-429';
+  const added = isQuota ? [`printf %s ${quoted(again)} | curl -sS --fail -o /dev/null -X PUT -H 'Content-Type: application/toml' --data-binary @- "$WRS_EMULATOR_URL"/_emulator/scenarios/${name429}\n`] : [];
+  const active = isQuota ? name429 : isScripted ? scenario : '';
+  const curl = [`curl -sS --fail-with-body -X ${request.method}`, '-H "Authorization: Bearer $WRS_API_KEY"', ...(active ? [`-H ${quoted(`X-Emulator-Scenario: ${active}`)}`] : []), ...(type ? [`-H ${quoted(`Content-Type: ${type}`)}`] : []),
     ...(body ? [`--data-binary ${quoted(body)}`] : []), `"$WRS_BASE_URL"${quoted(path)}`];
-  return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${curl.join(' \\\n  ')}\n`]];
+  return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${added.join('')}${curl.join(' \\\n  ')}\n`]];
 }
 
 /** Offers a text as a file to save. @param {string} name @param {string} text */

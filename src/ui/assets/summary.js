@@ -31,11 +31,11 @@ function weightOf(run, group) {
 /** Whether a group failed: its test did, or it has what the verdict was asked for. @param {RunDocument} run @param {Group} group @returns {boolean} */
 function hasFailed(run, { test, unmatched, failures, findings }) {
   const asked = (/** @type {string} */ kind) => run.exec?.fail_on?.includes(kind);
-  return isFailed(test) || Boolean((unmatched && asked('unmatched')) || (findings && asked('findings')) || failures.some((one) => asked(one.forged ? 'forged' : 'undelivered')));
+  return isFailed(run, test) || Boolean((unmatched && asked('unmatched')) || (findings && asked('findings')) || failures.some((one) => asked(one.forged ? 'forged' : 'undelivered')));
 }
 
-/** @param {KeyRow['test']} test */
-const isFailed = (test) => test?.outcome === 'failed';
+/** Whether a test failed. Its runner may have expected it: then the command succeeded. @param {RunDocument} run @param {KeyRow['test']} test */
+const isFailed = (run, test) => test?.outcome === 'failed' && run.exec?.exit_status !== 0;
 
 /** @param {Entry} entry */
 const is2xx = ({ status }) => status >= 200 && status < 300;
@@ -49,7 +49,7 @@ export function failedKeys(run, entries, findings) {
     if (!groups.has(name)) groups.set(name, { key: name, refusals: new Map(), unmatched: 0, failures: [], findings: 0 });
     return /** @type {Group} */ (groups.get(name));
   };
-  const failedTests = new Set((run.keys ?? []).filter((one) => isFailed(one.test)).map((one) => one.key));
+  const failedTests = new Set((run.keys ?? []).filter((one) => isFailed(run, one.test)).map((one) => one.key));
   for (const entry of entries) {
     // What a scenario refused may be what a test failed of, and is as planned otherwise.
     const isRefusedInTest = entry.kind === 'request' && !is2xx(entry) && failedTests.has(entry.key ?? '');
@@ -66,16 +66,17 @@ export function failedKeys(run, entries, findings) {
   for (const finding of failing(findings)) for (const key of new Set(finding.evidence.map(({ request, delivery }) => keyOf.get(request ?? delivery ?? '')))) groupOf(key).findings += 1;
   for (const { key, test, requests } of run.keys ?? []) {
     // A test that fails without a single request has a key all the same. One whose own call failed need not have got so far.
-    const isSilent = !requests && !groups.has(key) && !run.verification.forgotten_entries && (test ? isFailed(test) && !/ControlError/.test(test.message ?? '') : Boolean(run.exec?.exit_status));
-    if (isSilent || isFailed(test) || groups.has(key)) Object.assign(groupOf(key), { test, isSilent });
+    const isSilent = !requests && !groups.has(key) && !run.verification.forgotten_entries && (test ? isFailed(run, test) && !/ControlError(?!.* 408 )/.test(test.message ?? '') : Boolean(run.exec?.exit_status));
+    if (isSilent || isFailed(run, test) || groups.has(key)) Object.assign(groupOf(key), { test, isSilent });
   }
   return [...groups.values()].sort((a, b) => Number(hasFailed(run, b)) - Number(hasFailed(run, a)) || weightOf(run, b) - weightOf(run, a));
 }
 
 /** Why a run failed: by its command, the verdict on it, or its tests. @param {RunDocument} run @returns {string} */
-function failureOf({ exec, keys }) {
+function failureOf(run) {
+  const { exec, keys } = run;
   const tests = (keys ?? []).filter((one) => one.test);
-  const failed = tests.filter((one) => isFailed(one.test)).length;
+  const failed = tests.filter((one) => isFailed(run, one.test)).length;
   if (!exec) return failed ? `${failed} of ${count(tests.length, 'test')}` : '';
   if (exec.problem) return `the command could not be run (${exec.problem})`;
   const ended = exec.exit_status ? `the command ended with ${exec.signal ? `signal ${exec.signal}` : `exit status ${exec.exit_status}`}` : '';
@@ -90,7 +91,7 @@ function counters(page, run, groups, findings) {
   const inTests = run.keys?.some((one) => one.test) ? page.store.entries.filter((entry) => entry.kind === 'request' && !is2xx(entry)).length : 0;
   const refused = groups.reduce((sum, group) => sum + [...group.refusals.values()].reduce((all, one) => all + one.count, 0), 0);
   const only = (/** @type {string} */ text, /** @type {Partial<import('./route.js').Route>} */ to, kind = '') => h(kind && !counts(run, kind) ? 'li.quiet' : 'li', null, h('a', { href: page.address({ id: '', ...to }) }, text));
-  const [tests, noticed] = [groups.filter((group) => isFailed(group.test)).length, groups.filter((group) => weightOf(run, group)).length];
+  const [tests, noticed] = [groups.filter((group) => isFailed(run, group.test)).length, groups.filter((group) => weightOf(run, group)).length];
   const all = [
     tests ? only(`${count(tests, 'test')} failed`, { view: 'keys', key: '', filter: 'is:failed' }) : noticed ? only(`${count(noticed, 'key')} noticed`, { view: 'activity', filter: 'is:failed' }) : null,
     inTests ? h('li.quiet', null, link(page, { view: 'activity', id: '', filter: 'kind:request -2xx' }, count(inTests, 'refusal'))) : refused ? only(`${refused} refused`, { view: 'activity', filter: 'kind:request is:failed' }) : null,
@@ -118,11 +119,12 @@ export function headline(run) {
 function groupPart(page, group) {
   const evidence = (/** @type {'activity' | 'deliveries'} */ view, /** @type {string} */ id) => h('a', { href: page.address({ view, id, filter: '' }) }, 'evidence', h('span.hidden', null, ` ${id}`));
   const { test, isSilent } = group;
+  const run = /** @type {RunDocument} */ (page.store.run);
   // A key without a request has nothing to show in Activity.
   const byKey = link(page, { view: isSilent ? 'keys' : 'activity', id: '', key: group.key === 'without a key' ? '' : group.key, filter: '' }, group.key);
   return h('article.card', { key: group.key },
     h('h4', null, test ? foreign(test.test) : byKey),
-    test ? h('p', null, mark(test.outcome, isFailed(test) ? 'bad' : 'quiet'), ' ', byKey) : null,
+    test ? h('p', null, mark(test.outcome, isFailed(run, test) ? 'bad' : 'quiet'), ' ', byKey) : null,
     h('ul', null,
       test?.message ? h('li', null, h('b', null, foreign(test.message))) : null,
       [...group.refusals.values()].map((one) => h('li', null, one.count > 1 ? h('b', null, `${one.count} × `) : null, prose(one.words), ' ', evidence('activity', one.id))),
