@@ -118,7 +118,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let mut valid: Vec<Arc<Scenario>> = Vec::new();
     let mut broken: Vec<String> = Vec::new();
     let usual = [PathBuf::from("scenarios")];
-    let paths = if args.paths.is_empty() && args.profile.is_empty() { &usual[..] } else { &args.paths };
+    // Whoever names scenarios may mean shipped ones alone.
+    let needs_folder = args.profile.is_empty() && (args.scenario.is_empty() || usual[0].is_dir());
+    let paths = if args.paths.is_empty() && needs_folder { &usual[..] } else { &args.paths };
     if paths == usual && !usual[0].is_dir() {
         return Err(Failure::usage("there is no folder ./scenarios here").with_hint("name files or folders to check"));
     }

@@ -101,11 +101,7 @@ pub(super) fn judge(control: &Control, scope: &Scope) -> Findings {
 fn judge_anew(control: &Control, scope: &Scope, clock: ClockMode) -> Findings {
     let keys = &control.profile_for(None).keys;
     let mut requests = control.journal.search(None, usize::MAX, |_, entry| match entry {
-        // A request without a key may be of the client in question.
-        Entry::Request(request) => {
-            let is_meant = scope.covers_request(request, keys) || request.owner(keys).is_none();
-            is_meant.then(|| Arc::clone(request))
-        }
+        Entry::Request(request) if scope.covers_request(request, keys) => Some(Arc::clone(request)),
         _ => None,
     });
     requests.reverse();

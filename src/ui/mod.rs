@@ -235,7 +235,9 @@ const FIRST_LINE: &str = "<meta charset=\"utf-8\">\n";
 /// The report of this run document, which is JSON.
 pub fn report(document: &str) -> String {
     let text = |name: &str| find(name).map_or("", |asset| asset.text.as_str());
-    let script = join(ASSETS.iter().filter(|asset| asset.is_script()).map(|asset| asset.text.as_str()));
+    // In a report there is nothing to connect to.
+    let is_needed = |asset: &&Asset| asset.is_script() && asset.name != "connect.js";
+    let script = join(ASSETS.iter().filter(is_needed).map(|asset| asset.text.as_str()));
     let style = text("style.css");
     let policy = format!(
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; \

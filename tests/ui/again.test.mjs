@@ -35,11 +35,17 @@ test("a test of a scripted refusal starts the scenario, without which it would p
   execFileSync("node", ["--check", "--input-type=module", "-"], { input: node });
   assert.match(python, /wrs\.scenario\(toml="title = .*rate_limit_exceeded/);
   assert.match(node, /await wrs\.scenario\(\{ toml: "title = .*rate_limit_exceeded/);
-  assert.ok(curl.includes("-H 'X-Emulator-Scenario: burst'"), curl);
+  assert.match(curl, /-X PUT .*scenarios\/again-429\n.*-H 'X-Emulator-Scenario: again-429'/s);
   assert.match(testsOf({ ...scripted, status: 0 })[0][1], /wrs\.scenario\("burst"\)/, "a broken connection has no reply to repeat");
   const [[, byQuota], , [, asCurl]] = testsOf({ ...request, status: 429, scenario: null, reason: "quota", answer: { body: "{}" } });
   assert.match(byQuota, /# The quota gave this answer\.\n    wrs\.scenario\(toml="title = .*rate_limit_exceeded/);
   assert.match(asCurl, /^printf %s 'title = .*rate_limit_exceeded[^|]*\| curl .* -X PUT .*scenarios\/again-429\n.*-H 'X-Emulator-Scenario: again-429'/s);
   execFileSync("sh", ["-n"], { input: asCurl });
+  assert.match(testsOf({ ...scripted, status: 0 })[2][1], /-H 'X-Emulator-Scenario: burst'/);
+  const refused = { ...request, key: null, status: 401, scenario: null, reason: "unauthorized" };
+  const [keyless, wrong] = [[], [["authorization", "Bearer …gkey"]]].map((headers) => testsOf({ ...refused, headers }).map(([, text]) => text));
+  for (const text of keyless) assert.doesNotMatch(text, /uthorization|headers=dict\(wrs|: wrs\.headers/, "it carried no key");
+  for (const text of wrong) assert.match(text, /uthorization"?: "?Bearer not-the-key"/);
+  assert.match(scenarioOf({ ...refused, headers: [] }, 401), /header\.authorization = \{ present = false \}/);
   for (const other of [{ ...scripted, reason: "invalid" }, { ...scripted, status: 200 }]) assert.ok(!testsOf(other)[0][1].includes("scenario"), "it decided nothing here");
 });

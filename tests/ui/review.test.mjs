@@ -112,7 +112,7 @@ test("with outcomes, failed tests come first, and what passing tests were refuse
   const sections = new Map([...root.querySelectorAll("section")].map((one) => [one.querySelector("h3").textContent, one]));
   assert.deepEqual([...sections.get("What failed, by test").querySelectorAll("h4")].map((one) => one.textContent), ["meets a burst", "never calls", "reads a field", "own call"]);
   assert.match(sections.get("What failed, by test").textContent, /assert 429 == 200429: scripted evidence/, "a scripted refusal may be the cause");
-  assert.match(sections.get("What failed, by test").textContent, /never calls✗ failed k_silentassert 0 == 1has sent no requestOutputdef never calls/);
+  assert.match(sections.get("What failed, by test").textContent, /never calls✗ failed k_silentassert 0 == 1no request carried its keyOutputdef never calls/);
   assert.deepEqual([...sections.get("Noticed, by key").querySelectorAll("h4")].map((one) => one.textContent), ["expects a 422"]);
   assert.equal(root.querySelector(".counters").textContent, "4 tests failed3 refusals");
   assert.equal(sections.get("What failed, by test").querySelectorAll("article")[1].querySelector("a").getAttribute("href"), "#/keys/", "Activity would be empty");

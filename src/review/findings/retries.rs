@@ -15,7 +15,7 @@ pub(super) const CHECKS: [Check; 6] = [
         .clause("Limits: a 429 is retryable, and clients back off before retrying")
         .remedy("after a 429 wait as long as Retry-After says, or else with growing pauses, before the key is used again")
         .confidence("found if three requests in a row follow refusals, each within 100 ms and without growing pauses; certain if they are \
-                     alike and on one connection, otherwise likely")
+                     alike, on one connection and with pauses alike, and no longer pauses follow, otherwise likely")
         .exercise("let requests meet a 429: `wrs-emulator scenarios use rate-limit-burst`, or `exec --scenario rate-limit-burst`")
         .rule(Rule::All(no_back_off)),
     Check::new("quick-retry", Severity::Info, "A request follows a 429 within 100 ms")
@@ -160,6 +160,15 @@ fn is_hammering(pauses: &[Duration]) -> bool {
     pauses.iter().all(|pause| *pause < AT_ONCE) && !grows
 }
 
+/// Whether the whole chain is of one kind: without longer pauses later, and without the differences of pauses drawn at random.
+fn is_steady(chain: &[Duration], series: &[Duration]) -> bool {
+    let later = chain.iter().filter(|pause| **pause >= AT_ONCE).count();
+    let (shortest, longest) = (series.iter().min(), series.iter().max());
+    let is_alike =
+        longest.zip(shortest).is_some_and(|(longest, shortest)| *longest <= (2 * *shortest).max(AT_ONCE / 2));
+    later * 10 <= chain.len() && is_alike
+}
+
 fn pauses(series: &[Retry<'_>]) -> Vec<Duration> {
     series.iter().map(|retry| retry.waited).collect()
 }
@@ -181,7 +190,7 @@ fn no_back_off(traffic: &Traffic<'_>) -> Judged {
         let series = &chain[(place + 1).checked_sub(SERIES)?..=place];
         let last = &series[SERIES - 1];
         is_hammering(&pauses(series)).then(|| {
-            let certain = series.iter().all(Retry::is_certain);
+            let certain = series.iter().all(Retry::is_certain) && is_steady(&pauses(chain), &pauses(series));
             let after: Vec<String> = series.iter().map(|retry| retry.waited.as_millis().to_string()).collect();
             let detail =
                 format!("{} followed {SERIES} refusals in a row after {} ms", last.next.line(), after.join(", "));
@@ -281,6 +290,17 @@ fn repeated_422(traffic: &Traffic<'_>) -> Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pauses_drawn_at_random_are_no_certain_hammering() {
+        let steady = |chain: &[u64]| {
+            let pauses: Vec<Duration> = chain.iter().copied().map(Duration::from_millis).collect();
+            is_steady(&pauses, &pauses[..SERIES])
+        };
+        assert!(steady(&[1, 0, 2]) && steady(&[24, 0, 2]) && steady(&[90, 60, 80]), "at once, or after a fixed pause");
+        // Full jitter: each pause is drawn from a range that doubles.
+        assert!(!steady(&[31, 87, 11]) && !steady(&[94, 96, 40]) && !steady(&[48, 1, 35, 260, 700]));
+    }
 
     #[test]
     fn a_client_that_begins_quickly_and_slows_down_backs_off() {

@@ -34,7 +34,8 @@ function bodyOf(text) {
 export function scenarioOf(request, status) {
   const route = request.operation ? `operation = ${string(request.operation)}` : `method = ${string(request.method)}, path = ${string(request.path)}`;
   const query = [...new Map(new URLSearchParams(request.query ?? ''))].map(([name, value]) => `query.${string(name)} = ${string(value)}`);
-  const when = [route, ...query].join(', ');
+  const hasKey = request.key || request.headers?.some(([header]) => header.toLowerCase() === 'authorization');
+  const when = [route, ...query, ...(hasKey ? [] : ['header.authorization = { present = false }'])].join(', ');
   const message = request.status === status ? /"message":\s*("(?:[^"\\]|\\.)*")/.exec(bytesText(request.answer?.body))?.[1] : undefined;
   const reply = status < 400 ? `status = ${status}, body = ${bodyOf(bytesText(request.answer?.body))}` : ERRORS[status] ? `error = ${string(ERRORS[status])}` : `error = "internal_error", status = ${status}`;
   return `title = ${string(`${status} for ${request.operation ?? oneLine(request.path, 100)}`)}\n\n[[rule]]\nwhen = { ${when} }\ntimes = 1\nreply = { ${reply}${message && status >= 400 ? `, message = ${message}` : ''} }\n`;
@@ -53,26 +54,31 @@ export function testsOf(request) {
   const isQuota = !scenario && status === 429;
   const cause = isQuota ? 'The quota' : `Scenario ${scenario}`;
   const isScripted = isQuota || scenario && (status === 0 || status >= 400) && ['scripted', 'answered', 'subscribed'].includes(request.reason);
+  // A refused key is refused again.
+  const isKeyless = request.reason === 'unauthorized' && !request.headers?.some(([header]) => header.toLowerCase() === 'authorization');
+  const wrong = request.reason === 'unauthorized' && !isKeyless ? 'Bearer not-the-key' : '';
   const python = ['import urllib.request', '', '', `def test_${name}(wrs):`,
     ...(isScripted ? [`    # ${cause} gave this answer.`, `    wrs.scenario(${again ? `toml=${string(again)}` : string(scenario ?? '')})`] : []),
-    `    request = urllib.request.Request(wrs.url + ${string(path)}, method=${string(request.method)}, headers=dict(wrs.headers))`,
+    `    request = urllib.request.Request(wrs.url + ${string(path)}, method=${string(request.method)}, headers=${isKeyless ? '{}' : wrong ? `{"Authorization": "${wrong}"}` : 'dict(wrs.headers)'})`,
     ...(type ? [`    request.add_header("Content-Type", ${string(type)})`] : []),
     ...(body ? [`    request.data = ${string(body)}.encode()`] : []),
     '    assert urllib.request.urlopen(request).status == 200', ''];
-  const headers = type ? `{ ...wrs.headers, "content-type": ${string(type)} }` : 'wrs.headers';
+  const own = isKeyless ? '{}' : wrong ? `{ authorization: "${wrong}" }` : 'wrs.headers';
+  const headers = type ? `{ ...${own}, "content-type": ${string(type)} }` : own;
   const node = ['import assert from "node:assert/strict";', 'import { test } from "node:test";', 'import { withEmulator } from "wrs-emulator";', '',
     `test(${string(`${request.method} ${path}`)}, withEmulator(async (wrs) => {`,
     ...(isScripted ? [`  // ${cause} gave this answer.`, `  await wrs.scenario(${again ? `{ toml: ${string(again)} }` : string(scenario ?? '')});`] : []),
     `  const answer = await fetch(wrs.url + ${string(path)}, { method: ${string(request.method)}, headers: ${headers}${body ? `, body: ${string(body)}` : ''} });`,
     '  assert.equal(answer.status, 200, await answer.text());', '}));', ''];
   const quoted = (/** @type {string} */ text) => `'${text.replace(/'/g, "'\\''")}'`;
-  // Without a scenario of the emulator's that answers so, one is added first.
-  const name429 = 'again-429';
-  const added = isQuota ? [`printf %s ${quoted(again)} | curl -sS --fail -o /dev/null -X PUT -H 'Content-Type: application/toml' --data-binary @- "$WRS_EMULATOR_URL"/_emulator/scenarios/${name429}\n`] : [];
-  const active = isQuota ? name429 : isScripted ? scenario : '';
-  const curl = [`curl -sS --fail-with-body -X ${request.method}`, '-H "Authorization: Bearer $WRS_API_KEY"', ...(active ? [`-H ${quoted(`X-Emulator-Scenario: ${active}`)}`] : []), ...(type ? [`-H ${quoted(`Content-Type: ${type}`)}`] : []),
+  // curl takes the scenario along; only a broken connection has no answer to make one of.
+  const scenarioName = `again-${status}`;
+  const isAdded = isScripted && again;
+  const added = isAdded ? `printf %s ${quoted(again)} | curl -sS --fail -o /dev/null -X PUT -H 'Content-Type: application/toml' --data-binary @- "$WRS_EMULATOR_URL"/_emulator/scenarios/${scenarioName}\n` : '';
+  const active = isAdded ? scenarioName : isScripted ? scenario : '';
+  const curl = [`curl -sS --fail-with-body -X ${request.method}`, ...(isKeyless ? [] : [wrong ? `-H "Authorization: ${wrong}"` : '-H "Authorization: Bearer $WRS_API_KEY"']), ...(active ? [`-H ${quoted(`X-Emulator-Scenario: ${active}`)}`] : []), ...(type ? [`-H ${quoted(`Content-Type: ${type}`)}`] : []),
     ...(body ? [`--data-binary ${quoted(body)}`] : []), `"$WRS_BASE_URL"${quoted(path)}`];
-  return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${added.join('')}${curl.join(' \\\n  ')}\n`]];
+  return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${added}${curl.join(' \\\n  ')}\n`]];
 }
 
 /** Offers a text as a file to save. @param {string} name @param {string} text */
@@ -103,7 +109,7 @@ export function againPart(page, request) {
   return section('Answer like this next time',
     h('div.actions', null,
       h('label', null, 'Status ', h('select', { controlled: String(status), onchange: change }, statuses.map((one) => h('option', { value: String(one) }, String(one))))),
-      h('button', { type: 'button', onclick: write }, 'Make a scenario of it and activate it')),
+      h('button', { type: 'button', onclick: write }, `Make a scenario of it and activate it${key ? '' : ' for all keys'}`)),
     form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}, which has a list of its own now` : ' for all keys'}, for one request. Raise its times for more; save the file among your scenarios to keep it: `, h('button', { type: 'button', onclick: () => save(`${name}.toml`, scenarioOf(request, status)) }, `Save ${name}.toml`), ' ', copyButton(page, scenarioOf(request, status), 'the scenario')), pre('The scenario', scenarioOf(request, status))) : null);
 }
 

@@ -150,6 +150,8 @@ class App {
   async perform(action) {
     const { results } = this.ui;
     this.ui.asked = '';
+    // What was activated before may no longer be.
+    if (action.path === 'scenarios/active') for (const id of results.keys()) if (id.startsWith('play ')) results.delete(id);
     results.set(action.id, { busy: true, ok: true, message: '' });
     this.redraw();
     try {

@@ -64,15 +64,15 @@ export function scenariosView(page) {
   const rows = all.map((one) => guarded(() => h('tr', { key: one.name },
     h('td', null, link(page, { id: one.name }, oneLine(one.name, 100))),
     h('td', null, active.includes(one.name) ? mark('active', 'ok') : null, ' ', one.state === 'ok' ? null : mark(one.state, 'bad')),
+    h('td', null, page.isDocument || one.state !== 'ok' && !active.includes(one.name) ? null : actionButton(page, active.includes(one.name) ? { ...activate(active.filter((name) => name !== one.name), page.route.key, 'Stop'), id: `play ${one.name}`, about: one.name } : { ...activate([one.name], page.route.key, active.length ? '▶ Play instead' : '▶ Play'), id: `play ${one.name}`, about: one.name })),
     h('td', null, one.problem ? h('span', null, h('b', null, `line ${one.problem.line}: `), prose(one.problem.message)) : foreign(one.title ?? '', 'span')),
-    h('td', null, page.isDocument || one.state !== 'ok' && !active.includes(one.name) ? null : actionButton(page, active.includes(one.name) ? { ...activate(active.filter((name) => name !== one.name), page.route.key, 'Stop'), id: `play ${one.name}`, about: one.name } : { ...activate([one.name], page.route.key, '▶ Play'), id: `play ${one.name}`, about: one.name })),
     h('td', null, [one.rules && count(one.rules, 'rule'), one.emits && count(one.emits, 'emission')].filter(Boolean).join(', '))), one));
   return [
     h('h2', { tabindex: -1 }, 'Scenarios'),
     chosen ? h('p', { key: 'back' }, link(page, { id: '' }, 'All scenarios')) : active.length ? h('div.actions', null, actionButton(page, activate([], page.route.key, 'Turn all off'))) : null,
     ...clashes(page),
     chosen ? guarded(() => whole(page, chosen), chosen)
-      : all.length ? h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'All scenarios' }, h('table.listing', null, h('thead', null, h('tr', null, ['Name', 'State', 'What happens', 'Action', 'Parts'].map((name) => h('th', { scope: 'col' }, name)))), h('tbody', null, rows))) : h('p.empty', null, 'No scenarios.'),
+      : all.length ? h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'All scenarios' }, h('table.listing', null, h('thead', null, h('tr', null, ['Name', 'State', 'Action', 'What happens', 'Parts'].map((name) => h('th', { scope: 'col' }, name)))), h('tbody', null, rows))) : h('p.empty', null, 'No scenarios.'),
     page.route.id && !chosen ? h('p.empty', null, 'There is no scenario ', foreign(page.route.id), '.') : null,
   ];
 }

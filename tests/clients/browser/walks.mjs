@@ -431,6 +431,7 @@ export async function empty() {
   await page.getByText(/No key was used yet/).waitFor();
   // The counter of failed tests leads to their keys.
   for (const [key, outcome] of [["sk_test_red", "failed"], ["sk_test_green", "passed"]]) await emulator.control("POST", "outcome", { key, test: `of ${key}`, outcome });
+  await page.reload();
   await visit(page, "Summary");
   await page.getByText("Failed: 1 of 2 tests").first().waitFor();
   await page.getByRole("link", { name: "1 test failed" }).click();
