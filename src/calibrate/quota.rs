@@ -203,19 +203,30 @@ pub(super) fn algorithm(cassette: &Cassette) -> Observation {
     let is_steady = |drift: fn(&(f64, f64)) -> f64| {
         moves.iter().all(|pair| drift(pair).abs() <= 1.0) && moves.iter().map(drift).sum::<f64>().abs() <= 2.0
     };
+    // A bucket that fills as fast as the calls empty it looks like a window of a call or two.
+    let pause = moves.iter().map(|(_, passed)| *passed).fold(0.0, f64::max);
+    let until_whole =
+        readings.iter().filter_map(|reading| Some(reading.end? - reading.at - ahead(cassette, reading, "")?));
+    let is_short = until_whole.fold(f64::INFINITY, f64::min) < 3.0 * pause;
     match (is_steady(|(moved, _)| *moved), is_steady(|(moved, passed)| moved - passed)) {
         _ if moves.len() < 3 => cassette.too_little("the calls were too fast, or the window too short; try --pause 2s"),
         (true, false) => Ok(Seen::new("fixed", calls(&readings))),
+        (false, true) if is_short => {
+            hidden("a window of a few pauses looks like a bucket; a shorter --pause shows more")
+        }
         (false, true) => Ok(Seen::new("sliding", calls(&readings))),
         _ => hidden("the time until the quota is whole again changes as under no known kind"),
     }
 }
 
-/// How far the service's clock is ahead of this one, from `checked_at` if it has fractions of a second.
-fn skew(cassette: &Cassette) -> Option<f64> {
+/// How far the clock by which a reading ends is ahead of this one: the service's, from a `checked_at` that has `part` in it, or this one.
+fn ahead(cassette: &Cassette, reading: &Reading<'_>, part: &str) -> Option<f64> {
+    if parameter(reading.call, "ratelimit", "t").is_some() || number(reading.call, RESET) < Some(EPOCH) {
+        return Some(0.0);
+    }
     cassette.answered().filter(|call| call.key == CallKey::Given).find_map(|call| {
         let checked = call.json()["checked_at"].as_str()?.to_owned();
-        let time: Timestamp = checked.parse().ok().filter(|_| checked.contains('.'))?;
+        let time: Timestamp = checked.parse().ok().filter(|_| checked.contains(part))?;
         Some(time.duration_since(call.at).as_secs_f64())
     })
 }
@@ -232,8 +243,8 @@ pub(super) fn window(cassette: &Cassette) -> Observation {
         let Some((first, end)) = readings.first().and_then(|first| Some((first, first.end?))) else {
             return hidden(NO_END);
         };
-        let is_epoch = parameter(first.call, "ratelimit", "t").is_none() && number(first.call, RESET) >= Some(EPOCH);
-        let Some(ahead) = (if is_epoch { skew(cassette) } else { Some(0.0) }) else {
+        // To a fraction of a second.
+        let Some(ahead) = ahead(cassette, first, ".") else {
             return hidden("the service's clock is known to a second only");
         };
         // Times are rounded up.

@@ -404,6 +404,26 @@ async fn what_is_hidden_is_not_claimed() {
     }
 }
 
+/// A bucket that fills about as fast as the calls empty it is no sliding window of a call or two.
+#[tokio::test]
+async fn a_bucket_that_keeps_up_with_the_calls_is_no_window() {
+    for requests in 30..45 {
+        for reset in ["delta", "epoch"] {
+            let settings = [
+                "rate_limit.algorithm=token_bucket".to_owned(),
+                format!("rate_limit.requests={requests}"),
+                format!("rate_limit.reset={reset}"),
+            ];
+            check(
+                &calibrated(&settings, &WHOLE, 1).await,
+                KEY,
+                &settings,
+                &["rate_limit.requests", "rate_limit.reset"],
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_message_with_a_masked_credential_is_not_written_as_fixed() {
     let settings = [format!("errors.messages.not_found=nothing here for {KEY}")];
