@@ -248,7 +248,7 @@ impl Drop for UnsettledRule {
         // The counters of an activation that is over may be gone.
         if self.activation == 0 || counters.has_started(self.activation) {
             counters.begin(self.activation);
-            self.rule.take_answer(&self.action, self.status, counters);
+            self.rule.settle(&self.action, self.status, counters);
         }
     }
 }
