@@ -308,8 +308,9 @@ impl Deliverer {
             target: job.delivery.url[url::Position::BeforePath..].to_owned(),
             headers: headers.map(|(name, value)| (name.to_owned(), value.into_owned())).collect(),
             body: sent.body.clone(),
+            // Unless the receiver has a script.
+            status: if verified.is_ok() { 200 } else { 401 },
             verified,
-            status: 200,
         };
         let status = self.engine.sinks.receive(name, receipt);
         AttemptOutcome::Answered { status, retry_after: None, body: Bytes::new() }
