@@ -148,35 +148,36 @@ impl Identified {
     }
 
     /// Leaves the quota headers out and gives the request back, as on any 401: a refused key is not counted.
-    pub(super) fn refund_always(&mut self) {
+    pub(super) fn treat_as_unauthorized(&mut self) {
         if let Identity { workspace, key: Some(ValidKey { group_key, quota }), .. } = &mut self.identity
             && quota.take().is_some_and(|quota| quota.allowed)
         {
-            workspace.lock().refund_always(group_key.as_ref(), &self.request.config.profile);
+            workspace.lock().refund(group_key.as_ref(), &self.request.config.profile);
         }
     }
 
     /// Shows the quota as used up, as on any 429.
     pub(super) fn show_quota_used_up(&mut self) {
         // Refunded first if a 429 costs nothing: with a quota that is used up, this request would not have been counted.
-        self.refund_unless_counted(StatusCode::TOO_MANY_REQUESTS);
+        self.refund_if_free(StatusCode::TOO_MANY_REQUESTS);
         if let Some(quota) = self.identity.key.as_mut().and_then(|key| key.quota.as_mut()) {
             *quota = QuotaCheck { allowed: false, remaining: 0, wait: quota.reset, ..*quota };
         }
     }
 
     /// Gives the request back to the quota where the profile says that an answer with this status costs nothing.
-    pub(super) fn refund_unless_counted(&mut self, status: StatusCode) {
+    pub(super) fn refund_if_free(&mut self, status: StatusCode) {
         if status != StatusCode::OK
             && let Identity { workspace, key: Some(ValidKey { group_key, quota: Some(quota) }), .. } =
                 &mut self.identity
             && quota.allowed
         {
-            workspace.lock().refund_unless_counted(group_key.as_ref(), &self.request.config.profile, quota);
+            workspace.lock().refund_if_only_successes_count(group_key.as_ref(), &self.request.config.profile, quota);
         }
     }
 
-    pub(super) fn record(
+    /// The request's entry for the journal. Takes its rule and what is known of its key, so it comes last.
+    pub(super) fn take_record(
         &mut self,
         transcript: Transcript,
         status: u16,

@@ -167,7 +167,7 @@ async fn wait(workspace: &Workspace, due: Instant) -> Running {
 
 fn scripted_reply(identified: &mut Identified, reply: &ScriptedReply) -> Answer {
     match reply.error {
-        Some(ErrorKind::Unauthorized) => identified.refund_always(),
+        Some(ErrorKind::Unauthorized) => identified.treat_as_unauthorized(),
         Some(ErrorKind::RateLimitExceeded) => identified.show_quota_used_up(),
         _ => {}
     }
