@@ -58,7 +58,7 @@ impl Request {
     /// what is wrong with that header, and leaves the configuration as it is.
     pub(super) fn choose_config(&mut self, generation: &Generation, tokens: &AccessTokens) -> Result<(), String> {
         let headers = &self.head.headers;
-        let key = if generation.has_key_configs() { key_of(headers, Some(tokens)).ok() } else { None };
+        let key = if generation.has_key_configs() { sent_key(headers, Some(tokens)).ok() } else { None };
         let workspace = key.as_ref().map(|(key, _)| workspace_of(key, &generation.base.profile().keys));
         if let Some(names) = values_of(headers, &SCENARIO).next() {
             let names = names
@@ -255,7 +255,7 @@ impl Drop for UnsettledRule {
 }
 
 /// The key that a request carries: an access token of the preview stands for its key, until it expires.
-fn key_of<'r>(
+fn sent_key<'r>(
     headers: &'r HeaderMap,
     tokens: Option<&AccessTokens>,
 ) -> Result<(Cow<'r, str>, Option<Instant>), KeyRefusal> {
@@ -290,7 +290,7 @@ pub(super) fn open_sender(
     {
         return Ok((workspace, None));
     }
-    let (key, expires) = key_of(&head.headers, has_tokens.then(|| registry.tokens()))?;
+    let (key, expires) = sent_key(&head.headers, has_tokens.then(|| registry.tokens()))?;
     judge(&key, profile.key_rules())?;
     let workspace = registry.open(workspace_of(&key, &profile.keys), *now);
     if expires.is_some_and(|expires| expires <= workspace.clock().now().instant) {
