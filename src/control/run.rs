@@ -315,6 +315,8 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
     }
     let (mut progress, progress_omitted) = progress(control, scope, &generation, redactor);
     let mut names = generation.names();
+    // Read before the records are made, as `next_attempt_in_ms` in them counts from about then.
+    let now = mover.clock().now();
     let records = Records::newest(control, scope, &history, limit.unwrap_or(MOST_RECORDS), redactor);
     let omitted = Omitted {
         keys: shorten(&mut keys),
@@ -330,7 +332,6 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         scenario: scenarios::whole(&generation, &name),
         progress: progress.remove(&name).unwrap_or_default(),
     };
-    let now = mover.clock().now();
     Run {
         format: RUN_FORMAT.to_owned(),
         version: RUN_VERSION,
