@@ -25,7 +25,7 @@ use super::output::as_value;
 use crate::control::api::Ready;
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::Trust;
-use crate::webhook::link::{Sender, open};
+use crate::webhook::link::{Sender, open_in_a_task};
 
 /// How long a call waits for an answer that takes no work.
 pub(super) const SHORT: Duration = Duration::from_secs(10);
@@ -219,7 +219,7 @@ impl<'a> Call<'a> {
         let port = url.port_or_known_default().unwrap_or(80);
         let stream = TcpStream::connect((host, port)).await.map_err(|error| self.unreachable(error))?;
         if url.scheme() != "https" {
-            return open(Box::new(stream)).await.map_err(|error| self.unreachable(error));
+            return open_in_a_task(Box::new(stream)).await.map_err(|error| self.unreachable(error));
         }
         let trust = Trust::new(&self.target.ca, self.target.trusts_any()).map_err(|problem| {
             let base = url.as_str().trim_end_matches('/');
@@ -229,7 +229,7 @@ impl<'a> Call<'a> {
         let name = ServerName::try_from(host.to_owned()).map_err(|error| self.unreachable(error))?;
         let connected = TlsConnector::from(trust.config().await).connect(name, stream).await;
         let stream = connected.map_err(|error| self.tls_failure(url, &error))?;
-        open(Box::new(stream)).await.map_err(|error| self.unreachable(error))
+        open_in_a_task(Box::new(stream)).await.map_err(|error| self.unreachable(error))
     }
 
     fn speaks_tls(&self, url: &Url) -> Failure {

@@ -11,7 +11,7 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
 use clap::Args;
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use super::arguments::{OutputFile, Target, created, examples};
 use super::child::{Authority, Tee, exit_code, spawn, target, whole_run};
@@ -23,7 +23,7 @@ use super::run::write_run;
 use super::serve::{ServeArgs, settings, start, stop};
 use super::signals::Signals;
 use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
-use crate::app::{FileLimit, Settings};
+use crate::app::{Emulator, FileLimit, Settings};
 use crate::control::api::ExecFacts;
 use crate::util::process::pass_signal;
 
@@ -94,22 +94,13 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     }
     let target = target(&emulator);
     let authority = Authority::write(&emulator)?;
-    // Without a report the streams are the command's own.
-    let begin = |command: &mut Command| {
-        let tee = report_file.as_ref().map(|_| Tee::attach(command)).transpose()?;
-        Ok((command.spawn()?, tee))
-    };
-    let (mut child, tee) = match spawn(&args.command, &emulator, authority.as_ref(), raised, begin) {
-        Ok(started) => started,
-        Err(failure) => {
-            if let Some(file) = &report_file
-                && let Err(problem) = write_report(file, &target, ExecFacts::not_run(&args.command, &failure)).await
-            {
-                report(&problem);
-            }
-            return Err(failure);
-        }
-    };
+    let begun = begin(&args.command, &emulator, authority.as_ref(), raised, report_file.is_some());
+    if let (Err(failure), Some(file)) = (&begun, &report_file)
+        && let Err(problem) = write_report(file, &target, ExecFacts::not_run(&args.command, failure)).await
+    {
+        report(&problem);
+    }
+    let (mut child, tee) = begun?;
     let (status, was_signalled) = wait_for(&mut child, &mut signals)
         .await
         .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
@@ -119,19 +110,10 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         let secret = target.control_token.clone();
         facts.output = tokio::task::spawn_blocking(move || tee.finish(secret.as_deref())).await.ok();
     }
-    let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
-    let judged = async {
-        match (is_requested, &report_file) {
-            (true, _) => judge(args, target.clone(), accepted, file.as_mut()).await,
-            // Called only because it waits, as the report computes the verdict itself; after a signal nothing is waited for.
-            (false, Some(_)) if !was_signalled => {
-                ask(target.clone(), args.settle, Vec::new(), None).await.map(|_| Vec::new())
-            }
-            (false, _) => Ok(Vec::new()),
-        }
-    };
+    // After a signal nothing is waited for.
+    let waits_for_report = report_file.is_some() && !was_signalled;
     let (judged, mut signalled) = tokio::select! {
-        judged = judged => (judged, None),
+        judged = judge(args, target.clone(), accepted, file.as_mut(), waits_for_report) => (judged, None),
         number = signals.wait() => (Ok(Vec::new()), Some(number)),
     };
     facts.failed_by = judged.as_ref().map_or(Vec::new(), |kinds| kinds.iter().map(|kind| kind.name()).collect());
@@ -161,6 +143,20 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     Ok(ExitCode::from(code))
 }
 
+/// Starts the command. With a report, what it writes is kept; without one, the streams are its own.
+fn begin(
+    command: &[OsString],
+    emulator: &Emulator,
+    authority: Option<&Authority>,
+    raised: FileLimit,
+    is_reported: bool,
+) -> Result<(Child, Option<Tee>), Failure> {
+    spawn(command, emulator, authority, raised, |command| {
+        let tee = is_reported.then(|| Tee::attach(command)).transpose()?;
+        Ok((command.spawn()?, tee))
+    })
+}
+
 /// Writes what happened to a file, with how the command ended.
 async fn write_report(file: &OutputFile, target: &Target, facts: ExecFacts) -> Result<(), Failure> {
     let run = whole_run(target, facts).await;
@@ -184,14 +180,24 @@ async fn wait_for(child: &mut Child, signals: &mut Signals) -> std::io::Result<(
     }
 }
 
-/// Reads and prints the verdict; returns what makes the run fail.
+/// Reads and prints the verdict, if it was requested; returns what makes the run fail.
 async fn judge(
     args: &ExecArgs,
     target: Target,
     accepted: Option<Accepted>,
     file: Option<&mut File>,
+    waits_for_report: bool,
 ) -> Result<Vec<Kind>, Failure> {
-    let verdict = ask(target, args.settle, args.fail_on.clone(), accepted).await?;
+    let is_requested = !args.fail_on.is_empty() || args.verdict_format.is_some() || file.is_some();
+    if !is_requested && !waits_for_report {
+        return Ok(Vec::new());
+    }
+    let (settle, fail_on) = (args.settle, args.fail_on.clone());
+    let verdict = in_background(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref())).await?;
+    if !is_requested {
+        // Asked for only because that waits, as the report computes the verdict itself.
+        return Ok(Vec::new());
+    }
     let format = args.verdict_format.unwrap_or(VerdictFormat::Text);
     // One line under --json, as all messages are.
     let shown = |format| match format {
@@ -210,15 +216,6 @@ async fn judge(
         }
     }
     Ok(verdict.failed_by().collect())
-}
-
-async fn ask(
-    target: Target,
-    settle: Duration,
-    fail_on: Vec<Kind>,
-    accepted: Option<Accepted>,
-) -> Result<Verdict, Failure> {
-    in_background(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref())).await
 }
 
 fn print_to_stderr(text: &str) {

@@ -7,8 +7,8 @@ use rand::Rng;
 use serde::{Deserialize, Deserializer};
 use sha2::{Digest as _, Sha512};
 
+use crate::contract::header_setting::HeaderSetting;
 use crate::contract::named::named;
-use crate::contract::quota::HeaderNameText;
 
 named! {
     /// What an id names, with its prefix.
@@ -44,12 +44,12 @@ pub struct Ids {
     /// The header that carries a request's id; none when empty.
     #[cfg_attr(test, schemars(with = "String"))]
     #[serde(deserialize_with = "read_request_header")]
-    pub request_header: Option<HeaderNameText>,
+    pub request_header: Option<HeaderSetting>,
 }
 
-fn read_request_header<'de, D: Deserializer<'de>>(setting: D) -> Result<Option<HeaderNameText>, D::Error> {
+fn read_request_header<'de, D: Deserializer<'de>>(setting: D) -> Result<Option<HeaderSetting>, D::Error> {
     let text = String::deserialize(setting)?;
-    let name = (!text.is_empty()).then(|| HeaderNameText::try_from(text));
+    let name = (!text.is_empty()).then(|| HeaderSetting::try_from(text));
     name.transpose().map_err(serde::de::Error::custom)
 }
 

@@ -7,6 +7,7 @@
 //! a body may be like), `signature` (webhooks).
 
 pub mod error;
+pub mod header_setting;
 pub mod ids;
 pub mod keys;
 pub(crate) mod named;

@@ -1,9 +1,8 @@
-//! The settings of a key's quota and its headers (contract: Limits, numbers not shown), and the names of headers that settings give.
-//! The code that counts reads them from here.
+//! The settings of a key's quota and its headers (contract: Limits, numbers not shown). The code that counts reads them from here.
 
-use hyper::header::HeaderName;
 use serde::Deserialize;
 
+use crate::contract::header_setting::HeaderSetting;
 use crate::util::duration::DurationText;
 
 /// The quota of each key (contract: Limits, numbers not shown).
@@ -37,9 +36,9 @@ pub struct RateLimit {
 #[serde(deny_unknown_fields)]
 pub struct RateHeaderNames {
     /// Requests allowed per window.
-    pub limit: HeaderNameText,
+    pub limit: HeaderSetting,
     /// Requests left after this one, at least 0.
-    pub remaining: HeaderNameText,
+    pub remaining: HeaderSetting,
 }
 
 /// How the quota's window moves.
@@ -92,39 +91,4 @@ pub enum ResetForm {
     Delta,
     /// Unix seconds.
     Epoch,
-}
-
-/// A text that is a valid HTTP field name; compared without regard to case, shown as written.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String"))]
-#[serde(try_from = "String")]
-pub struct HeaderNameText {
-    text: String,
-    name: HeaderName,
-}
-
-impl HeaderNameText {
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    pub fn name(&self) -> &HeaderName {
-        &self.name
-    }
-}
-
-impl TryFrom<String> for HeaderNameText {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-        const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-        match HeaderName::from_bytes(text.as_bytes()) {
-            // Names known to the program are copied without touching a counter that all processors share.
-            Ok(_) if text.eq_ignore_ascii_case(LIMIT.as_str()) => Ok(Self { text, name: LIMIT }),
-            Ok(_) if text.eq_ignore_ascii_case(REMAINING.as_str()) => Ok(Self { text, name: REMAINING }),
-            Ok(name) => Ok(Self { text, name }),
-            Err(_) => Err(format!("expected an HTTP field name, found \"{}\"", text.escape_debug())),
-        }
-    }
 }

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::ControlError;
-use super::endpoint::{Content, DurationInput, Form, Nothing, Page, Query, Wait};
+use super::endpoint::{Content, DurationInput, Nothing, Page, Query, Wait};
 use super::render::Text;
 use super::reply::{Reply, json, masked, text};
 use crate::contract::keys::Keys;
@@ -34,7 +34,8 @@ pub(crate) struct Call {
     pub(super) body: Bytes,
     /// The variable segment of the path, percent-decoded.
     pub(super) segment: String,
-    pub(super) form: Form,
+    /// Whether the answer returns a secret, so that nothing is masked in it.
+    pub(super) shows_secrets: bool,
     /// The profile that decides how keys are masked.
     pub(super) profile: Arc<Profile>,
     /// Whether the caller has closed its sending side, as it has if it is gone.
@@ -88,14 +89,13 @@ impl Call {
         Ok(in_body.or_else(|| self.query("key")))
     }
 
-    /// The answer of a typed call: JSON, or text if the caller wants it. Credentials are masked in both.
+    /// The answer of a typed call: JSON, or text if the caller wants it.
     pub(super) fn reply<A: Text>(&self, answer: &A) -> Reply {
-        let is_masked = self.form != Form::Plain;
-        match (self.wants_text(), is_masked) {
-            (true, true) => text(&self.redactor().text(&answer.text())),
-            (true, false) => text(&answer.text()),
-            (false, true) => masked(answer, self.redactor()),
-            (false, false) => json(answer),
+        match (self.wants_text(), self.shows_secrets) {
+            (true, false) => text(&self.redactor().text(&answer.text())),
+            (true, true) => text(&answer.text()),
+            (false, false) => masked(answer, self.redactor()),
+            (false, true) => json(answer),
         }
     }
 

@@ -91,28 +91,48 @@ pub(super) async fn change(
     control: Arc<Control>,
     input: Arc<Input<Nothing, ClockChange>>,
 ) -> Result<Clock, ControlError> {
-    let change = &input.body;
-    let limit = timeout(change.timeout.as_ref(), PATIENCE)?;
     // The whole call is validated before anything changes.
-    let step = match (&change.advance, &change.set, change.mode) {
-        (None, None, None) => {
-            return Err(ControlError::invalid(
-                "expected `mode` (\"real\", \"frozen\" or \"follow\"), `advance` (a duration such as \"60s\") or `set` (a timestamp)",
-            ));
-        }
-        (Some(by), None, None) => Step::Advance(duration("advance", by)?),
-        (None, Some(at), None) => Step::Set(instant(at)?),
-        (None, None, Some(mode)) => Step::Mode(mode),
-        _ => return Err(ControlError::invalid("`mode`, `advance` and `set` cannot be changed in one call")),
-    };
+    let limit = timeout(input.body.timeout.as_ref(), PATIENCE)?;
+    let step = Step::of(&input.body)?;
     let mover = mover(&control, &input)?;
+    let now = take(step, &control, &input, &mover, limit).await?;
+    if let Some(workspace) = &mover.workspace {
+        // The clock itself wakes what waits for this key; emissions triggered by time must be checked for.
+        control.wake_emitter(workspace);
+    }
+    Ok(shown(&mover, now, input.redactor()))
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    Mode(NewMode),
+    Advance(Duration),
+    Set(Timestamp),
+}
+
+impl Step {
+    fn of(change: &ClockChange) -> Result<Self, ControlError> {
+        match (&change.advance, &change.set, change.mode) {
+            (None, None, None) => Err(ControlError::invalid(
+                "expected `mode` (\"real\", \"frozen\" or \"follow\"), `advance` (a duration such as \"60s\") or `set` (a timestamp)",
+            )),
+            (Some(by), None, None) => Ok(Self::Advance(duration("advance", by)?)),
+            (None, Some(at), None) => Ok(Self::Set(instant(at)?)),
+            (None, None, Some(mode)) => Ok(Self::Mode(mode)),
+            _ => Err(ControlError::invalid("`mode`, `advance` and `set` cannot be changed in one call")),
+        }
+    }
+}
+
+/// Takes a step of a clock, and returns its time when everything due on the way is done.
+async fn take(step: Step, control: &Control, call: &Call, mover: &Mover, limit: Duration) -> Result<Now, ControlError> {
     let (clock, wall) = (mover.clock(), mover.clock().now().wall);
     // Logged before the step takes effect, so that its line comes first.
     let log = |did: String| {
         let key = mover.workspace.as_ref().map(|workspace| &**workspace.name());
-        control.note(key, format!("clock of {} {did}", whose(&input, key)), false);
+        control.note(key, format!("clock of {} {did}", whose(call, key)), false);
     };
-    let now = match step {
+    Ok(match step {
         Step::Mode(NewMode::Real) => {
             log(format!("runs again from {}", time(wall)));
             clock.resume()
@@ -128,13 +148,13 @@ pub(super) async fn change(
             log("follows the emulator's again".to_owned());
             // The key first catches up with the emulator's time, so that what is due happens in order.
             let ahead = control.registry.clock().now().wall.duration_since(wall);
-            advance(&mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
+            advance(mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
             clock.follow()
         }
         Step::Advance(by) => {
             let to = wall.saturating_add(by).unwrap_or(Timestamp::MAX);
             log(format!("advanced by {}, to {}", duration_text(by), time(to)));
-            advance(&mover, by, limit).await?
+            advance(mover, by, limit).await?
         }
         // As far ahead as back, so that each step can be undone.
         Step::Set(at) if at.duration_since(wall).unsigned_abs() > LONGEST_STEP => {
@@ -148,23 +168,11 @@ pub(super) async fn change(
         Step::Set(at) => {
             log(format!("set forward to {}", time(at)));
             // A step forward is time that passes.
-            advance(&mover, Duration::try_from(at.duration_since(wall)).unwrap_or_default(), limit).await?;
+            advance(mover, Duration::try_from(at.duration_since(wall)).unwrap_or_default(), limit).await?;
             // A running clock is later than `at` by the time that the step took.
             clock.now()
         }
-    };
-    if let Some(workspace) = &mover.workspace {
-        // The clock itself wakes what waits for this key; emissions triggered by time must be checked for.
-        control.wake_emitter(workspace);
-    }
-    Ok(shown(&mover, now, input.redactor()))
-}
-
-#[derive(Clone, Copy)]
-enum Step {
-    Mode(NewMode),
-    Advance(Duration),
-    Set(Timestamp),
+    })
 }
 
 /// Advances a clock and returns when everything due is done. If the caller hangs up, the step continues, so that a clock never stops

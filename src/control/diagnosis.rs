@@ -18,7 +18,7 @@ use crate::state::journal::record::time;
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 use crate::util::duration::{DurationText, duration_text};
 use crate::util::wording::counted;
-use crate::webhook::deliver::{DELIVERY, signing_keys, signs_by_clock};
+use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
 #[derive(Clone, Debug, Serialize)]

@@ -1,5 +1,4 @@
-//! What calls of the control API have in common: the form of their answers, and the types that several of them take or answer. Must
-//! not know the emulator's parts.
+//! What calls of the control API have in common: the types that several of them take or answer. Must not know the emulator's parts.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -14,16 +13,6 @@ impl<T: Serialize + DeserializeOwned + Described + Send + Sync + 'static> Query 
 /// The body of a call.
 pub(crate) trait Content: DeserializeOwned + Described + Send + Sync + 'static {}
 impl<T: DeserializeOwned + Described + Send + Sync + 'static> Content for T {}
-
-/// The form of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// JSON in which credentials are masked.
-    Masked,
-    /// JSON as it is: documents, and secrets that are returned once.
-    Plain,
-    Other(&'static str),
-}
 
 /// No query parameter besides `key`, or no body.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]

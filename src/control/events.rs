@@ -151,7 +151,6 @@ impl Text for Fired {
 /// What can be falsified in a delivery; null for nothing.
 #[cfg(test)]
 fn tamper_names() -> Vec<Option<&'static str>> {
-    use crate::contract::signature::Tamper;
     Tamper::ALL.map(Tamper::name).into_iter().map(Some).chain([None]).collect()
 }
 
@@ -170,12 +169,14 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<Wait, Fire>>) -
         }
         return fire_emission(&control, &input, name);
     }
-    let template = fire_request(&input.body)?;
+    let firing = Firing::of(&input.body)?;
     let workspace = control.workspace(input.key()?.as_deref())?;
     wait_for_events(&workspace).await;
     // Not in the lane of changes, as other changes would wait for thousands of events.
-    let (firing, call) = (Arc::clone(&control), Arc::clone(&input));
-    let fired = tokio::task::spawn_blocking(move || fire_all(&firing, &call, &workspace, &template)).await;
+    let fired = {
+        let (control, input) = (Arc::clone(&control), Arc::clone(&input));
+        tokio::task::spawn_blocking(move || fire_all(&control, &input, &workspace, firing)).await
+    };
     let (mut answer, deliveries) = fired.map_err(|_| ControlError::internal())??;
     let Some(limit) = wait else { return Ok(answer) };
     let records = control.deliveries.wait_attempted(&deliveries, limit).await;
@@ -201,18 +202,16 @@ fn fire_all(
     control: &Control,
     input: &Input<Wait, Fire>,
     workspace: &Arc<Workspace>,
-    template: &FireRequest,
+    Firing { template, count, delay }: Firing,
 ) -> Result<(Fired, Vec<String>), ControlError> {
-    let (request, profile) = (&input.body, control.profile_for(Some(workspace.name())));
-    let count = request.count.map_or(1, |Integer(count)| count);
-    let delay = request.delay.as_ref().map(|delay| duration("delay", delay)).transpose()?;
+    let (shuffle, profile) = (input.body.shuffle, control.profile_for(Some(workspace.name())));
     let (mut ids, mut deliveries, mut bytes) = (Vec::new(), Vec::new(), 0);
     // Of the other events only the ids are kept, as the store drops events with their deliveries.
     let (mut shown_events, mut to_shuffle) = (Vec::new(), Vec::new());
     while ids.len() < count && !*control.stopping.borrow() {
         let now = workspace.clock().now();
         let next = FireRequest { due: delay.map(|delay| now.instant.plus(delay)), ..template.clone() };
-        let made = if request.shuffle {
+        let made = if shuffle {
             control.make_event(workspace, next, &profile)
         } else {
             control.fire(workspace, next, &profile)
@@ -227,7 +226,7 @@ fn fire_all(
         if shown_events.len() < MOST_SHOWN && bytes <= MOST_SHOWN_BYTES {
             shown_events.push(Arc::clone(&event));
         }
-        if request.shuffle {
+        if shuffle {
             to_shuffle.push(event);
         }
     }
@@ -317,38 +316,51 @@ fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspac
     }
 }
 
-/// The template of each event of the call.
-fn fire_request(request: &Fire) -> Result<FireRequest, ControlError> {
-    let count = request.count.map_or(1, |Integer(count)| count);
-    if !(1..=MOST_EVENTS).contains(&count) {
-        return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
+/// What a call fires, validated.
+struct Firing {
+    /// Each event, without the time at which it is due.
+    template: FireRequest,
+    count: usize,
+    delay: Option<Duration>,
+}
+
+impl Firing {
+    fn of(request: &Fire) -> Result<Self, ControlError> {
+        let count = request.count.map_or(1, |Integer(count)| count);
+        if !(1..=MOST_EVENTS).contains(&count) {
+            return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
+        }
+        let Some(event_type) = request.event_type.clone() else {
+            return Err(ControlError::invalid("body: missing field `type`"));
+        };
+        let tamper = match &request.tamper {
+            None => None,
+            Some(name) => Some(Tamper::from_name(name).ok_or_else(|| {
+                let known = Tamper::ALL.map(Tamper::name).join(", ");
+                ControlError::unexpected("tamper", &format!("one of {known}"), name)
+            })?),
+        };
+        let duplicate = request.duplicate.map_or(1, |Integer(copies)| copies);
+        if !(1..=100).contains(&duplicate) {
+            return Err(ControlError::invalid(format!(
+                "duplicate: expected 1 to 100 copies in all, found {duplicate}"
+            )));
+        }
+        let delay = request.delay.as_ref().map(|delay| duration("delay", delay)).transpose()?;
+        let template = FireRequest {
+            event_type,
+            data: request.data.clone(),
+            set: request.set.clone().into_iter().collect(),
+            subscription: request.subscription.clone(),
+            due: None,
+            tamper,
+            extra_copies: duplicate - 1,
+            shuffled: request.shuffle && count > 1,
+            lost: request.drop,
+            origin: Origin::Command,
+        };
+        Ok(Self { template, count, delay })
     }
-    let Some(event_type) = request.event_type.clone() else {
-        return Err(ControlError::invalid("body: missing field `type`"));
-    };
-    let tamper = match &request.tamper {
-        None => None,
-        Some(name) => Some(Tamper::from_name(name).ok_or_else(|| {
-            let known = Tamper::ALL.map(Tamper::name).join(", ");
-            ControlError::unexpected("tamper", &format!("one of {known}"), name)
-        })?),
-    };
-    let duplicate = request.duplicate.map_or(1, |Integer(copies)| copies);
-    if !(1..=100).contains(&duplicate) {
-        return Err(ControlError::invalid(format!("duplicate: expected 1 to 100 copies in all, found {duplicate}")));
-    }
-    Ok(FireRequest {
-        event_type,
-        data: request.data.clone(),
-        set: request.set.clone().into_iter().collect(),
-        subscription: request.subscription.clone(),
-        due: None,
-        tamper,
-        extra_copies: duplicate - 1,
-        shuffled: request.shuffle && count > 1,
-        lost: request.drop,
-        origin: Origin::Command,
-    })
 }
 
 /// Triggers a named emission of the active scenarios, which fires as the scenario defines.

@@ -211,7 +211,7 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
     let path = target.split('?').next().unwrap_or_default();
     let needs_key =
         request.operation.is_some_and(|operation| ![Operation::Hello, Operation::OauthToken].contains(&operation));
-    let key = match request.key() {
+    let key = match request.checked_key() {
         Some(key) => format!("the key {} is valid", redactor.key(key)),
         None if needs_key => "no key was looked at".to_owned(),
         None => "the operation needs no key".to_owned(),
@@ -314,7 +314,7 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace
         query,
         headers: &headers,
         body: request.transcript.body(),
-        key: request.key(),
+        key: request.checked_key(),
         keys: &config.profile.keys,
     };
     let workspace = request.workspace.clone().unwrap_or_else(|| control.registry.anonymous());

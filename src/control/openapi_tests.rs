@@ -9,23 +9,22 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use super::PREFIX;
-use super::endpoint::Form;
 use super::reply::Error;
-use super::routes::{ROUTES, Route};
+use super::routes::{CALLS, CallRow};
 use super::stream::EVENT_STREAM;
 use crate::committed;
 
 /// The document of these calls.
-fn document(routes: &[Route]) -> Value {
+fn document(calls: &[CallRow]) -> Value {
     let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();
-    for route in routes {
-        let described = (route.describe)(&mut schemas);
-        let path = paths.entry(format!("{PREFIX}{}", route.path)).or_insert_with(|| json!({}));
-        let name = route.method.as_str().to_ascii_lowercase();
-        path[&name] = operation(route, &described, &name, true);
-        if route.method == Method::GET && route.form != Form::Other(EVENT_STREAM) {
-            path["head"] = operation(route, &described, "head", false);
+    for row in calls {
+        let described = (row.describe)(&mut schemas);
+        let path = paths.entry(format!("{PREFIX}{}", row.path)).or_insert_with(|| json!({}));
+        let name = row.method.as_str().to_ascii_lowercase();
+        path[&name] = operation(row, &described, &name, true);
+        if row.method == Method::GET && row.media != [EVENT_STREAM] {
+            path["head"] = operation(row, &described, "head", false);
         }
     }
     json!({
@@ -53,28 +52,28 @@ fn document(routes: &[Route]) -> Value {
     })
 }
 
-fn operation(route: &Route, described: &Described, method: &str, has_bodies: bool) -> Value {
+fn operation(row: &CallRow, described: &Described, method: &str, has_bodies: bool) -> Value {
     let mut parameters = Vec::new();
-    if let Some((_, name, _)) = route.segment() {
+    if let Some((_, name, _)) = row.segment() {
         let schema = json!({ "type": "string", "minLength": 1 });
         parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
     }
     let queries = described.query.get("properties").and_then(Value::as_object).into_iter().flatten();
     let query = |name: &str, schema: Value| json!({ "name": name, "in": "query", "required": false, "schema": schema });
     parameters.extend(queries.map(|(name, schema)| query(name, present(schema.clone()))));
-    if !route.is_open {
+    if !row.is_open {
         parameters.push(query("key", json!(schemars::schema_for!(String))));
     }
     let mut operation = json!({
-        "operationId": format!("{method} {}", route.path.replace(['{', '}'], "")),
-        "summary": route.summary,
+        "operationId": format!("{method} {}", row.path.replace(['{', '}'], "")),
+        "summary": row.summary,
         "parameters": parameters,
     });
-    if route.is_write() {
-        operation["requestBody"] = body(route, &described.body);
+    if row.is_write() {
+        operation["requestBody"] = body(row, &described.body);
     }
-    operation["responses"] = responses(route, described, has_bodies);
-    operation["security"] = if route.is_open { json!([]) } else { json!([{ "token": [] }]) };
+    operation["responses"] = responses(row, described, has_bodies);
+    operation["security"] = if row.is_open { json!([]) } else { json!([{ "token": [] }]) };
     operation
 }
 
@@ -90,13 +89,13 @@ fn present(mut schema: Value) -> Value {
     schema
 }
 
-fn body(route: &Route, schema: &Schema) -> Value {
+fn body(row: &CallRow, schema: &Schema) -> Value {
     let mut content = json!({ "application/json": { "schema": Value::from(schema.clone()) } });
-    if route.takes_toml {
+    if row.takes_toml {
         content["application/toml"] = json!({ "schema": schemars::schema_for!(String) });
     }
     // A body is required only if one of its fields is.
-    let required = route.takes_toml
+    let required = row.takes_toml
         || schema.get("required").is_some_and(|required| required.as_array().is_some_and(|fields| !fields.is_empty()))
         || schema.get("minProperties").is_some();
     json!({ "required": required, "content": content })
@@ -151,21 +150,19 @@ fn answer(description: &str, media: &str, schema: &Schema, has_bodies: bool) -> 
 }
 
 /// The answer of each status: what the call gives, and everything that can go wrong.
-fn responses(route: &Route, described: &Described, has_bodies: bool) -> Value {
-    let media = match route.form {
-        Form::Other(media) => media,
-        Form::Masked | Form::Plain => "application/json",
-    };
-    let guarded = GUARDED.into_iter().filter(|_| !route.is_open);
+fn responses(row: &CallRow, described: &Described, has_bodies: bool) -> Value {
+    let guarded = GUARDED.into_iter().filter(|_| !row.is_open);
     let reference = |status| json!({ "$ref": format!("#/components/responses/{}", shared(status, has_bodies)) });
-    let reads = READS.into_iter().filter(|_| !route.is_write());
+    let reads = READS.into_iter().filter(|_| !row.is_write());
     let errors =
         COMMON.into_iter().chain(guarded).chain(reads).map(|(status, _)| (status.to_string(), reference(status)));
     let error = |text: &str| answer(text, "application/json", &described.error, has_bodies);
-    let own = route.errors.iter().map(|(status, text)| (status.to_string(), error(text)));
-    let mut done = answer("Done.", media, &described.answer, has_bodies);
-    if route.has_text && has_bodies {
-        done["content"]["text/plain"] = json!({ "schema": { "type": "string" } });
+    let own = row.errors.iter().map(|(status, text)| (status.to_string(), error(text)));
+    let mut done = answer("Done.", row.media[0], &described.answer, has_bodies);
+    if has_bodies {
+        for further in &row.media[1..] {
+            done["content"][further] = json!({ "schema": { "type": "string" } });
+        }
     }
     let done = [("200".to_owned(), done)];
     in_order(errors.chain(own).chain(done))
@@ -215,6 +212,6 @@ pub(super) fn describe<Q: JsonSchema, B: JsonSchema, A: JsonSchema>(schemas: &mu
 
 #[test]
 fn the_file_beside_is_made_from_the_calls_and_their_types() {
-    let made = document(&ROUTES);
+    let made = document(&CALLS);
     committed::compare("src/control/openapi.json", &committed::json(&made, 3));
 }

@@ -1,4 +1,4 @@
-//! The control API's table of calls, and the path of one call through it: find its route, check who calls, read the body, run the
+//! The control API's table of calls, and the path of one call through it: find its row, check who calls, read the body, run the
 //! handler.
 
 use std::cmp::{Ordering, Reverse};
@@ -14,7 +14,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use super::call::{Call, Input, check_key};
-use super::endpoint::{Content, Described, Form, Nothing, Query};
+use super::endpoint::{Content, Described, Nothing, Query};
 use super::guard::WRONG_TOKEN_PAUSE;
 use super::page::page;
 use super::render::Text;
@@ -44,14 +44,16 @@ enum CallHandler {
     Waits(Box<Waiting>),
 }
 
+const JSON: &[&str] = &["application/json"];
+const JSON_OR_TEXT: &[&str] = &["application/json", "text/plain"];
+
 /// One call.
 #[cfg_attr(not(test), allow(dead_code, reason = "some fields are for the `OpenAPI` document, which a test makes"))]
-pub(super) struct Route {
+pub(super) struct CallRow {
     pub(super) method: Method,
     /// The path below `/_emulator/`.
     pub(super) path: &'static str,
     pub(super) summary: &'static str,
-    pub(super) form: Form,
     handler: CallHandler,
     /// Adds the schemas of the call to the `OpenAPI` document.
     #[cfg(test)]
@@ -63,13 +65,15 @@ pub(super) struct Route {
     most_bytes: Option<usize>,
     /// Whether the body may be TOML instead of JSON.
     pub(super) takes_toml: bool,
-    /// Whether the document of the API says that the answer may be text instead of JSON.
-    pub(super) has_text: bool,
+    /// The media types of the answer; the caller chooses.
+    pub(super) media: &'static [&'static str],
+    /// Whether the answer returns a secret, so that [`Call::reply`] masks nothing in it.
+    shows_secrets: bool,
     /// Errors besides those that every call can return.
     pub(super) errors: &'static [(u16, &'static str)],
 }
 
-impl Route {
+impl CallRow {
     fn new<Q: Query, B: Described, A: Described>(
         call: &'static str,
         summary: &'static str,
@@ -80,14 +84,14 @@ impl Route {
             method: method.parse().expect("the table has methods of HTTP"),
             path,
             summary,
-            form: Form::Masked,
             handler,
             #[cfg(test)]
             describe: super::openapi_tests::describe::<Q, B, A>,
             is_open: false,
             most_bytes: None,
             takes_toml: false,
-            has_text: false,
+            media: JSON,
+            shows_secrets: false,
             errors: &[],
         }
     }
@@ -100,13 +104,18 @@ impl Route {
         Self::new::<Q, B, A>(call, summary, CallHandler::Waits(Box::new(handler)))
     }
 
-    fn shown_as(self, form: Form) -> Self {
-        Self { form, ..self }
-    }
-
     /// Whether it changes anything.
     pub(super) fn is_write(&self) -> bool {
         self.method != Method::GET
+    }
+
+    /// The media types of the body; none if it changes nothing.
+    fn accepted(&self) -> &'static [&'static str] {
+        match (self.is_write(), self.takes_toml) {
+            (false, _) => &[],
+            (true, false) => JSON,
+            (true, true) => &["application/json", "application/toml"],
+        }
     }
 
     /// The parts of the path before and after its variable segment, and the segment's name; `None` if it has none.
@@ -132,23 +141,22 @@ fn at_once<Q: Query, B: Content, A: Text + Described + 'static>(
     call: &'static str,
     summary: &'static str,
     handler: fn(&Control, &Input<Q, B>) -> Result<A, ControlError>,
-) -> Route {
+) -> CallRow {
     let answer = move |control: &Control, call: Call| {
         let input = Input::read(call)?;
         Ok(input.reply(&handler(control, &input)?))
     };
-    let route = Route::new::<Q, B, A>(call, summary, CallHandler::AtOnce(Box::new(answer)));
-    Route { has_text: true, ..route }
+    CallRow { media: JSON_OR_TEXT, ..CallRow::new::<Q, B, A>(call, summary, CallHandler::AtOnce(Box::new(answer))) }
 }
 
-/// A call that answers at once, and whose body or answer is not JSON of its type.
-fn raw<Q: Query, B: Described, A: Described>(
+/// A call that answers at once, and whose handler reads the body and makes the answer itself, as one of them is not JSON of its type.
+fn at_once_reply<Q: Query, B: Described, A: Described>(
     call: &'static str,
     summary: &'static str,
     handler: fn(&Control, &Call, Q) -> CallResult,
-) -> Route {
+) -> CallRow {
     let answer = move |control: &Control, call: Call| handler(control, &call, call.query_as()?);
-    Route::new::<Q, B, A>(call, summary, CallHandler::AtOnce(Box::new(answer)))
+    CallRow::new::<Q, B, A>(call, summary, CallHandler::AtOnce(Box::new(answer)))
 }
 
 /// A call that waits for something.
@@ -156,11 +164,11 @@ fn waits<Q: Query, B: Content, A: Text + Described + Send + Sync + 'static, F>(
     call: &'static str,
     summary: &'static str,
     handler: fn(Arc<Control>, Arc<Input<Q, B>>) -> F,
-) -> Route
+) -> CallRow
 where
     F: Future<Output = Result<A, ControlError>> + Send + 'static,
 {
-    let route = Route::awaited::<Q, B, A>(call, summary, move |control, call| {
+    let row = CallRow::awaited::<Q, B, A>(call, summary, move |control, call| {
         Box::pin(async move {
             let input = Arc::new(Input::read(call)?);
             let answer = handler(Arc::clone(&control), Arc::clone(&input)).await?;
@@ -168,102 +176,118 @@ where
             Ok(control.run_to_end(move |_| input.reply(&answer)).await)
         })
     });
-    Route { has_text: true, ..route }
+    CallRow { media: JSON_OR_TEXT, ..row }
 }
 
 /// Every call; `openapi.json` describes them in this order.
-pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
     // Answered by the async worker, so that it tells whether that one is there, however busy the other threads are.
-    let health = Route::awaited::<Nothing, Nothing, system::Ready>(
+    let health = CallRow::awaited::<Nothing, Nothing, system::Ready>(
         "GET health",
         "Whether the emulator is ready",
         |control, call| Box::pin(async move { Ok(call.reply(&system::health(&control))) }),
     );
     let summary = "The state of a key, or everything, as a document";
-    let snapshot = Route::awaited::<Nothing, Nothing, snapshot::Snapshot>("GET snapshot", summary, |control, call| {
-        Box::pin(async move {
-            call.query_as::<Nothing>()?;
-            snapshot::save(&control, &call).await
-        })
-    });
+    let snapshot =
+        CallRow::awaited::<Nothing, Nothing, snapshot::Snapshot>("GET snapshot", summary, |control, call| {
+            Box::pin(async move {
+                call.query_as::<Nothing>()?;
+                snapshot::save(&control, &call).await
+            })
+        });
     let no_authority = &[(404, "There is none without --tls self-signed.")];
     let too_many_viewers = &[(429, "Too many viewers follow the stream already.")];
     vec![
-        Route { is_open: true, has_text: true, ..health },
-        Route {
+        CallRow { is_open: true, media: JSON_OR_TEXT, ..health },
+        CallRow {
             is_open: true,
             errors: no_authority,
-            ..raw::<_, Nothing, String>("GET ca.pem", "The authority made for --tls self-signed", system::ca_pem)
-                .shown_as(Form::Other("application/x-pem-file"))
+            media: &["application/x-pem-file"],
+            ..at_once_reply::<_, Nothing, String>(
+                "GET ca.pem",
+                "The authority made for --tls self-signed",
+                system::ca_pem,
+            )
         },
         at_once("GET assumptions", "What the contract leaves open and what is assumed", profile::assumptions),
         at_once("GET profile", "Every setting in force and where it comes from", profile::show),
         at_once("PATCH profile", "Change settings, for all keys or one; null undoes a change", profile::patch),
-        raw::<_, Nothing, Map<String, Value>>("GET openapi.json", "This document", |_, _, _: Nothing| {
+        at_once_reply::<_, Nothing, Map<String, Value>>("GET openapi.json", "This document", |_, _, _: Nothing| {
             Ok(json(&system::openapi_document()))
-        })
-        .shown_as(Form::Plain),
-        raw::<_, Nothing, Map<String, Value>>(
+        }),
+        at_once_reply::<_, Nothing, Map<String, Value>>(
             "GET v1/openapi.json",
             "The document of the emulated API",
             profile::emulated_openapi,
-        )
-        .shown_as(Form::Plain),
+        ),
         at_once("GET requests", "Requests, newest first", requests::list),
         at_once("DELETE requests", "Clear the journal", requests::clear),
         waits("POST requests/wait", "Wait until so many requests match", requests::wait),
         at_once("GET requests/{id}", "One request and its answer, whole", requests::show),
         waits("GET verdict", "The problems found so far", verdict::verify),
         at_once("GET findings", "What the traffic shows about the client and its receivers", findings::show),
-        raw::<_, Nothing, run::Run>(
+        at_once_reply::<_, Nothing, run::Run>(
             "GET run",
             "What happened so far and the present state, as one document",
             run::show,
-        )
-        .shown_as(Form::Plain),
-        raw::<_, Nothing, String>(
-            "GET report.html",
-            "The same as one HTML file, which any browser shows without a network",
-            run::report,
-        )
-        .shown_as(Form::Other("text/html")),
+        ),
+        CallRow {
+            media: &["text/html"],
+            ..at_once_reply::<_, Nothing, String>(
+                "GET report.html",
+                "The same as one HTML file, which any browser shows without a network",
+                run::report,
+            )
+        },
         at_once(
             "GET explain/{id}",
             "Why a request was answered as it was, or where an event or delivery went; `latest` is the newest",
             explain::explain,
         ),
         at_once("GET subscriptions", "Subscriptions, oldest first", subscriptions::list),
-        at_once(
-            "POST subscriptions",
-            "Subscribe a URL for a key; the answer has the secret if one was generated",
-            subscriptions::create,
-        )
-        .shown_as(Form::Plain),
-        at_once("GET subscriptions/{id}", "One subscription; its secret only on request", subscriptions::show)
-            .shown_as(Form::Plain),
+        CallRow {
+            shows_secrets: true,
+            ..at_once(
+                "POST subscriptions",
+                "Subscribe a URL for a key; the answer has the secret if one was generated",
+                subscriptions::create,
+            )
+        },
+        CallRow {
+            shows_secrets: true,
+            ..at_once("GET subscriptions/{id}", "One subscription; its secret only on request", subscriptions::show)
+        },
         at_once("PUT subscriptions/{id}", "Change a subscription; what is left out stays", subscriptions::change),
         at_once("DELETE subscriptions/{id}", "Delete a subscription", subscriptions::delete),
-        at_once(
-            "POST subscriptions/{id}/rotate",
-            "Give a subscription a new secret; the old one keeps signing for a while",
-            subscriptions::rotate,
-        )
-        .shown_as(Form::Plain),
+        CallRow {
+            shows_secrets: true,
+            ..at_once(
+                "POST subscriptions/{id}/rotate",
+                "Give a subscription a new secret; the old one keeps signing for a while",
+                subscriptions::rotate,
+            )
+        },
         waits("POST events", "Fire events at the matching subscriptions", events::fire),
         at_once("GET deliveries", "Deliveries, newest first", deliveries::list),
         at_once("GET deliveries/{id}", "One delivery with each attempt", deliveries::show),
         waits("POST deliveries/wait", "Wait until so many deliveries match", deliveries::wait),
-        Route {
+        CallRow {
             errors: too_many_viewers,
-            ..raw::<_, Nothing, String>("GET stream", "Everything that happens, as server-sent events", stream::stream)
-                .shown_as(Form::Other(stream::EVENT_STREAM))
+            media: &[stream::EVENT_STREAM],
+            ..at_once_reply::<_, Nothing, String>(
+                "GET stream",
+                "Everything that happens, as server-sent events",
+                stream::stream,
+            )
         },
-        raw::<_, Nothing, String>(
-            "GET metrics",
-            "Counters and gauges in the text format of Prometheus",
-            |control, _, _: Nothing| Ok(metrics::show(control)),
-        )
-        .shown_as(Form::Other("text/plain")),
+        CallRow {
+            media: &["text/plain"],
+            ..at_once_reply::<_, Nothing, String>(
+                "GET metrics",
+                "Counters and gauges in the text format of Prometheus",
+                |control, _, _: Nothing| Ok(metrics::show(control)),
+            )
+        },
         waits(
             "POST deliveries/{id}/redeliver",
             "Send the same event to the same subscription again",
@@ -271,10 +295,10 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         ),
         at_once("GET scenarios", "All scenarios, with what is active and what is broken", scenarios::list),
         at_once("GET scenarios/{name}", "One scenario with its text", scenarios::show),
-        Route {
+        CallRow {
             takes_toml: true,
-            has_text: true,
-            ..raw::<_, Map<String, Value>, scenarios::Added>(
+            media: JSON_OR_TEXT,
+            ..at_once_reply::<_, Map<String, Value>, scenarios::Added>(
                 "PUT scenarios/{name}",
                 "Add a scenario, or replace it",
                 scenarios::put,
@@ -291,11 +315,11 @@ pub(super) static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         ),
         at_once("POST outcome", "Report how the test with this key ended", outcome::report),
         at_once("POST reset", "Forget what a key did, or everything", snapshot::reset),
-        snapshot.shown_as(Form::Plain),
-        Route {
+        snapshot,
+        CallRow {
             most_bytes: Some(snapshot::MOST_BYTES),
-            has_text: true,
-            ..raw::<_, snapshot::Snapshot, snapshot::Loaded>(
+            media: JSON_OR_TEXT,
+            ..at_once_reply::<_, snapshot::Snapshot, snapshot::Loaded>(
                 "PUT snapshot",
                 "Put a saved state in place",
                 snapshot::load,
@@ -317,8 +341,9 @@ impl Control {
         connection: &ConnectionState,
     ) -> Response<Outgoing> {
         let (parts, body) = request.into_parts();
+        let refused = |error: ControlError| error.into_response(Redactor::new(&self.profile().keys));
         if let Some(answered) = page(&self.access, &parts, host) {
-            return answered.unwrap_or_else(|error| error.into_response(Redactor::new(&self.profile().keys)));
+            return answered.unwrap_or_else(refused);
         }
         let has_token = parts.headers.contains_key(AUTHORIZATION);
         let answered = self.dispatch(parts, body, host, connection).await;
@@ -334,7 +359,7 @@ impl Control {
                 reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
                 reply
             }
-            Err(error) => error.into_response(Redactor::new(&self.profile().keys)),
+            Err(error) => refused(error),
         }
     }
 
@@ -346,36 +371,27 @@ impl Control {
         connection: &ConnectionState,
     ) -> Result<Reply, ControlError> {
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default().to_owned();
-        let (route, segment) = match find(&parts.method, &path) {
-            Ok(found) => found,
-            // Which paths exist is only shown to those who may call.
-            Err(refusal) => {
-                self.access.check_origin(&parts, host, &[], false)?;
-                self.access.check_token(&parts)?;
-                return Err(refusal);
-            }
-        };
-        let accepted: &[&str] = match (route.is_write(), route.takes_toml) {
-            (false, _) => &[],
-            (true, false) => &["application/json"],
-            (true, true) => &["application/json", "application/toml"],
-        };
+        let found = find(&parts.method, &path);
+        let (accepted, is_open) = found.as_ref().map_or((&[][..], false), |(row, _)| (row.accepted(), row.is_open));
         self.access.check_origin(&parts, host, accepted, !body.is_end_stream())?;
-        if !route.is_open {
+        if !is_open {
             self.access.check_token(&parts)?;
         }
-        let read = self.bodies.read_content(route.most_bytes, &parts.headers, body).await;
+        // Which paths exist is only shown to those who may call.
+        let (row, segment) = found?;
+        let read = self.bodies.read_content(row.most_bytes, &parts.headers, body).await;
         let body = read.map_err(|problem| ControlError::new(problem.kind(), problem.to_string()))?;
         let is_disconnected = Arc::clone(connection.is_disconnected());
-        let call = Call { parts, body, segment, form: route.form, profile: self.profile(), is_disconnected };
+        let call =
+            Call { parts, body, segment, shows_secrets: row.shows_secrets, profile: self.profile(), is_disconnected };
         // Every call refuses an invalid key. The one with a large body checks it itself, as parsing that body takes a while.
-        if !route.is_open && route.most_bytes.is_none() {
+        if !row.is_open && row.most_bytes.is_none() {
             check_key(self, &call)?;
         }
         let mut stopping = self.stopping.clone();
         tokio::select! {
             biased;
-            reply = self.call_handler(route, call) => reply,
+            reply = self.call_handler(row, call) => reply,
             // A stop does not wait for calls that are waiting for something.
             () = stopped(&mut stopping) => {
                 Err(ControlError::new(ErrorKind::RequestTimeout, "the emulator is stopping").coded("stopping"))
@@ -383,13 +399,13 @@ impl Control {
         }
     }
 
-    async fn call_handler(self: &Arc<Self>, route: &'static Route, call: Call) -> CallResult {
-        match &route.handler {
+    async fn call_handler(self: &Arc<Self>, row: &'static CallRow, call: Call) -> CallResult {
+        match &row.handler {
             CallHandler::Waits(answer) => {
-                let _writing = route.is_write().then(|| self.begin_write());
+                let _writing = row.is_write().then(|| self.begin_write());
                 answer(Arc::clone(self), call).await
             }
-            CallHandler::AtOnce(answer) if route.is_write() => {
+            CallHandler::AtOnce(answer) if row.is_write() => {
                 // Released after the change, even if the caller has hung up.
                 let writing = self.begin_write();
                 let change = move |control: &Self| {
@@ -430,16 +446,16 @@ impl Control {
 
 /// The call that a method and path mean, and its variable segment, decoded. A path that is in the table literally never matches a
 /// variable segment; HEAD counts as GET.
-fn find(method: &Method, path: &str) -> Result<(&'static Route, String), ControlError> {
+fn find(method: &Method, path: &str) -> Result<(&'static CallRow, String), ControlError> {
     let method = if *method == Method::HEAD { &Method::GET } else { method };
-    let is_literal = ROUTES.iter().any(|route| route.path == path);
+    let is_literal = CALLS.iter().any(|row| row.path == path);
     let mut allowed: Vec<&Method> = Vec::new();
-    for route in ROUTES.iter().filter(|route| !is_literal || route.path == path) {
-        let Some(segment) = route.matches(path) else { continue };
-        if route.method == method {
-            return Ok((route, segment));
+    for row in CALLS.iter().filter(|row| !is_literal || row.path == path) {
+        let Some(segment) = row.matches(path) else { continue };
+        if row.method == method {
+            return Ok((row, segment));
         }
-        allowed.push(&route.method);
+        allowed.push(&row.method);
     }
     if allowed.is_empty() { Err(unknown_path(path)) } else { Err(ControlError::method(allow(allowed.into_iter()))) }
 }
@@ -448,15 +464,15 @@ fn find(method: &Method, path: &str) -> Result<(&'static Route, String), Control
 fn nearest_path(path: &str) -> Option<String> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let first_of = |pattern: &'static str| pattern.split('/').next().unwrap_or_default();
-    let first = nearest(segments.first()?, ROUTES.iter().map(|route| first_of(route.path)))?;
-    let likeness = |route: &Route| {
-        let distance = route.path.split('/').count().abs_diff(segments.len());
+    let first = nearest(segments.first()?, CALLS.iter().map(|row| first_of(row.path)))?;
+    let likeness = |row: &CallRow| {
+        let distance = row.path.split('/').count().abs_diff(segments.len());
         // The name of a variable segment resembles no value of it.
         let pattern =
-            route.segment().map_or_else(|| route.path.to_owned(), |(before, _, after)| format!("{before}{after}"));
+            row.segment().map_or_else(|| row.path.to_owned(), |(before, _, after)| format!("{before}{after}"));
         (Reverse(distance), strsim::normalized_damerau_levenshtein(&segments.join("/"), &pattern))
     };
-    let found = ROUTES.iter().filter(|route| first_of(route.path) == first);
+    let found = CALLS.iter().filter(|row| first_of(row.path) == first);
     let found = found.max_by(|one, other| likeness(one).partial_cmp(&likeness(other)).unwrap_or(Ordering::Equal))?;
     Some(format!("{PREFIX}{}", found.path))
 }

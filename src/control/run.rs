@@ -301,35 +301,24 @@ fn asked(control: &Control, call: &Call, query: RunQuery) -> Result<Run, Control
 fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redactor<'_>) -> Run {
     // Read first, so that a viewer who then follows the stream misses nothing; what comes twice can be recognised by its id.
     let history = History::read(control, scope, redactor.key_settings());
-    let most = limit.unwrap_or(MOST_RECORDS);
     let generation = control.library.load();
     let mover = control.mover(scope.0.clone());
     let name = scope.key();
     // Judging reads every record, so a call for a part of the document, as the page makes all the time, does without it.
     let findings = limit.is_none().then(|| findings::judge(control, scope));
     let (due, due_later) = due(control, scope, redactor);
-    let (mut keys, mut subscriptions) =
-        (keys(control, scope, &generation, &history, redactor), subscriptions::all_of(control, scope, redactor));
+    let mut keys = keys(control, scope, &generation, &history, redactor);
+    let mut subscriptions = subscriptions::all_of(control, scope, redactor);
     if limit == Some(0) {
         // The page asks for this every few seconds.
         keys.iter_mut().filter_map(|key| key.test.as_mut()).for_each(|test| test.output = None);
     }
     let (mut progress, progress_omitted) = progress(control, scope, &generation, redactor);
     let mut names = generation.names();
-    let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
-    let found = control.deliveries.list(None, most, in_scope);
-    let requests = newest(&history.requests, most, |(_, request)| request.bytes());
-    let deliveries = newest(&found, most, |(_, delivery)| {
-        delivery.attempts.iter().map(|attempt| attempt.bytes() + 2 * attempt.body.len()).sum()
-    });
-    let events = newest(&history.events, most, |event| event.body.len());
-    let notices = newest(&history.notices, most, |_| 0);
+    // Read before the records are made, as `next_attempt_in_ms` in them counts from about then.
+    let now = mover.clock().now();
+    let records = Records::newest(control, scope, &history, limit.unwrap_or(MOST_RECORDS), redactor);
     let omitted = Omitted {
-        requests: history.requests.len() - requests.len(),
-        // Deliveries may have been evicted since they were listed.
-        deliveries: control.deliveries.count(in_scope).saturating_sub(deliveries.len()),
-        events: history.events.len() - events.len(),
-        notices: history.notices.len() - notices.len(),
         keys: shorten(&mut keys),
         subscriptions: shorten(&mut subscriptions),
         scenarios: shorten(&mut names),
@@ -337,30 +326,12 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         due: due_later,
         evicted_entries: control.journal.fill().evicted,
         evicted_deliveries: control.deliveries.evicted(),
-    };
-    let cursor = |omitted: usize, last: Option<u64>| last.filter(|_| omitted > 0).map(|number| number.to_string());
-    let next_cursor = NextCursors {
-        requests: cursor(omitted.requests, requests.last().map(|(number, _)| *number)),
-        deliveries: cursor(omitted.deliveries, deliveries.last().map(|(serial, _)| *serial)),
-    };
-    let request = |(_, record): &(u64, Arc<RequestRecord>)| RunRequest {
-        request: requests::whole(record, redactor),
-        explanation: explain::of_request(control, record, redactor),
+        ..records.omitted
     };
     let scenario = |name: Arc<str>| RunScenario {
         scenario: scenarios::whole(&generation, &name),
         progress: progress.remove(&name).unwrap_or_default(),
     };
-    let clashes = match name.as_deref() {
-        Some(name) => generation.config_for(Some(name)).clashes().to_vec(),
-        None => generation.clashes(),
-    };
-    let clash = |Clash { scenarios, warning }: Clash| {
-        let scenarios = scenarios.map(|name| name.to_string());
-        ScenarioClash { scenarios, warning }
-    };
-    let registry = &control.registry;
-    let now = mover.clock().now();
     Run {
         format: RUN_FORMAT.to_owned(),
         version: RUN_VERSION,
@@ -375,19 +346,79 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
         clock: clock::shown(&mover, now, redactor),
         due,
         keys,
-        requests: requests.iter().map(request).collect(),
-        deliveries: deliveries.iter().map(|(_, record)| deliveries::whole(record, registry, redactor)).collect(),
-        events: events.iter().map(|record| events::shown(record, registry, redactor)).collect(),
-        notices: notices.iter().map(|notice| stream::shown(notice)).collect(),
+        requests: records.requests,
+        deliveries: records.deliveries,
+        events: records.events,
+        notices: records.notices,
         subscriptions,
         scenarios: names.into_iter().map(scenario).collect(),
-        clashes: clashes.into_iter().map(clash).collect(),
+        clashes: clashes(&generation, name.as_deref()),
         active: name.is_none().then(|| generation.active().names.iter().map(ToString::to_string).collect()),
         profile: profile::settings(control, name.as_deref(), redactor),
         assumptions: List { data: profile::in_force(control, name.as_deref(), redactor) },
         omitted,
-        next_cursor,
+        next_cursor: records.next_cursor,
     }
+}
+
+/// The newest records of a scope, and what of them is left out.
+struct Records {
+    requests: Vec<RunRequest>,
+    deliveries: Vec<DeliveryWhole>,
+    events: Vec<Event>,
+    notices: Vec<LogLine>,
+    omitted: Omitted,
+    next_cursor: NextCursors,
+}
+
+impl Records {
+    fn newest(control: &Control, scope: &Scope, history: &History, most: usize, redactor: Redactor<'_>) -> Self {
+        let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
+        let found = control.deliveries.list(None, most, in_scope);
+        let requests = newest(&history.requests, most, |(_, request)| request.bytes());
+        let deliveries = newest(&found, most, |(_, delivery)| {
+            delivery.attempts.iter().map(|attempt| attempt.bytes() + 2 * attempt.body.len()).sum()
+        });
+        let events = newest(&history.events, most, |event| event.body.len());
+        let notices = newest(&history.notices, most, |_| 0);
+        let omitted = Omitted {
+            requests: history.requests.len() - requests.len(),
+            // Deliveries may have been evicted since they were listed.
+            deliveries: control.deliveries.count(in_scope).saturating_sub(deliveries.len()),
+            events: history.events.len() - events.len(),
+            notices: history.notices.len() - notices.len(),
+            ..Omitted::default()
+        };
+        let cursor = |omitted: usize, last: Option<u64>| last.filter(|_| omitted > 0).map(|number| number.to_string());
+        let next_cursor = NextCursors {
+            requests: cursor(omitted.requests, requests.last().map(|(number, _)| *number)),
+            deliveries: cursor(omitted.deliveries, deliveries.last().map(|(serial, _)| *serial)),
+        };
+        let request = |(_, record): &(u64, Arc<RequestRecord>)| RunRequest {
+            request: requests::whole(record, redactor),
+            explanation: explain::of_request(control, record, redactor),
+        };
+        let registry = &control.registry;
+        Self {
+            requests: requests.iter().map(request).collect(),
+            deliveries: deliveries.iter().map(|(_, record)| deliveries::whole(record, registry, redactor)).collect(),
+            events: events.iter().map(|record| events::shown(record, registry, redactor)).collect(),
+            notices: notices.iter().map(|notice| stream::shown(notice)).collect(),
+            omitted,
+            next_cursor,
+        }
+    }
+}
+
+/// The clashes of the scenarios that are active for a key, or for any.
+fn clashes(generation: &Generation, key: Option<&str>) -> Vec<ScenarioClash> {
+    let found = match key {
+        Some(key) => generation.config_for(Some(key)).clashes().to_vec(),
+        None => generation.clashes(),
+    };
+    let shown =
+        |Clash { scenarios, warning }| ScenarioClash { scenarios: scenarios.map(|name| name.to_string()), warning };
+    found.into_iter().map(shown).collect()
 }
 
 /// The first of these records that a document has room for.

@@ -358,7 +358,7 @@ pub(super) fn players(
     config: &Arc<EffectiveConfig>,
 ) -> Vec<Player> {
     let player = |workspace: &Arc<Workspace>| {
-        let keys = keys_of(generation, workspace).into_iter().map(Some).collect();
+        let keys = member_keys(generation, workspace).into_iter().map(Some).collect();
         Player::new(workspace, keys, config.activation)
     };
     if let Scope(Some(workspace)) = scope {
@@ -462,7 +462,7 @@ impl<'a> PlayedScenario<'a> {
 }
 
 /// The keys of a workspace: those of its group, or the one that it is named after.
-fn keys_of(generation: &Generation, workspace: &Workspace) -> Vec<String> {
+fn member_keys(generation: &Generation, workspace: &Workspace) -> Vec<String> {
     let profile = &generation.config_for(Some(workspace.name())).profile;
     let group = profile.keys.workspaces.get(workspace.name().as_ref());
     group.cloned().unwrap_or_else(|| vec![workspace.name().to_string()])

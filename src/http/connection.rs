@@ -90,15 +90,15 @@ impl TimedStream {
             handler,
             limits,
             head_began_at: Some(0),
-            head_deadline: Deadline::default(),
-            idle_deadline: Deadline::default(),
+            head_deadline: Deadline::after(limits.header_timeout),
+            idle_deadline: Deadline::after(limits.idle_timeout),
             idle_after: 0,
             lines: 0,
             is_whole: false,
             began_tls: false,
             left: PartialHead::Nothing,
-            write_deadline: Deadline::default(),
-            linger_deadline: Deadline::default(),
+            write_deadline: Deadline::after(limits.write_timeout),
+            linger_deadline: Deadline::after(LINGER),
             unread_peer: None,
             refused: false,
             replacement: None,
@@ -124,7 +124,7 @@ impl TimedStream {
             self.head_deadline.end();
             return Poll::Pending;
         }
-        ready!(self.head_deadline.poll(cx, self.limits.header_timeout));
+        ready!(self.head_deadline.poll(cx));
         Poll::Ready(Err(timed_out("the header block did not arrive in time")))
     }
 
@@ -133,7 +133,7 @@ impl TimedStream {
             self.idle_after = begun;
             self.idle_deadline.end();
         }
-        match self.idle_deadline.poll(cx, self.limits.idle_timeout) {
+        match self.idle_deadline.poll(cx) {
             Poll::Ready(()) => Err(timed_out("no further request came in time")),
             Poll::Pending => Ok(()),
         }
@@ -145,7 +145,7 @@ impl TimedStream {
             self.write_deadline.end();
             return result;
         }
-        ready!(self.write_deadline.poll(cx, self.limits.write_timeout));
+        ready!(self.write_deadline.poll(cx));
         Poll::Ready(Err(timed_out("the peer did not take bytes in time")))
     }
 
@@ -170,8 +170,9 @@ impl TimedStream {
             if self.unread_peer.as_ref().is_none_or(|(known, _)| *known != peer) {
                 self.unread_peer = None;
             }
-            let (_, deadline) = self.unread_peer.get_or_insert_with(|| (peer, Deadline::default()));
-            if deadline.poll(cx, self.limits.idle_timeout.min(HALF_CLOSED)).is_pending() {
+            let timeout = self.limits.idle_timeout.min(HALF_CLOSED);
+            let (_, deadline) = self.unread_peer.get_or_insert_with(|| (peer, Deadline::after(timeout)));
+            if deadline.poll(cx).is_pending() {
                 return Ok(());
             }
             if peer == Peer::HalfClosed {
@@ -201,7 +202,7 @@ impl TimedStream {
     /// Reads and drops what still comes until the peer is done or the time is up.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // First, as a peer that never stops sending would use up the task's budget below.
-        if self.linger_deadline.poll(cx, LINGER).is_ready() {
+        if self.linger_deadline.poll(cx).is_ready() {
             return Poll::Ready(());
         }
         let mut dropped = [0; 4096];
@@ -333,16 +334,20 @@ impl AsyncWrite for TimedStream {
 
 /// A bound on a wait. Its timer is made once and reset only when it expires too early, so a wait that ends in time costs one
 /// reading of the clock.
-#[derive(Default)]
 struct Deadline {
+    timeout: Duration,
     due: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Deadline {
-    /// Begins the wait, unless it has begun, and is ready once it took too long. The timeout is always the same.
-    fn poll(&mut self, cx: &mut Context<'_>, timeout: Duration) -> Poll<()> {
-        let due = *self.due.get_or_insert_with(|| monotonic() + timeout.min(LONGEST_TIMEOUT));
+    fn after(timeout: Duration) -> Self {
+        Self { timeout: timeout.min(LONGEST_TIMEOUT), due: None, timer: None }
+    }
+
+    /// Begins the wait, unless it has begun, and is ready once it took too long.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let due = *self.due.get_or_insert_with(|| monotonic() + self.timeout);
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due.into())));
         loop {
             ready!(timer.as_mut().poll(cx));

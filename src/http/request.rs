@@ -58,7 +58,7 @@ impl Request {
     /// what is wrong with that header, and leaves the configuration as it is.
     pub(super) fn choose_config(&mut self, generation: &Generation, tokens: &AccessTokens) -> Result<(), String> {
         let headers = &self.head.headers;
-        let key = if generation.has_key_configs() { key_of(headers, Some(tokens)).ok() } else { None };
+        let key = if generation.has_key_configs() { sent_key(headers, Some(tokens)).ok() } else { None };
         let workspace = key.as_ref().map(|(key, _)| workspace_of(key, &generation.base.profile().keys));
         if let Some(names) = values_of(headers, &SCENARIO).next() {
             let names = names
@@ -148,35 +148,36 @@ impl Identified {
     }
 
     /// Leaves the quota headers out and gives the request back, as on any 401: a refused key is not counted.
-    pub(super) fn refund_always(&mut self) {
+    pub(super) fn treat_as_unauthorized(&mut self) {
         if let Identity { workspace, key: Some(ValidKey { group_key, quota }), .. } = &mut self.identity
             && quota.take().is_some_and(|quota| quota.allowed)
         {
-            workspace.lock().refund_always(group_key.as_ref(), &self.request.config.profile);
+            workspace.lock().refund(group_key.as_ref(), &self.request.config.profile);
         }
     }
 
     /// Shows the quota as used up, as on any 429.
     pub(super) fn show_quota_used_up(&mut self) {
         // Refunded first if a 429 costs nothing: with a quota that is used up, this request would not have been counted.
-        self.refund_unless_counted(StatusCode::TOO_MANY_REQUESTS);
+        self.refund_if_free(StatusCode::TOO_MANY_REQUESTS);
         if let Some(quota) = self.identity.key.as_mut().and_then(|key| key.quota.as_mut()) {
             *quota = QuotaCheck { allowed: false, remaining: 0, wait: quota.reset, ..*quota };
         }
     }
 
     /// Gives the request back to the quota where the profile says that an answer with this status costs nothing.
-    pub(super) fn refund_unless_counted(&mut self, status: StatusCode) {
+    pub(super) fn refund_if_free(&mut self, status: StatusCode) {
         if status != StatusCode::OK
             && let Identity { workspace, key: Some(ValidKey { group_key, quota: Some(quota) }), .. } =
                 &mut self.identity
             && quota.allowed
         {
-            workspace.lock().refund_unless_counted(group_key.as_ref(), &self.request.config.profile, quota);
+            workspace.lock().refund_if_only_successes_count(group_key.as_ref(), &self.request.config.profile, quota);
         }
     }
 
-    pub(super) fn record(
+    /// The request's entry for the journal. Takes its rule and what is known of its key, so it comes last.
+    pub(super) fn take_record(
         &mut self,
         transcript: Transcript,
         status: u16,
@@ -248,13 +249,13 @@ impl Drop for UnsettledRule {
         // The counters of an activation that is over may be gone.
         if self.activation == 0 || counters.has_started(self.activation) {
             counters.begin(self.activation);
-            self.rule.take_answer(&self.action, self.status, counters);
+            self.rule.settle(&self.action, self.status, counters);
         }
     }
 }
 
 /// The key that a request carries: an access token of the preview stands for its key, until it expires.
-fn key_of<'r>(
+fn sent_key<'r>(
     headers: &'r HeaderMap,
     tokens: Option<&AccessTokens>,
 ) -> Result<(Cow<'r, str>, Option<Instant>), KeyRefusal> {
@@ -289,7 +290,7 @@ pub(super) fn open_sender(
     {
         return Ok((workspace, None));
     }
-    let (key, expires) = key_of(&head.headers, has_tokens.then(|| registry.tokens()))?;
+    let (key, expires) = sent_key(&head.headers, has_tokens.then(|| registry.tokens()))?;
     judge(&key, profile.key_rules())?;
     let workspace = registry.open(workspace_of(&key, &profile.keys), *now);
     if expires.is_some_and(|expires| expires <= workspace.clock().now().instant) {

@@ -35,17 +35,17 @@ impl Identified {
         let began = state.started_at(config.activation).unwrap_or(config.activated_at);
         let since = self.request.now.instant.since(began);
         let WorkspaceState { counters, sources, .. } = &mut *state;
-        let decision = config.decide_by_rules(&view, counters, since, &mut sources.random);
-        let limits = counters.limits;
+        counters.begin(config.activation);
+        let (decision, held_rules) = config.rules.first_decision(&view, counters, since, &mut sources.random);
         drop(state);
-        self.held_rules = limits;
+        self.held_rules = held_rules;
         decision
     }
 
     /// Records the rule that decided; returns what it does.
     pub(super) fn note_rule(&mut self, decision: Decision) -> Action {
-        let Decision { scenario, rule, turn, delay, action, description, awaits_answer, .. } = decision;
-        let unsettled = awaits_answer.map(|rule| UnsettledRule {
+        let Decision { scenario, rule, turn, delay, action, description, unsettled_rule, .. } = decision;
+        let unsettled = unsettled_rule.map(|rule| UnsettledRule {
             workspace: Arc::clone(self.workspace()),
             rule,
             action: action.clone(),
@@ -167,7 +167,7 @@ async fn wait(workspace: &Workspace, due: Instant) -> Running {
 
 fn scripted_reply(identified: &mut Identified, reply: &ScriptedReply) -> Answer {
     match reply.error {
-        Some(ErrorKind::Unauthorized) => identified.refund_always(),
+        Some(ErrorKind::Unauthorized) => identified.treat_as_unauthorized(),
         Some(ErrorKind::RateLimitExceeded) => identified.show_quota_used_up(),
         _ => {}
     }

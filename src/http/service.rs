@@ -120,7 +120,7 @@ impl Api {
             answer_headers: &|bytes| push_headers(bytes, &own_headers),
             answer_body: &body,
         });
-        let record = identified.record(transcript, status.as_u16(), None, reason, Arrival::default());
+        let record = identified.take_record(transcript, status.as_u16(), None, reason, Arrival::default());
         self.engine.journal.append(Entry::Request(Arc::new(record)));
         bytes
     }
@@ -235,7 +235,7 @@ impl Api {
         };
         // 0: the connection breaks off in place of an answer.
         let status = if broken.is_some() { 0 } else { answer_status.as_u16() };
-        identified.refund_unless_counted(answer_status);
+        identified.refund_if_free(answer_status);
         if let Some(mut unsettled) = identified.rule.as_mut().and_then(|rule| rule.unsettled.take()) {
             // Dropped here, and so settled; with status 0 if the client left before.
             unsettled.status = status;
@@ -268,7 +268,7 @@ impl Api {
         *response.headers_mut() = headers;
         // A scenario's delay is over for the clock once the journal has the request.
         let _task = identified.rule.as_mut().and_then(|rule| rule.task.take());
-        let record = Arc::new(identified.record(transcript, status, broken, reason, connection.arrival()));
+        let record = Arc::new(identified.take_record(transcript, status, broken, reason, connection.arrival()));
         connection.note_record(&record);
         self.engine.journal.append(Entry::Request(record));
         response

@@ -79,17 +79,26 @@ impl RuleSet {
         self.indexes.is_empty()
     }
 
-    /// The first rule that applies decides; `None` leaves the request to the ordinary answer. Counts in `counters`, and draws
-    /// from `random` only for rules with a chance or a spread delay.
+    /// The first rule that applies decides; `None` leaves the request to the ordinary answer. The second value is what held the
+    /// rules back that matched and did not apply. Counts in `counters`, and draws from `random` only for rules with a chance or a
+    /// spread delay.
     pub fn first_decision(
         &self,
         view: &RequestView<'_>,
         counters: &mut RuleCounters,
         since_activation: Duration,
         random: &mut Random,
-    ) -> Option<Decision> {
-        let reading = Reading::new(view);
-        self.indexes.iter().find_map(|index| index.first_of_scenario(&reading, counters, since_activation, random))
+    ) -> (Option<Decision>, LimitTrace) {
+        let (reading, mut limits) = (Reading::new(view), LimitTrace::default());
+        let mut play = |rule: &Arc<Rule>| {
+            let played = rule.play(&reading, counters, since_activation, random);
+            if let Err(Some(limit)) = played {
+                limits.push(limit);
+            }
+            played.ok()
+        };
+        let decision = self.indexes.iter().find_map(|index| index.first_of_scenario(&reading, &mut play));
+        (decision, limits)
     }
 
     /// What each rule did with a request that was decided before, up to the rule that decided it, which is given with what it did.
@@ -130,14 +139,13 @@ impl RuleIndex {
         Self { rules: rules.to_vec(), buckets }
     }
 
+    /// Plays the rules that may match, in order, until one decides.
     fn first_of_scenario(
         &self,
         reading: &Reading<'_>,
-        counters: &mut RuleCounters,
-        since_activation: Duration,
-        random: &mut Random,
+        mut play: impl FnMut(&Arc<Rule>) -> Option<Decision>,
     ) -> Option<Decision> {
-        let mut play = |at: u32| self.rules[at as usize].play(reading, counters, since_activation, random);
+        let mut play = |at: u32| play(&self.rules[at as usize]);
         let Some((_, bucket)) = self.buckets.iter().find(|(operation, _)| *operation == reading.view.operation) else {
             // An operation outside the route table has no index; its rules are tried one after the other.
             return (0_u32..).take(self.rules.len()).find_map(play);
@@ -269,7 +277,7 @@ mod tests {
         let request = Request { operation: Some(Operation::SystemStatus), ..Request::default() };
         let decided = |second| {
             let since = Duration::from_secs(second);
-            let decision = request.with_view(|view| rules.first_decision(view, counters, since, random));
+            let (decision, _) = request.with_view(|view| rules.first_decision(view, counters, since, random));
             decision.map_or("-".to_owned(), |decision| decision.rule.replace("rule ", ""))
         };
         assert_eq!((0..6).map(decided).collect::<String>(), expected, "{text}");
@@ -327,8 +335,8 @@ mod tests {
                 };
                 let (found, expected, traces) = request.with_view(|view| {
                     let reading = Reading::new(view);
-                    let expected = rules.rules().find_map(|rule| rule.play(&reading, &mut walked, since, random));
-                    let found = rules.first_decision(view, &mut counters, since, random);
+                    let expected = rules.rules().find_map(|rule| rule.play(&reading, &mut walked, since, random).ok());
+                    let (found, _) = rules.first_decision(view, &mut counters, since, random);
                     let decided = found.as_ref().map(|found| DecidedBy {
                         scenario: &found.scenario,
                         rule: &found.rule,

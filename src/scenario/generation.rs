@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -14,13 +13,10 @@ use super::clashes::{Clash, clashes};
 use super::content::{Activation, HeldBack, LibraryContent, MOST_ACTIVE, resolve};
 use super::decide::RuleSet;
 use super::emit::Emit;
-use super::matcher::RequestView;
-use super::rule::Decision;
 use super::setting_patch::{SettingPatch, SettingPatches, diagnostic};
 use super::{Scenario, ScenarioOrigin};
-use crate::clock::{Instant, Random};
+use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
-use crate::scenario::rule_counters::{LimitTrace, RuleCounters};
 use crate::settings::{Draft, Layered, Profile, ProfileProblem};
 
 /// Most keys of which the lists are looked at for clashes whenever all problems are listed; activating one looks at it in any case.
@@ -207,7 +203,7 @@ pub struct EffectiveConfig {
     pub active: Arc<[Arc<Scenario>]>,
     /// When the scenarios were activated, by the emulator's clock; a reload does not change it.
     pub activated_at: Instant,
-    /// Which activation this is: each has counters of its own ([`RuleCounters::begin`]), and `given` state is put in place once for
+    /// Which activation this is: each has counters of its own (`RuleCounters::begin`), and `given` state is put in place once for
     /// each. Zero for scenarios named by a request, which are never activated.
     pub activation: u64,
     /// The warnings about its scenarios, once asked for.
@@ -255,18 +251,5 @@ impl EffectiveConfig {
     /// Warnings about active scenarios that decide the same requests or set the same setting.
     pub(crate) fn clashes(&self) -> &[Clash] {
         self.clashes.get_or_init(|| clashes(&self.active))
-    }
-
-    /// The decision of the scenarios on a request, at this time after activation; `None` for the ordinary answer.
-    pub fn decide_by_rules(
-        &self,
-        view: &RequestView<'_>,
-        counters: &mut RuleCounters,
-        since_activation: Duration,
-        random: &mut Random,
-    ) -> Option<Decision> {
-        counters.begin(self.activation);
-        counters.limits = LimitTrace::default();
-        self.rules.first_decision(view, counters, since_activation, random)
     }
 }

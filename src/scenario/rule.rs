@@ -120,8 +120,8 @@ pub struct Decision {
     pub action: Action,
     pub description: Arc<str>,
     pub has_templates: bool,
-    /// The rule, if its story depends on the answer: [`Rule::take_answer`] needs its status.
-    pub awaits_answer: Option<Arc<Rule>>,
+    /// The rule, if its story depends on the status of the answer, which is to be given to [`Rule::settle`].
+    pub unsettled_rule: Option<Arc<Rule>>,
 }
 
 impl Decision {
@@ -132,29 +132,30 @@ impl Decision {
 }
 
 impl Rule {
-    /// Plays the rule for one request: counts it, and returns what happens; `None` leaves it to the rules that follow.
+    /// Plays the rule for one request: counts it, and returns what happens. An error leaves it to the rules that follow; it is
+    /// what held the rule back, if the request matched.
     pub(crate) fn play(
         self: &Arc<Self>,
         reading: &Reading<'_>,
         counters: &mut RuleCounters,
         since_activation: Duration,
         random: &mut Random,
-    ) -> Option<Decision> {
+    ) -> Result<Decision, Option<Limit>> {
         let is_due =
             self.from.is_none_or(|from| since_activation >= from) && self.to.is_none_or(|to| since_activation < to);
         if !is_due || !self.when.holds(reading) {
-            return None;
+            return Err(None);
         }
-        let entry = self.entry_to_play(counters, random).map_err(|limit| counters.limits.push(limit)).ok()?;
+        let entry = self.entry_to_play(counters, random)?;
         let turn = counters.of(self.fingerprint);
         turn.applied = turn.applied.saturating_add(1);
-        let awaits_answer = self.next.as_ref().is_some_and(|next| next.status.is_some()).then(|| Arc::clone(self));
-        turn.pending += u64::from(awaits_answer.is_some());
+        let unsettled_rule = self.next.as_ref().is_some_and(|next| next.status.is_some()).then(|| Arc::clone(self));
+        turn.unsettled += u64::from(unsettled_rule.is_some());
         let turn = turn.applied;
         if let Some(next) = self.next.as_ref().filter(|next| next.status.is_none() && self.is_used_up(turn)) {
             counters.set_step(self.story, Arc::clone(&next.step));
         }
-        Some(Decision {
+        Ok(Decision {
             scenario: Arc::clone(&self.scenario),
             rule: Arc::clone(&self.label),
             turn,
@@ -162,7 +163,7 @@ impl Rule {
             action: entry.action.clone(),
             description: Arc::clone(&entry.description),
             has_templates: entry.has_templates,
-            awaits_answer,
+            unsettled_rule,
         })
     }
 
@@ -190,20 +191,19 @@ impl Rule {
         Ok(entry)
     }
 
-    /// Takes the status of the answer to a request that the rule decided with this action; 0 for none. An ordinary answer
+    /// Settles a request that the rule decided with this action, by the status of its answer; 0 for none. An ordinary answer
     /// with another status than the story waits for gives its turn back, so that `times` counts the right ones alone; what
-    /// the rule itself answered keeps it. The story moves on once the rule is used up and
-    /// its last answer had that status.
-    pub fn take_answer(&self, action: &Action, status: u16, counters: &mut RuleCounters) {
+    /// the rule itself answered keeps it. The story moves on once the rule is used up and its last answer had that status.
+    pub fn settle(&self, action: &Action, status: u16, counters: &mut RuleCounters) {
         let Some(NextStep { step, status: Some(expected) }) = &self.next else { return };
         let turn = counters.of(self.fingerprint);
-        turn.pending = turn.pending.saturating_sub(1);
+        turn.unsettled = turn.unsettled.saturating_sub(1);
         if status != *expected {
             let is_ordinary = matches!(action, Action::Pass | Action::Patch(_));
             turn.applied = turn.applied.saturating_sub(u64::from(is_ordinary));
             return;
         }
-        let answered = turn.applied.saturating_sub(turn.pending);
+        let answered = turn.applied.saturating_sub(turn.unsettled);
         // Another rule may have moved the story meanwhile.
         let is_here = self.is_at_its_step(counters);
         if is_here && self.is_used_up(answered) {
@@ -419,19 +419,19 @@ mod tests {
             ([0, 200], [false, false]),
         ] {
             let mut counters = RuleCounters::default();
-            *counters.of(rule.fingerprint) = RuleCounter { matched: 2, applied: 2, pending: 2 };
+            *counters.of(rule.fingerprint) = RuleCounter { matched: 2, applied: 2, unsettled: 2 };
             for (status, is_moved) in answers.into_iter().zip(steps) {
-                rule.take_answer(&Action::Pass, status, &mut counters);
+                rule.settle(&Action::Pass, status, &mut counters);
                 assert_eq!(counters.step(rule.story).is_some(), is_moved, "{answers:?} after {status}");
             }
             let right = answers.iter().filter(|status| **status == 200).count() as u64;
-            assert_eq!(counters.get(rule.fingerprint), RuleCounter { matched: 2, applied: right, pending: 0 });
+            assert_eq!(counters.get(rule.fingerprint), RuleCounter { matched: 2, applied: right, unsettled: 0 });
         }
         // Another rule moved the story while the answer was under way.
         let mut counters = RuleCounters::default();
-        *counters.of(rule.fingerprint) = RuleCounter { matched: 2, applied: 2, pending: 1 };
+        *counters.of(rule.fingerprint) = RuleCounter { matched: 2, applied: 2, unsettled: 1 };
         counters.set_step(rule.story, Arc::from("elsewhere"));
-        rule.take_answer(&Action::Pass, 200, &mut counters);
+        rule.settle(&Action::Pass, 200, &mut counters);
         assert_eq!(counters.step(rule.story).map(AsRef::as_ref), Some("elsewhere"));
     }
 }

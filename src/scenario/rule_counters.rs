@@ -18,7 +18,7 @@ pub struct RuleCounter {
     /// Requests that it decided.
     pub applied: u64,
     /// Those among them that count only if their answer has a status that the scenario names, and are not answered yet.
-    pub pending: u64,
+    pub unsettled: u64,
 }
 
 /// The counters of one rule or emission in a snapshot.
@@ -76,8 +76,6 @@ pub struct RuleCounters {
     known: BTreeSet<u64>,
     by_rule: BTreeMap<(u64, u64), RuleCounter>,
     steps: BTreeMap<(u64, u64), Arc<str>>,
-    /// Of the last request.
-    pub limits: LimitTrace,
 }
 
 impl RuleCounters {
@@ -126,7 +124,7 @@ impl RuleCounters {
         let rules = self.by_rule.range((activation, 0)..=(activation, u64::MAX));
         let counters = rules.map(|((_, rule), turn)| {
             // Running requests are not saved.
-            let applied = turn.applied.saturating_sub(turn.pending);
+            let applied = turn.applied.saturating_sub(turn.unsettled);
             SavedCounter { rule: *rule, matched: turn.matched, applied }
         });
         let steps = self.steps.range((activation, 0)..=(activation, u64::MAX));
@@ -137,7 +135,7 @@ impl RuleCounters {
     pub fn restore(&mut self, activation: u64, counters: &[SavedCounter], steps: &[(u64, String)]) {
         self.begin(activation);
         for SavedCounter { rule, matched, applied } in counters {
-            *self.of(*rule) = RuleCounter { matched: *matched, applied: *applied, pending: 0 };
+            *self.of(*rule) = RuleCounter { matched: *matched, applied: *applied, unsettled: 0 };
         }
         for (story, step) in steps {
             self.set_step(*story, Arc::from(step.as_str()));

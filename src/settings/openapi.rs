@@ -158,14 +158,14 @@ fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile)
     };
     add("X-Emulator-Request-Id", "RequestId");
     if let Some(name) = &profile.ids.request_header {
-        add(name.as_str(), "RequestIdToo");
+        add(name.as_written(), "RequestIdToo");
     }
     if stage == Stage::Announced && ![400, 414, 431].contains(&status) {
         add("X-Emulator-Preview", "Preview");
     }
     if counted {
-        add(profile.rate_limit.header_names.limit.as_str(), "Limit");
-        add(profile.rate_limit.header_names.remaining.as_str(), "Remaining");
+        add(profile.rate_limit.header_names.limit.as_written(), "Limit");
+        add(profile.rate_limit.header_names.remaining.as_written(), "Remaining");
         if profile.rate_limit.reset != ResetForm::Off {
             add("X-RateLimit-Reset", "Reset");
         }

@@ -9,10 +9,11 @@ use serde::Deserialize;
 
 use super::forwards::Forwards;
 use crate::contract::error::Errors;
+use crate::contract::header_setting::HeaderSetting;
 use crate::contract::ids::Ids;
 use crate::contract::keys::{KeyRules, Keys, shown};
 use crate::contract::preview::{Oauth, Preview};
-use crate::contract::quota::{HeaderNameText, RateLimit};
+use crate::contract::quota::RateLimit;
 use crate::contract::rules::{SubscribeRules, Validation};
 use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeNames};
 use crate::contract::timestamp::Time;
@@ -330,7 +331,7 @@ fn check_headers(profile: &Profile, found: &mut Vec<Broken>) {
     if limit == remaining {
         push(&[NAMES], format!("`limit` and `remaining` cannot both be `{limit}`"));
     }
-    let Some(name) = profile.ids.request_header.as_ref().map(HeaderNameText::name) else { return };
+    let Some(name) = profile.ids.request_header.as_ref().map(HeaderSetting::name) else { return };
     if is_taken(name) {
         push(&[REQUEST_HEADER], taken(name));
     }

@@ -30,13 +30,13 @@ type Connection = http1::Connection<TokioIo<Box<dyn ByteStream>>, Outgoing>;
 const MOST_ROUNDS: usize = 8;
 
 /// A connection with a task of its own, which ends when the sender is dropped or the peer closes.
-pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
-    let (sender, connection) = http(stream).await?;
+pub async fn open_in_a_task(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
+    let (sender, connection) = handshake(stream).await?;
     tokio::spawn(connection);
     Ok(sender)
 }
 
-async fn http(stream: Box<dyn ByteStream>) -> hyper::Result<(Sender, Connection)> {
+async fn handshake(stream: Box<dyn ByteStream>) -> hyper::Result<(Sender, Connection)> {
     http1::Builder::new().max_buf_size(64 * 1024).max_headers(128).writev(false).handshake(TokioIo::new(stream)).await
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Self> {
-        let (sender, connection) = http(stream).await?;
+        let (sender, connection) = handshake(stream).await?;
         let signal = Arc::new(Signal::default());
         let waker = Waker::from(Arc::clone(&signal));
         Ok(Self { sender, connection: Some(connection), signal, waker })

@@ -16,6 +16,7 @@ use clap::Args;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use url::{Host, Url};
 
 use super::arguments::{DEFAULT_URL, Target, address, bound, examples, is_webhook_url};
@@ -115,18 +116,7 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
             "no secret is set, so no delivery is verified; pass the subscription's with --secret or in WRS_WEBHOOK_SECRET",
         );
     }
-    match &registration {
-        None if args.json => print(&ready_line(json!({ "url": url }))),
-        Some(Registration { subscription, secret, .. }) if args.json => {
-            print(&ready_line(json!({ "url": url, "subscription": subscription, "secret": secret })));
-        }
-        None => print(&format!("wrs-emulator listening on {url}\n")),
-        // With the secret the application can verify deliveries itself.
-        Some(Registration { subscription, secret, key, .. }) => print(&format!(
-            "wrs-emulator listening on {url}\n\
-             events for {key} are delivered here, by {subscription}; its signing secret is {secret} (--secret keeps it for the next start)\n"
-        )),
-    }
+    print(&ready_text(&url, registration.as_ref(), args.json));
     if let Some(text) = nothing_delivered {
         note(&text);
     }
@@ -145,10 +135,39 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
         json: args.json,
         bodies: limits.body_reader(),
         tally: Mutex::default(),
-        stop: stop.clone(),
+        stop,
     });
-    let mut served = tokio::spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
-    let code = tokio::select! {
+    let served = tokio::spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
+    let ended = until_the_end(served, &mut signals, &receiver).await;
+    if let Some(registration) = registration {
+        registration.remove().await;
+    }
+    ended
+}
+
+fn ready_text(url: &str, registration: Option<&Registration>, is_json: bool) -> String {
+    match registration {
+        None if is_json => ready_line(json!({ "url": url })),
+        Some(Registration { subscription, secret, .. }) if is_json => {
+            ready_line(json!({ "url": url, "subscription": subscription, "secret": secret }))
+        }
+        None => format!("wrs-emulator listening on {url}\n"),
+        // With the secret the application can verify deliveries itself.
+        Some(Registration { subscription, secret, key, .. }) => format!(
+            "wrs-emulator listening on {url}\n\
+             events for {key} are delivered here, by {subscription}; its signing secret is {secret} (--secret keeps it for the next start)\n"
+        ),
+    }
+}
+
+/// Waits until the receiver ends: by itself after so many deliveries, which have to verify, or by a signal; a second one does not wait
+/// for what is under way.
+async fn until_the_end(
+    mut served: JoinHandle<()>,
+    signals: &mut Signals,
+    receiver: &Receiver,
+) -> Result<ExitCode, Failure> {
+    tokio::select! {
         _ = &mut served => {
             let Tally { received, rejected } = *receiver.tally.lock();
             match rejected {
@@ -157,17 +176,13 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
             }
         }
         _ = signals.wait() => {
-            let _ = stop.send(true);
+            let _ = receiver.stop.send(true);
             tokio::select! {
                 _ = served => Ok(ExitCode::SUCCESS),
                 number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),
             }
         }
-    };
-    if let Some(registration) = registration {
-        registration.remove().await;
     }
-    code
 }
 
 /// The emulator that delivers here, and the key.

@@ -54,20 +54,22 @@ impl Sinks {
         Self { budget: budget.clone(), kept: Mutex::default() }
     }
 
-    /// Receives a delivery and returns the status of the answer: the next of the script, or else 200, and 401 to what does not verify.
-    pub fn receive(&self, name: &str, receipt: Receipt) -> u16 {
+    /// Receives a delivery and returns the status of the answer: the next of the script, or else the one that the receipt has.
+    pub fn receive(&self, name: &str, mut receipt: Receipt) -> u16 {
         let charge = self.budget.charge(receipt.bytes());
         let mut kept = self.kept.lock();
         let SinkStore { by_name, serial, evicted } = &mut *kept;
-        let usual = if receipt.verified.is_ok() { 200 } else { 401 };
-        let status = by_name.get_mut(name).and_then(|sink| sink.script.pop_front()).unwrap_or(usual);
+        if let Some(scripted) = by_name.get_mut(name).and_then(|sink| sink.script.pop_front()) {
+            receipt.status = scripted;
+        }
+        let status = receipt.status;
         let Ok(charge) = charge else {
             *evicted += 1;
             return status;
         };
         *serial += 1;
         let received = &mut by_name.entry(name.to_owned()).or_default().received;
-        received.push_back((*serial, Receipt { status, ..receipt }, charge));
+        received.push_back((*serial, receipt, charge));
         if received.len() > KEPT {
             received.pop_front();
             *evicted += 1;
@@ -134,7 +136,7 @@ mod tests {
         let receive = |name: &str, size: usize| {
             let (at, target, headers) = (Timestamp::UNIX_EPOCH, "/".to_owned(), Vec::new());
             let body = Bytes::from(vec![b'x'; size]);
-            sinks.receive(name, Receipt { at, target, headers, body, verified: Ok(()), status: 0 })
+            sinks.receive(name, Receipt { at, target, headers, body, verified: Ok(()), status: 200 })
         };
         for (name, size) in [("small", 1), ("large", 30_000), ("small", 1), ("large", 30_000), ("large", 30_000)] {
             assert_eq!(receive(name, size), 200);

@@ -84,17 +84,21 @@ impl RequestRecord {
     pub fn bytes(&self) -> usize {
         self.transcript.bytes.len() + self.warnings.iter().map(String::len).sum::<usize>()
     }
+}
 
-    /// The key, if the request had a valid one; must pass through `redact` before it is shown.
-    pub fn key(&self) -> Option<&str> {
+/// Whose request it is: [`Self::checked_key`] for what followed from the key, [`Self::carried_key`] to show it to people, and
+/// [`Self::owner`] to choose the requests of a workspace. The first two must pass through `redact` before they are shown.
+impl RequestRecord {
+    /// The key that was found valid; `None` if there was none, or nobody looked at it.
+    pub fn checked_key(&self) -> Option<&str> {
         self.group_key.as_deref().or(self.workspace.as_ref().map(|workspace| workspace.name().as_ref()))
     }
 
     /// The key that it carries, if that is one: also where nobody looked at it, as the operation is public or an earlier check
-    /// refused the request. An access token that nobody looked up is none. Must pass through `redact` before it is shown.
+    /// refused the request. An access token that nobody looked up is none.
     pub fn carried_key(&self, keys: &Keys) -> Option<Cow<'_, str>> {
         if self.workspace.is_some() {
-            return self.key().map(Cow::Borrowed);
+            return self.checked_key().map(Cow::Borrowed);
         }
         let is_meant = |(name, _): &(&str, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str());
         let headers = map_of(self.transcript.headers().filter(is_meant));

@@ -259,14 +259,20 @@ impl WorkspaceState {
         quotas.map(|quota| quota.peek(policy, now.instant)).min_by_key(|check| (check.allowed, check.remaining))
     }
 
-    pub fn refund_always(&mut self, group_key: Option<&Arc<str>>, profile: &Profile) {
+    /// Undoes the counting of a request.
+    pub fn refund(&mut self, group_key: Option<&Arc<str>>, profile: &Profile) {
         if profile.rate_limit.enabled {
             self.quota_of(group_key).refund();
         }
     }
 
-    /// Undoes the counting of a request if only successful requests count.
-    pub fn refund_unless_counted(&mut self, group_key: Option<&Arc<str>>, profile: &Profile, check: &mut QuotaCheck) {
+    /// Undoes the counting of a request that did not succeed.
+    pub fn refund_if_only_successes_count(
+        &mut self,
+        group_key: Option<&Arc<str>>,
+        profile: &Profile,
+        check: &mut QuotaCheck,
+    ) {
         if profile.rate_limit.count == CountRule::Successful && profile.rate_limit.enabled {
             self.quota_of(group_key).refund();
             check.remaining = check.remaining.saturating_add(1).min(check.limit);

@@ -1,0 +1,117 @@
+//! What one attempt sends: the event's bytes, unchanged unless they are to be forged, with headers signed with the secrets and the
+//! time of the attempt. The built-in receiver's verification of it is here, too.
+
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use jiff::Timestamp;
+
+use crate::clock::{Clock, ClockMode, Now, machine};
+use crate::contract::signature::{Message, Scheme, SigningKey, TOLERANCE_SECONDS, sign, sign_forged, verify};
+use crate::settings::{Profile, SignatureTime};
+use crate::state::workspace::{Job, Secret, SignedContent};
+use crate::util::header_lines::{HeaderLines, push_header};
+
+/// Names the delivery in the request that carries it.
+pub const DELIVERY: HeaderName = HeaderName::from_static("x-emulator-delivery");
+
+#[derive(Default)]
+pub(super) struct SignedDelivery {
+    /// Headers in sending order, without `host` and `content-length`.
+    pub(super) headers: HeaderMap,
+    /// The same as lines.
+    pub(super) lines: HeaderLines,
+    /// The event's bytes, unless the delivery is forged.
+    pub(super) body: Bytes,
+    pub(super) signed: SignedContent,
+}
+
+pub(super) fn sign_delivery(
+    job: &Job,
+    secrets: &[Secret],
+    profile: &Profile,
+    at: Timestamp,
+) -> Result<SignedDelivery, String> {
+    let message =
+        Message { id: &job.event.id, timestamp: at.as_second(), url: job.delivery.url.as_str(), body: &job.event.body };
+    let mut content = None;
+    let mut lines = Vec::with_capacity(384);
+    let mut names = Vec::with_capacity(8);
+    let mut push = |name: HeaderName, value: &str| {
+        push_header(&mut lines, name.as_str(), value.as_bytes());
+        let end = lines.len() - "\r\n".len();
+        names.push((name, end - value.len()..end));
+    };
+    push(CONTENT_TYPE, "application/json");
+    push(DELIVERY, &job.delivery.id);
+    for scheme in profile.schemes() {
+        let keys = signing_keys(secrets, &scheme, profile).map_err(|problem| format!("the secret {problem}"))?;
+        let signed = match job.event.tamper {
+            None => sign(&scheme, &keys, &message),
+            Some(tamper) => sign_forged(&scheme, &keys, &message, tamper),
+        };
+        for (name, value) in signed.headers {
+            push(header_name(&name)?, &value);
+        }
+        content.get_or_insert(signed.content);
+    }
+    // With room for the two that are added when it is sent. The values are parts of the lines.
+    let (mut headers, lines, mut is_twice) = (HeaderMap::with_capacity(7), Bytes::from(lines), false);
+    for (name, value) in names {
+        let value = HeaderValue::from_maybe_shared(lines.slice(value)).map_err(|error| error.to_string())?;
+        is_twice |= headers.insert(name, value).is_some();
+    }
+    let lines = if is_twice { HeaderLines::of(&headers) } else { HeaderLines::of_lines(lines) };
+    let forged = job.event.tamper.and_then(|tamper| tamper.falsify_body(&job.event.body));
+    let body = forged.map_or_else(|| job.event.body.clone(), Bytes::from);
+    let signed = content.map(|content| SignedContent::new(content, &job.event.body)).unwrap_or_default();
+    Ok(SignedDelivery { headers, lines, body, signed })
+}
+
+pub fn signing_keys(secrets: &[Secret], scheme: &Scheme, profile: &Profile) -> Result<Vec<SigningKey>, String> {
+    let read = |secret: &Secret| secret.signing_key(scheme, profile.webhooks.secret_key);
+    secrets.iter().map(read).collect::<Result<_, _>>().map_err(|problem| problem.to_string())
+}
+
+/// A header's name; parsed unless it is one of the default scheme's.
+fn header_name(name: &str) -> Result<HeaderName, String> {
+    const USUAL: [HeaderName; 3] = [
+        HeaderName::from_static("webhook-id"),
+        HeaderName::from_static("webhook-timestamp"),
+        HeaderName::from_static("webhook-signature"),
+    ];
+    match USUAL.into_iter().find(|usual| usual == name) {
+        Some(usual) => Ok(usual),
+        None => HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string()),
+    }
+}
+
+/// The timestamp of a signature, by the setting `webhooks.timestamp`: receivers compare it with their own clock.
+pub(super) fn signature_time(clock: &Clock, now: Now, profile: &Profile) -> Timestamp {
+    if signs_by_clock(clock, profile) { now.wall } else { machine::wall_time() }
+}
+
+pub fn signs_by_clock(clock: &Clock, profile: &Profile) -> bool {
+    match profile.webhooks.timestamp {
+        SignatureTime::Real => false,
+        SignatureTime::Clock => true,
+        SignatureTime::Auto => clock.mode() == ClockMode::Frozen,
+    }
+}
+
+/// Verifies a delivery with every scheme of the profile, as the built-in receiver does.
+pub(super) fn verify_delivery(
+    job: &Job,
+    sent: &SignedDelivery,
+    secrets: &[Secret],
+    profile: &Profile,
+    now: Timestamp,
+) -> Result<(), String> {
+    let header = |name: &str| sent.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    for scheme in profile.schemes() {
+        let keys = signing_keys(secrets, &scheme, profile)?;
+        let (url, at) = (job.delivery.url.as_str(), now.as_second());
+        verify(&scheme, &keys, &header, url, &sent.body, at, TOLERANCE_SECONDS)
+            .map_err(|rejection| rejection.to_string())?;
+    }
+    Ok(())
+}
