@@ -94,7 +94,8 @@ impl ControlHandle {
 
     /// When the next attempt, emission or delayed answer of this key is due, by its clock.
     pub fn next_due(&self, key: &str) -> Option<Instant> {
-        self.engine.registry.find(key)?.agenda().next_due()
+        let workspace = self.engine.workspace_name(Some(key)).ok()?;
+        self.engine.registry.find(&workspace)?.agenda().next_due()
     }
 
     /// The journal.
@@ -124,7 +125,8 @@ impl ControlHandle {
 
     /// The profile in force for a key.
     pub fn profile(&self, key: &str) -> Arc<Profile> {
-        self.engine.profile_for(Some(key))
+        let workspace = self.engine.workspace_name(Some(key)).unwrap_or_else(|_| Arc::from(key));
+        self.engine.profile_for(Some(&workspace))
     }
 
     /// The profile in force for every key without one of its own.
@@ -144,7 +146,7 @@ impl ControlHandle {
         // An invalid key gets a workspace without subscriptions, so the event has no deliveries.
         let workspace =
             engine.workspace(Some(key)).unwrap_or_else(|_| engine.registry.open(key, engine.registry.clock().now()));
-        engine.fire(&workspace, request, &engine.profile_for(Some(key)))
+        engine.fire(&workspace, request, &engine.profile_for(Some(workspace.name())))
     }
 
     /// Makes these scenarios active, in order, for all keys or for one; an empty list turns scenarios off. Returns the number of

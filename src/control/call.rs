@@ -230,7 +230,7 @@ impl Scope {
     }
 
     /// The end of a message about something not found: whose things were searched.
-    pub(super) fn owner(&self) -> &'static str {
+    pub(super) fn not_found_suffix(&self) -> &'static str {
         if self.0.is_some() { " of the key named" } else { "" }
     }
 

@@ -1,6 +1,6 @@
 //! Scenarios: a story in a file, checked, and what it does with each request. Overview of layer 2.
 //!
-//! Everything but `watch` is pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
+//! Rules, matchers and parsing are pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
 //! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (scenarios that get in each other's way),
 //! `setting_patch` (settings changed while running), `content` (the scenarios and which are active), `generation` (what is in force

@@ -94,7 +94,7 @@ impl Quota {
         QuotaCheck { remaining: check.remaining.saturating_add(1).min(check.limit), reset, ..check }
     }
 
-    /// Undoes the counting of the last allowed request, for the count rule `successful`.
+    /// Undoes the counting of the last allowed request.
     pub fn refund(&mut self) {
         match self {
             Self::None => {}

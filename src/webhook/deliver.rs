@@ -169,9 +169,13 @@ impl Deliverer {
         let mut next = Some((first, to));
         while let Some((job, to)) = next {
             self.run_attempt(&state, job, to).await;
-            let job = state.workspace.with_queue(|queue| queue.take_due(state.workspace.clock().instant()));
+            let workspace = &state.workspace;
+            let now = workspace.clock().instant();
+            // Otherwise the worker takes it, once the events of this instant are fired.
+            let may_take = !workspace.agenda().is_firing(now);
+            let job = if may_take { workspace.with_queue(|queue| queue.take_due(now)) } else { None };
             next = job.map(|job| {
-                let to = self.destination(&state.workspace, &job);
+                let to = self.destination(workspace, &job);
                 (job, to)
             });
         }

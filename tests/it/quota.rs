@@ -51,6 +51,11 @@ async fn keys_of_one_group_share_the_workspace_and_not_the_quota() {
     assert_eq!((first.status, second.status), (200, 200));
     assert_eq!(first.json()["id"], second.json()["id"]);
     assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 429);
+    // Each key of the group has the group's profile.
+    let control = emulator.control();
+    control.use_scenarios(Some("sk_test_a"), &["quota-exhaustion"]).expect("it is shipped");
+    let limits = ["sk_test_b", "sk_test_other"].map(|key| control.profile(key).rate_limit.requests);
+    assert_eq!(limits, [3, 1]);
 }
 
 /// Where only successful requests cost, a 429 that a scenario answers costs nothing either.

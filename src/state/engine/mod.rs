@@ -132,14 +132,14 @@ impl Engine {
         (entries, writes, self.library.load().number, self.registry.kept(), clock.mode(), frozen, ahead)
     }
 
-    /// The scenarios and the profile in force for a key, or for every key without its own.
-    pub fn config_for(&self, key: Option<&str>) -> Arc<EffectiveConfig> {
-        Arc::clone(self.library.load().config_for(key))
+    /// The scenarios and the profile in force for a workspace, or for every key without its own.
+    pub fn config_for(&self, workspace: Option<&str>) -> Arc<EffectiveConfig> {
+        Arc::clone(self.library.load().config_for(workspace))
     }
 
-    /// The profile in force for a key, or for every key without its own.
-    pub fn profile_for(&self, key: Option<&str>) -> Arc<Profile> {
-        Arc::clone(&self.library.load().config_for(key).profile)
+    /// The profile in force for a workspace, or for every key without its own.
+    pub fn profile_for(&self, workspace: Option<&str>) -> Arc<Profile> {
+        Arc::clone(&self.library.load().config_for(workspace).profile)
     }
 
     /// Appends a notice to the journal, by the clock of the workspace concerned, or else the emulator's. Notices explain why the

@@ -1,6 +1,6 @@
 //! One workspace: the resources that belong to an API key, in memory, with its quota, clock and random source.
 //!
-//! Each method locks, works, releases; nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
+//! Nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
 //! Reading order: this file, `sources`, `subscriptions`, `events`, `queue` (deliveries that wait), `workflows`,
 //! `timeline`, `outcome`, `registry`, `tokens`, `saved` (snapshots).
 
