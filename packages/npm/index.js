@@ -167,7 +167,8 @@ function withEmulator(body) {
   // No named parameter: jest would take one for its callback `done`.
   return async (...given) => {
     const test = describe(given[0]);
-    const url = process.env.WRS_EMULATOR_URL ?? (await start(test));
+    clear(test);
+    const url = process.env.WRS_EMULATOR_URL ?? (await start());
     const hash = createHash("sha256").update(`${test.file} ${test.name}`).digest("hex").slice(0, 8);
     const emulator = new Emulator(url, `sk_test_${test.name.replace(/[^A-Za-z0-9]+/g, "_").slice(0, 80)}_${hash}`);
     // An earlier run may have left something at an emulator that keeps running.
@@ -252,14 +253,19 @@ const named = new Map();
 let started;
 let server;
 let isKept = false;
+let isCleared = false;
 /** Tells the address; once its standard input has ended, which has the name of the report if it is kept, it saves that. */
 const SERVE = 'echo "$WRS_EMULATOR_URL"; report=$(cat); [ -z "$report" ] || "$0" run save "$report" --url "$WRS_EMULATOR_URL" >/dev/null 2>&1';
 
+/** Removes the report of an earlier run. */
+function clear(test) {
+  if (!isCleared) rmSync(reportOf(test), { force: true });
+  isCleared = true;
+}
+
 /** The address of this process's emulator, started once. It ends with the process, however that ends: its standard input is closed then. */
-function start(test) {
+function start() {
   started ??= new Promise((resolve, reject) => {
-    // A report is of the last run.
-    rmSync(reportOf(test), { force: true });
     server = spawn(program(), ["exec", "--", "sh", "-c", SERVE, program()]);
     let errors = "";
     server.stderr.on("data", (text) => { errors += text; });

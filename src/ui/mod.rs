@@ -171,7 +171,7 @@ fn with_links(markdown: &str) -> String {
     };
     let text = escaped.split("```").enumerate().map(part).collect::<Vec<_>>().join("```");
     format!(
-        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>wrs-emulator</title>\n<link rel=\"icon\" href=\"../icon.svg\">\n<pre>\n{text}</pre>\n"
+        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>wrs-emulator</title>\n<meta name=\"viewport\" content=\"width=device-width\">\n<link rel=\"icon\" href=\"../icon.svg\">\n<pre wrap>\n{text}</pre>\n"
     )
 }
 

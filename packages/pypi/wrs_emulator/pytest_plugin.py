@@ -44,11 +44,14 @@ class Session:
 
     def address(self):
         if not self.url:
-            # A report is of the last run.
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(self.config.getoption("wrs_report"))
             self.url = self.started = self.stack.enter_context(serve(*self.config.getini("wrs_emulator_args")))
         return self.url
+
+    def pytest_sessionstart(self):
+        """Removes the report of an earlier run."""
+        if not hasattr(self.config, "workerinput"):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(self.config.getoption("wrs_report"))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node):

@@ -41,6 +41,11 @@ export function scenarioOf(request, status) {
   return `title = ${string(`${status} for ${request.operation ?? oneLine(request.path, 100)}`)}\n\n[[rule]]\nwhen = { ${when} }\ntimes = 1\nreply = { ${reply}${message && status >= 400 ? `, message = ${message}` : ''} }\n`;
 }
 
+/** The name of that scenario. @param {RequestDetail} request @param {number} status @returns {string} */
+function nameOf({ operation }, status) {
+  return `again-${status}-${(operation ?? 'request').replace(/[^a-z0-9]+/gi, '-')}`;
+}
+
 /** The request as a test that expects success, in each language; with the scenario that refused it, or else it would pass. @param {RequestDetail} request @returns {[string, string][]} */
 export function testsOf(request) {
   const path = request.path + (request.query ? `?${request.query}` : '');
@@ -53,7 +58,7 @@ export function testsOf(request) {
   // A quota would have to be used up first.
   const isQuota = !scenario && status === 429;
   const cause = isQuota ? 'The quota' : `Scenario ${scenario}`;
-  const isScripted = isQuota || scenario && (status === 0 || status >= 400) && ['scripted', 'answered', 'subscribed'].includes(request.reason);
+  const isScripted = isQuota || scenario && ['scripted', 'answered', 'subscribed'].includes(request.reason);
   // A refused key is refused again.
   const isKeyless = request.reason === 'unauthorized' && !request.headers?.some(([header]) => header.toLowerCase() === 'authorization');
   const wrong = request.reason === 'unauthorized' && !isKeyless ? 'Bearer not-the-key' : '';
@@ -72,7 +77,7 @@ export function testsOf(request) {
     '  assert.equal(answer.status, 200, await answer.text());', '}));', ''];
   const quoted = (/** @type {string} */ text) => `'${text.replace(/'/g, "'\\''")}'`;
   // curl takes the scenario along; only a broken connection has no answer to make one of.
-  const scenarioName = `again-${status}`;
+  const scenarioName = nameOf(request, status);
   const isAdded = isScripted && again;
   const added = isAdded ? `printf %s ${quoted(again)} | curl -sS --fail -o /dev/null -X PUT -H 'Content-Type: application/toml' --data-binary @- "$WRS_EMULATOR_URL"/_emulator/scenarios/${scenarioName}\n` : '';
   const active = isAdded ? scenarioName : isScripted ? scenario : '';
@@ -91,10 +96,11 @@ function save(name, text) {
 /** @param {Page} page @param {RequestDetail} request @returns {Node | null} */
 export function againPart(page, request) {
   if (page.isDocument) return null;
+  if (!request.operation || ['unauthorized', 'refused'].includes(request.reason)) return section('Answer like this next time', h('p.quiet', null, 'An earlier check than that of scenarios decided this request, so no scenario can.'));
   const form = page.ui.forms.again ??= { status: '', written: '' };
   const status = Number(form.status) || (request.status >= 200 ? request.status : 500);
   const key = request.key && !request.key.includes('…') ? request.key : '';
-  const name = `again-${status}-${(request.operation ?? 'request').replace(/[^a-z0-9]+/gi, '-')}`;
+  const name = nameOf(request, status);
   const write = async () => {
     const { ok } = await page.perform({ id: `write ${name}`, label: `Write ${name}`, method: 'PUT', path: `scenarios/${name}`, text: scenarioOf(request, status), cli: [] });
     if (ok) await page.perform(activate([name, ...activeScenarios(page, key).filter((one) => one !== name)], key, `Activate ${name}`));

@@ -120,7 +120,7 @@ function groupPart(page, group) {
   const evidence = (/** @type {'activity' | 'deliveries'} */ view, /** @type {string} */ id) => h('a', { href: page.address({ view, id, filter: '' }) }, 'evidence', h('span.hidden', null, ` ${id}`));
   const { test, isSilent } = group;
   const run = /** @type {RunDocument} */ (page.store.run);
-  const others = (run.keys ?? []).filter((one) => !one.test && one.requests).map((one) => one.key);
+  const hasOthers = run.keys?.some((one) => !one.test && one.requests) || run.requests?.some((one) => !one.key);
   // A key without a request has nothing to show in Activity.
   const byKey = link(page, { view: isSilent ? 'keys' : 'activity', id: '', key: group.key === 'without a key' ? '' : group.key, filter: '' }, group.key);
   return h('article.card', { key: group.key },
@@ -130,7 +130,7 @@ function groupPart(page, group) {
       test?.message ? h('li', null, h('b', null, foreign(test.message))) : null,
       [...group.refusals.values()].map((one) => h('li', null, one.count > 1 ? h('b', null, `${one.count} × `) : null, prose(one.words), ' ', evidence('activity', one.id))),
       group.failures.map((one) => h('li', null, foreign(one.text), ': ', h('b', null, one.forged ? 'forged, and the receiver accepted it' : foreign(one.mark || `answered ${one.status}`)), one.number > 1 ? ` at attempt ${one.number}` : '', ' ', evidence('deliveries', one.id))),
-      isSilent ? h('li', null, 'no request carried its key', others.length ? [', but requests carried keys of no test: ', foreign(listed(others))] : null) : null,
+      isSilent ? h('li', null, 'no request carried its key', hasOthers ? '; what carried another key, or none, is under Noticed' : '') : null,
       group.findings ? h('li', null, 'the review is certain of ', link(page, { view: 'review', id: '', filter: '' }, count(group.findings, 'finding'))) : null),
     test?.output ? h('details', null, h('summary', null, 'Output'), pre(`Output of ${test.test}`, test.output)) : null);
 }
