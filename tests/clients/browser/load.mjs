@@ -83,7 +83,7 @@ async function thousandOnce() {
   const emulator = await Emulator.start("--set", "rate_limit.enabled=false", "--max-journal-entries", "50000");
   const tab = await openTab(emulator.page);
   const { page } = tab;
-  await page.getByText("No request yet. Try:").waitFor();
+  await page.getByText(/No request has arrived yet/).waitFor();
   await page.evaluate(() => {
     window.longTasks = [];
     new PerformanceObserver((list) => window.longTasks.push(...list.getEntries().map((one) => Math.round(one.duration)))).observe({ type: "longtask" });
