@@ -187,7 +187,7 @@ function withEmulator(body) {
       await report(emulator, test, name, ...described(error));
       // The emulator may be what failed; the test's own error counts.
       try {
-        // A wait that was in vain is a refusal, too, and says by itself what it waited for.
+        // The error of a wait that timed out explains itself.
         if (error instanceof ControlError && error.status !== 408) test.note("wrs-emulator: the test's own control call was refused; before that:");
         for (const line of await emulator.story()) test.note(`wrs-emulator: ${line}`);
       } catch (problem) {
@@ -254,7 +254,7 @@ let started;
 let server;
 let isKept = false;
 let isCleared = false;
-/** Tells the address; once its standard input has ended, which has the name of the report if it is kept, it saves that. */
+/** Prints the address, and waits for the end of its input. If that named a file, it saves the report there. */
 const SERVE = 'echo "$WRS_EMULATOR_URL"; report=$(cat); [ -z "$report" ] || "$0" run save "$report" --url "$WRS_EMULATOR_URL" >/dev/null 2>&1';
 
 /** Removes the report of an earlier run. */
@@ -280,7 +280,7 @@ function start() {
   return started;
 }
 
-/** Keeps the report of this process's run: as it is now, and as it is at the end, when the emulator saves it once more. */
+/** Saves the report of this process's run now, and has SERVE save it again when the process ends. */
 function keepReport(url, test) {
   const file = reportOf(test);
   if (!isKept) {

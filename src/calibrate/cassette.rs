@@ -266,7 +266,7 @@ impl Exchange {
         self.answer.as_ref().and_then(|answer| serde_json::from_str(&answer.body).ok()).unwrap_or_default()
     }
 
-    /// A field of the body; null if the body is no object that has it.
+    /// A field of the body; null if it is absent or the body is not an object.
     pub(super) fn field(&self, name: &str) -> Value {
         self.json().get_mut(name).map(Value::take).unwrap_or_default()
     }

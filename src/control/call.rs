@@ -230,8 +230,8 @@ impl Scope {
     }
 
     /// The end of a message about something not found: whose things were searched.
-    pub(super) fn not_found_suffix(&self) -> &'static str {
-        if self.0.is_some() { " of the key named" } else { "" }
+    pub(super) fn of_this_key(&self) -> &'static str {
+        if self.0.is_some() { " of this key" } else { "" }
     }
 
     /// The name of the workspace; `None` for all.

@@ -319,7 +319,7 @@ pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<DeliveryR
     let scope = scope_or_all(control, call)?;
     let found = control.deliveries.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
     found.ok_or_else(|| {
-        ControlError::not_found(format!("there is no delivery `{}`{}", id.escape_debug(), scope.not_found_suffix()))
+        ControlError::not_found(format!("there is no delivery `{}`{}", id.escape_debug(), scope.of_this_key()))
     })
 }
 

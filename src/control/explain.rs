@@ -115,7 +115,7 @@ pub(super) fn explain(control: &Control, input: &Input) -> Result<Explanation, C
                 }
                 _ => None,
             });
-            let Some(record) = found.into_iter().next() else { return Err(unknown(id, scope.not_found_suffix())) };
+            let Some(record) = found.into_iter().next() else { return Err(unknown(id, scope.of_this_key())) };
             Ok(Explanation {
                 id: id.to_owned(),
                 kind: Explained::Event,

@@ -249,8 +249,8 @@ pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<Arc<Reque
     found.into_iter().next().ok_or_else(|| {
         let evicted = control.journal.fill().evicted;
         let hint = if evicted > 0 { format!("; {evicted} older entries were evicted") } else { String::new() };
-        let owner = scope.not_found_suffix();
-        ControlError::not_found(format!("there is no request `{}`{owner} in the journal{hint}", id.escape_debug()))
+        let whose = scope.of_this_key();
+        ControlError::not_found(format!("there is no request `{}`{whose} in the journal{hint}", id.escape_debug()))
     })
 }
 

@@ -192,7 +192,7 @@ impl Text for Reloaded {
     }
 }
 
-/// Most keys that a line each tells of.
+/// How many keys with lists of their own are named.
 const MOST_NAMED: usize = 5;
 
 impl Text for Activated {

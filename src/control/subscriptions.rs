@@ -332,7 +332,7 @@ fn owner(control: &Control, call: &Call) -> Result<Arc<Workspace>, ControlError>
     let owns = |workspace: &Arc<Workspace>| workspace.lock().subscriptions.get(id).is_some();
     let found = scope.workspaces(control).into_iter().find(owns);
     found.ok_or_else(|| {
-        ControlError::not_found(format!("there is no subscription `{}`{}", id.escape_debug(), scope.not_found_suffix()))
+        ControlError::not_found(format!("there is no subscription `{}`{}", id.escape_debug(), scope.of_this_key()))
     })
 }
 

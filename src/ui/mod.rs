@@ -152,7 +152,7 @@ fn without_comments(source: &str) -> String {
     text
 }
 
-/// A page of the documentation as it is written, in which one can follow the links to other pages and to their headings.
+/// A page of the documentation: its Markdown as text, with links to other pages and their headings.
 fn with_links(markdown: &str) -> String {
     static LINK: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\[([^\[\]]+)\]\((#[a-z0-9-]+|[a-z-]+\.md(?:#[a-z0-9-]+)?)\)").expect("a valid expression")

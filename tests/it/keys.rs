@@ -83,7 +83,7 @@ async fn a_key_beside_an_id_must_own_it() {
             }
             let refused = call(&emulator, method, path, &Value::Null, OTHER, in_body).await;
             assert_eq!(refused.status, 404, "{method} {path}, in the body: {in_body}: {refused:?}");
-            assert!(refused.message().contains("of the key named"), "{method} {path}: {refused:?}");
+            assert!(refused.message().contains("of this key"), "{method} {path}: {refused:?}");
         }
     }
     let shown = view(&emulator, &format!("subscriptions/{sub}")).await;

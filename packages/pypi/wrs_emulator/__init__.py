@@ -123,7 +123,7 @@ class Emulator:
 
     def ended(self, test, failure=None, output=None):
         """Reports how the test with this key ended, so that the report of the run puts it first if it failed."""
-        # More than is kept, so that credentials are masked before the rest is cut. What is no text, such as half a surrogate pair, goes.
+        # More than is kept, so that credentials are masked before the rest is cut. Lone surrogates become question marks.
         valid = (text and text.encode(errors="replace").decode() for text in (test, failure and failure[:2000], output and output[-32768:]))
         test, failure, output = valid
         return self.post("outcome", test=test, outcome="failed" if failure else "passed", message=failure, output=output)

@@ -128,7 +128,7 @@ def pytest_runtest_makereport(item, call):
         # Of a syntax error, the first lines are the place.
         message = next((line for line in lines if line.strip() and not line.startswith(" ")), "failed without a message")
         emulator.ended(item.nodeid, message, report.longreprtext)
-        # A wait that was in vain is a refusal, too, and says by itself what it waited for.
+        # The error of a wait that timed out explains itself.
         own = call.excinfo and isinstance(call.excinfo.value, ControlError) and call.excinfo.value.status != 408
         story = f"the test's own control call was refused, see above; before that: {emulator.story()}" if own else emulator.story()
         report.sections.append(("wrs-emulator", story))

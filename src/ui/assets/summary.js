@@ -120,7 +120,7 @@ function groupPart(page, group) {
   const evidence = (/** @type {'activity' | 'deliveries'} */ view, /** @type {string} */ id) => h('a', { href: page.address({ view, id, filter: '' }) }, 'evidence', h('span.hidden', null, ` ${id}`));
   const { test, isSilent } = group;
   const run = /** @type {RunDocument} */ (page.store.run);
-  const hasOthers = run.keys?.some((one) => !one.test && one.requests) || run.requests?.some((one) => !one.key);
+  const hasOthers = isSilent && (run.keys?.some((one) => !one.test && one.requests) || run.requests?.some((one) => !one.key));
   // A key without a request has nothing to show in Activity.
   const byKey = link(page, { view: isSilent ? 'keys' : 'activity', id: '', key: group.key === 'without a key' ? '' : group.key, filter: '' }, group.key);
   return h('article.card', { key: group.key },
