@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::{Request, Response, StatusCode};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -45,7 +45,7 @@ pub use state::StopProblem;
 use crate::clock::{Clock, Now, Random, Seed};
 use crate::contract::error::ErrorKind;
 use crate::control::{Access, Control, ControlError, LastFindings, MOST_VIEWERS, PREFIX, Texts, WrongTokens};
-use crate::http::body::Outgoing;
+use crate::http::body::{Outgoing, RequestBody};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, Limits, Unreadable};
 use crate::http::host::check_host;
@@ -231,7 +231,7 @@ struct Router {
 }
 
 impl Handler for Router {
-    fn handle(&self, request: Request<Incoming>, connection: &Arc<ConnectionState>) -> Answering {
+    fn handle(&self, request: Request<RequestBody>, connection: &Arc<ConnectionState>) -> Answering {
         let path = request.uri().path();
         let for_control = path.starts_with(PREFIX) || path == PREFIX.trim_end_matches('/');
         match &self.control {
@@ -257,7 +257,11 @@ impl Handler for Router {
     }
 }
 
-async fn call(control: &Arc<Control>, request: Request<Incoming>, connection: &ConnectionState) -> Response<Outgoing> {
+async fn call(
+    control: &Arc<Control>,
+    request: Request<RequestBody>,
+    connection: &ConnectionState,
+) -> Response<Outgoing> {
     let host = check_host(request.method(), request.uri(), request.version(), request.headers());
     match host.map(|host| String::from_utf8_lossy(host).into_owned()) {
         Ok(host) => catch_panic(control.handle(request, &host, connection))

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
@@ -12,7 +12,7 @@ use super::{Access, ControlError, PREFIX};
 use crate::clock::{Instant, Now, machine};
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{JSON, answer};
-use crate::http::body::Outgoing;
+use crate::http::body::{Outgoing, RequestBody};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, Unreadable};
 use crate::http::host::check_host;
@@ -48,7 +48,7 @@ impl Viewer {
         Self { access, document: document.into() }
     }
 
-    fn answer(&self, request: Request<Incoming>) -> Result<Response<Outgoing>, ControlError> {
+    fn answer(&self, request: Request<RequestBody>) -> Result<Response<Outgoing>, ControlError> {
         let host = check_host(request.method(), request.uri(), request.version(), request.headers());
         let host = host.map_err(|problem| ControlError::new(ErrorKind::BadRequest, problem.to_string()))?;
         let host = String::from_utf8_lossy(host).into_owned();
@@ -74,7 +74,7 @@ impl Viewer {
 }
 
 impl Handler for Viewer {
-    fn handle(&self, request: Request<Incoming>, _: &Arc<ConnectionState>) -> Answering {
+    fn handle(&self, request: Request<RequestBody>, _: &Arc<ConnectionState>) -> Answering {
         Answering::Ready(self.answer(request).unwrap_or_else(|error| error.into_response(Redactor::default())))
     }
 

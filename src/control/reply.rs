@@ -183,5 +183,7 @@ impl ControlError {
 fn response(status: StatusCode, body: &Value) -> Response<Outgoing> {
     let mut text = serde_json::to_vec(body).expect("a value always serialises");
     text.push(b'\n');
+    // A large answer may be kept for a while.
+    text.shrink_to_fit();
     answer(status, JSON, text)
 }

@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
-use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
@@ -26,7 +25,7 @@ use super::{
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::contract::routes::allow;
-use crate::http::body::Outgoing;
+use crate::http::body::{Outgoing, RequestBody};
 use crate::http::connection_state::ConnectionState;
 use crate::redact::Redactor;
 use crate::util::tasks::{Busy, MOST_READS, stopped};
@@ -336,7 +335,7 @@ impl Control {
     /// Answers one call. `host` is the host that the request names, already validated.
     pub async fn handle(
         self: &Arc<Self>,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
         host: &str,
         connection: &ConnectionState,
     ) -> Response<Outgoing> {
@@ -366,20 +365,20 @@ impl Control {
     async fn dispatch(
         self: &Arc<Self>,
         parts: Parts,
-        body: Incoming,
+        body: RequestBody,
         host: &str,
         connection: &ConnectionState,
     ) -> Result<Reply, ControlError> {
         let path = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default().to_owned();
         let found = find(&parts.method, &path);
         let (accepted, is_open) = found.as_ref().map_or((&[][..], false), |(row, _)| (row.accepted(), row.is_open));
-        self.access.check_origin(&parts, host, accepted, !body.is_end_stream())?;
+        self.access.check_origin(&parts, host, accepted, !body.is_empty())?;
         if !is_open {
             self.access.check_token(&parts)?;
         }
         // Which paths exist is only shown to those who may call.
         let (row, segment) = found?;
-        let read = self.bodies.read_content(row.most_bytes, &parts.headers, body).await;
+        let read = self.bodies.read_content(row.most_bytes, &parts.headers, &body).await;
         let body = read.map_err(|problem| ControlError::new(problem.kind(), problem.to_string()))?;
         let is_disconnected = Arc::clone(connection.is_disconnected());
         let call =
@@ -389,14 +388,22 @@ impl Control {
             check_key(self, &call)?;
         }
         let mut stopping = self.stopping.clone();
-        tokio::select! {
+        let reply = tokio::select! {
             biased;
-            reply = self.call_handler(row, call) => reply,
+            reply = self.call_handler(row, call) => reply?,
             // A stop does not wait for calls that are waiting for something.
             () = stopped(&mut stopping) => {
-                Err(ControlError::new(ErrorKind::RequestTimeout, "the emulator is stopping").coded("stopping"))
+                return Err(ControlError::new(ErrorKind::RequestTimeout, "the emulator is stopping").coded("stopping"));
             }
+        };
+        // A change that was made is confirmed in any case, and its answer is small.
+        if row.is_write() {
+            return Ok(reply);
         }
+        let (head, body) = reply.into_parts();
+        let charged = self.bodies.charge(body);
+        let charged = charged.map_err(|Busy| busy("large answers are waiting for their clients to read them"));
+        charged.map(|body| Response::from_parts(head, body))
     }
 
     async fn call_handler(self: &Arc<Self>, row: &'static CallRow, call: Call) -> CallResult {
@@ -428,10 +435,8 @@ impl Control {
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> Result<T, ControlError> {
         let control = Arc::clone(self);
-        self.blocking.read(is_disconnected, move || work(&control)).await.map_err(|Busy| {
-            let message = format!("{MOST_READS} reads of the control API are waiting already; try again");
-            ControlError::new(ErrorKind::RateLimitExceeded, message).coded("busy")
-        })
+        let read = self.blocking.read(is_disconnected, move || work(&control)).await;
+        read.map_err(|Busy| busy(&format!("{MOST_READS} reads of the control API are waiting already")))
     }
 
     /// Does work on another thread, to its end even if the caller leaves.
@@ -442,6 +447,10 @@ impl Control {
         let control = Arc::clone(self);
         self.blocking.changes.run(move || work(&control)).await
     }
+}
+
+fn busy(why: &str) -> ControlError {
+    ControlError::new(ErrorKind::RateLimitExceeded, format!("{why}; try again")).coded("busy")
 }
 
 /// The call that a method and path mean, and its variable segment, decoded. A path that is in the table literally never matches a

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -273,7 +274,7 @@ pub(crate) struct NextCursors {
 
 /// Most records of each kind, unless the call limits them.
 pub(crate) const MOST_RECORDS: usize = 2_000;
-/// Once the requests, deliveries or events have this many bytes, no older one is added.
+/// Once the requests, deliveries or events take this many bytes of JSON, no older one is added.
 pub(crate) const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 pub(super) fn show(control: &Control, call: &Call, query: RunQuery) -> Result<Reply, ControlError> {
@@ -375,12 +376,11 @@ impl Records {
     fn newest(control: &Control, scope: &Scope, history: &History, most: usize, redactor: Redactor<'_>) -> Self {
         let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
         let found = control.deliveries.list(None, most, in_scope);
-        let requests = newest(&history.requests, most, |(_, request)| request.bytes());
-        let deliveries = newest(&found, most, |(_, delivery)| {
-            delivery.attempts.iter().map(|attempt| attempt.bytes() + 2 * attempt.body.len()).sum()
-        });
-        let events = newest(&history.events, most, |event| event.body.len());
-        let notices = newest(&history.notices, most, |_| 0);
+        let registry = &control.registry;
+        let requests = newest(&history.requests, most, |(_, record)| requests::whole(record, redactor));
+        let deliveries = newest(&found, most, |(_, record)| deliveries::whole(record, registry, redactor));
+        let events = newest(&history.events, most, |record| events::shown(record, registry, redactor));
+        let notices = newest(&history.notices, most, |notice| stream::shown(notice));
         let omitted = Omitted {
             requests: history.requests.len() - requests.len(),
             // Deliveries may have been evicted since they were listed.
@@ -391,22 +391,15 @@ impl Records {
         };
         let cursor = |omitted: usize, last: Option<u64>| last.filter(|_| omitted > 0).map(|number| number.to_string());
         let next_cursor = NextCursors {
-            requests: cursor(omitted.requests, requests.last().map(|(number, _)| *number)),
-            deliveries: cursor(omitted.deliveries, deliveries.last().map(|(serial, _)| *serial)),
+            requests: cursor(omitted.requests, history.requests[..requests.len()].last().map(|(number, _)| *number)),
+            deliveries: cursor(omitted.deliveries, found[..deliveries.len()].last().map(|(serial, _)| *serial)),
         };
-        let request = |(_, record): &(u64, Arc<RequestRecord>)| RunRequest {
-            request: requests::whole(record, redactor),
+        let explained = |(request, (_, record)): (RequestWhole, &(u64, Arc<RequestRecord>))| RunRequest {
+            request,
             explanation: explain::of_request(control, record, redactor),
         };
-        let registry = &control.registry;
-        Self {
-            requests: requests.iter().map(request).collect(),
-            deliveries: deliveries.iter().map(|(_, record)| deliveries::whole(record, registry, redactor)).collect(),
-            events: events.iter().map(|record| events::shown(record, registry, redactor)).collect(),
-            notices: notices.iter().map(|notice| stream::shown(notice)).collect(),
-            omitted,
-            next_cursor,
-        }
+        let requests = requests.into_iter().zip(&history.requests).map(explained).collect();
+        Self { requests, deliveries, events, notices, omitted, next_cursor }
     }
 }
 
@@ -421,16 +414,31 @@ fn clashes(generation: &Generation, key: Option<&str>) -> Vec<ScenarioClash> {
     found.into_iter().map(shown).collect()
 }
 
-/// The first of these records that a document has room for.
-fn newest<T>(records: &[T], most: usize, bytes: impl Fn(&T) -> usize) -> &[T] {
-    let mut all = 0;
-    let has_room = |record: &&T| {
-        let before = all;
-        all += bytes(record);
-        before < MOST_BYTES
+/// The first of these records that a document has room for, as it shows them.
+fn newest<T, S: Serialize>(records: &[T], most: usize, shown: impl Fn(&T) -> S) -> Vec<S> {
+    let mut written = Written(0);
+    let next = |record| {
+        let record = shown(record);
+        serde_json::to_writer(&mut written, &record).expect("texts and numbers always serialise");
+        (record, written.0)
     };
-    let count = records.iter().take(most).take_while(has_room).count();
-    &records[..count]
+    let mut before = 0;
+    let has_room = |(_, after): &(S, usize)| std::mem::replace(&mut before, *after) < MOST_BYTES;
+    records.iter().take(most).map(next).take_while(has_room).map(|(record, _)| record).collect()
+}
+
+/// Counts the bytes that are written.
+struct Written(usize);
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Leaves out what is beyond the most records of a kind, and returns how many these are.

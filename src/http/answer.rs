@@ -27,18 +27,6 @@ use crate::state::quota::QuotaCheck;
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
-/// Whether an answer with this status ends the connection: the rest of such a request may still be on its way, and will not be
-/// read.
-pub(super) fn ends_connection(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::BAD_REQUEST
-            | StatusCode::REQUEST_TIMEOUT
-            | StatusCode::PAYLOAD_TOO_LARGE
-            | StatusCode::UNSUPPORTED_MEDIA_TYPE
-    )
-}
-
 /// Headers besides those that every answer has; one that is given twice has its last value.
 pub(super) type ExtraHeaders = Vec<(HeaderName, HeaderValue)>;
 
@@ -46,7 +34,8 @@ pub(super) type ExtraHeaders = Vec<(HeaderName, HeaderValue)>;
 pub(super) fn own_headers(status: StatusCode, content_type: HeaderValue, further: ExtraHeaders) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, content_type);
-    if ends_connection(status) {
+    // What follows a malformed request may not be a request.
+    if status == StatusCode::BAD_REQUEST {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     for (name, value) in further {

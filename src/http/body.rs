@@ -1,7 +1,7 @@
-//! Bodies: those that are read, limited in size, in time, and in the memory of all of them together; and those that are sent, which a
-//! scenario may slow down or break off.
+//! Bodies, in both directions within one budget of memory: those that are read, limited in size and time, and those that are sent,
+//! which a scenario may slow down or break off.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -10,9 +10,9 @@ use std::{fmt, io};
 
 use futures_util::Stream;
 use futures_util::stream::unfold;
-use http_body_util::BodyExt as _;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::Clock;
@@ -20,6 +20,7 @@ use crate::clock::agenda::Slot;
 use crate::contract::error::ErrorKind;
 use crate::state::journal::KEPT_BODY;
 use crate::state::workspace::Workspace;
+use crate::util::tasks::Busy;
 
 /// Bytes of each body that do not count towards the budget of all bodies. The contract's bodies are smaller, so large bodies that
 /// never end do not delay ordinary requests. The limit on connections bounds the sum of these.
@@ -50,22 +51,86 @@ impl BodyProblem {
     }
 }
 
-/// Reads bodies within the limits; one for all connections.
+/// The body of a request. Whoever answers the request may read it; what is left of it is dropped before the answer is sent, so that
+/// the fate of the connection depends on the request and not on how its bytes arrive.
+#[derive(Clone, Debug, Default)]
+pub struct RequestBody(Option<Arc<Mutex<Unread>>>);
+
+#[derive(Debug)]
+struct Unread {
+    body: Incoming,
+    /// Bytes that were read so far.
+    read: usize,
+    /// It is malformed, or did not arrive in time.
+    is_lost: bool,
+}
+
+impl RequestBody {
+    pub fn new(body: Incoming) -> Self {
+        let unread = Unread { body, read: 0, is_lost: false };
+        Self((!unread.body.is_end_stream()).then(|| Arc::new(Mutex::new(unread))))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Its next bytes; `None` at its end.
+    async fn next(&self) -> Option<Result<Bytes, BodyProblem>> {
+        let unread = self.0.as_ref()?;
+        loop {
+            let frame = poll_fn(|cx| Pin::new(&mut unread.lock().body).poll_frame(cx)).await?;
+            let Ok(frame) = frame else {
+                self.lose();
+                return Some(Err(BodyProblem::Malformed));
+            };
+            if let Ok(data) = frame.into_data() {
+                unread.lock().read += data.len();
+                return Some(Ok(data));
+            }
+        }
+    }
+
+    fn lose(&self) {
+        if let Some(unread) = &self.0 {
+            unread.lock().is_lost = true;
+        }
+    }
+
+    /// Whether it is known to be longer than `most`, or its end will not be seen.
+    fn is_beyond(&self, most: usize) -> bool {
+        self.0.as_ref().is_some_and(|unread| {
+            let unread = unread.lock();
+            unread.is_lost || unread.body.size_hint().lower().saturating_add(unread.read as u64) > most as u64
+        })
+    }
+
+    /// Reads and drops what is left. False if it is longer than `most`, or did not arrive whole in time: then the connection
+    /// cannot be used again.
+    pub(super) async fn drop_rest(&self, most: usize, timeout: Duration) -> bool {
+        let dropped = async { while !self.is_beyond(most) && self.next().await.is_some() {} };
+        tokio::time::timeout(timeout, dropped).await.is_ok() && !self.is_beyond(most)
+    }
+}
+
+/// Reads bodies within the limits, and charges large ones that are sent; one for all connections.
 #[derive(Debug)]
 pub struct BodyReader {
     most: usize,
     timeout: Duration,
+    /// The bytes of all bodies, either way, beyond the first [`FREE`] of each.
     budget: Arc<Semaphore>,
+    in_all: usize,
 }
 
 impl BodyReader {
     pub(super) fn new(most: usize, in_all: usize, timeout: Duration) -> Self {
         // A body larger than the budget would wait forever.
-        let budget = Arc::new(Semaphore::new(in_all.max(most).min(Semaphore::MAX_PERMITS)));
-        Self { most, timeout, budget }
+        let in_all = in_all.max(most).min(Semaphore::MAX_PERMITS);
+        Self { most, timeout, budget: Arc::new(Semaphore::new(in_all)), in_all }
     }
 
-    pub async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Bytes, BodyProblem> {
+    pub async fn read(&self, headers: &HeaderMap, body: &RequestBody) -> Result<Bytes, BodyProblem> {
         self.read_up_to(self.most, headers, body).await
     }
 
@@ -74,16 +139,17 @@ impl BodyReader {
         &self,
         most: Option<usize>,
         headers: &HeaderMap,
-        body: Incoming,
+        body: &RequestBody,
     ) -> Result<Bytes, BodyProblem> {
         match content_coding(headers) {
-            Some(coding) if !body.is_end_stream() => Err(BodyProblem::ContentCoding(coding)),
+            Some(coding) if !body.is_empty() => Err(BodyProblem::ContentCoding(coding)),
             _ => self.read_up_to(most.unwrap_or(self.most), headers, body).await,
         }
     }
 
-    async fn read_up_to(&self, most: usize, headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, BodyProblem> {
+    async fn read_up_to(&self, most: usize, headers: &HeaderMap, body: &RequestBody) -> Result<Bytes, BodyProblem> {
         if has_other_transfer_coding(headers) {
+            body.lose();
             return Err(BodyProblem::TransferCoding);
         }
         let declared = match declared_length(headers).map(usize::try_from) {
@@ -92,30 +158,30 @@ impl BodyReader {
             Some(Ok(length)) if length <= most => length,
             Some(_) => return Err(BodyProblem::TooLarge(most)),
         };
-        if body.is_end_stream() {
+        if body.is_empty() {
             return Ok(Bytes::new());
         }
-        match tokio::time::timeout(self.timeout, self.collect(&mut body, most, declared)).await {
-            Ok(read) => read,
-            Err(_) => Err(BodyProblem::TooSlow(self.timeout)),
-        }
+        tokio::time::timeout(self.timeout, self.collect(body, most, declared)).await.unwrap_or_else(|_| {
+            body.lose();
+            Err(BodyProblem::TooSlow(self.timeout))
+        })
     }
 
-    async fn collect(&self, body: &mut Incoming, most: usize, declared: usize) -> Result<Bytes, BodyProblem> {
+    async fn collect(&self, body: &RequestBody, most: usize, declared: usize) -> Result<Bytes, BodyProblem> {
         // Even a single frame is copied, as it would keep hyper's whole read buffer alive.
         let mut joined: Vec<u8> = Vec::new();
         let mut held: Option<OwnedSemaphorePermit> = None;
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(|_| BodyProblem::Malformed)?.into_data() else { continue };
+        while let Some(data) = body.next().await {
+            let data = data?;
             let size = joined.len() + data.len();
             if size > most {
                 return Err(BodyProblem::TooLarge(most));
             }
             if size > FREE && held.is_none() {
                 // Acquired for the whole body at once: bodies that wait for more while they hold a part could deadlock.
-                let parts = u32::try_from(declared.max(size) - FREE).unwrap_or(u32::MAX);
                 let budget = Arc::clone(&self.budget);
-                held = Some(budget.acquire_many_owned(parts).await.expect("the semaphore is never closed"));
+                let permits = self.permits(declared.max(size));
+                held = Some(budget.acquire_many_owned(permits).await.expect("the semaphore is never closed"));
             }
             joined.extend_from_slice(&data);
         }
@@ -126,6 +192,21 @@ impl BodyReader {
             // The journal keeps and counts bodies of this size.
             _ => body,
         })
+    }
+
+    /// Charges a body that is about to be sent until its peer has taken it: one that reads nothing keeps it in memory. Fails if there
+    /// is no room. The emulated API's own answers are smaller than what the system buffers for a connection.
+    pub fn charge(&self, sent: Outgoing) -> Result<Outgoing, Busy> {
+        let body = sent.rest;
+        if body.len() <= FREE {
+            return Ok(Outgoing { rest: body, ..sent });
+        }
+        let held = Arc::clone(&self.budget).try_acquire_many_owned(self.permits(body.len())).map_err(|_| Busy)?;
+        Ok(Outgoing { rest: Bytes::from_owner(Counted { body, _held: held }), ..sent })
+    }
+
+    fn permits(&self, size: usize) -> u32 {
+        u32::try_from(size.min(self.in_all) - FREE).unwrap_or(u32::MAX)
     }
 }
 

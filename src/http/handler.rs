@@ -4,18 +4,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::{Request, Response, StatusCode};
 
 use crate::clock::Now;
-use crate::http::body::{BodyReader, Outgoing};
+use crate::http::body::{BodyReader, Outgoing, RequestBody};
 use crate::http::connection_state::ConnectionState;
 
 pub const PLAIN_ON_TLS: &str = "this is plain HTTP on a TLS port: use https://";
 
 /// What answers requests. Always behind `dyn`, so that the code of a connection is compiled once.
 pub trait Handler: Send + Sync + 'static {
-    fn handle(&self, request: Request<Incoming>, connection: &Arc<ConnectionState>) -> Answering;
+    fn handle(&self, request: Request<RequestBody>, connection: &Arc<ConnectionState>) -> Answering;
 
     fn now(&self) -> Now;
 
@@ -47,7 +47,7 @@ pub struct Limits {
     pub uri_bytes: usize,
     /// Bytes of a request body, on every route.
     pub body_bytes: usize,
-    /// Bytes of all request bodies that are being read at a time.
+    /// Bytes of all large bodies at a time, of requests that are being read and of answers that are being sent.
     pub body_bytes_in_all: usize,
     /// Connections at a time. Further ones wait in the kernel's queue, and the oldest that has sent no request is closed for them.
     pub connections: usize,

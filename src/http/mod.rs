@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -36,6 +36,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
+use crate::http::body::RequestBody;
 use crate::http::connection::{LINGER, Socket, TimedStream};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, Limits, Unreadable};
@@ -220,15 +221,18 @@ impl Connection {
         let stream = TimedStream::new(stream, Arc::clone(&state), Arc::clone(&self.handler), self.limits);
         let service = service_fn(|request: Request<Incoming>| {
             let (state, stop) = (&state, &stop);
-            state.note_request(!request.body().is_end_stream());
+            let request = request.map(RequestBody::new);
+            let body = request.body().clone();
+            state.note_request(!body.is_empty());
             let answering = self.handler.handle(request, state);
             async move {
                 let mut answer = match answering {
                     Answering::Ready(answer) => answer,
                     Answering::Later(answer) => answer.await,
                 };
-                // An answer made after the stop says that it is the last, even if hyper has not been told of the stop yet.
-                if *stop.borrow() {
+                let is_usable = body.drop_rest(self.limits.body_bytes, self.limits.body_timeout).await;
+                // An answer made after the stop says that it is the last, even if hyper does not know of the stop yet.
+                if !is_usable || *stop.borrow() {
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 state.note_answer(answer.body().is_stream());

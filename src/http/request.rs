@@ -94,6 +94,11 @@ pub(super) struct ValidKey {
 }
 
 impl Identity {
+    /// Of a request that is not identified yet.
+    pub(super) fn unknown(anonymous: Arc<Workspace>) -> Self {
+        Self { id: String::new(), variation_seed: None, workspace: anonymous, key: None }
+    }
+
     pub(super) fn quota(&self) -> Option<&QuotaCheck> {
         self.key.as_ref()?.quota.as_ref()
     }

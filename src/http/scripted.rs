@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use hyper::body::Bytes;
 use hyper::header::{CONTENT_LENGTH, HeaderValue};
 use rand::{Rng as _, SeedableRng as _};
 
@@ -176,7 +175,7 @@ fn scripted_reply(identified: &mut Identified, reply: &ScriptedReply) -> Answer 
         Some(ReplyBody::Json(_, body)) => Answer::new(status, JSON, body.clone(), Reason::Scripted),
         Some(ReplyBody::Text(text)) => {
             let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-            Answer::new(status, plain, Bytes::from(text.clone()), Reason::Scripted)
+            Answer::new(status, plain, text.clone(), Reason::Scripted)
         }
         None if reply.has_envelope() => error_reply(identified, reply, status),
         None => Answer::json(status, Vec::new(), Reason::Scripted),

@@ -6,7 +6,7 @@
 use std::mem::take;
 use std::sync::Arc;
 
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 
@@ -14,7 +14,7 @@ use crate::contract::error::ErrorKind;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
 use crate::http::answer::{Answer, EarlyRefusal, REQUEST_ID, SendFault, all_headers, id_value, own_headers};
-use crate::http::body::{BodyReader, Outgoing, paced};
+use crate::http::body::{BodyReader, Outgoing, RequestBody, paced};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, PLAIN_ON_TLS, Unreadable};
 use crate::http::host::check_host;
@@ -34,22 +34,28 @@ pub struct Api {
 
 /// What an answer has to wait for.
 enum Remaining {
-    Body(Operation, Incoming),
+    Body(Operation, RequestBody),
     /// A scenario rule that is delayed or renders templates.
     Rule(Operation, Decision),
 }
 
 impl Api {
     /// Answers one request: at once unless something has to be waited for.
-    pub fn handle(self: &Arc<Self>, request: hyper::Request<Incoming>, connection: &Arc<ConnectionState>) -> Answering {
+    pub fn handle(
+        self: &Arc<Self>,
+        request: hyper::Request<RequestBody>,
+        connection: &Arc<ConnectionState>,
+    ) -> Answering {
         let (head, body) = request.into_parts();
         let generation = self.engine.library.load();
         let now = connection.head_read_at().unwrap_or_else(|| self.engine.registry.clock().now());
-        let mut request = Request::new(head, now, &generation);
-        let (identity, route) = catch_panic_now(|| self.admit(&mut request, &generation))
-            .unwrap_or_else(|panic| (self.anonymous(&request), Err(EarlyRefusal::Panicked(panic))));
-        let mut identified = Identified::new(request, identity);
-        let answered = match catch_panic_now(|| self.answer_now(&mut identified, route, body)) {
+        let identity = Identity::unknown(self.engine.registry.anonymous());
+        let mut identified = Identified::new(Request::new(head, now, &generation), identity);
+        let answered = catch_panic_now(|| {
+            let route = self.admit(&mut identified, &generation);
+            self.answer_now(&mut identified, route, body)
+        });
+        let answered = match answered {
             Ok(Err(remaining)) => {
                 let (api, connection) = (Arc::clone(self), Arc::clone(connection));
                 return Answering::Later(Box::pin(async move {
@@ -68,7 +74,7 @@ impl Api {
         &self,
         identified: &mut Identified,
         route: Result<&'static Route, EarlyRefusal>,
-        body: Incoming,
+        body: RequestBody,
     ) -> Result<Answer, Remaining> {
         let operation = match route {
             Err(error) => return Ok(identified.early_refusal(error)),
@@ -125,28 +131,30 @@ impl Api {
         bytes
     }
 
-    /// Identifies the sender of a request and counts the request; the second value is its route, or why it is answered without
-    /// one.
-    fn admit(
-        &self,
-        request: &mut Request,
-        generation: &Generation,
-    ) -> (Identity, Result<&'static Route, EarlyRefusal>) {
+    /// Identifies the sender of a request and counts the request; returns its route, or why it is answered without one.
+    fn admit(&self, identified: &mut Identified, generation: &Generation) -> Result<&'static Route, EarlyRefusal> {
+        let Identified { request, identity, .. } = identified;
         let route = self.find_route(request, generation);
         let recognized = match &route {
             Ok(route) if route.credential == Credential::Bearer => self.admit_key(request, true),
             // 404 and 405 belong to the key that was sent, if it is valid, and cost it nothing.
             Err(EarlyRefusal::NotFound(_)) => self.admit_key(request, false),
-            _ => return (self.anonymous(request), route),
+            _ => {
+                *identity = self.anonymous(request);
+                return route;
+            }
         };
-        match (recognized, route) {
-            (Ok(identity), route) => match identity.quota() {
-                Some(&quota) if !quota.allowed => (identity, Err(EarlyRefusal::RateLimited(quota))),
-                _ => (identity, route),
-            },
-            (Err(refusal), Ok(_)) => (self.anonymous(request), Err(EarlyRefusal::Unauthorized(refusal))),
-            (Err(_), route) => (self.anonymous(request), route),
-        }
+        let refused = match recognized {
+            Ok(known) => {
+                *identity = known;
+                identity.quota().filter(|quota| !quota.allowed).map(|quota| EarlyRefusal::RateLimited(*quota))
+            }
+            Err(refusal) => {
+                *identity = self.anonymous(request);
+                route.is_ok().then_some(EarlyRefusal::Unauthorized(refusal))
+            }
+        };
+        refused.map_or(route, Err)
     }
 
     fn find_route(&self, request: &mut Request, generation: &Generation) -> Result<&'static Route, EarlyRefusal> {
@@ -202,7 +210,7 @@ impl Api {
     async fn continue_later(&self, identified: &mut Identified, remaining: Remaining) -> Answer {
         let (operation, decision) = match remaining {
             Remaining::Body(operation, body) => {
-                match self.bodies.read_content(None, &identified.request.head.headers, body).await {
+                match self.bodies.read_content(None, &identified.request.head.headers, &body).await {
                     Ok(body) => identified.body = body,
                     Err(problem) => return identified.refusal(problem.kind(), &problem.to_string()),
                 }
@@ -222,7 +230,12 @@ impl Api {
         answered: Result<Answer, String>,
         connection: &ConnectionState,
     ) -> Response<Outgoing> {
-        let answered = answered.unwrap_or_else(|panic| identified.early_refusal(EarlyRefusal::Panicked(panic)));
+        let answered = answered.unwrap_or_else(|panic| {
+            if identified.identity.id.is_empty() {
+                identified.identity = self.anonymous(&identified.request);
+            }
+            identified.early_refusal(EarlyRefusal::Panicked(panic))
+        });
         let Answer { status: answer_status, content_type, headers, body, reason, fault } = answered;
         let (pace, broken) = match fault {
             None => (None, None),

@@ -54,8 +54,8 @@ impl ScriptedReply {
 pub enum ReplyBody {
     /// Sent as JSON: the value, and the bytes that it is sent as.
     Json(Value, Bytes),
-    /// Sent as it is, `text/plain` unless a header names another type.
-    Text(String),
+    /// UTF-8, sent as it is, `text/plain` unless a header names another type.
+    Text(Bytes),
 }
 
 impl ReplyBody {

@@ -74,7 +74,7 @@ pub trait Templated: Sized {
 impl Templated for ScriptedReply {
     fn template_bytes(&self) -> usize {
         let body = match &self.body {
-            Some(ReplyBody::Text(body)) => text_bytes(body),
+            Some(ReplyBody::Text(body)) => text_bytes(&String::from_utf8_lossy(body)),
             Some(ReplyBody::Json(body, _)) => template_bytes(body),
             None => 0,
         };
@@ -84,14 +84,14 @@ impl Templated for ScriptedReply {
     fn rendered(&self, facts: &Map<String, Value>, wall: Timestamp, random: Random) -> Rendered<Self> {
         let body = self.body.as_ref().map(|body| match body {
             ReplyBody::Json(value, _) => value.clone(),
-            ReplyBody::Text(text) => text.as_str().into(),
+            ReplyBody::Text(text) => String::from_utf8_lossy(text).into(),
         });
         let parts = [("message", self.message.as_deref().map(Value::from)), ("body", body)];
         let values = parts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
         let (mut rendered, gaps) = render_map(&values, facts, wall, || random)?;
         let message = rendered.remove("message").and_then(|message| message.as_str().map(str::to_owned));
         let body = match (&self.body, rendered.remove("body")) {
-            (Some(ReplyBody::Text(_)), Some(Value::String(text))) => Some(ReplyBody::Text(text)),
+            (Some(ReplyBody::Text(_)), Some(Value::String(text))) => Some(ReplyBody::Text(text.into())),
             (_, value) => value.map(ReplyBody::json),
         };
         Ok((Self { message, body, ..self.clone() }, gaps))

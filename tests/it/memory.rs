@@ -1,11 +1,13 @@
 //! Everything that is kept shares one budget: the process stays within it and 128 MiB.
 
+use std::io::Read as _;
+use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::overload::{PLAIN, hanging};
-use crate::process::{Served, eventually};
+use crate::process::{Served, eventually, status};
 use crate::support::{PATIENCE, metric};
 
 const MIB: usize = 1024 * 1024;
@@ -164,5 +166,32 @@ fn a_folder_of_scenarios_takes_bounded_memory_and_nothing_while_idle() {
         served.bytes_read() - before > 1024 * 1024
     } {
         left = left.checked_sub(pause).expect("an idle watcher reads nothing");
+    }
+}
+
+/// A large answer holds its share of the memory for bodies until its client has read it.
+#[test]
+fn answers_that_nobody_reads_take_bounded_memory() {
+    let served = Served::start(&PLAIN);
+    // What is escaped is six times as large in the answer.
+    let invalid = "\u{1}".repeat(60_000);
+    (0..140).for_each(|_| assert_eq!(served.send("POST", "/v1/events/subscribe", &invalid).0, 422));
+    for path in ["/_emulator/run?key=*", "/_emulator/report.html?key=*"] {
+        let call = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let mut unread: Vec<TcpStream> = (0..24).map(|_| served.sending(&call)).collect();
+        let statuses: Vec<String> = unread.iter_mut().map(status).collect();
+        assert_within(&served, 32 * MIB, path);
+        let mut read = 0;
+        for (mut stream, status) in unread.into_iter().zip(statuses) {
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).expect("text");
+            match status.as_str() {
+                "200" => read += 1,
+                status => assert!(status == "429" && answer.contains("\"busy\""), "{path}: {status} {answer}"),
+            }
+        }
+        assert!((1..24).contains(&read), "{path}: {read} are answered");
+        // What was read makes room for others.
+        assert_eq!(served.send("GET", path, "").0, 200);
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Bytes;
 use hyper::header::{
     ALLOW, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
@@ -27,7 +27,7 @@ use crate::contract::signature::{Evidence, Rejection, Remedy, TOLERANCE_SECONDS}
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::http::answer::answer;
 use crate::http::body::Outgoing;
-use crate::http::body::{BodyProblem, BodyReader};
+use crate::http::body::{BodyProblem, BodyReader, RequestBody};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, PLAIN_ON_TLS, Unreadable};
 use crate::http::tls::Trust;
@@ -245,7 +245,7 @@ impl Forwarded {
 }
 
 impl Handler for Arc<Receiver> {
-    fn handle(&self, request: Request<Incoming>, _: &Arc<ConnectionState>) -> Answering {
+    fn handle(&self, request: Request<RequestBody>, _: &Arc<ConnectionState>) -> Answering {
         let receiver = Arc::clone(self);
         Answering::Later(Box::pin(async move { receiver.receive(request).await }))
     }
@@ -267,14 +267,14 @@ impl Handler for Arc<Receiver> {
 }
 
 impl Receiver {
-    async fn receive(&self, request: Request<Incoming>) -> Response<Outgoing> {
+    async fn receive(&self, request: Request<RequestBody>) -> Response<Outgoing> {
         let (parts, body) = request.into_parts();
         if parts.method != Method::POST {
             let mut response = text_answer(405, "only POST is a delivery");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
             return response;
         }
-        let read = self.bodies.read(&parts.headers, body).await;
+        let read = self.bodies.read(&parts.headers, &body).await;
         let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
         let at = machine::wall_time();
         let (body, check) = match read {

@@ -189,7 +189,7 @@ impl Parser<'_> {
                 self.clash(table, key, why, "write the whole answer in `body`, or drop it");
             }
             Some(match body.get_ref() {
-                DeValue::String(text) => ReplyBody::Text(text.to_string()),
+                DeValue::String(text) => ReplyBody::Text(text.to_string().into()),
                 _ => ReplyBody::json(self.json(body)?),
             })
         });

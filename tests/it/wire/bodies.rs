@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt as _;
 use wrs_emulator::http::handler::Limits;
 
 use super::peer::{GOOD, Peer, assert_error, assert_journaled, others_are_served};
-use crate::support::{builder, start, started};
+use crate::support::{builder, control, get_as, start, started};
 
 const KIB: usize = 1024;
 
@@ -196,6 +196,64 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
         assert!(taken.is_ok(), "{taken:?}: {head}");
         assert_eq!(peer.answer().await.status, status, "{head}");
         peer.ends().await;
+    }
+}
+
+/// Requests that are answered without looking at their bodies: head without its end, and status.
+fn unread_bodies() -> Vec<(String, u16)> {
+    let head = |line: &str, fields: &str| format!("{line} HTTP/1.1\r\nHost: localhost\r\n{fields}");
+    let key = "Authorization: Bearer sk_test_local\r\n";
+    vec![
+        (head("POST /v1/events/subscribe", ""), 401),
+        (head("POST /nowhere", ""), 404),
+        (head("PUT /v1/events/subscribe", key), 405),
+        (head("GET /v1/system/status", key), 200),
+        (head("POST /v1/events/subscribe", "Authorization: Bearer sk_test_none_left\r\n"), 429),
+        (format!("{}Content-Encoding: gzip\r\n", head("POST /v1/events/subscribe", key)), 415),
+        (head("GET /", "Accept: text/html\r\n"), 302),
+        (head("GET /_emulator/", ""), 200),
+        (head("POST /_emulator/nothing", "Content-Type: application/json\r\n"), 404),
+    ]
+}
+
+/// Head and body may come in one packet or apart; the answer, and whether the connection is kept, are the same.
+#[tokio::test]
+async fn a_refusal_does_not_depend_on_how_the_body_arrives() {
+    let emulator = start().await;
+    let limit = json!({ "key": "sk_test_none_left", "rate_limit.requests": 1 });
+    assert_eq!(control(&emulator, "PATCH", "profile", &limit).await.status, 200);
+    assert_eq!(get_as(&emulator, "sk_test_none_left", "/v1/system/status").await.status, 200);
+    for (size, is_kept) in [(10, true), (256 * KIB, true), (256 * KIB + 1, false)] {
+        let body = "x".repeat(size);
+        let framed = [
+            (format!("Content-Length: {size}\r\n\r\n"), body.clone()),
+            ("Transfer-Encoding: chunked\r\n\r\n".to_owned(), chunk(&body) + "0\r\n\r\n"),
+        ];
+        for (head, status) in unread_bodies() {
+            for (framing, body) in &framed {
+                for is_apart in [false, true] {
+                    let case = format!("{size} bytes, {head}{framing} apart: {is_apart}");
+                    let mut peer = Peer::connect(&emulator).await;
+                    if is_apart {
+                        peer.send(format!("{head}{framing}")).await;
+                        // By now the head has been handled.
+                        others_are_served(&emulator).await;
+                        peer.send(body).await;
+                    } else {
+                        peer.send(format!("{head}{framing}{body}")).await;
+                    }
+                    let answer = peer.answer().await;
+                    assert_eq!(answer.status, status, "{case}");
+                    assert_eq!(answer.header("connection"), (!is_kept).then_some("close"), "{case}");
+                    if is_kept {
+                        peer.send(GOOD).await;
+                        assert_eq!(peer.answer().await.status, 200, "{case}");
+                    } else {
+                        peer.ends().await;
+                    }
+                }
+            }
+        }
     }
 }
 
