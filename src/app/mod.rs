@@ -252,6 +252,10 @@ impl Handler for Router {
         self.api.engine.registry.clock().now()
     }
 
+    fn warn(&self, message: &str) {
+        self.api.engine.note(None, message, true);
+    }
+
     fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes {
         self.api.refuse(status, sent)
     }

@@ -245,6 +245,12 @@ impl Clock {
         }
     }
 
+    /// The time that others compare with their own clocks, in a signature, `Date`, `Retry-After` or a reset header: the machine's
+    /// while this clock runs, however far it was moved, and this clock's while it is frozen.
+    pub fn shared_time(&self, now: Now) -> Timestamp {
+        if self.mode() == ClockMode::Frozen { now.wall } else { wall_time() }
+    }
+
     pub fn freeze(&self) -> Now {
         self.change(|_, now| ClockState::frozen(now))
     }

@@ -32,8 +32,10 @@ named! {
         PayloadTooLarge = "payload_too_large",
         /// 414: the target is longer than the limit.
         UriTooLong = "uri_too_long",
-        /// 415: a transfer or content coding that the emulator does not read.
+        /// 415: a content coding, which the emulator does not decode.
         UnsupportedMediaType = "unsupported_media_type",
+        /// 501: a transfer coding other than chunked (RFC 9112 §6.1).
+        NotImplemented = "not_implemented",
         /// 421: the request names a host that is not this one.
         MisdirectedRequest = "misdirected_request",
         /// 431: the header block is larger than the limit.
@@ -56,9 +58,10 @@ impl ErrorKind {
             Self::PayloadTooLarge => (413, "the body is too large"),
             Self::UriTooLong => (414, "the request target is too long"),
             Self::UnsupportedMediaType => (415, "the coding of the body is not supported"),
+            Self::NotImplemented => (501, "the transfer coding is not supported"),
             Self::MisdirectedRequest => (421, "the request is for another host"),
             Self::HeadersTooLarge => (431, "the header block is too large"),
-            Self::InternalError => (500, "the emulator failed; please report this"),
+            Self::InternalError => (500, "an internal error occurred"),
         }
     }
 

@@ -4,6 +4,7 @@
 //! The service and the `OpenAPI` document read this table.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use hyper::Method;
@@ -147,19 +148,23 @@ pub enum Lookup {
     /// The path exists with other methods, given as an `Allow` value.
     MethodNotAllowed(String),
     Announced(&'static Announced),
+    /// The target is [`ALL_OF_SERVER`]: the `Allow` value of all open endpoints.
+    Server(String),
     Unknown,
 }
 
-/// Looks a request up among the open endpoints. Percent-encoded unreserved characters equal themselves (RFC 3986 §6.2.2.2); nothing else is
-/// normalised, so `//`, a trailing slash, `%2F`, `%00` and `%2e%2e` lead nowhere.
+/// The target of an OPTIONS request for the server as a whole (RFC 9112 §3.2.4).
+pub const ALL_OF_SERVER: &str = "*";
+
+/// Looks a request up among the open endpoints by its [`plain_path`]; `//`, a trailing slash, `%2F`, `%00` and `%2e%2e` lead nowhere.
 pub fn look_up(method: &Method, path: &str) -> Lookup {
     let open = |path: &str| ROUTES.iter().find(|route| route.stage == Stage::Open && route.path == path);
-    // Almost every path is written as it is in the table.
-    if let Some(route) = open(path) {
-        return among(method, std::iter::once(route));
+    if path == ALL_OF_SERVER {
+        let open = ROUTES.iter().filter(|route| route.stage == Stage::Open);
+        let methods: BTreeMap<_, _> = open.map(|route| (route.method.as_str(), &route.method)).collect();
+        return Lookup::Server(allow(methods.into_values()));
     }
-    let path = decode_unreserved(path);
-    let Some(route) = open(&path) else {
+    let Some(route) = open(path) else {
         let announced = ANNOUNCED
             .iter()
             .find(|entry| path.strip_prefix(entry.path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
@@ -169,8 +174,7 @@ pub fn look_up(method: &Method, path: &str) -> Lookup {
 }
 
 pub fn look_up_announced(method: &Method, path: &str) -> Lookup {
-    let path = decode_unreserved(path);
-    among(method, ROUTES.iter().filter(|route| route.stage == Stage::Announced && route.matches(&path)))
+    among(method, ROUTES.iter().filter(|route| route.stage == Stage::Announced && route.matches(path)))
 }
 
 fn among(method: &Method, routes: impl Iterator<Item = &'static Route> + Clone) -> Lookup {
@@ -188,11 +192,13 @@ pub fn allow<'m>(methods: impl Iterator<Item = &'m Method>) -> String {
 }
 
 /// The segment at `{id}` in the path of an announced endpoint.
-pub fn id_in(path: &str) -> Cow<'_, str> {
-    decode_unreserved(path.split('/').nth(3).unwrap_or_default())
+pub fn id_in(path: &str) -> &str {
+    path.split('/').nth(3).unwrap_or_default()
 }
 
-fn decode_unreserved(path: &str) -> Cow<'_, str> {
+/// The path as routes, rules and filters compare it. Percent-encoded unreserved characters equal themselves (RFC 3986 §6.2.2.2);
+/// nothing else is normalised.
+pub fn plain_path(path: &str) -> Cow<'_, str> {
     if !path.as_bytes().contains(&b'%') {
         return Cow::Borrowed(path);
     }

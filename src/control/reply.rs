@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::contract::error::ErrorKind;
 use crate::diagnostic::Diagnostic;
-use crate::http::answer::{JSON, answer, header_value};
+use crate::http::answer::{EMULATOR_FAILED, JSON, answer, header_value};
 use crate::http::body::Outgoing;
 use crate::redact::{Redactor, visible_lines};
 use crate::state::budget::Full;
@@ -126,7 +126,7 @@ impl ControlError {
 
     /// 500: the emulator failed.
     pub fn internal() -> Self {
-        Self::new(ErrorKind::InternalError, ErrorKind::InternalError.message())
+        Self::new(ErrorKind::InternalError, EMULATOR_FAILED)
     }
 
     pub(super) fn method(allow: String) -> Self {

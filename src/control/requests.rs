@@ -18,7 +18,7 @@ use super::reply::Nearest;
 use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
-use crate::contract::routes::{Operation, ROUTES};
+use crate::contract::routes::{Operation, ROUTES, plain_path};
 use crate::redact::Redactor;
 use crate::state::journal::record::{Answer, Bytes, Connection, Headers, QuotaState, Request, RequestWhole, time};
 use crate::state::journal::{Entry, Interest, Journal, Reason, RequestInterest, RequestRecord};
@@ -263,7 +263,7 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
         workspace: request.workspace.as_ref().map(|workspace| workspace.id().into()),
         key: request.carried_key(redactor.key_settings()).map(|key| redactor.key(&key).into_owned()),
         method: method.to_owned(),
-        path: redactor.text(path).into_owned(),
+        path: redactor.text(&plain_path(path)).into_owned(),
         query: query.map(|query| redactor.text(query).into_owned()),
         operation: request.operation.map(|operation| operation.name().to_owned()),
         status: request.status,
@@ -429,9 +429,9 @@ impl Filter<'_> {
         if let Some(expected) = self.method.filter(|expected| !method.eq_ignore_ascii_case(expected)) {
             push("method", expected, method);
         }
-        let path = target.split('?').next().unwrap_or_default();
-        if let Some(expected) = self.path.filter(|expected| path != *expected) {
-            push("path", expected, path);
+        let path = plain_path(target.split('?').next().unwrap_or_default());
+        if let Some(expected) = self.path.filter(|expected| path != plain_path(expected)) {
+            push("path", expected, &path);
         }
         if let Some(expected) = self.status.filter(|expected| request.status != *expected) {
             push("status", &expected.to_string(), &request.status.to_string());

@@ -239,7 +239,7 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<P
     let mut found = control.journal.search(None, usize::MAX, |_, entry| match entry {
         Entry::Request(request) if scope.covers_request(request, redactor.key_settings()) => {
             judged += 1;
-            Some((Arc::clone(request), no_endpoint(request)?))
+            Some((Arc::clone(request), no_endpoint(request).filter(|_| !is_of_a_browser(request))?))
         }
         _ => None,
     });
@@ -254,6 +254,14 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<P
         ProblemWith { message: format!("{line}: {why} ({})", row.status), row }
     };
     (found.iter().map(entry).collect(), judged)
+}
+
+/// Whether a browser asked for this by itself: an icon, or leave for a request across origins.
+fn is_of_a_browser(request: &RequestRecord) -> bool {
+    let (method, target) = request.transcript.request_line();
+    let is_preflight = method == "OPTIONS"
+        && request.transcript.headers().any(|(name, _)| name.eq_ignore_ascii_case("access-control-request-method"));
+    is_preflight || (method == "GET" && target == "/favicon.ico")
 }
 
 fn accepted_forgery(delivery: &DeliveryRecord) -> String {

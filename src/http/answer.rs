@@ -7,11 +7,12 @@ use hyper::header::{
     ALLOW, CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use hyper::{Response, StatusCode};
+use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
 use rand::SeedableRng as _;
 use serde::Serialize;
 
-use crate::clock::{Now, Random};
+use crate::clock::Random;
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::keys::KeyRefusal;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
@@ -25,21 +26,20 @@ use crate::state::journal::Reason;
 use crate::state::quota::QuotaCheck;
 
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The message of a 500 that no scenario asked for.
+pub const EMULATOR_FAILED: &str = "the emulator failed; please report this";
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
 /// Headers besides those that every answer has; one that is given twice has its last value.
 pub(super) type ExtraHeaders = Vec<(HeaderName, HeaderValue)>;
 
-/// The headers of this answer alone: its content type, and any others.
-pub(super) fn own_headers(status: StatusCode, content_type: HeaderValue, further: ExtraHeaders) -> HeaderMap {
+/// The headers that belong to the status and the body.
+pub(super) fn body_headers(status: StatusCode, content_type: HeaderValue) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, content_type);
     // What follows a malformed request may not be a request.
     if status == StatusCode::BAD_REQUEST {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    for (name, value) in further {
-        headers.insert(name, value);
     }
     headers
 }
@@ -47,7 +47,7 @@ pub(super) fn own_headers(status: StatusCode, content_type: HeaderValue, further
 pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Outgoing>) -> Response<Outgoing> {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
-    *response.headers_mut() = own_headers(status, content_type, ExtraHeaders::new());
+    *response.headers_mut() = body_headers(status, content_type);
     response
 }
 
@@ -144,8 +144,7 @@ impl Identified {
                 self.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited)
             }
             EarlyRefusal::Panicked(text) => {
-                let kind = ErrorKind::InternalError;
-                self.error(&Error::new(kind, kind.message()), Reason::Panicked(text))
+                self.error(&Error::new(ErrorKind::InternalError, EMULATOR_FAILED), Reason::Panicked(text))
             }
         }
     }
@@ -157,6 +156,11 @@ impl Identified {
                 let header = header_value(&allow);
                 let mut answer = self.error(&error, Reason::MethodNotAllowed(allow));
                 answer.headers.push((ALLOW, header));
+                answer
+            }
+            Lookup::Server(allow) => {
+                let mut answer = Answer::json(StatusCode::NO_CONTENT, Vec::new(), Reason::Answered);
+                answer.headers.push((ALLOW, header_value(&allow)));
                 answer
             }
             Lookup::Announced(entry) => {
@@ -204,10 +208,11 @@ pub(super) fn all_headers(
     further: ExtraHeaders,
 ) -> HeaderMap {
     let (request, profile) = (&identified.request, identified.profile());
-    let mut headers = own_headers(status, content_type, further);
+    let mut headers = body_headers(status, content_type);
     headers.insert(GENERATION, HeaderValue::from(request.generation));
     if let Some(quota) = identified.identity.quota() {
-        push_quota_headers(&mut headers, quota, profile, request.now);
+        let clock = identified.workspace().clock();
+        push_quota_headers(&mut headers, quota, profile, || clock.shared_time(request.now));
     }
     if request.is_preview {
         headers.insert(PREVIEW, HeaderValue::from_static("true"));
@@ -216,6 +221,10 @@ pub(super) fn all_headers(
     if let Some(name) = &profile.ids.request_header {
         headers.insert(name.name().clone(), id.clone());
     }
+    // Last, so that what a scenario says is what is sent.
+    for (name, value) in further {
+        headers.insert(name, value);
+    }
     headers
 }
 
@@ -223,17 +232,18 @@ const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 const IETF: HeaderName = HeaderName::from_static("ratelimit");
 const IETF_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-fn push_quota_headers(headers: &mut HeaderMap, quota: &QuotaCheck, profile: &Profile, now: Now) {
+/// `now` is the time that clients compare with their own.
+fn push_quota_headers(headers: &mut HeaderMap, quota: &QuotaCheck, profile: &Profile, now: impl Fn() -> Timestamp) {
     let rate_limit = &profile.rate_limit;
     headers.insert(rate_limit.header_names.limit.name().clone(), HeaderValue::from(quota.limit));
     headers.insert(rate_limit.header_names.remaining.name().clone(), HeaderValue::from(quota.remaining));
     if !quota.allowed {
-        push_retry_after(headers, quota.wait, rate_limit.retry_after, now);
+        push_retry_after(headers, quota.wait, rate_limit.retry_after, &now);
     }
     match rate_limit.reset {
         ResetForm::Off => {}
         ResetForm::Delta => drop(headers.insert(RESET, HeaderValue::from(whole_seconds(quota.reset)))),
-        ResetForm::Epoch => drop(headers.insert(RESET, HeaderValue::from(epoch(now, quota.reset)))),
+        ResetForm::Epoch => drop(headers.insert(RESET, HeaderValue::from(epoch(now(), quota.reset)))),
     }
     if rate_limit.ietf {
         let (limit, window) = (quota.limit, whole_seconds(quota.window));
@@ -243,17 +253,21 @@ fn push_quota_headers(headers: &mut HeaderMap, quota: &QuotaCheck, profile: &Pro
     }
 }
 
-fn push_retry_after(headers: &mut HeaderMap, wait: Duration, form: RetryAfterForm, now: Now) {
+fn push_retry_after(headers: &mut HeaderMap, wait: Duration, form: RetryAfterForm, now: impl Fn() -> Timestamp) {
     match form {
         RetryAfterForm::Off => {}
         RetryAfterForm::Seconds => drop(headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)))),
         RetryAfterForm::Date => {
-            let at = jiff::Timestamp::from_second(epoch(now, wait)).unwrap_or(now.wall);
-            if let Ok(date) = DateTimePrinter::new().timestamp_to_rfc9110_string(&at) {
-                headers.insert(RETRY_AFTER, header_value(&date));
-            }
+            let now = now();
+            let at = Timestamp::from_second(epoch(now, wait)).unwrap_or(now);
+            headers.extend(http_date(at).map(|date| (RETRY_AFTER, date)));
         }
     }
+}
+
+/// A time as HTTP writes it; `None` after the year 9999.
+pub(super) fn http_date(at: Timestamp) -> Option<HeaderValue> {
+    DateTimePrinter::new().timestamp_to_rfc9110_string(&at).ok().map(|date| header_value(&date))
 }
 
 /// Rounded up: a client that waits this long is let through.
@@ -261,21 +275,20 @@ fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }
 
-fn epoch(now: Now, after: Duration) -> i64 {
-    let at = now.wall.saturating_add(after).unwrap_or(now.wall);
+fn epoch(now: Timestamp, after: Duration) -> i64 {
+    let at = now.saturating_add(after).unwrap_or(now);
     at.as_second() + i64::from(at.subsec_nanosecond() > 0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Instant;
 
     #[test]
     fn waits_and_their_ends_are_rounded_up_to_whole_seconds() {
         for (wall, wait, seconds, end) in [(5_000, 3_000, 3, 8), (5_000, 3_001, 4, 9), (5_001, 3_000, 3, 9)] {
-            let wall = jiff::Timestamp::from_millisecond(wall).expect("a time");
-            let (now, wait) = (Now { wall, instant: Instant::from_nanos(0) }, Duration::from_millis(wait));
+            let now = Timestamp::from_millisecond(wall).expect("a time");
+            let wait = Duration::from_millis(wait);
             assert_eq!((whole_seconds(wait), epoch(now, wait)), (seconds, end), "{wall} {wait:?}");
         }
     }

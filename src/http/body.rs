@@ -36,7 +36,7 @@ pub enum BodyProblem {
     Malformed,
     #[error("the only transfer coding accepted is chunked")]
     TransferCoding,
-    #[error("the content coding `{0}` is not read; send the body as it is, without Content-Encoding")]
+    #[error("Content-Encoding `{0}` is not supported; send the body uncompressed")]
     ContentCoding(String),
 }
 
@@ -46,7 +46,8 @@ impl BodyProblem {
             Self::TooLarge(_) => ErrorKind::PayloadTooLarge,
             Self::TooSlow(_) => ErrorKind::RequestTimeout,
             Self::Malformed => ErrorKind::BadRequest,
-            Self::TransferCoding | Self::ContentCoding(_) => ErrorKind::UnsupportedMediaType,
+            Self::TransferCoding => ErrorKind::NotImplemented,
+            Self::ContentCoding(_) => ErrorKind::UnsupportedMediaType,
         }
     }
 }

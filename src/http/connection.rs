@@ -38,6 +38,8 @@ pub(crate) const HALF_CLOSED: Duration = Duration::from_secs(10);
 /// A longer timeout would overflow the clock.
 const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 
+/// How a client begins that speaks HTTP/2 without having negotiated it.
+const HTTP_2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 /// The first bytes of a TLS record with a handshake: its type and the first byte of the version.
 const TLS_HANDSHAKE: &[u8] = &[22, 3];
 
@@ -69,8 +71,8 @@ pub struct TimedStream {
     lines: usize,
     /// The blank line at the end of the header block has been read.
     is_whole: bool,
-    /// The first bytes of the connection are those of a TLS handshake on a port without TLS.
-    began_tls: bool,
+    /// What the first bytes of the connection are if they are not a request.
+    began_with: Unreadable,
     left: PartialHead,
     write_deadline: Deadline,
     linger_deadline: Deadline,
@@ -95,7 +97,7 @@ impl TimedStream {
             idle_after: 0,
             lines: 0,
             is_whole: false,
-            began_tls: false,
+            began_with: Unreadable::Garbage,
             left: PartialHead::Nothing,
             write_deadline: Deadline::after(limits.write_timeout),
             linger_deadline: Deadline::after(LINGER),
@@ -244,7 +246,13 @@ impl AsyncRead for TimedStream {
                     }
                     self.state.note_bytes(Some(self.handler.now()));
                     let read = &mut buf.filled_mut()[before..];
-                    self.began_tls |= begun == 0 && read.starts_with(TLS_HANDSHAKE);
+                    if begun == 0 && read.starts_with(TLS_HANDSHAKE) {
+                        self.began_with = Unreadable::Tls;
+                    } else if begun == 0 && read.starts_with(HTTP_2_PREFACE) {
+                        self.began_with = Unreadable::Http2;
+                        // hyper closes without a word on this preface, but answers what it cannot parse.
+                        read[0] = 0;
+                    }
                     if self.lines == 0 {
                         refuse_fragment(read);
                     }
@@ -296,8 +304,7 @@ impl AsyncWrite for TimedStream {
                 };
             }
             self.refused = true;
-            let sent = if self.began_tls { Unreadable::Tls } else { Unreadable::Garbage };
-            self.replacement = Some(self.handler.refuse(status, sent));
+            self.replacement = Some(self.handler.refuse(status, self.began_with));
             return Poll::Ready(Ok(bytes.len()));
         }
         self.unread_peer = None;

@@ -19,6 +19,9 @@ pub trait Handler: Send + Sync + 'static {
 
     fn now(&self) -> Now;
 
+    /// Logs a problem of a connection that never came to a request.
+    fn warn(&self, message: &str);
+
     /// Answers bytes that hyper refused to parse, with this status, or that it was never given. Returns the answer's head and body
     /// as bytes; the connection ends after them.
     fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes;
@@ -36,7 +39,22 @@ pub enum Unreadable {
     /// A TLS handshake on a port without TLS.
     Tls,
     PlainHttp,
+    /// The preface of HTTP/2, which a client sends if it expects that (RFC 9113 §3.3).
+    Http2,
 }
+
+/// What a client of HTTP/2 understands: empty SETTINGS, then GOAWAY with `HTTP_1_1_REQUIRED` and this text for people.
+pub(crate) fn goaway(text: &str) -> Bytes {
+    const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    const GOAWAY: [u8; 6] = [7, 0, 0, 0, 0, 0];
+    const LAST_STREAM: [u8; 4] = [0; 4];
+    const HTTP_1_1_REQUIRED: [u8; 4] = [0, 0, 0, 0xd];
+    let length = u32::try_from(LAST_STREAM.len() + HTTP_1_1_REQUIRED.len() + text.len()).unwrap_or_default();
+    let length = &length.to_be_bytes()[1..];
+    [&SETTINGS, length, &GOAWAY, &LAST_STREAM, &HTTP_1_1_REQUIRED, text.as_bytes()].concat().into()
+}
+
+pub const NO_HTTP_2: &str = "HTTP/2 is not supported: use HTTP/1.1";
 
 /// Limits on each peer and on all together; each is a flag of `serve`. Deadlines follow the machine's time and not the emulator's
 /// clock, as they protect the process.

@@ -6,6 +6,7 @@ use hyper::header::{HOST, HeaderMap};
 use hyper::{Method, Uri, Version};
 
 use crate::contract::keys::values_of;
+use crate::contract::routes::ALL_OF_SERVER;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostProblem {
@@ -13,10 +14,8 @@ pub enum HostProblem {
     Missing,
     #[error("there is more than one Host header")]
     Doubled,
-    #[error("the Host header is malformed")]
+    #[error("the host is malformed")]
     Malformed,
-    #[error("the request target is for another host than the Host header")]
-    OtherHost,
     #[error("the request target must be a path")]
     NoPath,
 }
@@ -26,14 +25,16 @@ thread_local! {
     static LAST_HOST: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Checks the target and `Host` of a request; returns the host with its port as written, empty for HTTP/1.0 without `Host`.
-pub fn check_host<'h>(
+/// Checks the target and `Host` of a request; returns the host that it names, with its port as written, empty for HTTP/1.0 without
+/// `Host`. With an absolute target that is the target's, and `Host` is only checked (RFC 9112 §3.2.2).
+pub fn check_host<'r>(
     method: &Method,
-    uri: &Uri,
+    uri: &'r Uri,
     version: Version,
-    headers: &'h HeaderMap,
-) -> Result<&'h [u8], HostProblem> {
-    if *method == Method::CONNECT || !uri.path().starts_with('/') {
+    headers: &'r HeaderMap,
+) -> Result<&'r [u8], HostProblem> {
+    let is_for_server = *method == Method::OPTIONS && uri.path() == ALL_OF_SERVER;
+    if *method == Method::CONNECT || !(uri.path().starts_with('/') || is_for_server) {
         return Err(HostProblem::NoPath);
     }
     let mut values = values_of(headers, &HOST);
@@ -45,8 +46,9 @@ pub fn check_host<'h>(
         (None, _) => return Err(HostProblem::Missing),
     };
     match uri.authority() {
-        Some(authority) if !authority.as_str().as_bytes().eq_ignore_ascii_case(host) => Err(HostProblem::OtherHost),
-        _ => Ok(host),
+        Some(authority) if is_host(authority.as_str().as_bytes()) => Ok(authority.as_str().as_bytes()),
+        Some(_) => Err(HostProblem::Malformed),
+        None => Ok(host),
     }
 }
 

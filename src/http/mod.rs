@@ -194,7 +194,7 @@ struct Connection {
 
 impl Connection {
     async fn run_tls(mut self, stream: TcpStream, tls: &ServerTls) {
-        let handler = Arc::clone(&self.handler);
+        let (handler, peer) = (Arc::clone(&self.handler), self.state.peer());
         let handshake = async {
             let mut first = [0];
             // A method begins with a capital letter, and no TLS record does.
@@ -202,7 +202,16 @@ impl Connection {
                 refuse_plain(&*handler, stream).await;
                 return None;
             }
-            tls.acceptor().accept(stream).await.ok().map(Box::new)
+            match tls.acceptor().accept(stream).await {
+                Ok(stream) => Some(Box::new(stream)),
+                Err(problem) => {
+                    // A peer that connects and closes again only looks whether the port is open.
+                    if problem.kind() != io::ErrorKind::UnexpectedEof {
+                        handler.warn(&format!("a TLS handshake with {peer} failed: {problem}"));
+                    }
+                    None
+                }
+            }
         };
         let handshake = tokio::time::timeout(self.limits.header_timeout, handshake);
         let handshake = tokio::select! {

@@ -142,7 +142,7 @@ fn list_users(identified: &Identified) -> Answer {
 }
 
 fn read_user(identified: &Identified) -> Answer {
-    let found = identified.workspace().lock().workflows.read_user(&id_in(identified.request.path())).cloned();
+    let found = identified.workspace().lock().workflows.read_user(id_in(identified.request.path())).cloned();
     found_or_missing(identified, "user", found.map(Ok))
 }
 

@@ -16,7 +16,7 @@ use crate::clock::agenda::Running;
 use crate::clock::{Instant, Now};
 use crate::contract::ids::IdKind;
 use crate::contract::keys::{KeyRefusal, bearer_token, judge, values_of, workspace_of};
-use crate::contract::routes::Operation;
+use crate::contract::routes::{Operation, plain_path};
 use crate::scenario::rule_counters::LimitTrace;
 use crate::scenario::template::Gap;
 use crate::scenario::{Action, EffectiveConfig, Generation, RequestView, Rule};
@@ -31,6 +31,8 @@ const SCENARIO: HeaderName = HeaderName::from_static("x-emulator-scenario");
 /// A request as it arrived, without its body.
 pub(super) struct Request {
     pub(super) head: Parts,
+    /// The [`plain_path`] where it differs from the path as sent.
+    path: Option<String>,
     /// When it arrived; by the clock of its workspace once that is known.
     pub(super) now: Now,
     pub(super) config: Arc<EffectiveConfig>,
@@ -43,11 +45,15 @@ pub(super) struct Request {
 impl Request {
     pub(super) fn new(head: Parts, now: Now, generation: &Generation) -> Self {
         let config = Arc::clone(generation.config_for(None));
-        Self { head, now, config, generation: generation.number, operation: None, is_preview: false }
+        let path = match plain_path(head.uri.path()) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(path) => Some(path),
+        };
+        Self { head, path, now, config, generation: generation.number, operation: None, is_preview: false }
     }
 
     pub(super) fn path(&self) -> &str {
-        self.head.uri.path()
+        self.path.as_deref().unwrap_or_else(|| self.head.uri.path())
     }
 
     pub(super) fn query(&self) -> Option<&str> {

@@ -7,16 +7,21 @@ use std::mem::take;
 use std::sync::Arc;
 
 use hyper::body::Bytes;
+use hyper::ext::ReasonPhrase;
+use hyper::header::DATE;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
 
+use crate::clock::ClockMode;
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
-use crate::http::answer::{Answer, EarlyRefusal, REQUEST_ID, SendFault, all_headers, id_value, own_headers};
+use crate::http::answer::{
+    Answer, EarlyRefusal, REQUEST_ID, SendFault, all_headers, body_headers, http_date, id_value,
+};
 use crate::http::body::{BodyReader, Outgoing, RequestBody, paced};
 use crate::http::connection_state::ConnectionState;
-use crate::http::handler::{Answering, PLAIN_ON_TLS, Unreadable};
+use crate::http::handler::{Answering, NO_HTTP_2, PLAIN_ON_TLS, Unreadable, goaway};
 use crate::http::host::check_host;
 use crate::http::request::{Identified, Identity, Request, ValidKey, draw_id, open_sender};
 use crate::scenario::{Decision, Generation};
@@ -103,21 +108,26 @@ impl Api {
             Unreadable::Garbage => "the bytes sent are not an HTTP/1.1 request",
             Unreadable::Tls => "this is a TLS handshake: use http:// or start with --tls self-signed",
             Unreadable::PlainHttp => PLAIN_ON_TLS,
+            Unreadable::Http2 => NO_HTTP_2,
         };
         let (head, ()) = hyper::Request::new(()).into_parts();
         let request = Request::new(head, self.engine.registry.clock().now(), &self.engine.library.load());
         let identity = self.anonymous(&request);
         let mut identified = Identified::new(request, identity);
-        let Answer { status: own, content_type, headers, body, reason, .. } = identified.refusal(kind, text);
+        let Answer { status: own, content_type, body, reason, .. } = identified.refusal(kind, text);
+        let clock = identified.workspace().clock();
+        let date = http_date(clock.shared_time(identified.request.now));
+        let date = date.iter().filter_map(|date| date.to_str().ok()).map(|date| format!("date: {date}\r\n"));
+        let date = date.collect::<String>();
         let id = &identified.identity.id;
         let further = identified.profile().ids.request_header.as_ref();
         let further = further.map_or_else(String::new, |name| format!("{}: {id}\r\n", name.name()));
         let head = format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{date}{REQUEST_ID}: {id}\r\n{further}connection: close\r\n\r\n",
             body.len(),
         );
-        let bytes = [head.as_bytes(), &body].concat().into();
-        let own_headers = own_headers(own, content_type, headers);
+        let bytes = if sent == Unreadable::Http2 { goaway(text) } else { [head.as_bytes(), &body].concat().into() };
+        let own_headers = body_headers(own, content_type);
         let transcript = Transcript::new(&Wire {
             id: id.as_bytes(),
             request: None,
@@ -166,7 +176,7 @@ impl Api {
             let text = format!("the request target is longer than {} bytes", self.uri_bytes);
             return Err(EarlyRefusal::Invalid(ErrorKind::UriTooLong, text));
         }
-        let found = look_up(method, uri.path());
+        let found = look_up(method, request.path());
         let chosen = request.choose_config(generation, self.engine.registry.tokens());
         let found = match found {
             Lookup::Announced(_) if chosen.is_ok() && request.config.profile.preview.enabled => {
@@ -279,6 +289,15 @@ impl Api {
         });
         *response.status_mut() = answer_status;
         *response.headers_mut() = headers;
+        let clock = identified.workspace().clock();
+        if clock.mode() == ClockMode::Frozen {
+            // Otherwise hyper adds the machine's.
+            let date = http_date(clock.shared_time(clock.now()));
+            date.map(|date| response.headers_mut().entry(DATE).or_insert(date));
+        }
+        if answer_status.canonical_reason().is_none() {
+            response.extensions_mut().insert(ReasonPhrase::from_static(b""));
+        }
         // A scenario's delay is over for the clock once the journal has the request.
         let _task = identified.rule.as_mut().and_then(|rule| rule.task.take());
         let record = Arc::new(identified.take_record(transcript, status, broken, reason, connection.arrival()));

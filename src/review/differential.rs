@@ -79,7 +79,7 @@ pub(crate) const CHANGES: &[UnpromisedChange] = &[
             part("any other status", &[
                 "errors.messages.bad_request=\"this message has another wording\"", "errors.messages.request_timeout=\"this message has another wording\"",
                 "errors.messages.payload_too_large=\"this message has another wording\"", "errors.messages.uri_too_long=\"this message has another wording\"",
-                "errors.messages.unsupported_media_type=\"this message has another wording\"", "errors.messages.misdirected_request=\"this message has another wording\"",
+                "errors.messages.unsupported_media_type=\"this message has another wording\"", "errors.messages.not_implemented=\"this message has another wording\"", "errors.messages.misdirected_request=\"this message has another wording\"",
                 "errors.messages.headers_too_large=\"this message has another wording\"", "errors.messages.internal_error=\"this message has another wording\"",
             ]),
         ]),
@@ -93,7 +93,7 @@ pub(crate) const CHANGES: &[UnpromisedChange] = &[
             part("any other status", &[
                 "errors.codes.bad_request=malformed_request", "errors.codes.request_timeout=too_slow",
                 "errors.codes.payload_too_large=body_too_large", "errors.codes.uri_too_long=target_too_long",
-                "errors.codes.unsupported_media_type=unknown_coding", "errors.codes.misdirected_request=wrong_host",
+                "errors.codes.unsupported_media_type=unknown_coding", "errors.codes.not_implemented=unknown_transfer_coding", "errors.codes.misdirected_request=wrong_host",
                 "errors.codes.headers_too_large=head_too_large", "errors.codes.internal_error=server_failure",
             ]),
         ]),

@@ -87,7 +87,11 @@ fn header_name(name: &str) -> Result<HeaderName, String> {
 
 /// The timestamp of a signature, by the setting `webhooks.timestamp`: receivers compare it with their own clock.
 pub(super) fn signature_time(clock: &Clock, now: Now, profile: &Profile) -> Timestamp {
-    if signs_by_clock(clock, profile) { now.wall } else { machine::wall_time() }
+    match profile.webhooks.timestamp {
+        SignatureTime::Real => machine::wall_time(),
+        SignatureTime::Clock => now.wall,
+        SignatureTime::Auto => clock.shared_time(now),
+    }
 }
 
 pub fn signs_by_clock(clock: &Clock, profile: &Profile) -> bool {

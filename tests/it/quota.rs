@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use wrs_emulator::{Builder, Emulator};
 
-use crate::support::{ask, builder, get, get_as, hook, send, start, start_with, started, view};
+use crate::support::{KEY, START, ask, builder, get, get_as, hook, send, start, start_with, started, view};
 
 #[tokio::test]
 async fn the_headers_count_down_and_429_ends_the_window() {
@@ -27,6 +29,45 @@ async fn the_headers_count_down_and_429_ends_the_window() {
     assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 429);
     emulator.control().clock().advance(Duration::from_millis(1));
     assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 200);
+}
+
+/// A client compares `Retry-After` and a reset time with `Date`, or with its own clock: all three are of one clock.
+#[tokio::test]
+async fn the_times_of_an_answer_are_of_one_clock() {
+    let settings = ["rate_limit.requests=1", "rate_limit.retry_after=date", "rate_limit.reset=epoch"];
+    let with_settings = |builder: Builder| settings.iter().fold(builder, |builder, setting| builder.set(setting));
+    let frozen = started(with_settings(builder())).await;
+    let running = started(with_settings(Emulator::builder().seed(7))).await;
+    let moved = started(with_settings(Emulator::builder().seed(7))).await;
+    moved.control().advance(Duration::from_hours(1)).await;
+    let own = started(with_settings(Emulator::builder().seed(7))).await;
+    ask(&own, "POST", "clock", &json!({ "key": KEY, "advance": "2h" })).await;
+    let stopped = started(with_settings(Emulator::builder().seed(7))).await;
+    ask(&stopped, "POST", "clock", &json!({ "key": KEY, "mode": "frozen" })).await;
+    ask(&stopped, "POST", "clock", &json!({ "key": KEY, "advance": "3h" })).await;
+    let machine = Timestamp::now();
+    for (emulator, clock, ahead) in [
+        (&frozen, "frozen", START.duration_since(machine)),
+        (&running, "running", SignedDuration::ZERO),
+        (&moved, "moved", SignedDuration::ZERO),
+        (&own, "moved for the key", SignedDuration::ZERO),
+        (&stopped, "frozen for the key", SignedDuration::from_hours(3)),
+    ] {
+        get_as(emulator, KEY, "/v1/system/status").await;
+        let answer = get_as(emulator, KEY, "/v1/system/status").await;
+        let time = |name: &str| {
+            let text = answer.header(name).unwrap_or_else(|| panic!("{clock}: no {name}"));
+            jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).expect("a date")
+        };
+        let reset: i64 = answer.header("x-ratelimit-reset").expect("a reset time").parse().expect("a number");
+        let (date, retry) = (time("date"), time("retry-after"));
+        // The machine's `Date` may be a second older than the rest of the answer.
+        let wait = retry.as_second() - date.as_second();
+        assert!((58..=62).contains(&wait), "{clock}: {date} and {retry}");
+        assert_eq!(retry.as_second(), reset, "{clock}");
+        let off = date.duration_since(machine + ahead);
+        assert!(off.abs() < SignedDuration::from_mins(30), "{clock}: {off:?}");
+    }
 }
 
 #[tokio::test]

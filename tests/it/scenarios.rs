@@ -6,7 +6,7 @@ use serde_json::json;
 use wrs_emulator::Emulator;
 
 use crate::support::{
-    PATIENCE, activate, ask, builder, control, get, get_as, put_scenario, send, started, subscribe, view,
+    PATIENCE, activate, ask, builder, control, get, get_as, put_scenario, raw, send, started, subscribe, view,
 };
 
 #[tokio::test]
@@ -24,6 +24,41 @@ async fn a_key_or_a_request_can_have_scenarios_of_its_own() {
     let unknown = send(&emulator, "GET", "/v1/hello", &[("x-emulator-scenario", "teepot")], "").await;
     assert_eq!((unknown.status, unknown.code().as_str()), (400, "bad_request"));
     assert!(unknown.message().contains("did you mean `teapot`"), "{}", unknown.message());
+}
+
+/// Whatever else would set a header, the quota or the error: what the scenario says is sent.
+#[tokio::test]
+async fn a_scripted_header_is_what_is_sent() {
+    let text = r#"
+[[rule]]
+when.operation = "system.status"
+reply = { error = "rate_limit_exceeded", headers = { X-RateLimit-Remaining = "4999", Retry-After = "5", Content-Type = "application/problem+json", Date = "Thu, 01 Jan 2026 00:00:00 GMT" } }
+
+[[rule]]
+when.operation = "events.subscribe"
+reply = { error = "unauthorized", headers = { WWW-Authenticate = "Bearer realm=\"mine\"" } }
+
+[[rule]]
+when.operation = "hello"
+reply = { status = 499, body = "" }
+"#;
+    let emulator = started(builder().set("rate_limit.retry_after=seconds").scenario_text(text)).await;
+    let answer = get_as(&emulator, "sk_test_a", "/v1/system/status").await;
+    for (name, value) in [
+        ("x-ratelimit-remaining", "4999"),
+        ("x-ratelimit-limit", "100"),
+        ("retry-after", "5"),
+        ("content-type", "application/problem+json"),
+        ("date", "Thu, 01 Jan 2026 00:00:00 GMT"),
+    ] {
+        assert_eq!(answer.header(name), Some(value), "{answer:?}");
+        assert_eq!(answer.headers.get_all(name).iter().count(), 1, "{name}");
+    }
+    let refused = subscribe(&emulator, &json!({})).await;
+    assert_eq!(refused.header("www-authenticate"), Some("Bearer realm=\"mine\""));
+    // A status without a name of its own has none.
+    let head = raw(&emulator, b"GET /v1/hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
+    assert!(head.starts_with("HTTP/1.1 499 \r\n"), "{head}");
 }
 
 #[tokio::test]

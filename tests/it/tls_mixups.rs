@@ -56,11 +56,18 @@ fn plain_http_on_a_tls_port_is_answered_logged_and_journalled() {
     let id = rows["data"][0]["id"].as_str().expect("an entry").to_owned();
     assert_eq!(rows["data"][0]["status"], 400, "{rows}");
     served.call(&["explain", &id, "--insecure"]).prints(&[PLAIN]);
-    // Other bytes are not.
+    // A handshake that fails leaves a line of the log.
+    exchange(served.address(), b"\x16\x03\x01\x00\x05hello");
+    // Nor are other bytes an entry of the journal.
     let rest = exchange(served.address(), b"\x01\x02\x03\x04\x05\x06");
     assert!(!rest.contains("HTTP"), "{rest:?}");
+    // One that only looks whether the port is open is no failure.
+    drop(served.connect());
+    let rows = served.json(&["requests", "list", "--json", "--insecure"]);
+    assert_eq!(rows["data"].as_array().map(Vec::len), Some(1), "{rows}");
     let (_, log) = served.stop();
     assert_eq!(log.matches(PLAIN).count(), 1, "{log}");
+    assert_eq!(log.matches("a TLS handshake with 127.0.0.1 failed: ").count(), 2, "{log}");
 }
 
 #[test]

@@ -34,6 +34,10 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
     assert_eq!(send(&emulator, "DELETE", STATUS, &[], "").await.status, 405);
     assert!(raw(&emulator, b"nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
     assert!(raw(&emulator, b"GET * HTTP/1.1\r\nHost: a\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+    // What a browser asks for by itself says nothing about the client under test.
+    assert_eq!(send(&emulator, "GET", "/favicon.ico", &[], "").await.status, 404);
+    let preflight = [("origin", "https://a.example"), ("access-control-request-method", "POST")];
+    assert_eq!(send(&emulator, "OPTIONS", STATUS, &preflight, "").await.status, 405);
     let reported = verdict(&emulator, "?key=*").await;
     let found = messages(&reported, "unmatched");
     assert_eq!(found.len(), 5, "{found:#?}");

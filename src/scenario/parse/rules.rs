@@ -213,7 +213,7 @@ impl Parser<'_> {
                 self.warning("scenario/error-status", table.span_of("status"), message, hint);
             }
         }
-        if error.is_none() && (200..400).contains(&status) && !matches!(status, 204 | 304) {
+        if error.is_none() && (200..400).contains(&status) && !matches!(status, 204 | 205 | 304) {
             for key in [message.is_some().then_some("message"), code.is_some().then_some("code")].into_iter().flatten()
             {
                 let why = format!(
@@ -223,7 +223,7 @@ impl Parser<'_> {
                 self.error("scenario/error-status", table.span_of(key), why, hint);
             }
         }
-        if matches!(status, 204 | 304) && ["body", "code", "message", "error"].iter().any(|key| table.has(key)) {
+        if matches!(status, 204 | 205 | 304) && ["body", "code", "message", "error"].iter().any(|key| table.has(key)) {
             let message = format!("an answer with status {status} has no body");
             let hint = "drop the body, or choose another status";
             self.error("scenario/clash", table.span_of("status"), message, hint);

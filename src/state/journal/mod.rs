@@ -19,7 +19,7 @@ use tokio::sync::futures::Notified;
 pub use request::{Arrival, DecidingRule, KEPT_BODY, Reason, RequestRecord, Transcript, Wire, Written};
 
 use crate::contract::keys::Keys;
-use crate::contract::routes::{Operation, ROUTES};
+use crate::contract::routes::{Operation, ROUTES, plain_path};
 use crate::state::budget::{Budget, Charge, Evictable};
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, FailureReason, Workspace};
 
@@ -294,12 +294,12 @@ pub struct RequestInterest {
 impl RequestInterest {
     fn matches(&self, request: &RequestRecord) -> bool {
         let workspace = || request.workspace.as_ref().map(|workspace| workspace.name());
-        let path = || request.transcript.request_line().1.split('?').next();
+        let path = || request.transcript.request_line().1.split('?').next().map(plain_path);
         self.operation.is_none_or(|operation| request.operation == Some(operation))
             && self.status.is_none_or(|status| request.status == status)
             // Without a workspace it may belong to any: the reader looks at the key that it carries.
             && self.workspace.as_ref().is_none_or(|name| workspace().is_none_or(|known| known == name))
-            && self.path.as_deref().is_none_or(|expected| path() == Some(expected))
+            && self.path.as_deref().is_none_or(|expected| path() == Some(plain_path(expected)))
     }
 }
 

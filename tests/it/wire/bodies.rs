@@ -75,7 +75,7 @@ async fn other_transfer_codings_are_refused() {
     ] {
         let mut peer = Peer::sending(&emulator, subscription(fields) + &chunk("{}") + "0\r\n\r\n").await;
         let answer = peer.answer().await;
-        assert_error(&answer, 415, "unsupported_media_type", fields);
+        assert_error(&answer, 501, "not_implemented", fields);
         assert_journaled(&emulator, &answer).await;
         peer.ends().await;
     }
@@ -183,7 +183,7 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
         (subscription("Transfer-Encoding: chunked\r\n"), &small_chunks, 413),
         (format!("{control}{by_length}\r\n"), &body, 413),
         (format!("{control}Transfer-Encoding: chunked\r\n\r\n"), &small_chunks, 413),
-        (subscription("Transfer-Encoding: gzip, chunked\r\n"), &chunks, 415),
+        (subscription("Transfer-Encoding: gzip, chunked\r\n"), &chunks, 501),
         // Nobody reads the body of these either.
         (format!("POST /nowhere HTTP/1.1\r\nHost: localhost\r\n{by_length}\r\n"), &body, 404),
         (format!("POST /v1/events/subscribe HTTP/1.1\r\nHost: localhost\r\n{by_length}\r\n"), &body, 401),

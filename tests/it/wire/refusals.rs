@@ -6,7 +6,7 @@ use wrs_emulator::Emulator;
 use wrs_emulator::http::handler::Limits;
 
 use super::peer::{GOOD, Peer, assert_error, assert_journaled};
-use crate::support::{builder, start, started};
+use crate::support::{builder, start, started, view};
 
 /// A request whose header block has `fields` fields and at least `bytes` bytes.
 fn request(fields: usize, bytes: usize) -> String {
@@ -46,6 +46,16 @@ async fn check(emulator: &Emulator, bytes: &[u8], status: u16, code: &str) {
     assert_eq!(peer.answer().await.status, 200, "{shown}");
     assert_error(&peer.answer().await, status, code, &shown);
     peer.ends().await;
+}
+
+/// The same form as in any other answer, and the same clock.
+#[tokio::test]
+async fn the_answer_to_bytes_that_are_no_request_is_dated() {
+    let emulator = start().await;
+    let refused = Peer::sending(&emulator, "nonsense\r\n\r\n").await.answer().await;
+    let answered = Peer::sending(&emulator, GOOD).await.answer().await;
+    assert_eq!(refused.header("date"), Some("Sat, 31 Jan 2026 09:30:00 GMT"));
+    assert_eq!(refused.header("date"), answered.header("date"));
 }
 
 #[tokio::test]
@@ -146,9 +156,18 @@ async fn limits_of_heads_are_settable() {
 async fn a_client_that_begins_http_2_is_turned_away() {
     let emulator = start().await;
     let mut peer = Peer::sending(&emulator, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
-    let text = String::from_utf8(peer.rest().await).expect("text");
-    assert!(text.is_empty() || text.starts_with("HTTP/1.1 400"), "{text}");
+    let frames = peer.rest().await;
+    let (settings, goaway) = frames.split_at(9);
+    assert_eq!(settings, [0, 0, 0, 4, 0, 0, 0, 0, 0]);
+    let text = "HTTP/2 is not supported: use HTTP/1.1";
+    let length = u8::try_from(8 + text.len()).expect("a short text");
+    assert_eq!(goaway[..17], [0, 0, length, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xd], "HTTP_1_1_REQUIRED");
+    assert_eq!(&goaway[17..], text.as_bytes());
     assert_eq!(Peer::sending(&emulator, GOOD).await.answer().await.status, 200);
+    let found = view(&emulator, "requests?key=*&status=400").await;
+    let id = found["data"][0]["id"].as_str().expect("an entry");
+    let entry = view(&emulator, &format!("requests/{id}")).await;
+    assert!(entry["answer"]["body"].to_string().contains(text), "{entry}");
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! Targets, `Host`, methods and versions of requests that parse.
 
+use serde_json::json;
+
 use super::peer::{GOOD, Peer, assert_error, assert_journaled};
-use crate::support::{send, start};
+use crate::support::{builder, control, send, start, started, view};
 
 #[tokio::test]
 async fn a_host_is_judged_alike_in_both_versions() {
@@ -35,8 +37,8 @@ async fn a_host_is_judged_alike_in_both_versions() {
         ("", "Host: .\r\n", 421),
         ("", "Host: evil.example\r\n", 421),
         ("", "Host: evil.example.\r\n", 421),
-        ("http://evil.example", "", 400),
-        ("http://evil.example", "Host: localhost\r\n", 400),
+        ("http://evil.example", "", 421),
+        ("http://evil.example", "Host: localhost\r\n", 421),
         ("http://x@localhost", "Host: localhost\r\n", 400),
         ("http://evil.example", "Host: evil.example\r\n", 421),
     ] {
@@ -71,17 +73,59 @@ async fn any_one_well_formed_host_is_served() {
         let mut peer = Peer::sending(&emulator, format!("GET /v1/hello HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;
         assert_eq!(peer.answer().await.status, 200, "{host}");
     }
-    let whole = "GET http://api.example.com/v1/hello HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
-    assert_eq!(Peer::sending(&emulator, whole).await.answer().await.status, 200);
+}
+
+/// RFC 9112 §3.2.2: the target's host counts, and `Host` is ignored, but it must be there in HTTP/1.1.
+#[tokio::test]
+async fn the_host_of_an_absolute_target_counts() {
+    let emulator = start().await;
+    for (target, rest, status) in [
+        ("http://api.example.com/v1/hello", "HTTP/1.1\r\nHost: api.example.com", 200),
+        ("http://api.example.com:80/v1/hello", "HTTP/1.1\r\nHost: api.example.com", 200),
+        ("http://API.example.com/v1/hello", "HTTP/1.1\r\nHost: elsewhere.example", 200),
+        ("http://api.example.com/v1/hello", "HTTP/1.0", 200),
+        ("http://api.example.com/v1/hello", "HTTP/1.1", 400),
+        ("http://api.example.com/v1/hello", "HTTP/1.1\r\nHost: a\r\nHost: b", 400),
+        ("http://localhost/_emulator/health", "HTTP/1.1\r\nHost: elsewhere.example", 200),
+        ("http://elsewhere.example/_emulator/health", "HTTP/1.1\r\nHost: localhost", 421),
+    ] {
+        let mut peer = Peer::sending(&emulator, format!("GET {target} {rest}\r\n\r\n")).await;
+        assert_eq!(peer.answer().await.status, status, "{target} {rest}");
+    }
+}
+
+#[tokio::test]
+async fn options_of_the_whole_server_are_answered() {
+    let emulator = start().await;
+    let mut peer = Peer::sending(&emulator, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    let answer = peer.head().await;
+    assert_eq!((answer.status, answer.header("allow")), (204, Some("GET, HEAD, POST")));
+    peer.send(GOOD).await;
+    assert_eq!(peer.answer().await.status, 200);
+}
+
+/// Rules and filters see the path as the router does.
+#[tokio::test]
+async fn a_path_is_decoded_once_for_all() {
+    let rule = "title = \"Teapot\"\n[[rule]]\nwhen.path = \"/v1/hello\"\nreply = { status = 418, body = \"\" }\n";
+    let emulator = started(builder().scenario_text(rule)).await;
+    let mut peer = Peer::sending(&emulator, "GET /v1/%68ello HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    assert_eq!(peer.answer().await.status, 418);
+    for path in ["/v1/hello", "/v1/h%65llo"] {
+        let found = view(&emulator, &format!("requests?key=*&path={}", path.replace('%', "%25"))).await;
+        assert_eq!(found["data"][0]["path"], "/v1/hello", "{path}: {found}");
+        let waited = json!({ "key": "*", "path": path, "since": "2000-01-01T00:00:00Z", "timeout": "10s" });
+        let answer = control(&emulator, "POST", "requests/wait", &waited).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.json());
+    }
 }
 
 #[tokio::test]
 async fn targets_that_are_no_path_of_this_host_are_refused() {
     let emulator = start().await;
     for line in [
-        "GET http://elsewhere.example/v1/hello",
-        "GET http://localhost:1/v1/hello",
-        "OPTIONS *",
+        "GET http://user@localhost/v1/hello",
+        "GET *",
         "CONNECT elsewhere.example:443",
         "CONNECT localhost",
         "GET /v1/hello#x",
