@@ -47,7 +47,7 @@ export function commandOf(words) {
  */
 export function curl({ options = ['-s'], method, origin, target, headers = [], body = '', separator = ' ' }) {
   const isText = typeof body === 'string';
-  const hasBody = Boolean(isText ? body : body.base64);
+  const hasBody = Boolean(isText ? body : body?.base64);
   const isWord = isText && body.length <= LONGEST_WORD && isVisible(body);
   /** @type {Word[][]} */
   const lines = [['curl', ...options, '-g', ...methodWords(method, hasBody)]];

@@ -178,7 +178,7 @@ function environment(page, run) {
     ['Scope', foreign(run.key ?? 'all keys')],
   ];
   if (emulator.scenario_folders?.length) facts.push(['Scenarios', foreign(emulator.scenario_folders.join(', '))]);
-  if (run.exec) facts.push(['Command', foreign(commandOf(run.exec.command), 'code')], ['Outcome', foreign(run.exec.problem ?? (run.exec.signal ? `ended by signal ${run.exec.signal}` : `exit status ${run.exec.exit_status}`))]);
+  if (run.exec) facts.push(['Command', foreign(commandOf(run.exec.command.map(String)), 'code')], ['Outcome', foreign(run.exec.problem ?? (run.exec.signal ? `ended by signal ${run.exec.signal}` : `exit status ${run.exec.exit_status}`))]);
   return section('Environment', pairs(facts));
 }
 
