@@ -25,6 +25,7 @@ use super::output::as_value;
 use crate::control::api::Ready;
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::Trust;
+use crate::util::wording::shell_word;
 use crate::webhook::link::{Sender, open_in_a_task};
 
 /// How long a call waits for an answer that takes no work.
@@ -223,7 +224,8 @@ impl<'a> Call<'a> {
         }
         let trust = Trust::new(&self.target.ca, self.target.trusts_any()).map_err(|problem| {
             let base = url.as_str().trim_end_matches('/');
-            let hint = format!("save the emulator's authority first: curl -sk -o ca.pem {base}/_emulator/ca.pem");
+            let authority = format!("{base}/_emulator/ca.pem");
+            let hint = format!("save the emulator's authority first: curl -sk -o ca.pem {}", shell_word(&authority));
             Failure::usage(format!("--ca: {problem}")).with_hint(hint)
         })?;
         let name = ServerName::try_from(host.to_owned()).map_err(|error| self.unreachable(error))?;

@@ -36,7 +36,7 @@ use crate::review::differential::{
 use crate::util::duration::duration_text;
 use crate::util::file;
 use crate::util::process::Group;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, shell_word};
 
 /// The limit of the first run, unless --timeout gives one.
 const FIRST: Duration = Duration::from_mins(10);
@@ -536,7 +536,7 @@ impl Judged {
             found.extend([format!("after     {}", seen.what), format!("          {}", seen.text)]);
         }
         let settings = self.smallest.first().map_or(&self.settings[..], |part| part.settings);
-        let settings: String = settings.iter().map(|setting| format!(" --set '{setting}'")).collect();
+        let settings: String = settings.iter().map(|setting| format!(" --set {}", shell_word(setting))).collect();
         found.push(format!("repeat    wrs-emulator exec{settings} -- CMD, with your own flags"));
         found.extend(self.output.as_ref().map(|output| format!("printed   {output}")));
         found.extend(quoted(&self.printed));

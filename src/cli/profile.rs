@@ -22,6 +22,7 @@ use crate::redact::Redactor;
 use crate::settings::openapi::document;
 use crate::settings::{Draft, Forward, Layered, LedgerRow, Preset, ProfileProblem, ledger, ledger_markdown};
 use crate::util::file;
+use crate::util::wording::shell_word;
 
 /// Most bytes of a profile.
 const LARGEST: u64 = 1024 * 1024;
@@ -222,7 +223,9 @@ fn add_forwards(rules: &[String], args: &ForwardsArgs) -> Result<ExitCode, Failu
     let parsed: Result<Vec<Forward>, String> = rules.iter().map(|rule| Forward::parse(rule)).collect();
     let rules = parsed.map_err(|problem| match rules {
         [from, to] if !from.contains('=') => {
-            Failure::usage(problem).with_hint(format!("join both by `=`: `wrs-emulator forwards add {from}={to}`"))
+            let rule = format!("{from}={to}");
+            let hint = format!("join both by `=`: `wrs-emulator forwards add {}`", shell_word(&rule));
+            Failure::usage(problem).with_hint(hint)
         }
         _ => Failure::usage(problem),
     })?;

@@ -17,7 +17,7 @@ use crate::redact::Redactor;
 use crate::scenario::{
     STARTER_TEXT, Scenario, ScenarioOrigin, built_in, built_in_names, check_text, clashes, read_file, read_folder,
 };
-use crate::util::wording::counted;
+use crate::util::wording::{counted, shell_word};
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["scenarios", "scenarios use rate-limit-burst"]))]
@@ -79,8 +79,10 @@ pub(super) fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     if let Some(plain) = stem.and_then(|stem| stem.to_str()).filter(|_| is_path || has_ending) {
         let message =
             format!("expected a name without an ending, found `{}`: the file will be {plain}.toml", args.name);
-        return Err(Failure::usage(message)
-            .with_hint(format!("use `wrs-emulator scenarios new {plain}`; --folder names another folder")));
+        return Err(Failure::usage(message).with_hint(format!(
+            "use `wrs-emulator scenarios new {}`; --folder names another folder",
+            shell_word(plain)
+        )));
     }
     let (_, found) = check_text(&args.name, STARTER_TEXT);
     if let Some(problem) = found.iter().find(|problem| problem.is_error()) {
@@ -105,9 +107,10 @@ pub(super) fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     let code = show(args.json, &json!({ "file": shown }), || format!("{shown}\n"));
     if !args.json {
         let name = &args.name;
+        let file = shell_word(&shown);
         let mut stderr = std::io::stderr();
         let _ =
-            writeln!(stderr, "next: edit it, `wrs-emulator check {shown}`, then `wrs-emulator scenarios use {name}`");
+            writeln!(stderr, "next: edit it, `wrs-emulator check {file}`, then `wrs-emulator scenarios use {name}`");
     }
     Ok(code)
 }

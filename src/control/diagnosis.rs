@@ -17,7 +17,7 @@ use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::record::time;
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
 use crate::util::duration::{DurationText, duration_text};
-use crate::util::wording::counted;
+use crate::util::wording::{counted, shell_word};
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
@@ -133,7 +133,7 @@ impl<'a> Diagnosis<'a> {
         let key = self.redactor.key(workspace.name());
         let whose = match workspace.name().as_ref() {
             SAMPLE_KEY if workspace.clock().is_plain() => String::new(),
-            name if key == name => format!(" --key {key}"),
+            name if key == name => format!(" --key {}", shell_word(&key)),
             // A key that is masked cannot be pasted.
             _ => format!(" --key {}", workspace.id()),
         };
@@ -190,13 +190,13 @@ impl<'a> Diagnosis<'a> {
         let shown_as_it_is =
             |text: &&str| text.len() <= LONGEST_PASTED && visible(text) == *text && self.redactor.text(text) == *text;
         let mut command = match body.filter(shown_as_it_is) {
-            Some(body) => format!("printf '%s' {} | wrs-emulator verify -", quoted(body)),
+            Some(body) => format!("printf '%s' {} | wrs-emulator verify -", shell_word(body)),
             None => "wrs-emulator verify BODY-FILE".to_owned(),
         };
         for (name, value) in attempt.headers.iter() {
             if name != CONTENT_TYPE.as_str() && name != DELIVERY.as_str() {
                 let header = format!("{name}: {value}");
-                command.push_str(&format!(" --header {}", quoted(&header)));
+                command.push_str(&format!(" --header {}", shell_word(&header)));
             }
         }
         if let Some(signed_at) = verified.timestamp {
@@ -239,11 +239,6 @@ fn off_clock(verified: &Verified, workspace: &Workspace, profile: &Profile) -> O
 
 fn is_refusal(outcome: &AttemptOutcome) -> bool {
     matches!(outcome, AttemptOutcome::Answered { status, .. } if REFUSALS.contains(status))
-}
-
-/// A text as one word of a shell.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// The deliberate damage of an event's deliveries.

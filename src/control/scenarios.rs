@@ -18,7 +18,7 @@ use crate::scenario::{
     Activation, Generation, HeldBack, Scenario, ScenarioOrigin, generation_text, json_to_toml, read_file,
 };
 use crate::state::journal::record::name_of;
-use crate::util::wording::counted;
+use crate::util::wording::{counted, shell_word};
 
 /// All scenarios.
 #[derive(Debug, Serialize)]
@@ -206,7 +206,7 @@ impl Text for Activated {
         let mut text = format!("{active} ({})\n", generation_text(self.generation));
         for own in self.own_lists.iter().take(MOST_NAMED) {
             // A masked key names nothing.
-            let key = if own.key.contains('…') { "KEY".into() } else { cell(&own.key) };
+            let key = if own.key.contains('…') { "KEY".into() } else { cell(shell_word(&own.key)) };
             text.push_str(&format!("{}; `wrs-emulator scenarios follow --key {key}` ends that\n", own.line()));
         }
         if let Some(more @ 1..) = self.own_lists.len().checked_sub(MOST_NAMED) {

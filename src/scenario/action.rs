@@ -41,6 +41,8 @@ pub struct ScriptedReply {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// A body in place of the error envelope. May hold templates.
     pub body: Option<ReplyBody>,
+    /// Whether braces in the message and the body are text, not templates.
+    pub is_literal: bool,
 }
 
 impl ScriptedReply {

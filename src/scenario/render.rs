@@ -73,6 +73,9 @@ pub trait Templated: Sized {
 
 impl Templated for ScriptedReply {
     fn template_bytes(&self) -> usize {
+        if self.is_literal {
+            return 0;
+        }
         let body = match &self.body {
             Some(ReplyBody::Text(body)) => text_bytes(&String::from_utf8_lossy(body)),
             Some(ReplyBody::Json(body, _)) => template_bytes(body),

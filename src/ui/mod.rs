@@ -61,6 +61,7 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "element.js",
         "filter.js",
         "list.js",
+        "shell.js",
         "command.js",
         "parts.js",
         "connect.js",

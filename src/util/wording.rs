@@ -1,5 +1,6 @@
-//! Counts and lists in sentences, in the one form that they have everywhere. Knows nothing else.
+//! Counts and lists in sentences, and words of commands, in the one form that they have everywhere. Knows nothing else.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 /// A number of things: `1 workspace`, `2 workspaces`, `2 entries`.
@@ -21,9 +22,44 @@ pub fn any_of<T: AsRef<str>>(texts: &[T]) -> String {
     }
 }
 
+/// A text as one word of a command for a POSIX shell, in quotes if it has anything that a shell acts on.
+pub fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"@%+=:,./_-".contains(&byte);
+    if !text.is_empty() && !text.starts_with('=') && text.bytes().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_shell_reads_a_word_as_it_was() {
+        for text in [
+            "a-1_b/c:d=e",
+            "",
+            "it's",
+            "$(id)",
+            "`id`",
+            "a b",
+            "a;b",
+            "=ls",
+            "~",
+            "\\",
+            "\"!!\"",
+            "ü",
+            "a\nb",
+            "*?[1-3]{a,b}",
+        ] {
+            let script = format!("printf %s {}", shell_word(text));
+            let read = std::process::Command::new("sh").args(["-c", &script]).output().expect("sh starts");
+            assert_eq!(String::from_utf8_lossy(&read.stdout), text, "{script}");
+        }
+        assert_eq!(shell_word("https://a.example=http://localhost:1"), "https://a.example=http://localhost:1");
+    }
 
     #[test]
     fn counts_and_alternatives_read_as_sentences() {

@@ -12,6 +12,7 @@ use url::{Position, Url};
 
 use crate::settings::{Forward, Forwards};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
+use crate::util::wording::shell_word;
 
 const SINK_SUFFIX: &str = ".sink.localhost";
 
@@ -75,7 +76,8 @@ impl Target {
     /// How to forward what is for this target, also for a receiver that is probed without an emulator.
     pub(super) fn forward_to(&self, to: &str) -> String {
         let from = self.forwarded.as_deref().unwrap_or(&self.origin);
-        format!("`wrs-emulator forwards add {from}={to}`, or --forward at the start")
+        let rule = format!("{from}={to}");
+        format!("`wrs-emulator forwards add {}`, or --forward at the start", shell_word(&rule))
     }
 }
 

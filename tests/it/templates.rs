@@ -122,6 +122,19 @@ async fn data_that_a_template_cannot_use_is_an_empty_text_and_a_warning() {
     }
 }
 
+#[tokio::test]
+async fn braces_of_a_reply_without_templates_are_text_of_any_length() {
+    let body = format!("{{{{ now }}}} {{% if %}} {{{{ {}", "{{".repeat(4_000));
+    let reply = format!("{{ templates = false, status = 200, body = '{body}' }}");
+    let error = "{ templates = false, error = \"not_found\", message = \"{{ request.path }}\" }";
+    let rule = |operation: &str, reply: &str| format!("[[rule]]\nwhen.operation = \"{operation}\"\nreply = {reply}\n");
+    let story = rule("hello", &reply) + &rule("system.status", error);
+    let emulator = started(builder().scenario_text(&story)).await;
+    assert_eq!(text(&get(&emulator, "/v1/hello").await.body), body);
+    let status = get(&emulator, "/v1/system/status").await;
+    assert_eq!((status.status, &status.json()["error"]["message"]), (404, &json!("{{ request.path }}")));
+}
+
 #[test]
 fn what_the_author_of_a_template_did_wrong_is_found_when_the_file_is_checked() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -26,4 +26,4 @@ git init -q "$work"
 "$tools/node_modules/.bin/openapi-typescript" openapi.json -o api.d.ts >/dev/null
 "$tools/node_modules/.bin/tsc" -p .
 (cd "$work" && "$tools/node_modules/.bin/oxlint" -c tests/ui/oxlint.json --deny-warnings src/ui/assets tests/ui)
-node --test ./*.test.mjs
+"$binary" exec -- node --test ./*.test.mjs

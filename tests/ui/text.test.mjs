@@ -3,7 +3,8 @@ import { execFileSync } from "node:child_process";
 import { test } from "node:test";
 
 import { attemptLine, changeSetting, cliLine, curlLine, repeatLine, resetOf, trigger } from "../../src/ui/assets/command.js";
-import { duration, milliseconds, quoted, shortKey, visible } from "../../src/ui/assets/text.js";
+import { commandOf } from "../../src/ui/assets/shell.js";
+import { duration, milliseconds, shortKey, visible } from "../../src/ui/assets/text.js";
 
 test("every character is made visible", () => {
   for (const [text, expected] of [
@@ -27,18 +28,21 @@ test("durations are written and read", () => {
 });
 
 test("a shell reads quoted words as they were", () => {
-  for (const word of ["a b", "it's", "$(id)", "`id`", "a\\b", '"', "", "!x", "a\nb", "\u001b]0;x\u0007", "'\\'\n", "ü", "*", "~", "-x", "a;b", "\u0001'"]) {
-    assert.equal(execFileSync("bash", ["-c", `printf %s ${quoted(word)}`], { encoding: "utf8" }), word, JSON.stringify(word));
+  for (const word of ["a b", "it's", "$(id)", "`id`", "a\\b", '"', "", "!x", "a\nb", "\u001b]0;x\u0007", "'\\'\n", "ü", "*", "~", "-x", "a;b", "\u0001'", "=ls", "\n\n", "\t!!%\n", "\u2028"]) {
+    for (const shell of ["bash", "dash", "zsh"]) {
+      assert.equal(execFileSync(shell, ["-c", commandOf(["printf", "%s", word])], { encoding: "utf8" }), word, `${shell}: ${JSON.stringify(word)}`);
+    }
   }
+  assert.equal(commandOf(["a", { before: "B: ", env: "C", after: "'; d" }]), `a "B: $C"''\\''; d'`);
 });
 
 test("actions as commands", () => {
   const base = "http://127.0.0.1:9771/_emulator/";
   assert.equal(cliLine(["clock", "advance", "60s"], base), "wrs-emulator clock advance 60s --url http://127.0.0.1:9771");
   assert.equal(cliLine(["reset", "--all"], "http://127.0.0.1:9770/_emulator/"), "wrs-emulator reset --all");
-  assert.equal(curlLine(resetOf("sk_test_a"), base, false), `curl -s -H 'Content-Type: application/json' -d '{"key":"sk_test_a"}' ${base}reset`);
+  assert.equal(curlLine(resetOf("sk_test_a"), base, false), `curl -s -g -H 'Content-Type: application/json' --data-raw '{"key":"sk_test_a"}' ${base}reset`);
   assert.match(curlLine(resetOf("*"), base, true), /-H "Authorization: Bearer \$WRS_EMULATOR_CONTROL_TOKEN"/);
-  assert.match(curlLine(changeSetting("rate_limit.requests", 5, "sk_test_a"), base, false), /^curl -s -X PATCH .*'\{"rate_limit.requests":5\}'.*key=sk_test_a/);
+  assert.match(curlLine(changeSetting("rate_limit.requests", 5, "sk_test_a"), base, false), /^curl -s -g -X PATCH .*'\{"rate_limit.requests":5\}'.*key=sk_test_a/);
   const form = { type: "t", data: '{"a":1}', key: "", subscription: "", count: 2, delay: "", tamper: "body", duplicate: 1, shuffle: false, drop: true };
   assert.deepEqual(trigger(form).body, { type: "t", data: { a: 1 }, tamper: "body", count: 2, drop: true });
   assert.deepEqual(trigger(form).cli, ["trigger", "t", "--data-json", '{"a":1}', "--tamper", "body", "--count", "2", "--drop", "--wait"]);
@@ -47,7 +51,7 @@ test("actions as commands", () => {
 
 test("requests and attempts as curl", () => {
   const request = { method: "POST", path: "/v1/x", query: "a=b&c", headers: [["host", "h"], ["authorization", "Bearer sk_test_a"], ["content-length", "2"]], body: "it's" };
-  assert.equal(repeatLine(request, "http://127.0.0.1:9770/_emulator/"), `curl -s -X POST -H 'authorization: Bearer sk_test_a' --data-binary 'it'\\''s' 'http://127.0.0.1:9770/v1/x?a=b&c'`);
-  assert.match(repeatLine({ ...request, body: { base64: "/w==" } }, "file:///x"), /^echo \/w== \| base64 -d \| curl .* --data-binary @-$/);
-  assert.match(attemptLine({ url: "https://a/", request: { headers: [["x", "y"]], body: "{}" } }), /^curl -s -H 'x: y' --data-binary '\{\}' https:\/\/a\/$/);
+  assert.equal(repeatLine(request, "http://127.0.0.1:9770/_emulator/"), `curl -s -g -H 'authorization: Bearer sk_test_a' -H Content-Type: --data-raw 'it'\\''s' 'http://127.0.0.1:9770/v1/x?a=b&c'`);
+  assert.match(repeatLine({ ...request, body: { base64: "/w==" } }, "file:///x"), /^printf '\\377' \| curl .* --data-binary @- /);
+  assert.match(attemptLine({ url: "https://a/", request: { headers: [["x", "y"]], body: "{}" } }), /^curl -s -g -H 'x: y' -H Content-Type: --data-raw '\{\}' https:\/\/a\/$/);
 });

@@ -31,6 +31,7 @@ use crate::control::api;
 use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
+use crate::util::wording::shell_word;
 use receiver::{Answers, Application, Receiver, Tally, application_url};
 
 const MOST_CONNECTIONS: usize = 64;
@@ -312,12 +313,13 @@ fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result
     if targets.chain(urls.iter().cloned()).any(|url| leads_to(&url, local)) {
         return Ok(None);
     }
-    let at = if target.url == DEFAULT_URL { String::new() } else { format!(" --url {}", target.url) };
+    let at = if target.url == DEFAULT_URL { String::new() } else { format!(" --url {}", shell_word(&target.url)) };
     let outside = urls.iter().find(|url| !url.host_str().is_some_and(|host| host.ends_with(".localhost")));
     let from = outside.map_or_else(|| EXAMPLE.to_owned(), |url| url.origin().ascii_serialization());
-    let mut command = format!("wrs-emulator forwards add {from}={here}{at}");
+    let rule = format!("{from}={here}");
+    let mut command = format!("wrs-emulator forwards add {}{at}", shell_word(&rule));
     if outside.is_none() {
-        let whose = if *key == SAMPLE_KEY { String::new() } else { format!(" --key {key}") };
+        let whose = if *key == SAMPLE_KEY { String::new() } else { format!(" --key {}", shell_word(key)) };
         command.push_str(&format!(" && wrs-emulator subscriptions create {EXAMPLE}/hooks{at}{whose}"));
     }
     let trust = if here.starts_with("https:") {

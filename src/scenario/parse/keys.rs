@@ -81,6 +81,7 @@ const ANSWER: &[KeySpec] = keys! {
     "message": Kind::Text, "`error.message` of the answer; may use templates";
     "headers": HEADERS, "further headers, by name";
     "body": ANYTHING, "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates";
+    "templates": Kind::Boolean, "false: double braces in `message` and `body` are text; true if left out";
 };
 
 /// What happens to an answer that is not replaced.

@@ -181,7 +181,10 @@ impl Parser<'_> {
         let status = table.status();
         let code = table.text("code").map(str::to_owned);
         let message = table.text("message").map(str::to_owned);
-        self.check_templates(table, &["message", "body"]);
+        let is_literal = table.flag("templates") == Some(false);
+        if !is_literal {
+            self.check_templates(table, &["message", "body"]);
+        }
         let headers = self.headers(table);
         let body = table.get("body").and_then(|body| {
             for key in ["code", "message"] {
@@ -228,7 +231,7 @@ impl Parser<'_> {
             let hint = "drop the body, or choose another status";
             self.error("scenario/clash", table.span_of("status"), message, hint);
         }
-        Some(ScriptedReply { error, status, code, message, headers, body })
+        Some(ScriptedReply { error, status, code, message, headers, body, is_literal })
     }
 
     fn headers(&mut self, table: &Table<'_, '_>) -> Vec<(HeaderName, HeaderValue)> {

@@ -4,41 +4,51 @@ import { activate } from './command.js';
 import { h } from './element.js';
 import { activeScenarios } from './frame.js';
 import { copyButton, pre, section } from './parts.js';
-import { bytesText, oneLine } from './text.js';
+import { curl } from './shell.js';
+import { literal, oneLine, visible } from './text.js';
 
 /** Answers that people want to see again, by status: the contract's errors. */
 const ERRORS = /** @type {Record<number, string>} */ ({ 401: 'unauthorized', 404: 'not_found', 422: 'validation_error', 429: 'rate_limit_exceeded', 500: 'internal_error' });
 
-/** A string of TOML or of a program; JSON's escapes are those of TOML, Python and JavaScript too. @param {string} text */
-const string = (text) => JSON.stringify(text);
+/** A long string of TOML: as it is where TOML can have it so. @param {string} text @returns {string} */
+const string = (text) => (/['\n\t]/.test(text) || visible(text) !== text ? literal(text) : `'${text}'`);
 
-/** A JSON value as TOML in one line; without what TOML does not have, and without secrets, which are masked. @param {unknown} value @returns {string} */
-function toml(value) {
-  if (Array.isArray(value)) return `[${value.filter((one) => one !== null).map(toml).join(', ')}]`;
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  const fields = Object.entries(value).filter(([, one]) => one !== null && one !== '…');
-  return `{ ${fields.map(([name, one]) => `${string(name)} = ${toml(one)}`).join(', ')} }`;
+/** The code and message of an answer that an error of a scenario repeats; its id is new each time. @param {RequestDetail} request @returns {{code: string, message: string} | null} */
+function errorOf({ id, answer }) {
+  try {
+    const { code, message, request_id: own, details } = JSON.parse(typeof answer.body === 'string' ? answer.body : '').error;
+    return own === id && typeof code === 'string' && typeof message === 'string' && details === undefined ? { code, message } : null;
+  } catch {
+    return null;
+  }
 }
 
-/** A body for a reply: JSON as a table, so that it is sent as JSON again. @param {string} text @returns {string} */
-function bodyOf(text) {
-  try {
-    const value = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? toml(value) : string(text);
-  } catch {
-    return string(text);
-  }
+/** The fields of a reply with this status; that of the request is answered with the same body. @param {RequestDetail} request @param {number} status @returns {string[]} */
+function replyOf(request, status) {
+  const name = ERRORS[status];
+  if (status !== request.status) return name || status < 400 ? [name ? `error = ${literal(name)}` : `status = ${status}`] : ['error = "internal_error"', `status = ${status}`];
+  const { answer } = request;
+  const error = status >= 400 ? errorOf(request) : null;
+  if (error) return [name ? `error = ${literal(name)}` : `status = ${status}`, ...(error.code === name ? [] : [`code = ${literal(error.code)}`]), `message = ${literal(error.message)}`];
+  const type = answer?.headers?.find(([header]) => header.toLowerCase() === 'content-type')?.[1];
+  // Bytes that are not text no scenario can send.
+  const hasBody = typeof answer?.body === 'string' && answer.body !== '';
+  return [`status = ${status}`, ...(hasBody && type ? [`headers = { content-type = ${literal(type)} }`] : []), ...(hasBody ? [`body = ${string(String(answer.body))}`] : [])];
 }
 
 /** A scenario whose one rule gives this status to the next such request. @param {RequestDetail} request @param {number} status @returns {string} */
 export function scenarioOf(request, status) {
-  const route = request.operation ? `operation = ${string(request.operation)}` : `method = ${string(request.method)}, path = ${string(request.path)}`;
-  const query = [...new Map(new URLSearchParams(request.query ?? ''))].map(([name, value]) => `query.${string(name)} = ${string(value)}`);
+  const path = literal(request.path);
+  const route = request.operation ? `operation = ${literal(request.operation)}` : `method = ${literal(request.method)}, path = ${/[*?]/.test(path) ? `{ equals = ${path} }` : path}`;
+  // What is masked is not compared.
+  const value = (/** @type {string} */ text) => (text.includes('…') ? '{ present = true }' : literal(text));
+  const query = [...new Map(new URLSearchParams(request.query ?? ''))].map(([name, text]) => `query.${literal(name)} = ${value(text)}`);
   const hasKey = request.key || request.headers?.some(([header]) => header.toLowerCase() === 'authorization');
   const when = [route, ...query, ...(hasKey ? [] : ['header.authorization = { present = false }'])].join(', ');
-  const message = request.status === status ? /"message":\s*("(?:[^"\\]|\\.)*")/.exec(bytesText(request.answer?.body))?.[1] : undefined;
-  const reply = status < 400 ? `status = ${status}, body = ${bodyOf(bytesText(request.answer?.body))}` : ERRORS[status] ? `error = ${string(ERRORS[status])}` : `error = "internal_error", status = ${status}`;
-  return `title = ${string(`${status} for ${request.operation ?? oneLine(request.path, 100)}`)}\n\n[[rule]]\nwhen = { ${when} }\ntimes = 1\nreply = { ${reply}${message && status >= 400 ? `, message = ${message}` : ''} }\n`;
+  const fields = replyOf(request, status);
+  // A text of others is no template.
+  const reply = [...(fields.some((field) => /\{[{%]/.test(field)) ? ['templates = false'] : []), ...fields].join(', ');
+  return `title = ${literal(`${status} for ${request.operation ?? oneLine(request.path, 100)}`)}\n\n[[rule]]\nwhen = { ${when} }\ntimes = 1\nreply = { ${reply} }\n`;
 }
 
 /** The name of that scenario. @param {RequestDetail} request @param {number} status @returns {string} */
@@ -48,42 +58,48 @@ function nameOf({ operation }, status) {
 
 /** The request as a test that expects success, in each language; with the scenario that refused it, or else it would pass. @param {RequestDetail} request @returns {[string, string][]} */
 export function testsOf(request) {
-  const path = request.path + (request.query ? `?${request.query}` : '');
+  const { method, scenario, status, body } = request;
+  const path = request.query == null ? request.path : `${request.path}?${request.query}`;
   const type = request.headers?.find(([name]) => name.toLowerCase() === 'content-type')?.[1];
-  const body = bytesText(request.body);
-  const name = `${request.method} ${request.operation ?? request.path}`.replace(/[^A-Za-z0-9]+/g, '_').toLowerCase();
-  const { scenario, status } = request;
+  const text = typeof body === 'string' ? body : '';
+  const bytes = typeof body === 'object' ? body?.base64 ?? '' : '';
+  const name = `${method} ${request.operation ?? request.path}`.replace(/[^A-Za-z0-9]+/g, '_').toLowerCase().slice(0, 100);
   // A refusal is answered again from its own text, as the scenario may exist here alone.
   const again = status >= 400 ? scenarioOf(request, status) : '';
   // A quota would have to be used up first.
   const isQuota = !scenario && status === 429;
-  const cause = isQuota ? 'The quota' : `Scenario ${scenario}`;
+  const cause = isQuota ? 'The quota' : `Scenario ${oneLine(scenario)}`;
   const isScripted = isQuota || scenario && ['scripted', 'answered', 'subscribed'].includes(request.reason);
   // A refused key is refused again.
   const isKeyless = request.reason === 'unauthorized' && !request.headers?.some(([header]) => header.toLowerCase() === 'authorization');
   const wrong = request.reason === 'unauthorized' && !isKeyless ? 'Bearer not-the-key' : '';
-  const python = ['import urllib.request', '', '', `def test_${name}(wrs):`,
-    ...(isScripted ? [`    # ${cause} gave this answer.`, `    wrs.scenario(${again ? `toml=${string(again)}` : string(scenario ?? '')})`] : []),
-    `    request = urllib.request.Request(wrs.url + ${string(path)}, method=${string(request.method)}, headers=${isKeyless ? '{}' : wrong ? `{"Authorization": "${wrong}"}` : 'dict(wrs.headers)'})`,
-    ...(type ? [`    request.add_header("Content-Type", ${string(type)})`] : []),
-    ...(body ? [`    request.data = ${string(body)}.encode()`] : []),
+  const python = [...(bytes ? ['import base64'] : []), 'import urllib.request', '', '', `def test_${name}(wrs):`,
+    ...(isScripted ? [`    # ${cause} gave this answer.`, `    wrs.scenario(${again ? `toml=${literal(again)}` : literal(scenario ?? '')})`] : []),
+    `    request = urllib.request.Request(wrs.url + ${literal(path)}, method=${literal(method)}, headers=${isKeyless ? '{}' : wrong ? `{"Authorization": "${wrong}"}` : 'dict(wrs.headers)'})`,
+    ...(type ? [`    request.add_header("Content-Type", ${literal(type)})`] : []),
+    ...(text || bytes ? [`    request.data = ${text ? `${literal(text)}.encode()` : `base64.b64decode(${literal(bytes)})`}`] : []),
     '    assert urllib.request.urlopen(request).status == 200', ''];
   const own = isKeyless ? '{}' : wrong ? `{ authorization: "${wrong}" }` : 'wrs.headers';
-  const headers = type ? `{ ...${own}, "content-type": ${string(type)} }` : own;
+  const headers = type ? `{ ...${own}, "content-type": ${literal(type)} }` : own;
+  const content = text ? literal(text) : bytes ? `Buffer.from(${literal(bytes)}, "base64")` : '';
+  const isSent = content && !['GET', 'HEAD'].includes(method);
   const node = ['import assert from "node:assert/strict";', 'import { test } from "node:test";', 'import { withEmulator } from "wrs-emulator";', '',
-    `test(${string(`${request.method} ${path}`)}, withEmulator(async (wrs) => {`,
-    ...(isScripted ? [`  // ${cause} gave this answer.`, `  await wrs.scenario(${again ? `{ toml: ${string(again)} }` : string(scenario ?? '')});`] : []),
-    `  const answer = await fetch(wrs.url + ${string(path)}, { method: ${string(request.method)}, headers: ${headers}${body ? `, body: ${string(body)}` : ''} });`,
+    `test(${literal(`${method} ${path}`)}, withEmulator(async (wrs) => {`,
+    ...(isScripted ? [`  // ${cause} gave this answer.`, `  await wrs.scenario(${again ? `{ toml: ${literal(again)} }` : literal(scenario ?? '')});`] : []),
+    ...(content && !isSent ? [`  // It had a body, which fetch does not send with ${method}.`] : []),
+    `  const answer = await fetch(wrs.url + ${literal(path)}, { method: ${literal(method)}, headers: ${headers}${isSent ? `, body: ${content}` : ''} });`,
     '  assert.equal(answer.status, 200, await answer.text());', '}));', ''];
-  const quoted = (/** @type {string} */ text) => `'${text.replace(/'/g, "'\\''")}'`;
   // curl takes the scenario along; only a broken connection has no answer to make one of.
   const scenarioName = nameOf(request, status);
   const isAdded = isScripted && again;
-  const added = isAdded ? `printf %s ${quoted(again)} | curl -sS --fail -o /dev/null -X PUT -H 'Content-Type: application/toml' --data-binary @- "$WRS_EMULATOR_URL"/_emulator/scenarios/${scenarioName}\n` : '';
+  const added = isAdded ? `${curl({ options: ['-sS', '--fail', '-o', '/dev/null'], method: 'PUT', headers: [['Content-Type', 'application/toml']], body: again, origin: { env: 'WRS_EMULATOR_URL' }, target: `/_emulator/scenarios/${scenarioName}` })}\n` : '';
   const active = isAdded ? scenarioName : isScripted ? scenario : '';
-  const curl = [`curl -sS --fail-with-body -X ${request.method}`, ...(isKeyless ? [] : [wrong ? `-H "Authorization: ${wrong}"` : '-H "Authorization: Bearer $WRS_API_KEY"']), ...(active ? [`-H ${quoted(`X-Emulator-Scenario: ${active}`)}`] : []), ...(type ? [`-H ${quoted(`Content-Type: ${type}`)}`] : []),
-    ...(body ? [`--data-binary ${quoted(body)}`] : []), `"$WRS_BASE_URL"${quoted(path)}`];
-  return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${added}${curl.join(' \\\n  ')}\n`]];
+  /** @type {([string, string] | import('./shell.js').Word)[]} */
+  const given = isKeyless ? [] : wrong ? [['Authorization', wrong]] : [{ before: 'Authorization: Bearer ', env: 'WRS_API_KEY' }];
+  if (active) given.push(['X-Emulator-Scenario', active]);
+  if (type !== undefined) given.push(['Content-Type', type]);
+  const line = curl({ options: ['-sS', '--fail-with-body'], method, headers: given, body, origin: { env: 'WRS_BASE_URL' }, target: path, separator: ' \\\n  ' });
+  return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${added}${line}\n`]];
 }
 
 /** Offers a text as a file to save. @param {string} name @param {string} text */

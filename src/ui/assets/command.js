@@ -1,50 +1,46 @@
 // Every action as a call of the control API and as the two commands that do the same. Pure.
 
-import { quoted, settingText } from './text.js';
+import { commandOf, curl } from './shell.js';
+import { settingText } from './text.js';
 
 /** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string}} Action */
 
 const DEFAULT_ORIGIN = 'http://127.0.0.1:9770';
 
+/** Headers of the connection, and those that curl sends anyway. */
+const CONNECTION = /^(host|content-length|connection|accept|user-agent|accept-encoding|accept-language|sec-.*|transfer-encoding)$/i;
+
 /** A line for the command line. @param {string[]} words @param {string} base @returns {string} */
 export function cliLine(words, base) {
   const { origin } = new URL(base);
   const address = origin === DEFAULT_ORIGIN || base.startsWith('file:') ? [] : ['--url', origin];
-  return ['wrs-emulator', ...words, ...address].map(quoted).join(' ');
+  return commandOf(['wrs-emulator', ...words, ...address]);
+}
+
+/** A first request to copy. @param {string} origin @param {string} key @returns {string} */
+export function exampleLine(origin, key) {
+  return curl({ method: 'GET', headers: [['Authorization', `Bearer ${key}`]], origin, target: '/v1/system/status' });
 }
 
 /** A line for curl; a control token is taken from the environment. @param {Action} action @param {string} base @param {boolean} token */
 export function curlLine({ method, path, body }, base, token) {
-  const words = ['curl', '-s'];
-  if (method !== 'GET' && !(method === 'POST' && body)) words.push('-X', method);
-  if (body) words.push('-H', 'Content-Type: application/json', '-d', JSON.stringify(body));
-  else if (method === 'POST') words.push('-H', 'X-Emulator-Control: 1');
-  const line = words.map(quoted).join(' ');
-  const header = token ? ' -H "Authorization: Bearer $WRS_EMULATOR_CONTROL_TOKEN"' : '';
-  return `${line}${header} ${quoted(new URL(path, base).href)}`;
+  /** @type {([string, string] | import('./shell.js').Word)[]} */
+  const headers = body ? [['Content-Type', 'application/json']] : method === 'POST' ? [['X-Emulator-Control', '1']] : [];
+  if (token) headers.push({ before: 'Authorization: Bearer ', env: 'WRS_EMULATOR_CONTROL_TOKEN' });
+  const { origin, pathname, search } = new URL(path, base);
+  return curl({ method, headers, body: body ? JSON.stringify(body) : '', origin, target: pathname + search });
 }
 
 /** A client's request as a curl command. Headers of the connection are left out; whoever pastes it fills in a masked key. @param {RequestDetail} request @param {string} base */
-export function repeatLine(request, base) {
-  const words = ['curl', '-s'];
-  if (request.method !== 'GET') words.push('-X', request.method);
-  for (const [name, value] of request.headers ?? []) {
-    if (!/^(host|content-length|connection|accept|user-agent|accept-encoding|accept-language|sec-.*|transfer-encoding)$/i.test(name)) words.push('-H', `${name}: ${value}`);
-  }
-  const body = request.body;
-  if (typeof body === 'string' && body) words.push('--data-binary', body);
-  const path = request.path + (request.query ? `?${request.query}` : '');
+export function repeatLine({ method, path, query, headers, body }, base) {
   const origin = /^https?:/.test(base) ? new URL(base).origin : DEFAULT_ORIGIN;
-  const line = [...words, origin + path].map(quoted).join(' ');
-  return typeof body === 'object' && body ? `echo ${body.base64} | base64 -d | ${line} --data-binary @-` : line;
+  return curl({ method, headers: headers?.filter(([name]) => !CONNECTION.test(name)), body, origin, target: query == null ? path : `${path}?${query}` });
 }
 
 /** A delivery's attempt as curl would send it. @param {AttemptDetail} attempt @returns {string} */
-export function attemptLine(attempt) {
-  const words = ['curl', '-s'];
-  for (const [name, value] of attempt.request.headers) words.push('-H', `${name}: ${value}`);
-  if (typeof attempt.request.body === 'string') return [...words, '--data-binary', attempt.request.body, attempt.url].map(quoted).join(' ');
-  return `echo ${attempt.request.body.base64} | base64 -d | ${[...words, '--data-binary', '@-', attempt.url].map(quoted).join(' ')}`;
+export function attemptLine({ url, request: { headers, body } }) {
+  const [, origin, target] = /^([a-z]+:\/\/[^/?#]*)([^]*)$/i.exec(url) ?? ['', url, '/'];
+  return curl({ method: 'POST', headers, body, origin, target: target || '/' });
 }
 
 /** @param {string} key @returns {string[]} */

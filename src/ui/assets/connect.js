@@ -1,16 +1,18 @@
 // The first look: what this is, and how a program connects to it.
 
+import { exampleLine } from './command.js';
 import { h } from './element.js';
 import { commandLine, copyButton, pairs } from './parts.js';
+import { literal } from './text.js';
 
 const KEY = 'sk_test_local';
 
 /** The first request in each language. @param {string} url @returns {[string, string][]} */
 function snippets(url) {
   return [
-    ['curl', `curl -s -H 'Authorization: Bearer ${KEY}' ${url}/v1/system/status`],
-    ['Python', `import urllib.request\n\nrequest = urllib.request.Request("${url}/v1/system/status", headers={"Authorization": "Bearer ${KEY}"})\nprint(urllib.request.urlopen(request).read().decode())`],
-    ['Node', `const answer = await fetch("${url}/v1/system/status", { headers: { authorization: "Bearer ${KEY}" } });\nconsole.log(await answer.json());`],
+    ['curl', exampleLine(url, KEY)],
+    ['Python', `import urllib.request\n\nrequest = urllib.request.Request(${literal(`${url}/v1/system/status`)}, headers={"Authorization": "Bearer ${KEY}"})\nprint(urllib.request.urlopen(request).read().decode())`],
+    ['Node', `const answer = await fetch(${literal(`${url}/v1/system/status`)}, { headers: { authorization: "Bearer ${KEY}" } });\nconsole.log(await answer.json());`],
   ];
 }
 

@@ -1,6 +1,6 @@
 // Keys: the workspace of each with its quota, what it did, and its reset.
 
-import { resetOf } from './command.js';
+import { exampleLine, resetOf } from './command.js';
 import { foreign, guarded, h } from './element.js';
 import { actionButton, emptyState, link, mark, meter, pairs, section } from './parts.js';
 import { count, duration } from './text.js';
@@ -30,7 +30,7 @@ export function keysView(page) {
   return [
     h('h2', { tabindex: -1 }, 'Keys'),
     h('p.quiet', null, isFiltered ? [`${keys.length} of ${count(all.length, 'key')}: those whose test failed. `, link(page, { filter: '' }, 'Show all')] : `${count(keys.length, 'key')}. Each has a workspace of its own: quota, subscriptions, scenarios and clock.`),
-    keys.length ? h('div.cards', null, keys.map((one) => guarded(() => keyCard(page, one), one))) : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [`curl -s -H 'Authorization: Bearer sk_test_local' ${origin}/v1/system/status`]),
+    keys.length ? h('div.cards', null, keys.map((one) => guarded(() => keyCard(page, one), one))) : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [exampleLine(origin, 'sk_test_local')]),
     page.isDocument ? null : section('All of it', actionButton(page, resetOf('*'))),
   ];
 }

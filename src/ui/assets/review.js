@@ -1,5 +1,6 @@
 // The review: whether the integration is ready, in a sentence; findings with their evidence; what had nothing to judge.
 
+import { exampleLine } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
 import { commandLine, emptyState, link, mark, pairs, section } from './parts.js';
 import { count, oneLine } from './text.js';
@@ -81,7 +82,7 @@ export function reviewView(page) {
     shown ? h('ol.problems', null, items) : null,
     id && !shown && !idle.length ? h('p.empty', null, foreign(oneLine(id, 100)), ' is not among the findings.') : null,
     !id && shown < findings.data.length ? h('p.quiet', null, `${shown} of ${count(findings.data.length, 'finding')} shown.`) : null,
-    findings.judged_requests || findings.judged_deliveries || page.isDocument ? null : emptyState(page, 'Run your tests against the emulator, or begin with:', [`curl -s -H 'Authorization: Bearer sk_test_local' ${page.base.replace(/\/_emulator\/.*/, '')}/v1/system/status`]),
+    findings.judged_requests || findings.judged_deliveries || page.isDocument ? null : emptyState(page, 'Run your tests against the emulator, or begin with:', [exampleLine(page.base.replace(/\/_emulator\/.*/, ''), 'sk_test_local')]),
     idle.length ? section('Not exercised, so unproven', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null,
     id ? null : section('What no traffic can show', h('ul', null, findings.beyond.map((text) => h('li', null, prose(text))))),
     page.isDocument ? null : section('On the command line', commandLine(page, page.cli(['review', 'findings', ...(key ? ['--key', key] : [])]), 'the command')),

@@ -4,6 +4,7 @@ import { foreign, guarded, h, prose } from './element.js';
 import { commandLine, link, mark, pairs, pre, section } from './parts.js';
 import { failing, readiness } from './review.js';
 import { progress } from './scenarios.js';
+import { commandOf } from './shell.js';
 import { count, dateTime, listed, oneLine, settingText } from './text.js';
 import { timeline } from './timeline.js';
 
@@ -177,7 +178,7 @@ function environment(page, run) {
     ['Scope', foreign(run.key ?? 'all keys')],
   ];
   if (emulator.scenario_folders?.length) facts.push(['Scenarios', foreign(emulator.scenario_folders.join(', '))]);
-  if (run.exec) facts.push(['Command', foreign(run.exec.command.join(' '), 'code')], ['Outcome', foreign(run.exec.problem ?? (run.exec.signal ? `ended by signal ${run.exec.signal}` : `exit status ${run.exec.exit_status}`))]);
+  if (run.exec) facts.push(['Command', foreign(commandOf(run.exec.command.map(String)), 'code')], ['Outcome', foreign(run.exec.problem ?? (run.exec.signal ? `ended by signal ${run.exec.signal}` : `exit status ${run.exec.exit_status}`))]);
   return section('Environment', pairs(facts));
 }
 

@@ -1,8 +1,13 @@
-// Text for people: any characters made visible, times, durations, counts, bytes, shell quoting. Knows no DOM.
+// Text for people: any characters made visible, times, durations, counts, bytes. Knows no DOM.
 
 // Control characters except tab and line feed, characters that change the direction or are invisible, and unpaired surrogates.
 const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 const MOST_SHOWN = 200_000;
+
+/** Text with something else for each character that cannot be seen. @param {string} text @param {(character: string) => string} replacement */
+export function replaceInvisible(text, replacement) {
+  return text.replace(INVISIBLE, replacement);
+}
 
 /**
  * Text in which every character can be seen: control, direction and invisible characters are written as escapes.
@@ -11,7 +16,17 @@ const MOST_SHOWN = 200_000;
 export function visible(value) {
   const text = typeof value === 'string' ? value : String(value);
   const part = text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}… (${text.length - MOST_SHOWN} more characters)` : text;
-  return part.replace(INVISIBLE, (c) => `\\u{${c.charCodeAt(0).toString(16).padStart(2, '0')}}`);
+  return replaceInvisible(part, (c) => `\\u{${c.charCodeAt(0).toString(16).padStart(2, '0')}}`);
+}
+
+/**
+ * A string as TOML, Python and JavaScript write it: they share the escapes of JSON. Nothing invisible is in it, and no half of a
+ * surrogate pair, which TOML and UTF-8 do not have.
+ * @param {string} text @returns {string}
+ */
+export function literal(text) {
+  const wellFormed = text.replace(/\p{Surrogate}/gu, '\ufffd');
+  return replaceInvisible(JSON.stringify(wellFormed), (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** One line of at most so many characters. @param {unknown} value @param {number} most @returns {string} */
@@ -110,17 +125,6 @@ export function milliseconds(text) {
   const units = /** @type {Record<string, number>} */ ({ ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5 });
   if (!/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(text)) return null;
   return [...text.matchAll(/([\d.]+)(ms|[smhd])/g)].reduce((sum, part) => sum + Number(part[1]) * units[part[2]], 0);
-}
-
-/** A word of a shell command, quoted where it must be. @param {string} word @returns {string} */
-export function quoted(word) {
-  if (/^[\w@%+=:,./-]+$/.test(word)) return word;
-  // What a terminal would act on is written as an escape of the shell.
-  if (/[\u0000-\u001f\u007f]/.test(word)) {
-    const escaped = word.replace(/[\\']/g, '\\$&');
-    return `$'${escaped.replace(/[\u0000-\u001f\u007f]/g, (c) => `\\x${c.charCodeAt(0).toString(16).padStart(2, '0')}`)}'`;
-  }
-  return `'${word.replace(/'/g, `'\\''`)}'`;
 }
 
 /** A value of a setting as it is written after `=`. @param {unknown} value @returns {string} */

@@ -414,7 +414,7 @@ export async function empty() {
   const emulator = await Emulator.start();
   const { page, verify } = await openTab(emulator.page);
   await page.getByRole("heading", { name: "An emulator of the Workflow Reference Service API" }).waitFor();
-  await page.getByText(`curl -s -H 'Authorization: Bearer sk_test_local' ${emulator.url}/v1/system/status`).waitFor();
+  await page.getByText(`curl -s -g -H 'Authorization: Bearer sk_test_local' ${emulator.url}/v1/system/status`).waitFor();
   await page.getByRole("button", { name: "Python" }).click();
   await page.getByText(/^import urllib.request/).waitFor();
   await page.getByText(/^wrs-emulator listen --forward-to localhost:3000/).waitFor();
@@ -439,7 +439,7 @@ export async function empty() {
   assert.equal(await page.getByRole("article").count(), 1);
   await visit(page, "Review");
   await page.getByText(/^\W*Not proven: no request was made/).waitFor();
-  await page.getByText(`curl -s -H 'Authorization: Bearer sk_test_local' ${emulator.url}/v1/system/status`).waitFor();
+  await page.getByText(`curl -s -g -H 'Authorization: Bearer sk_test_local' ${emulator.url}/v1/system/status`).waitFor();
   await visit(page, "Trigger");
   await page.getByText(/the event would go nowhere/).waitFor();
   assert.equal(await page.getByRole("button", { name: "Trigger", exact: true }).count(), 0);
