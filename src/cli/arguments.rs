@@ -31,7 +31,9 @@ pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 fn default_url() -> String {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let scheme = if set("WRS_EMULATOR_TLS").is_some() { "https" } else { "http" };
-    let address = set("WRS_EMULATOR_LISTEN").filter(|address| !address.ends_with(":0"));
+    // Commands call the control API, which may have a listener of its own.
+    let listen = set("WRS_EMULATOR_CONTROL_LISTEN").or_else(|| set("WRS_EMULATOR_LISTEN"));
+    let address = listen.filter(|address| !address.ends_with(":0"));
     let address = address.unwrap_or_else(|| "127.0.0.1:9770".to_owned());
     let host = if address.starts_with(':') { "127.0.0.1" } else { "" };
     reachable(&format!("{scheme}://{host}{address}")).trim_end_matches('/').to_owned()

@@ -24,7 +24,7 @@ use super::failure::{Failure, is_json, note, warn};
 use super::output::{cell, show, table};
 use super::report::{Case, Report, Row, TableReport};
 use super::run::write_run;
-use super::serve::{ServeArgs, settings, start};
+use super::serve::{PortFile, ServeArgs, settings, start};
 use super::signals::Signals;
 use crate::app::{FileLimit, Settings};
 use crate::clock::machine;
@@ -298,7 +298,7 @@ impl Runner<'_> {
             let changed = settings.profile.with_assignment(assignment, "review differential");
             settings.profile = changed.map_err(|problem| Failure::usage(format!("{name}: {}", problem.message)))?;
         }
-        let (emulator, _) = start(self.serve, settings, false).await?;
+        let (emulator, _) = start(self.serve, settings, &PortFile::default(), false).await?;
         if is_first {
             emulator.control().warnings().iter().for_each(|warning| warn(warning));
         }

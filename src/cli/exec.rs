@@ -20,7 +20,7 @@ use super::failure::{Failure, colored, is_json, report, warn};
 use super::findings::Accepted;
 use super::output::compact;
 use super::run::write_run;
-use super::serve::{ServeArgs, settings, start, stop};
+use super::serve::{PortFile, ServeArgs, settings, start, stop};
 use super::signals::Signals;
 use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
 use crate::app::{Emulator, FileLimit, Settings};
@@ -41,7 +41,7 @@ Exit status: the command's, or 128 and its number for a signal; 1 if it succeede
     "exec -- npm test",
     "exec --fail-on unmatched,undelivered,forged -- pytest -q",
     "exec --scenario rate-limit-burst --fail-on unfinished -- ./client-test",
-    "exec --verdict-format junit --verdict-file verdict.xml -- make check",
+    "exec --verdict-file verdict.xml -- make check",
     "exec --report report.html --fail-on findings --accept accepted.txt -- npm test",
     "exec -- sh -c 'curl -s $WRS_BASE_URL/v1/hello'",
 ]) + EXIT_STATUS)]
@@ -55,7 +55,8 @@ pub(super) struct ExecArgs {
     /// Findings that have been accepted, as for `review findings`; with --fail-on findings.
     #[arg(long, env, value_name = "FILE")]
     accept: Option<PathBuf>,
-    /// The format of the verdict, `text` by default. Prints the verdict even without --fail-on.
+    /// The format of the verdict: by default that of --verdict-file's ending (`.xml`, `.json` or `.md`), else text. Prints the verdict
+    /// even without --fail-on.
     #[arg(long, env, value_enum)]
     verdict_format: Option<VerdictFormat>,
     /// Write the verdict to this file; without it the verdict goes to stderr, and only with --fail-on or --verdict-format.
@@ -88,7 +89,8 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     let mut file = args.verdict_file.as_deref().map(|path| created("--verdict-file", path)).transpose()?;
     let report_file = args.report.as_deref().map(|path| OutputFile::at("--report", path)).transpose()?;
     let report_file = report_file.map(OutputFile::cleared).transpose()?;
-    let (emulator, log) = start(&args.serve, settings, args.verbose).await?;
+    let port_file = PortFile::cleared(&args.serve)?;
+    let (emulator, log) = start(&args.serve, settings, &port_file, args.verbose).await?;
     if log.is_none() && !args.serve.quiet {
         emulator.control().warnings().iter().for_each(|warning| warn(warning));
     }
@@ -198,7 +200,8 @@ async fn judge(
         // Asked for only because that waits, as the report computes the verdict itself.
         return Ok(Vec::new());
     }
-    let format = args.verdict_format.unwrap_or(VerdictFormat::Text);
+    let by_name = args.verdict_file.as_deref().and_then(VerdictFormat::of_file);
+    let format = args.verdict_format.or(by_name).unwrap_or(VerdictFormat::Text);
     // One line under --json, as all messages are.
     let shown = |format| match format {
         VerdictFormat::Text | VerdictFormat::Json if is_json() => compact(&verdict.judged()) + "\n",

@@ -1,19 +1,22 @@
 //! The definition of the command line and the parsing of arguments: environment variables of flags, default commands of groups, and
 //! clap's errors as failures of this program.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::builder::BoolishValueParser;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use clap_complete::Shell;
 
 use super::arguments::examples;
-use super::failure::{Failure, note, report, set_json};
+use super::failure::{Failure, note, report, set_json, warn};
 use super::output::print_as_is;
 use super::table::with_rows;
+use crate::contract::nearest;
+use crate::util::wording::shell_word;
 
 const PREFIX: &str = "WRS_EMULATOR";
 
@@ -93,7 +96,7 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
         }
         _ => {
             set_json(is_json_typed(&arguments) || is_json_set(&command, &arguments));
-            report(&usage(&error))
+            report(&usage(&command, &arguments, &error))
         }
     })?;
     let (leaf, of_leaf) = leaf(&command, &matches);
@@ -101,6 +104,7 @@ pub(super) fn parsed(command: Command) -> Result<ArgMatches, ExitCode> {
         |flag| of_leaf.try_get_raw(flag).ok().flatten().is_some_and(|mut values| values.any(|it| it == "json"));
     set_json(of_leaf.get_flag("json") || is_json("format") || is_json("log"));
     note_key_of_environment(leaf, of_leaf);
+    warn_of_unknown_variables(&command);
     Ok(matches)
 }
 
@@ -129,9 +133,14 @@ fn is_json_set(command: &Command, arguments: &[OsString]) -> bool {
 }
 
 /// An error of clap: its message, with its tips or the usage as a hint.
-fn usage(error: &clap::Error) -> Failure {
+fn usage(command: &Command, arguments: &[OsString], error: &clap::Error) -> Failure {
     let text = error.render().to_string();
     let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ").trim_end();
+    let message = naming_variable(command, arguments, error, message);
+    let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
+    if let Some(hint) = way_out(command, &words, error) {
+        return Failure::usage(message).with_hint(hint);
+    }
     let tips: Vec<&str> = text.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
     let usage = text.lines().find_map(|line| line.strip_prefix("Usage: "));
     let hint = match usage {
@@ -140,6 +149,75 @@ fn usage(error: &clap::Error) -> Failure {
         _ => tips.join("; "),
     };
     Failure::usage(message).with_hint(hint)
+}
+
+/// The argument that an error is about, as clap names it.
+fn invalid_argument(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(argument) => Some(argument),
+        _ => None,
+    }
+}
+
+/// The message with the environment variable in place of the flag, where the value came from there.
+fn naming_variable(command: &Command, arguments: &[OsString], error: &clap::Error, message: &str) -> String {
+    let variable = || {
+        let shown = invalid_argument(error)?;
+        let flag = shown.split([' ', '=']).next().filter(|flag| flag.starts_with("--"))?;
+        let is_typed = |word: &OsString| word.to_str().is_some_and(|word| word.split('=').next() == Some(flag));
+        let leaf = arguments.iter().fold(command, |command, word| command.find_subcommand(word).unwrap_or(command));
+        let known = leaf.get_arguments().find(|known| known.get_long() == flag.strip_prefix("--"))?;
+        let variable = known.get_env().and_then(OsStr::to_str).filter(|_| !arguments.iter().any(is_typed))?;
+        Some(message.replace(&format!("'{shown}'"), variable))
+    };
+    variable().unwrap_or_else(|| message.to_owned())
+}
+
+/// What to type where clap's own tip leads astray.
+fn way_out(command: &Command, words: &[&str], error: &clap::Error) -> Option<String> {
+    let found = invalid_argument(error).filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
+    let whole = words.iter().find(|word| word.starts_with(found))?;
+    if found == "--port" {
+        let after = words.iter().skip_while(|word| *word != whole).nth(1);
+        let port = whole.strip_prefix("--port=").or(after.copied()).filter(|port| port.parse::<u16>().is_ok());
+        let leaf = words.iter().fold(command, |command, word| command.find_subcommand(word).unwrap_or(command));
+        let flag = if has_flag(leaf, "listen") { "--listen 127.0.0.1" } else { "--url http://127.0.0.1" };
+        return Some(format!("use `{flag}:{}`", port.unwrap_or("9770")));
+    }
+    if words.first() == Some(&"exec") && !found.starts_with('-') && !words.contains(&"--") {
+        return Some(format!("put `--` before the command: `wrs-emulator exec -- {}`", shell_word(whole)));
+    }
+    if whole[1..].starts_with(|digit: char| digit.is_ascii_digit()) {
+        return Some("values are not negative; `clock set TIME` moves a clock back".to_owned());
+    }
+    let name = found.strip_prefix("--")?;
+    let inner = words.iter().find_map(|word| command.find_subcommand(word))?;
+    (words[0].starts_with('-') && has_flag(inner, name))
+        .then(|| format!("write `{found}` after the command: `wrs-emulator {} {found} …`", inner.get_name()))
+}
+
+fn has_flag(command: &Command, name: &str) -> bool {
+    command.get_arguments().any(|flag| flag.get_long() == Some(name))
+        || command.get_subcommands().any(|inner| has_flag(inner, name))
+}
+
+/// Warns of variables that look like a flag's and are none: a misspelt one would be ignored.
+fn warn_of_unknown_variables(command: &Command) {
+    let known = variables(command);
+    let set =
+        std::env::vars_os().filter(|(_, value)| !value.is_empty()).filter_map(|(name, _)| name.into_string().ok());
+    for name in set.filter(|name| name.starts_with("WRS_EMULATOR_") && !known.contains(name)) {
+        let near = nearest(&name, known.iter().map(String::as_str));
+        let hint =
+            near.map_or_else(|| "--help-all shows the variables".to_owned(), |near| format!("did you mean {near}?"));
+        warn(&format!("{name} is set, but no flag has this variable; {hint}"));
+    }
+}
+
+/// The variables of all flags of this command and those below it.
+fn variables(command: &Command) -> BTreeSet<String> {
+    let own = command.get_arguments().filter_map(|flag| flag.get_env()?.to_str().map(str::to_owned));
+    own.chain(command.get_subcommands().flat_map(variables)).collect()
 }
 
 fn leaf<'a>(mut command: &'a Command, mut matches: &'a ArgMatches) -> (&'a Command, &'a ArgMatches) {
@@ -186,7 +264,7 @@ pub(super) fn completions(args: &CompletionsArgs, mut definition: Command) -> Ex
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     use clap::CommandFactory as _;
 

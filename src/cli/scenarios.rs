@@ -17,7 +17,7 @@ use crate::redact::Redactor;
 use crate::scenario::{
     STARTER_TEXT, Scenario, ScenarioOrigin, built_in, built_in_names, check_text, clashes, read_file, read_folder,
 };
-use crate::util::wording::{counted, shell_word};
+use crate::util::wording::{any_of, counted, shell_word};
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = examples(["scenarios", "scenarios use rate-limit-burst"]))]
@@ -143,6 +143,12 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
             }
         }
     }
+    if files == 0 && !paths.is_empty() && !found.iter().any(Diagnostic::is_error) {
+        render(&found);
+        let shown: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+        return Err(Failure::usage(format!("no scenario files in {}", any_of(&shown)))
+            .with_hint("their names end in .toml; `wrs-emulator scenarios new NAME` writes one to begin with"));
+    }
     for path in &args.profile {
         files += 1;
         load_profile(Some(path), &[]).map_err(|failure| {
@@ -164,11 +170,9 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
             json!({ "files": files, "errors": errors, "warnings": warnings, "diagnostics": found, "notes": notes });
         print_json(&Redactor::default().shown(&checked));
     } else {
-        if !found.is_empty() {
-            let mut stderr = std::io::stderr().lock();
-            for problem in &found {
-                let _ = writeln!(stderr, "{}", problem.render(colored(&std::io::stderr())));
-            }
+        render(&found);
+        for scenario in valid.iter().filter(|scenario| built_in(&scenario.name).is_some()) {
+            note(&format!("`{}.toml` takes the place of the scenario of that name that is built in", scenario.name));
         }
         for clash in &notes {
             note(&format!("if these are active together in this order: {}", clash.one_line()));
@@ -178,6 +182,13 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     let fails = errors > 0 || (args.deny.is_some() && warnings > 0);
     Ok(if fails { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn render(found: &[Diagnostic]) {
+    let mut stderr = std::io::stderr().lock();
+    for problem in found {
+        let _ = writeln!(stderr, "{}", problem.render(colored(&std::io::stderr())));
+    }
 }
 
 /// The scenarios of these names, in order: of the files checked, or built in. Those that are broken have been reported.

@@ -1,6 +1,7 @@
 //! `serve`: turns flags into settings and runs the emulator until a signal stops it.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use clap::Args;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::arguments::{LAST, address, at_least, period};
+use super::arguments::{LAST, OutputFile, address, at_least, period};
 use super::client::{emulator_at, run_task};
 use super::failure::Failure;
 use super::log::{Log, LogFormat};
@@ -25,7 +26,6 @@ use crate::http::tls::TlsSetting;
 use crate::redact::visible_lines;
 use crate::scenario::Folders;
 use crate::util::duration::parse_duration;
-use crate::util::file;
 use crate::util::wording::counted;
 use crate::webhook::resolve::LookUp;
 
@@ -189,7 +189,8 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
 async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure> {
     // Installed before the ready line, as a signal may follow it at once.
     let mut signals = Signals::install()?;
-    let (emulator, log) = start(args, settings, true).await?;
+    let port_file = PortFile::cleared(args)?;
+    let (emulator, log) = start(args, settings, &port_file, true).await?;
     announce(args, &emulator);
     signals.wait().await;
     tokio::select! {
@@ -202,6 +203,7 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
 pub(super) async fn start(
     args: &ServeArgs,
     settings: Settings,
+    port_file: &PortFile,
     logs: bool,
 ) -> Result<(Emulator, Option<Log>), Failure> {
     let emulator = match Emulator::start(settings).await {
@@ -210,13 +212,31 @@ pub(super) async fn start(
     };
     let log = (logs && !args.quiet).then(|| Log::start(emulator.control(), args.log_format())).transpose();
     let log = log.map_err(|error| Failure::io(format!("cannot start the log: {error}")))?;
-    if let Some(path) = &args.port_file {
-        let line = format!("{}\n", emulator.base_url());
-        let written = file::create(path).and_then(|mut new| Ok(new.write_all(line.as_bytes())?));
-        let shown = path.display();
-        written.map_err(|problem| Failure::io(format!("--port-file: cannot write `{shown}`: {problem}")))?;
+    if let Some(file) = &port_file.0 {
+        file.write_shared(format!("{}\n", emulator.base_url()))?;
     }
     Ok((emulator, log))
+}
+
+/// The file of `--port-file`. It exists only while the emulator is ready, and is written whole.
+#[derive(Default)]
+pub(super) struct PortFile(Option<OutputFile>);
+
+impl PortFile {
+    /// Removes the file of an earlier start.
+    pub(super) fn cleared(args: &ServeArgs) -> Result<Self, Failure> {
+        let file = args.port_file.as_deref().map(|path| OutputFile::at("--port-file", path)?.cleared());
+        file.transpose().map(Self)
+    }
+}
+
+impl Drop for PortFile {
+    fn drop(&mut self) {
+        if let Some(file) = self.0.take() {
+            // What stays behind if this fails is replaced by the next start.
+            let _ = file.cleared();
+        }
+    }
 }
 
 pub(super) async fn stop(emulator: Emulator, log: Option<Log>) -> Result<(), Failure> {
@@ -302,10 +322,11 @@ async fn start_failure(error: StartError) -> Failure {
                         "use that one (`--url {url}`), or start another on a free port with `--listen 127.0.0.1:0`"
                     ))
                 }
-                None => Failure::io(error.to_string()).with_hint(
-                    "another program listens there; stop it, or choose another port with --listen 127.0.0.1:9771, and \
-                     pass it to commands with --url or WRS_EMULATOR_URL",
-                ),
+                None => Failure::io(error.to_string()).with_hint(format!(
+                    "another program listens there; stop it, or choose another port with --listen {}, and pass it to \
+                     commands with --url or WRS_EMULATOR_URL",
+                    SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(9770))
+                )),
             }
         }
         StartError::Scenarios(found) => {

@@ -33,6 +33,18 @@ pub(super) enum VerdictFormat {
     Markdown,
 }
 
+impl VerdictFormat {
+    /// The format that the ending of a file's name means.
+    pub(super) fn of_file(path: &Path) -> Option<Self> {
+        match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+            "xml" => Some(Self::Junit),
+            "json" => Some(Self::Json),
+            "md" => Some(Self::Markdown),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = examples([
     "verdict",

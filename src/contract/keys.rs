@@ -58,6 +58,8 @@ named! {
     pub enum KeyRefusal {
         #[error("the Authorization header is missing; send `Authorization: Bearer <API_KEY>`")]
         Missing = "missing",
+        #[error("the key is in X-Api-Key, and the Authorization header is missing; send `Authorization: Bearer <API_KEY>`")]
+        InApiKeyHeader = "in_api_key_header",
         #[error("there is more than one Authorization header")]
         Doubled = "doubled",
         #[error("the Authorization scheme is not Bearer")]
@@ -85,7 +87,7 @@ named! {
 impl KeyRefusal {
     /// Whether a token came at all: decides `error="invalid_token"` in the challenge (RFC 6750 §3).
     pub fn token_came(self) -> bool {
-        !matches!(self, Self::Missing | Self::OtherScheme | Self::Empty)
+        !matches!(self, Self::Missing | Self::InApiKeyHeader | Self::OtherScheme | Self::Empty)
     }
 
     pub fn advice(self, rules: KeyRules<'_>) -> String {
@@ -99,7 +101,7 @@ impl KeyRefusal {
             }
         };
         let remedy = match (self, example) {
-            (Self::Missing | Self::Expired, _) => return self.to_string(),
+            (Self::Missing | Self::InApiKeyHeader | Self::Expired, _) => return self.to_string(),
             (Self::Doubled, _) => "send one".to_owned(),
             (Self::OtherScheme | Self::Empty, Some((_, key))) => format!("send `Authorization: Bearer {key}`"),
             (Self::OtherScheme | Self::Empty, None) => "send `Authorization: Bearer <API_KEY>`".to_owned(),
@@ -118,7 +120,9 @@ pub fn values_of<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator
 /// The token of the one `Authorization: Bearer` header; the scheme's case does not matter.
 pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
     let mut values = values_of(headers, &AUTHORIZATION);
-    let value = values.next().ok_or(KeyRefusal::Missing)?;
+    let value = values.next().ok_or_else(|| {
+        if headers.contains_key("x-api-key") { KeyRefusal::InApiKeyHeader } else { KeyRefusal::Missing }
+    })?;
     if values.next().is_some() {
         return Err(KeyRefusal::Doubled);
     }

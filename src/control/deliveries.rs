@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::call::{Call, Input, PATIENCE, Paging, scope, scope_or_all, timeout, wait_of};
+use super::call::{Call, Input, PATIENCE, Paging, scope_or_all, timeout, wait_of};
 use super::endpoint::{DurationInput, Empty, Integer, KeyField, List, Nothing, Page, Wait};
 use super::render::{Row, Text, body_text, cell, header_text, table};
 use super::reply::Nearest;
@@ -183,7 +183,7 @@ impl Text for Scripted {}
 
 pub(super) fn list(control: &Control, input: &Input<DeliveriesQuery>) -> Result<Page<DeliveryRow>, ControlError> {
     let query = &input.query;
-    let scope = scope(control, input)?;
+    let scope = scope_or_all(control, input)?;
     let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
     check_status(query.status.as_deref())?;
     let filter = [&query.status, &query.event, &query.event_type, &query.subscription];
@@ -228,7 +228,7 @@ pub(super) async fn wait(
     input: Arc<Input<Nothing, WaitForDeliveries>>,
 ) -> Result<List<DeliveryRow>, ControlError> {
     let body = &input.body;
-    let scope = scope(&control, &input)?;
+    let scope = scope_or_all(&control, &input)?;
     check_status(body.status.as_deref())?;
     let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;

@@ -63,6 +63,8 @@ pub(crate) struct Fire {
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Fired {
+    /// Whose subscriptions: a test key whole, any other masked.
+    pub(crate) key: String,
     /// If there are many, only their ids.
     pub(crate) events: Vec<FiredEvent>,
     /// What became of the deliveries, if the call waited.
@@ -134,14 +136,15 @@ impl Text for Fired {
         // For many events the answer has only their ids.
         if let [FiredEvent::Id(first), .., FiredEvent::Id(last)] = self.events.as_slice() {
             let (count, damage) = (counted(self.events.len(), "event"), damage_text(self.damage.as_deref()));
-            text = format!("{count} fired, {} to {}{damage}\n", first.id, last.id);
+            text = format!("{count} fired for {}, {} to {}{damage}\n", cell(&self.key), first.id, last.id);
         }
         for event in &self.events {
             let FiredEvent::Whole(event) = event else { continue };
             // One subscription may get several copies.
             let subscriptions: BTreeSet<&str> = event.deliveries.iter().map(|to| &*to.subscription.0).collect();
             let (kind, to) = (cell(&event.event_type), counted(subscriptions.len(), "subscription"));
-            text.push_str(&format!("{} {kind} fired at {to}{}\n", event.id, damage_text(event.damage.as_deref())));
+            let (key, damage) = (cell(&self.key), damage_text(event.damage.as_deref()));
+            text.push_str(&format!("{} {kind} fired for {key} at {to}{damage}\n", event.id));
         }
         text.extend(self.deliveries.iter().flatten().map(delivery_line));
         text
@@ -242,7 +245,8 @@ fn fire_all(
         return Err(problem.with(|error| error.events = Some(events)));
     }
     let damage = template.damage(&profile).as_deref().map(str::to_owned);
-    Ok((Fired { events, damage, ..Fired::default() }, deliveries))
+    let key = redactor.key(workspace.name()).into_owned();
+    Ok((Fired { key, events, damage, ..Fired::default() }, deliveries))
 }
 
 /// Delivers events in another order than that in which they were made.

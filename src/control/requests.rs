@@ -150,7 +150,7 @@ fn operation_names() -> Vec<&'static str> {
 
 pub(super) fn list(control: &Control, input: &Input<RequestsQuery>) -> Result<Page<Request>, ControlError> {
     let query = &input.query;
-    let scope = scope(control, input)?;
+    let scope = scope_or_all(control, input)?;
     let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
     let status = query
         .status
@@ -176,7 +176,7 @@ pub(super) async fn wait(
     input: Arc<Input<Nothing, WaitForRequests>>,
 ) -> Result<List<Request>, ControlError> {
     let body = &input.body;
-    let scope = scope(&control, &input)?;
+    let scope = scope_or_all(&control, &input)?;
     let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;
     let status = body.status.map(|Integer(status)| status);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Call, Input, Scope, flag, scope, scope_or_all};
+use super::call::{Call, Input, Scope, flag, scope_or_all};
 use super::endpoint::{Empty, KeyField, List, Nothing};
 use super::render::{Row, Text, cell, optional, table};
 use super::{Control, ControlError};
@@ -188,7 +188,7 @@ impl Text for Rotated {
 }
 
 pub(super) fn list(control: &Control, input: &Input) -> Result<List<Subscription>, ControlError> {
-    Ok(List { data: all_of(control, &scope(control, input)?, input.redactor()) })
+    Ok(List { data: all_of(control, &scope_or_all(control, input)?, input.redactor()) })
 }
 
 pub(super) fn all_of(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Vec<Subscription> {
@@ -198,6 +198,7 @@ pub(super) fn all_of(control: &Control, scope: &Scope, redactor: Redactor<'_>) -
         let state = workspace.lock();
         found.extend(state.subscriptions.iter().map(|record| shown(record, &workspace, &profile, redactor)));
     }
+    found.sort_by(|one, other| one.created_at.0.cmp(&other.created_at.0));
     found
 }
 

@@ -122,7 +122,11 @@ impl LibraryContent {
 
     pub(super) fn unknown(&self, name: &str) -> Diagnostic {
         let names = self.names();
-        let hint = match nearest(name, names.iter().map(AsRef::as_ref)) {
+        // A file's name, or one in another case, is meant to be that scenario.
+        let plain = name.strip_suffix(".toml").unwrap_or(name);
+        let plain = plain.rsplit(['/', '\\']).next().unwrap_or(plain);
+        let same = names.iter().find(|known| known.eq_ignore_ascii_case(plain)).map(AsRef::as_ref);
+        let hint = match same.or_else(|| nearest(plain, names.iter().map(AsRef::as_ref))) {
             Some(near) => format!("did you mean `{near}`? `wrs-emulator scenarios list` shows all"),
             None => "`wrs-emulator scenarios list` shows all".to_owned(),
         };

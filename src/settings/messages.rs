@@ -84,7 +84,68 @@ pub(crate) fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<Syn
         }
         problem
     };
-    errors.iter().map(problem).collect()
+    let mut problems: Vec<SyntaxProblem> = errors.iter().map(problem).collect();
+    if let Some(at) = unclosed_bracket(text) {
+        // What follows is read as if it were within the brackets.
+        problems.retain(|problem| problem.span.start < at);
+        let (opening, closing) = if text[at..].starts_with('{') { ('{', '}') } else { ('[', ']') };
+        let message = format!("the `{opening}` on line {} is not closed", line_of(text, at));
+        let hint = Some(format!("write `{closing}` where it ends"));
+        problems.push(SyntaxProblem { span: at..at + 1, message, hint });
+    }
+    problems
+}
+
+/// Where a bracket of a value is that is never closed, or that another kind of bracket closes.
+fn unclosed_bracket(text: &str) -> Option<usize> {
+    let mut open: Vec<(usize, u8)> = Vec::new();
+    let (bytes, mut at) = (text.as_bytes(), 0);
+    let mut begins_line = true;
+    while let Some(&byte) = bytes.get(at) {
+        let rest = &text[at..];
+        let end_of_line = || rest.find('\n').unwrap_or(rest.len());
+        let length = match byte {
+            b'"' | b'\'' => string_length(rest)?,
+            b'#' => end_of_line(),
+            // The header of a table.
+            b'[' if begins_line && open.is_empty() => end_of_line(),
+            _ => 1,
+        };
+        match byte {
+            b'{' | b'[' if length == 1 => open.push((at, if byte == b'{' { b'}' } else { b']' })),
+            b'}' | b']' => {
+                let (opened, expected) = open.pop()?;
+                if byte != expected {
+                    return Some(opened);
+                }
+            }
+            _ => {}
+        }
+        begins_line = byte == b'\n' || (begins_line && byte.is_ascii_whitespace());
+        // A character of several bytes is no bracket; its last byte ends it.
+        at += length.max(rest.chars().next().map_or(1, char::len_utf8));
+    }
+    open.first().map(|(at, _)| *at)
+}
+
+/// The length of the string that a text begins with; `None` if it is not closed.
+fn string_length(text: &str) -> Option<usize> {
+    let quote = &text[..1];
+    let long = quote.repeat(3);
+    let delimiter = if text.starts_with(&long) { long.as_str() } else { quote };
+    let escapes = quote == "\"";
+    let mut at = delimiter.len();
+    loop {
+        let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
+        if rest.starts_with(delimiter) {
+            return Some(at + delimiter.len());
+        }
+        if delimiter.len() == 1 && rest.starts_with('\n') {
+            return None;
+        }
+        let escaped = escapes && rest.starts_with('\\');
+        at += rest.chars().take(1 + usize::from(escaped)).map(char::len_utf8).sum::<usize>();
+    }
 }
 
 fn is_repeat(message: &str) -> bool {

@@ -36,6 +36,9 @@ async fn refused_keys_get_401_with_a_challenge_and_no_quota_headers() {
         assert!(answer.message().contains(said), "{values:?}: {}", answer.message());
         assert_eq!(answer.header("x-ratelimit-limit"), None, "{values:?}");
     }
+    let elsewhere = send(&emulator, "GET", "/v1/system/status", &[("x-api-key", "sk_test_a")], "").await;
+    assert_eq!((elsewhere.status, elsewhere.header("www-authenticate")), (401, Some("Bearer")));
+    assert!(elsewhere.message().contains("the key is in X-Api-Key"), "{}", elsewhere.message());
 }
 
 #[tokio::test]

@@ -104,6 +104,55 @@ fn a_remedy_is_a_command_that_works_at_once() {
     served.said(&["trigger", "workflow.completed", "--key", "sk_test_new", "--wait"]);
 }
 
+/// Whoever waits for the file finds the address of an emulator that is ready, whole, or no file.
+#[test]
+fn a_port_file_exists_only_while_the_emulator_is_ready() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("url.txt");
+    let file = path.to_str().expect("a path of text");
+    std::fs::write(&path, "http://127.0.0.1:1\n").expect("it is written");
+    run(&["serve", "--listen", "127.0.0.1:0", "--port-file", file, "--scenario", "unknown"]).exits(2);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address");
+    let said = text(&run(&["serve", "--listen", &address.to_string(), "--port-file", file]).exits(2).stderr);
+    let other = format!("--listen 127.0.0.1:{}", address.port() + 1);
+    assert!(said.contains(&other) && !said.contains(&format!("--listen {address}")), "{said}");
+    assert!(!path.exists(), "the address of an earlier start");
+    let served = Served::start(&["--port-file", file]);
+    assert_eq!(std::fs::read_to_string(&path).expect("a file"), format!("{}\n", served.url));
+    served.stop();
+    assert!(!path.exists(), "the address of an emulator that has stopped");
+    let seen = run(&["exec", "--port-file", file, "--", "cat", file]).exits(0);
+    assert!(text(&seen.stdout).starts_with("http://127.0.0.1:"), "{seen:?}");
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_file_that_takes_the_place_of_a_shipped_scenario_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("rate-limit-burst.toml");
+    std::fs::write(&path, "title = 'Mine'\n[[rule]]\npass = true\n").expect("it is written");
+    let path = path.to_str().expect("a path of text");
+    run(&["check", path]).exits(0).says(&["`rate-limit-burst.toml` takes the place of the scenario of that name"]);
+}
+
+/// One default for what lists: all keys, by a call as by the command.
+#[test]
+fn listings_show_all_keys_unless_one_is_named() {
+    let served = Served::start(&["--clock", "frozen"]);
+    for key in ["sk_test_b", "sk_test_a"] {
+        served.said(&["subscriptions", "create", "https://a.sink.localhost/", "--key", key]);
+        let said = served.call(&["trigger", "workflow.completed", "--key", key, "--wait"]).exits(0);
+        said.prints(&[&format!(" fired for {key} at 1 subscription")]);
+    }
+    served.call(&["trigger", "workflow.completed"]).exits(1).says(&["sk_test_local"]);
+    for (path, count) in [("deliveries", 2), ("subscriptions", 2), ("deliveries?key=sk_test_a", 1)] {
+        let (_, listed) = served.control("GET", path, &Value::Null);
+        let listed: Value = serde_json::from_str(&listed).expect("JSON");
+        assert_eq!(listed["data"].as_array().map(Vec::len), Some(count), "{path}: {listed}");
+    }
+}
+
 #[test]
 fn settings_come_from_the_environment_as_well() {
     let folder = tempfile::tempdir().expect("a folder");

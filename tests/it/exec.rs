@@ -303,6 +303,10 @@ fn verdicts_are_written_as_json_and_as_junit() {
     let verdict: Value = serde_json::from_str(&read()).unwrap_or_else(|error| panic!("{error}: {}", read()));
     assert_eq!(verdict["unmatched"][0]["path"], "/v1/a&b'c%3Cd");
     assert_eq!((&verdict["failed"], &verdict["falls_short"]), (&Value::Bool(true), &json!(["unmatched"])));
+    // The ending of the name says it as well.
+    let by_name = folder.path().join("verdict.xml").display().to_string();
+    exec(&["--verdict-file", &by_name, "--fail-on", "unmatched"], &script);
+    assert!(std::fs::read_to_string(by_name).expect("the file is written").starts_with("<?xml"));
     let junit = exec(&[&flags[..], &["junit", "--fail-on", "unmatched,undelivered"]].concat(), &script);
     assert_eq!(junit.status.code(), Some(1), "{junit:?}");
     let xml = read();

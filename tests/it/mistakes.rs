@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::process::{SUBSCRIBE, Served, exchange, request};
 use crate::program::{Program, refusals};
-use crate::support::{run, text};
+use crate::support::{finish, run, text, wrs_emulator};
 
 const HOOK: &str = r#"{"url":"https://app.sink.localhost/x","events":["workflow.completed"]}"#;
 
@@ -29,10 +29,30 @@ fn a_mistake_is_answered_with_what_to_type_instead() {
     ] {
         std::fs::write(folder.path().join(name), content).expect("the file is written");
     }
+    std::fs::create_dir(folder.path().join("empty")).expect("a folder");
+    std::fs::write(folder.path().join("empty/other.yaml"), "rules: []\n").expect("it is written");
     let pipe = Command::new("mkfifo").arg(folder.path().join("pipe")).status();
     assert!(pipe.expect("mkfifo runs").success());
     let said = refusals("mistakes.txt", folder.path());
     assert!(!said.contains("panicked"), "{said}");
+}
+
+/// A variable that no flag has would be ignored, and a wrong value would be reported as that of a flag that nobody typed.
+#[test]
+fn a_wrong_variable_is_named() {
+    let with = |name: &str, value: &str| {
+        let mut command = wrs_emulator(&["scenarios", "schema"]);
+        command.env(name, value);
+        command
+    };
+    finish(&mut with("WRS_EMULATOR_LISTN", "127.0.0.1:1")).exits(0).says(&[
+        "warning: WRS_EMULATOR_LISTN is set, but no flag has this variable; did you mean WRS_EMULATOR_LISTEN?",
+    ]);
+    assert_eq!(text(&finish(&mut with("WRS_EMULATOR_LISTEN", "127.0.0.1:1")).exits(0).stderr), "");
+    assert_eq!(text(&finish(&mut with("WRS_EMULATOR_LISTN", "")).exits(0).stderr), "");
+    let mut serve = wrs_emulator(&["serve"]);
+    let said = text(&finish(serve.env("WRS_EMULATOR_SEED", "many")).exits(2).stderr);
+    assert!(said.contains("for WRS_EMULATOR_SEED") && !said.contains("--seed"), "{said}");
 }
 
 #[test]
@@ -113,8 +133,10 @@ fn a_taken_port_says_whether_an_emulator_answers_there() {
     let said = refused(&["serve", "--listen", served.url.trim_start_matches("http://")], 2);
     assert!(said.contains("a wrs-emulator already answers at"), "{said}");
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let said = refused(&["serve", "--listen", &silent.local_addr().expect("an address").to_string()], 2);
-    assert!(said.contains("another program listens there") && said.contains("--listen 127.0.0.1:9771"), "{said}");
+    let address = silent.local_addr().expect("an address");
+    let said = refused(&["serve", "--listen", &address.to_string()], 2);
+    let next = format!("--listen 127.0.0.1:{}", address.port() + 1);
+    assert!(said.contains("another program listens there") && said.contains(&next), "{said}");
 }
 
 #[test]
@@ -146,7 +168,7 @@ fn copies_go_to_one_subscription_in_the_log_as_well() {
     assert!(request(&served.url, SUBSCRIBE, HOOK).starts_with("HTTP/1.1 200 "));
     served
         .call(&["trigger", "workflow.completed", "--duplicate", "2", "--wait"])
-        .prints(&["fired at 1 subscription; sent 2 times deliberately"]);
+        .prints(&["fired for sk_test_local at 1 subscription; sent 2 times deliberately"]);
     let (_, log) = served.stop();
     assert!(log.contains(" goes to 1 subscription ") && !log.contains("2 subscriptions"), "{log}");
 }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::keys::FILE;
 use super::kinds::{TableKeys, ValueProblem, nearest_hint, number, shown};
 use crate::contract::nearest;
 use crate::contract::routes::Operation;
@@ -373,6 +374,10 @@ fn key_hint(key: &str, keys: &TableKeys) -> String {
     let places: Vec<&str> = inner.iter().filter(|inner| inner.has(key)).map(|inner| inner.place).collect();
     if !places.is_empty() {
         return format!("`{key}` belongs in {}", any_of(&places));
+    }
+    // After the first table, a key is that table's.
+    if FILE.has(key) && !keys.has(key) && keys.definition != FILE.definition {
+        return format!("`{key}` belongs at the top of the file, before the first `[table]`");
     }
     // The names of tables that are written out with their path, such as `[[given.subscription]]`, may be mistyped anywhere.
     let header = |table: &TableKeys, name| {
