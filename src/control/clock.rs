@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Call, Input, duration, scope_or_all, timeout, whose};
+use super::call::{Call, Input, duration, key_or_all, scope_or_all, scope_soon, timeout, whose};
 use super::endpoint::{DurationInput, KeyField, Nothing};
 use super::render::{Text, cell};
 use super::{Control, ControlError};
@@ -94,11 +94,11 @@ pub(super) async fn change(
     // The whole call is validated before anything changes.
     let limit = timeout(input.body.timeout.as_ref(), PATIENCE)?;
     let step = Step::of(&input.body)?;
-    let mover = mover(&control, &input)?;
+    let mover = control.mover(scope_soon(&control, key_or_all(&input)?).await?.0);
     let now = take(step, &control, &input, &mover, limit).await?;
     if let Some(workspace) = &mover.workspace {
-        // The clock itself wakes what waits for this key; emissions triggered by time must be checked for.
-        control.wake_emitter(workspace);
+        // Following the emulator's clock again may have moved it.
+        let _ = control.fire_soon(workspace).await;
     }
     Ok(shown(&mover, now, input.redactor()))
 }

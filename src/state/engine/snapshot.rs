@@ -236,14 +236,15 @@ impl Engine {
         });
         let planned: Vec<PlannedEvent> = planned.collect();
         let lost = saved.planned.len() - planned.len();
-        // They are fired once the emitter is woken.
         let add = |planned: &PlannedEvent| workspace.lock().timeline.add(planned.clone());
         self.note_dropped_emissions(workspace, planned.iter().filter(|planned| !add(planned)).count());
+        // Deliveries due at this instant come after its events.
+        workspace.agenda().set_next_firing(Some(Instant::default()));
         let mut refused = 0;
         for event in events {
             refused += usize::from(self.hand_over(workspace, Arc::new(event)).is_err());
         }
-        self.wake_emitter(workspace);
+        self.fire_due(workspace);
         let (id, full) = (workspace.id(), self.journal.budget().full());
         let warnings = [
             (lost, format!("{lost} planned events of {id} are of emissions that have changed since")),
