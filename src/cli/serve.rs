@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use jiff::Timestamp;
 use serde_json::json;
 
 use super::arguments::{LAST, address, at_least, period};
@@ -26,6 +25,7 @@ use crate::redact::visible_lines;
 use crate::scenario::Folders;
 use crate::util::duration::parse_duration;
 use crate::util::file;
+use crate::util::process::Adopted;
 use crate::util::wording::counted;
 use crate::webhook::resolve::LookUp;
 
@@ -189,6 +189,9 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
 async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure> {
     // Installed before the ready line, as a signal may follow it at once.
     let mut signals = Signals::install()?;
+    if let Ok(adopted) = Adopted::watch() {
+        adopted.reap_all();
+    }
     let (emulator, log) = start(args, settings, true).await?;
     announce(args, &emulator);
     signals.wait().await;
@@ -314,7 +317,7 @@ async fn start_failure(error: StartError) -> Failure {
         }
         StartError::Tls(_) => Failure::invalid_file(format!("--tls: {error}")),
         StartError::Trust(_) => Failure::invalid_file(format!("--webhook-ca: {error}")),
-        StartError::Bind { .. } => Failure::io(error.to_string()),
+        StartError::Bind { .. } | StartError::Clock(_) => Failure::io(error.to_string()),
         StartError::Setting(_) => Failure::usage(error.to_string()),
     }
 }
@@ -378,10 +381,13 @@ fn clock(text: &str) -> Result<ClockSetting, Failure> {
     match text {
         "real" => Ok(ClockSetting::Real),
         "frozen" => Ok(ClockSetting::FrozenNow),
-        other => other.parse::<Timestamp>().map(ClockSetting::FrozenAt).map_err(|_| {
-            Failure::usage(format!(
-                "--clock: expected `real`, `frozen` or a timestamp such as 2026-01-31T09:30:00Z, found `{other}`"
-            ))
-        }),
+        other => {
+            let at = other.parse().map_err(|_| {
+                Failure::usage(format!(
+                    "--clock: expected `real`, `frozen` or a timestamp such as 2026-01-31T09:30:00Z, found `{other}`"
+                ))
+            })?;
+            Ok(ClockSetting::FrozenAt(at))
+        }
     }
 }

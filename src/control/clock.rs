@@ -12,7 +12,7 @@ use super::endpoint::{DurationInput, KeyField, Nothing};
 use super::render::{Text, cell};
 use super::{Control, ControlError};
 pub(crate) use crate::clock::ClockMode;
-use crate::clock::{Now, machine};
+use crate::clock::{Now, check_wall, machine};
 use crate::contract::error::ErrorKind;
 use crate::redact::Redactor;
 use crate::state::engine::Mover;
@@ -198,8 +198,9 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
     if text == "now" {
         return Ok(machine::wall_time());
     }
-    text.parse()
-        .map_err(|_| ControlError::unexpected("set", "a timestamp such as 2026-01-31T09:30:00Z, or `now`", text))
+    let expected = "a timestamp such as 2026-01-31T09:30:00Z, or `now`";
+    let at = text.parse().map_err(|_| ControlError::unexpected("set", expected, text))?;
+    check_wall(at).map_err(|problem| ControlError::invalid(format!("set: {problem}")))
 }
 
 /// The clock that the call is about: a key's own, or the emulator's without a key or with `*`.

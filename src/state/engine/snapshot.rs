@@ -135,6 +135,11 @@ impl Engine {
             Some(_) => machine::wall_time().saturating_add(snapshot.clock.ahead).unwrap_or(Timestamp::MAX),
             None => clock.now().wall,
         };
+        let in_range = |clock: &SavedClock, of: &str| clock.check().map_err(|early| problem(format!("{of}: {early}")));
+        in_range(&snapshot.clock, "clock")?;
+        for saved in &snapshot.workspaces {
+            in_range(&saved.clock, "workspaces: clock")?;
+        }
         // The time since the snapshot has passed for everything that waits, too.
         let elapsed = Duration::try_from(shown.duration_since(snapshot.clock.now)).unwrap_or_default();
         let whole = snapshot.whole.as_ref().map(|whole| {
