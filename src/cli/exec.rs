@@ -21,11 +21,11 @@ use super::findings::Accepted;
 use super::output::compact;
 use super::run::write_run;
 use super::serve::{ServeArgs, settings, start, stop};
-use super::signals::Signals;
+use super::signals::{Adopted, Signals};
 use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::control::api::ExecFacts;
-use crate::util::process::{Adopted, pass_signal};
+use crate::util::process::pass_signal;
 
 const EXIT_STATUS: &str = "
 
@@ -95,7 +95,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     let target = target(&emulator);
     let authority = Authority::write(&emulator)?;
     // Before the command runs, so that no end is missed.
-    let mut adopted = Adopted::watch().map_err(|error| Failure::io(format!("cannot listen for signals: {error}")))?;
+    let mut adopted = Adopted::watch()?;
     let begun = begin(&args.command, &emulator, authority.as_ref(), raised, report_file.is_some());
     if let (Err(failure), Some(file)) = (&begun, &report_file)
         && let Err(problem) = write_report(file, &target, ExecFacts::not_run(&args.command, failure)).await

@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::log::{Log, LogFormat};
 use super::output::{compact, print, ready_line};
 use super::profile::{load_profile, with_forwards};
-use super::signals::Signals;
+use super::signals::{Adopted, Signals};
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::diagnostic::render_all;
@@ -25,7 +25,6 @@ use crate::redact::visible_lines;
 use crate::scenario::Folders;
 use crate::util::duration::parse_duration;
 use crate::util::file;
-use crate::util::process::Adopted;
 use crate::util::wording::counted;
 use crate::webhook::resolve::LookUp;
 
@@ -189,9 +188,7 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
 async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure> {
     // Installed before the ready line, as a signal may follow it at once.
     let mut signals = Signals::install()?;
-    if let Ok(adopted) = Adopted::watch() {
-        adopted.reap_all();
-    }
+    Adopted::watch()?.reap_all();
     let (emulator, log) = start(args, settings, true).await?;
     announce(args, &emulator);
     signals.wait().await;

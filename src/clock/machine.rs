@@ -7,8 +7,8 @@ use rand::TryRng;
 #[allow(clippy::disallowed_types, reason = "the one place that reads the machine's entropy")]
 use rand::rngs::SysRng;
 
-/// From 1970 to the first second that has no HTTP date.
-const AFTER_9999: Duration = Duration::from_secs(253_402_300_800);
+/// From 1970 to the year 10000, in which HTTP has no dates.
+const AFTER_9999: Duration = Duration::from_hours(24 * 2_932_897);
 
 /// What the machine's clock must show: HTTP and TLS libraries panic at any other time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -106,7 +106,7 @@ fn create_workflow(identified: &Identified) -> Answer {
 
 fn read_workflow(identified: &Identified) -> Answer {
     let id = id_in(identified.request.path());
-    let found = identified.workspace().lock().workflows.read(&id, identified.profile(), identified.request.now);
+    let found = identified.workspace().lock().workflows.read(id, identified.profile(), identified.request.now);
     found_or_missing(identified, "workflow", found.map(Ok))
 }
 
@@ -115,7 +115,7 @@ fn update_workflow(identified: &Identified) -> Answer {
     match workflow_fields(identified) {
         Ok(fields) => {
             let (profile, now) = (identified.profile(), identified.request.now);
-            let changed = identified.workspace().lock().workflows.update(&id, fields, profile, now);
+            let changed = identified.workspace().lock().workflows.update(id, fields, profile, now);
             found_or_missing(identified, "workflow", changed.map(Ok))
         }
         Err(error) => identified.validation_error(error),
@@ -124,7 +124,7 @@ fn update_workflow(identified: &Identified) -> Answer {
 
 fn cancel_workflow(identified: &Identified) -> Answer {
     let id = id_in(identified.request.path());
-    let cancelled = identified.workspace().lock().workflows.cancel(&id, identified.profile(), identified.request.now);
+    let cancelled = identified.workspace().lock().workflows.cancel(id, identified.profile(), identified.request.now);
     found_or_missing(identified, "workflow", cancelled)
 }
 

@@ -282,7 +282,7 @@ impl Api {
             // Dropped here, and so settled; with status 0 if the client left before.
             unsettled.status = status;
         }
-        let emits = self.emits_after(identified, answer_status);
+        let emits = Self::emits_after(identified, answer_status);
         let id = id_value(take(&mut identified.identity.id));
         let headers = all_headers(identified, &id, answer_status, content_type, headers);
         let Parts { method, uri, headers: request_headers, .. } = &identified.request.head;
@@ -319,7 +319,7 @@ impl Api {
     }
 
     /// The emissions that an answer sets off. They follow from requests that led to an endpoint.
-    fn emits_after(&self, identified: &Identified, status: StatusCode) -> Vec<Arc<Emit>> {
+    fn emits_after(identified: &Identified, status: StatusCode) -> Vec<Arc<Emit>> {
         let emits = &identified.request.config.emits;
         if emits.is_empty() || identified.owner().is_none() || identified.request.operation.is_none() {
             return Vec::new();

@@ -223,7 +223,9 @@ async fn every_call_that_makes_something_due_has_it_fired() {
     let mut later = saved.clone();
     let due = later["workspaces"][0]["planned"].as_array_mut().expect("planned events");
     assert_eq!(due.len(), 20, "{saved}");
-    due.iter_mut().for_each(|planned| planned["at"] = 0.into());
+    for planned in due {
+        planned["at"] = 0.into();
+    }
     ask(&emulator, "PUT", "snapshot", &later).await;
     assert_eq!(events(&emulator, KEY).await, 20, "PUT snapshot: all are due");
     let ids = |run: &Value| -> BTreeSet<String> {
