@@ -154,7 +154,7 @@ impl ControlHandle {
     pub fn use_scenarios(&self, key: Option<&str>, names: &[&str]) -> Result<u64, Vec<Diagnostic>> {
         // A key that is invalid now may be valid under another profile.
         let name = key.map(|key| self.engine.workspace_name(Some(key)).unwrap_or_else(|_| Arc::from(key)));
-        self.engine.activate(name.as_deref(), Some(names))
+        self.engine.activate(name.as_deref(), Some(names), || ())
     }
 
     /// Resets a key, as `POST reset` does: its next request counts as its first.

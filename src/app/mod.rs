@@ -89,6 +89,7 @@ pub struct Emulator {
 impl Emulator {
     /// Starts an emulator. Everything is bound and built before anything runs, so a returned emulator is ready.
     pub async fn start(settings: Settings) -> Result<Self, StartError> {
+        settings.check_clocks()?;
         let names = settings.certificate_names();
         let tls = settings.tls.as_ref().map(|setting| ServerTls::new(setting, &names)).transpose()?;
         let trust = Trust::new(&settings.webhook_ca, settings.webhook_insecure)?;

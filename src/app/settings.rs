@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::clock::Now;
+use crate::clock::machine::{UnusableClock, check_machine};
+use crate::clock::{Now, check_wall};
 use crate::diagnostic::{Diagnostic, render_all};
 use crate::http::handler::Limits;
 use crate::http::tls::{TlsProblem, TlsSetting, TrustProblem};
@@ -119,6 +120,17 @@ impl Settings {
             .collect()
     }
 
+    /// Refuses a clock of the machine, or a time of the emulator's, with which no request could be answered.
+    pub(super) fn check_clocks(&self) -> Result<(), StartError> {
+        check_machine()?;
+        match self.clock {
+            ClockSetting::FrozenAt(at) => {
+                check_wall(at).map(drop).map_err(|problem| StartError::Setting(format!("--clock: {problem}")))
+            }
+            ClockSetting::Real | ClockSetting::FrozenNow => Ok(()),
+        }
+    }
+
     /// Refuses folders that were named but do not exist. While the emulator runs they may appear and disappear.
     pub(super) fn check_folders(&self) -> Result<(), StartError> {
         match self.scenario_folders.given.iter().find(|folder| !folder.is_dir()) {
@@ -186,6 +198,9 @@ pub enum StartError {
     /// A scenario is broken or missing.
     #[error("the scenarios cannot be used\n{}", render_all(.0, false))]
     Scenarios(Vec<Diagnostic>),
+    /// The machine's clock cannot be used.
+    #[error(transparent)]
+    Clock(#[from] UnusableClock),
     /// A setting is wrong.
     #[error("{0}")]
     Setting(String),

@@ -21,7 +21,7 @@ use super::findings::Accepted;
 use super::output::compact;
 use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start, stop};
-use super::signals::Signals;
+use super::signals::{Adopted, Signals};
 use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::control::api::ExecFacts;
@@ -96,16 +96,19 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     }
     let target = target(&emulator);
     let authority = Authority::write(&emulator)?;
+    // Before the command runs, so that no end is missed.
+    let mut adopted = Adopted::watch()?;
     let begun = begin(&args.command, &emulator, authority.as_ref(), raised, report_file.is_some());
     if let (Err(failure), Some(file)) = (&begun, &report_file)
         && let Err(problem) = write_report(file, &target, ExecFacts::not_run(&args.command, failure)).await
     {
         report(&problem);
     }
-    let (mut child, tee) = begun?;
-    let (status, was_signalled) = wait_for(&mut child, &mut signals)
+    let (child, tee) = begun?;
+    let (status, was_signalled) = wait_for(child, &mut signals, &mut adopted)
         .await
         .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
+    adopted.reap_all();
     let mut facts = ExecFacts::of(&args.command, status);
     facts.fail_on = args.fail_on.iter().map(|kind| kind.name()).collect();
     if let Some(tee) = tee {
@@ -165,17 +168,26 @@ async fn write_report(file: &OutputFile, target: &Target, facts: ExecFacts) -> R
     write_run(file, &run.map_err(|failure| Failure::io(format!("--report: {}", failure.message)))?)
 }
 
-/// Waits for the command to end, and forwards signals to it meanwhile; returns whether there were any.
-async fn wait_for(child: &mut Child, signals: &mut Signals) -> std::io::Result<(ExitStatus, bool)> {
-    let mut was_signalled = false;
+/// Waits for the command to end, forwards signals to it and reaps what it leaves behind; returns whether there were signals.
+async fn wait_for(
+    mut child: Child,
+    signals: &mut Signals,
+    adopted: &mut Adopted,
+) -> std::io::Result<(ExitStatus, bool)> {
+    let (own, mut was_signalled) = (child.id(), false);
     loop {
         tokio::select! {
             status = child.wait() => return Ok((status?, was_signalled)),
+            status = adopted.reap(own) => {
+                // Its id may belong to another process by now, which dropping it would kill.
+                std::mem::forget(child);
+                return Ok((status, was_signalled));
+            }
             number = signals.wait() => {
                 was_signalled = true;
                 // A terminal sends SIGINT and SIGQUIT to the command as well; a second one would make many programs give up at once.
                 if !matches!(number, 2 | 3) || !std::io::stdin().is_terminal() {
-                    pass_signal(child, number);
+                    pass_signal(&child, number);
                 }
             }
         }

@@ -35,12 +35,14 @@ use std::process::ExitCode;
 use clap::{ArgAction, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use arguments::{LAST, examples};
-use failure::report;
+use failure::{Failure, report};
 use output::print_document;
 use profile::{ForwardsCommand, ProfileCommand};
 use run::{RequestsCommand, RunCommand, SnapshotCommand};
 use scenarios::ScenariosCommand;
 use trigger::DeliveriesCommand;
+
+use crate::clock::machine::check_machine;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -179,6 +181,9 @@ pub fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(code) => return code,
     };
+    if let Err(problem) = check_machine() {
+        return report(&Failure::io(problem.to_string()));
+    }
     if let Some((row, matches)) = table::find(&matches) {
         return row::run(row, matches).unwrap_or_else(|failure| report(&failure));
     }

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use jiff::Timestamp;
 use serde_json::json;
 
 use super::arguments::{LAST, OutputFile, address, at_least, period};
@@ -16,7 +15,7 @@ use super::failure::Failure;
 use super::log::{Log, LogFormat};
 use super::output::{compact, print, ready_line};
 use super::profile::{load_profile, with_forwards};
-use super::signals::Signals;
+use super::signals::{Adopted, Signals};
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::diagnostic::render_all;
@@ -189,6 +188,7 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
 async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure> {
     // Installed before the ready line, as a signal may follow it at once.
     let mut signals = Signals::install()?;
+    Adopted::watch()?.reap_all();
     let port_file = PortFile::cleared(args)?;
     let (emulator, log) = start(args, settings, &port_file, true).await?;
     announce(args, &emulator);
@@ -335,7 +335,7 @@ async fn start_failure(error: StartError) -> Failure {
         }
         StartError::Tls(_) => Failure::invalid_file(format!("--tls: {error}")),
         StartError::Trust(_) => Failure::invalid_file(format!("--webhook-ca: {error}")),
-        StartError::Bind { .. } => Failure::io(error.to_string()),
+        StartError::Bind { .. } | StartError::Clock(_) => Failure::io(error.to_string()),
         StartError::Setting(_) => Failure::usage(error.to_string()),
     }
 }
@@ -399,10 +399,13 @@ fn clock(text: &str) -> Result<ClockSetting, Failure> {
     match text {
         "real" => Ok(ClockSetting::Real),
         "frozen" => Ok(ClockSetting::FrozenNow),
-        other => other.parse::<Timestamp>().map(ClockSetting::FrozenAt).map_err(|_| {
-            Failure::usage(format!(
-                "--clock: expected `real`, `frozen` or a timestamp such as 2026-01-31T09:30:00Z, found `{other}`"
-            ))
-        }),
+        other => {
+            let at = other.parse().map_err(|_| {
+                Failure::usage(format!(
+                    "--clock: expected `real`, `frozen` or a timestamp such as 2026-01-31T09:30:00Z, found `{other}`"
+                ))
+            })?;
+            Ok(ClockSetting::FrozenAt(at))
+        }
     }
 }

@@ -1,20 +1,64 @@
-//! The signals that end a command which serves until it is stopped.
+//! The signals that end a command which serves until it is stopped, and the one that reports the ends of children.
+
+use std::process::ExitStatus;
 
 use super::failure::Failure;
+use crate::util::process::next_ended;
 
 /// SIGTERM, SIGINT, SIGQUIT and SIGHUP. On Windows: Ctrl-Break, a console that is closed, the end of the session; and Ctrl-C.
 pub(super) struct Signals(own::Signals);
 
 impl Signals {
     pub(super) fn install() -> Result<Self, Failure> {
-        let installed = own::install().map(Self);
-        installed.map_err(|error| Failure::io(format!("cannot listen for signals: {error}")))
+        own::install().map(Self).map_err(|error| not_installed(&error))
     }
 
     /// Waits for any of them and returns its number.
     pub(super) async fn wait(&mut self) -> u8 {
         own::wait(&mut self.0).await
     }
+}
+
+fn not_installed(error: &std::io::Error) -> Failure {
+    Failure::io(format!("cannot listen for signals: {error}"))
+}
+
+/// The processes that this one adopts if it is the first of a container: those whose parents have ended. Unless they are reaped,
+/// they stay in the table of processes until that is full.
+pub(super) struct Adopted(Option<own::ChildEnds>);
+
+impl Adopted {
+    /// Begins to watch for their ends.
+    pub(super) fn watch() -> Result<Self, Failure> {
+        let is_first = std::process::id() == 1;
+        let ends = is_first.then(own::child_ends).transpose().map_err(|error| not_installed(&error))?;
+        Ok(Self(ends))
+    }
+
+    /// Reaps them for ever. Reaping cannot leave one process out, so this returns how the process with the id `started` ended, if it
+    /// comes upon it: nobody else can learn that any more.
+    pub(super) async fn reap(&mut self, started: Option<u32>) -> ExitStatus {
+        loop {
+            let Some(ends) = &mut self.0 else { return std::future::pending().await };
+            // The system has one signal for several ends.
+            if let Some(status) = reap_until(started, next_ended) {
+                return status;
+            }
+            own::next_end(ends).await;
+        }
+    }
+
+    /// Reaps them in the background, in a process that has started none itself, or waits for none any more.
+    pub(super) fn reap_all(mut self) {
+        if self.0.is_some() {
+            tokio::spawn(async move { self.reap(None).await });
+        }
+    }
+}
+
+/// Reaps until nothing is left or `started` was reaped.
+fn reap_until(started: Option<u32>, next: impl FnMut() -> Option<(u32, ExitStatus)>) -> Option<ExitStatus> {
+    std::iter::from_fn(next).find(|(id, _)| Some(*id) == started).map(|(_, status)| status)
 }
 
 #[cfg(unix)]
@@ -30,6 +74,15 @@ mod own {
     use crate::util::file;
 
     pub(super) type Signals = Vec<(u8, Signal)>;
+    pub(super) type ChildEnds = Signal;
+
+    pub(super) fn child_ends() -> io::Result<ChildEnds> {
+        signal(SignalKind::child())
+    }
+
+    pub(super) async fn next_end(ends: &mut ChildEnds) {
+        ends.recv().await;
+    }
 
     pub(super) fn install() -> io::Result<Signals> {
         // Never received. While it has a handler, a write beyond the limit on file sizes fails and is reported; without one, it
@@ -65,6 +118,16 @@ mod own {
         CtrlBreak, CtrlC, CtrlClose, CtrlShutdown, ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown,
     };
 
+    pub(super) enum ChildEnds {}
+
+    pub(super) fn child_ends() -> io::Result<ChildEnds> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "Windows has no first process"))
+    }
+
+    pub(super) async fn next_end(ends: &mut ChildEnds) {
+        match *ends {}
+    }
+
     pub(super) type Signals = (CtrlC, CtrlBreak, CtrlClose, CtrlShutdown);
 
     pub(super) fn install() -> io::Result<Signals> {
@@ -78,5 +141,27 @@ mod own {
             _ = signals.2.recv() => 15,
             _ = signals.3.recv() => 15,
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    fn check(started: Option<u32>, ends: &[(u32, i32)], expected: Option<i32>, left: usize) {
+        let mut ends = ends.iter();
+        let status = reap_until(started, || ends.next().map(|(id, status)| (*id, ExitStatus::from_raw(*status))));
+        assert_eq!((status.map(ExitStatus::into_raw), ends.len()), (expected, left));
+    }
+
+    #[test]
+    fn adopted_processes_are_reaped_and_the_end_of_the_command_is_not_lost() {
+        check(Some(7), &[], None, 0);
+        check(Some(7), &[(8, 0), (9, 256)], None, 0);
+        check(Some(7), &[(8, 0), (7, 3 << 8), (9, 0)], Some(3 << 8), 1);
+        check(Some(7), &[(7, 15)], Some(15), 0);
+        check(None, &[(7, 0), (8, 0)], None, 0);
     }
 }

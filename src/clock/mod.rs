@@ -98,6 +98,16 @@ fn moved(wall: Timestamp, by: SignedDuration) -> Timestamp {
     wall.checked_add(by).unwrap_or(end)
 }
 
+/// A time that no clock of the emulator shows: ids and signatures count from 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is before 1970-01-01T00:00:00Z, from which ids and signatures count")]
+pub struct TooEarly(Timestamp);
+
+/// Refuses a time at which a clock cannot be set.
+pub fn check_wall(wall: Timestamp) -> Result<Timestamp, TooEarly> {
+    if wall < Timestamp::UNIX_EPOCH { Err(TooEarly(wall)) } else { Ok(wall) }
+}
+
 /// How a clock moves.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
@@ -119,6 +129,14 @@ pub struct SavedClock {
     pub frozen: bool,
     /// How far its wall time was ahead of the clock that it follows.
     pub ahead: SignedDuration,
+}
+
+impl SavedClock {
+    /// Refuses one that shows a time before 1970, or would after it is restored.
+    pub fn check(&self) -> Result<(), TooEarly> {
+        check_wall(self.now)?;
+        check_wall(if self.frozen { self.now } else { moved(wall_time(), self.ahead) }).map(drop)
+    }
 }
 
 /// A cheap handle to one clock: the emulator's own, or a workspace's, which follows the emulator's until it is moved separately.

@@ -17,10 +17,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
-use super::ControlError;
 use super::endpoint::{Content, DurationInput, Nothing, Page, Query, Wait};
 use super::render::Text;
 use super::reply::{Reply, json, masked, text};
+use super::{Control, ControlError};
 use crate::contract::keys::Keys;
 use crate::redact::Redactor;
 use crate::settings::Profile;
@@ -251,7 +251,18 @@ pub(super) fn scope(engine: &Arc<Engine>, call: &Call) -> Result<Scope, ControlE
 
 /// The scope of a call that means all keys by default. If the call names one thing by its id, a key restricts it to that key's things.
 pub(super) fn scope_or_all(engine: &Arc<Engine>, call: &Call) -> Result<Scope, ControlError> {
-    read(engine, Some(call.key()?.as_deref().unwrap_or("*")))
+    read(engine, key_or_all(call)?.as_deref())
+}
+
+/// The scope of a call that waits, by its key: on a blocking thread, as the scenarios of a workspace that is opened may fire many
+/// events.
+pub(super) async fn scope_soon(control: &Arc<Control>, key: Option<String>) -> Result<Scope, ControlError> {
+    control.run_to_end(move |control| read(control, key.as_deref())).await
+}
+
+/// The key of a call that means all keys by default.
+pub(super) fn key_or_all(call: &Call) -> Result<Option<String>, ControlError> {
+    Ok(Some(call.key()?.unwrap_or_else(|| "*".to_owned())))
 }
 
 /// Refuses a call with an invalid key. Opens no workspace.

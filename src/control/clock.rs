@@ -7,12 +7,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Call, Input, duration, scope_or_all, timeout, whose};
+use super::call::{Call, Input, duration, key_or_all, scope_or_all, scope_soon, timeout, whose};
 use super::endpoint::{DurationInput, KeyField, Nothing};
 use super::render::{Text, cell};
 use super::{Control, ControlError};
 pub(crate) use crate::clock::ClockMode;
-use crate::clock::{Now, machine};
+use crate::clock::{Now, check_wall, machine};
 use crate::contract::error::ErrorKind;
 use crate::redact::Redactor;
 use crate::state::engine::Mover;
@@ -94,11 +94,11 @@ pub(super) async fn change(
     // The whole call is validated before anything changes.
     let limit = timeout(input.body.timeout.as_ref(), PATIENCE)?;
     let step = Step::of(&input.body)?;
-    let mover = mover(&control, &input)?;
+    let mover = control.mover(scope_soon(&control, key_or_all(&input)?).await?.0);
     let now = take(step, &control, &input, &mover, limit).await?;
     if let Some(workspace) = &mover.workspace {
-        // The clock itself wakes what waits for this key; emissions triggered by time must be checked for.
-        control.wake_emitter(workspace);
+        // Following the emulator's clock again may have moved it.
+        let _ = control.fire_soon(workspace).await;
     }
     Ok(shown(&mover, now, input.redactor()))
 }
@@ -198,8 +198,9 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
     if text == "now" {
         return Ok(machine::wall_time());
     }
-    text.parse()
-        .map_err(|_| ControlError::unexpected("set", "a timestamp such as 2026-01-31T09:30:00Z, or `now`", text))
+    let expected = "a timestamp such as 2026-01-31T09:30:00Z, or `now`";
+    let at = text.parse().map_err(|_| ControlError::unexpected("set", expected, text))?;
+    check_wall(at).map_err(|problem| ControlError::invalid(format!("set: {problem}")))
 }
 
 /// The clock that the call is about: a key's own, or the emulator's without a key or with `*`.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::call::{Call, Input, PATIENCE, Paging, scope_or_all, timeout, wait_of};
+use super::call::{Call, Input, PATIENCE, Paging, Scope, key_or_all, scope_or_all, scope_soon, timeout, wait_of};
 use super::endpoint::{DurationInput, Empty, Integer, KeyField, List, Nothing, Page, Wait};
 use super::render::{Row, Text, body_text, cell, header_text, table};
 use super::reply::Nearest;
@@ -228,7 +228,7 @@ pub(super) async fn wait(
     input: Arc<Input<Nothing, WaitForDeliveries>>,
 ) -> Result<List<DeliveryRow>, ControlError> {
     let body = &input.body;
-    let scope = scope_or_all(&control, &input)?;
+    let scope = scope_soon(&control, key_or_all(&input)?).await?;
     check_status(body.status.as_deref())?;
     let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;
@@ -301,7 +301,8 @@ pub(super) async fn redeliver(
     input: Arc<Input<Wait, Empty>>,
 ) -> Result<Redelivered, ControlError> {
     let wait = wait_of(&input.query)?;
-    let old = find(&control, &input, &input.segment)?;
+    let scope = scope_soon(&control, key_or_all(&input)?).await?;
+    let old = found_in(&scope, &control, &input.segment)?;
     let Some(workspace) = control.registry.find(&old.event.workspace) else {
         return Err(ControlError::not_found("the delivery's workspace is gone"));
     };
@@ -316,7 +317,10 @@ pub(super) async fn redeliver(
 
 /// The delivery with this id, if it belongs to the key that the call names, or the call names none.
 pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<DeliveryRecord, ControlError> {
-    let scope = scope_or_all(control, call)?;
+    found_in(&scope_or_all(control, call)?, control, id)
+}
+
+fn found_in(scope: &Scope, control: &Control, id: &str) -> Result<DeliveryRecord, ControlError> {
     let found = control.deliveries.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
     found.ok_or_else(|| {
         ControlError::not_found(format!("there is no delivery `{}`{}", id.escape_debug(), scope.of_this_key()))

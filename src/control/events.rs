@@ -170,10 +170,10 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<Wait, Fire>>) -
             let message = "wait: an emission may fire later; leave it out, and follow `GET deliveries`";
             return Err(ControlError::invalid(message));
         }
-        return fire_emission(&control, &input, name);
+        return fire_emission(&control, &input, name).await;
     }
     let firing = Firing::of(&input.body)?;
-    let workspace = control.workspace(input.key()?.as_deref())?;
+    let workspace = opened(&control, input.key()?).await?;
     wait_for_events(&workspace).await;
     // Not in the lane of changes, as other changes would wait for thousands of events.
     let fired = {
@@ -198,6 +198,11 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<Wait, Fire>>) -
         answer
     };
     Ok(control.run_to_end(show).await)
+}
+
+/// The workspace of a key, as for [`scope_soon`].
+async fn opened(control: &Arc<Control>, key: Option<String>) -> Result<Arc<Workspace>, ControlError> {
+    Ok(control.run_to_end(move |control| control.workspace(key.as_deref())).await?)
 }
 
 /// Fires the events of a call. Returns the answer and the ids of all deliveries.
@@ -368,12 +373,12 @@ impl Firing {
 }
 
 /// Triggers a named emission of the active scenarios, which fires as the scenario defines.
-fn fire_emission(control: &Control, input: &Input<Wait, Fire>, name: &str) -> Result<Fired, ControlError> {
+async fn fire_emission(control: &Arc<Control>, input: &Input<Wait, Fire>, name: &str) -> Result<Fired, ControlError> {
     let rest = Fire { _key: KeyField::default(), emit: None, ..input.body.clone() };
     if rest != Fire::default() {
         return Err(ControlError::invalid("emit: the scenario defines the events; leave out all fields but key"));
     }
-    let workspace = control.workspace(input.key()?.as_deref())?;
+    let workspace = opened(control, input.key()?).await?;
     let config = control.config_for(Some(workspace.name()));
     let Some(emit) = emit_named(config.emits.iter(), name) else {
         let names: Vec<&str> = config.emits.iter().filter_map(|emit| emit.name.as_deref()).collect();
@@ -384,6 +389,7 @@ fn fire_emission(control: &Control, input: &Input<Wait, Fire>, name: &str) -> Re
     };
     let damage = fire_request_of(&emit).damage(&config.profile);
     control.plan_emission(&workspace, &emit, workspace.clock().instant());
+    let _ = control.fire_soon(&workspace).await;
     let damage = damage.as_deref().map(str::to_owned);
     Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })
 }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Call, Input, PATIENCE, Paging, scope, scope_or_all, timeout};
+use super::call::{Call, Input, PATIENCE, Paging, key_or_all, scope, scope_or_all, scope_soon, timeout};
 use super::endpoint::{DurationInput, Empty, Integer, KeyField, List, Nothing, Page};
 use super::render::{Row, Text, body_text, cell, header_text, optional, table, warnings};
 use super::reply::Nearest;
@@ -176,7 +176,7 @@ pub(super) async fn wait(
     input: Arc<Input<Nothing, WaitForRequests>>,
 ) -> Result<List<Request>, ControlError> {
     let body = &input.body;
-    let scope = scope_or_all(&control, &input)?;
+    let scope = scope_soon(&control, key_or_all(&input)?).await?;
     let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
     let count = checked_count(body.count)?;
     let status = body.status.map(|Integer(status)| status);

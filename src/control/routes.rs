@@ -417,7 +417,9 @@ impl Control {
                 let writing = self.begin_write();
                 let change = move |control: &Self| {
                     let _writing = writing;
-                    answer(control, call)
+                    let reply = answer(control, call);
+                    control.fire_changed();
+                    reply
                 };
                 self.run_to_end(change).await
             }

@@ -341,8 +341,6 @@ pub(super) fn activate(control: &Control, input: &Input<Nothing, Activate>) -> R
     if names.iter().flatten().any(|name| !is_as_saved(&control.library.load(), name)) {
         control.take_files(control.scenario_folders.read());
     }
-    let activated = control.activate(key.as_deref(), names.as_deref());
-    let generation = activated.map_err(|found| refused(&found).and(refusal_details(control, &found)))?;
     let listed = match names.as_deref() {
         None => "those of all keys are active".to_owned(),
         Some([]) => "none is active".to_owned(),
@@ -350,7 +348,10 @@ pub(super) fn activate(control: &Control, input: &Input<Nothing, Activate>) -> R
         Some(names) => format!("{} are active", names.join(", ")),
     };
     let key = key.as_deref();
-    control.note(key, format!("scenarios changed for {}: {listed}", whose(input, key)), false);
+    let log = || control.note(key, format!("scenarios changed for {}: {listed}", whose(input, key)), false);
+    let generation = control
+        .activate(key, names.as_deref(), log)
+        .map_err(|found| refused(&found).and(refusal_details(control, &found)))?;
     let present = control.library.load();
     let mut diagnostics = names.map(|names| not_as_saved(&present, &names)).unwrap_or_default();
     diagnostics.extend(present.config_for(key).clashes().iter().map(|clash| clash.warning.clone()));

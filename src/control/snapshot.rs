@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::call::{Call, Input, Scope, scope, scope_or_all, whose};
+use super::call::{Call, Input, Scope, scope, scope_or_all, scope_soon, whose};
 use super::endpoint::{Empty, Nothing};
 use super::render::{Text, cell, joined};
 use super::{Control, ControlError, Reply, scenarios};
@@ -85,7 +85,7 @@ impl Text for WasReset {
 }
 
 pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {
-    let scope = scope(control, call)?;
+    let scope = scope_soon(control, call.key()?).await?;
     settle_for_a_moment(&scope.workspaces(control)).await;
     let document = control.read(&call.is_disconnected, move |control| control.snapshot(scope.0).written()).await?;
     Ok(answer(StatusCode::OK, JSON, document))

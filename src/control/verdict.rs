@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Input, Scope, scope_or_all, wait_of};
+use super::call::{Input, Scope, key_or_all, scope_soon, wait_of};
 use super::diagnosis::delivery_summary;
 use super::endpoint::Wait;
 use super::explain::no_endpoint;
@@ -147,7 +147,7 @@ pub(crate) const MOST_SHOWN: usize = 1_000;
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
 pub(super) async fn verify(control: Arc<Control>, input: Arc<Input<Wait>>) -> Result<Verification, ControlError> {
-    let scope = scope_or_all(&control, &input)?;
+    let scope = scope_soon(&control, key_or_all(&input)?).await?;
     if let Some(limit) = wait_of(&input.query)? {
         wait_for_what_is_due(&control, &scope, limit).await;
     }

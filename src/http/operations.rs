@@ -1,7 +1,5 @@
 //! One short function per operation: check, apply, answer. Scenario rules come before (`scripted`).
 
-use std::sync::Arc;
-
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
 use serde::Serialize;
@@ -23,7 +21,6 @@ use crate::http::answer::{Answer, json_bytes};
 use crate::http::request::Identified;
 use crate::http::service::Api;
 use crate::settings::Profile;
-use crate::state::engine::Engine;
 use crate::state::journal::Reason;
 use crate::state::workspace::{Listed, Registry};
 
@@ -34,7 +31,7 @@ impl Api {
             Operation::EventsSubscribe => events_subscribe(identified),
             Operation::Hello => identified.ok(&identified.profile().hello.body, Reason::Answered),
             Operation::WorkflowsList => list_workflows(identified),
-            Operation::WorkflowsCreate => create_workflow(identified, &self.engine),
+            Operation::WorkflowsCreate => create_workflow(identified),
             Operation::WorkflowsRead => read_workflow(identified),
             Operation::WorkflowsUpdate => update_workflow(identified),
             Operation::WorkflowsCancel => cancel_workflow(identified),
@@ -100,19 +97,16 @@ fn list_workflows(identified: &Identified) -> Answer {
     page(identified, listed)
 }
 
-fn create_workflow(identified: &Identified, engine: &Arc<Engine>) -> Answer {
+fn create_workflow(identified: &Identified) -> Answer {
     let created = workflow_fields(identified).and_then(|fields| {
         identified.workspace().lock().create_workflow(fields, identified.profile(), identified.request.now)
     });
-    if created.is_ok() {
-        engine.wake_emitter(identified.workspace());
-    }
     result(identified, created)
 }
 
 fn read_workflow(identified: &Identified) -> Answer {
     let id = id_in(identified.request.path());
-    let found = identified.workspace().lock().workflows.read(&id, identified.profile(), identified.request.now);
+    let found = identified.workspace().lock().workflows.read(id, identified.profile(), identified.request.now);
     found_or_missing(identified, "workflow", found.map(Ok))
 }
 
@@ -121,7 +115,7 @@ fn update_workflow(identified: &Identified) -> Answer {
     match workflow_fields(identified) {
         Ok(fields) => {
             let (profile, now) = (identified.profile(), identified.request.now);
-            let changed = identified.workspace().lock().workflows.update(&id, fields, profile, now);
+            let changed = identified.workspace().lock().workflows.update(id, fields, profile, now);
             found_or_missing(identified, "workflow", changed.map(Ok))
         }
         Err(error) => identified.validation_error(error),
@@ -130,7 +124,7 @@ fn update_workflow(identified: &Identified) -> Answer {
 
 fn cancel_workflow(identified: &Identified) -> Answer {
     let id = id_in(identified.request.path());
-    let cancelled = identified.workspace().lock().workflows.cancel(&id, identified.profile(), identified.request.now);
+    let cancelled = identified.workspace().lock().workflows.cancel(id, identified.profile(), identified.request.now);
     found_or_missing(identified, "workflow", cancelled)
 }
 

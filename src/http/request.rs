@@ -11,6 +11,7 @@ use hyper::body::Bytes;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use rand::Rng as _;
+use tokio::task::JoinHandle;
 
 use crate::clock::agenda::Running;
 use crate::clock::{Instant, Now};
@@ -40,6 +41,8 @@ pub(super) struct Request {
     pub(super) operation: Option<Operation>,
     /// The path is announced by the contract, and the profile serves such paths.
     pub(super) is_preview: bool,
+    /// The firing of events that were due when it came, and so come before it.
+    pub(super) due_before: Option<JoinHandle<()>>,
 }
 
 impl Request {
@@ -49,7 +52,8 @@ impl Request {
             Cow::Borrowed(_) => None,
             Cow::Owned(path) => Some(path),
         };
-        Self { head, path, now, config, generation: generation.number, operation: None, is_preview: false }
+        let generation = generation.number;
+        Self { head, path, now, config, generation, operation: None, is_preview: false, due_before: None }
     }
 
     pub(super) fn path(&self) -> &str {

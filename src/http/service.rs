@@ -11,6 +11,7 @@ use hyper::ext::ReasonPhrase;
 use hyper::header::DATE;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
+use tokio::task::JoinHandle;
 
 use crate::clock::ClockMode;
 use crate::contract::error::ErrorKind;
@@ -20,11 +21,11 @@ use crate::http::answer::{
     Answer, EarlyRefusal, REQUEST_ID, SendFault, all_headers, body_headers, http_date, id_value,
 };
 use crate::http::body::{BodyReader, Outgoing, RequestBody, paced};
-use crate::http::connection_state::ConnectionState;
+use crate::http::connection_state::{ConnectionFault, ConnectionState};
 use crate::http::handler::{Answering, NO_HTTP_2, PLAIN_ON_TLS, Unreadable, goaway};
 use crate::http::host::check_host;
 use crate::http::request::{Identified, Identity, Request, ValidKey, draw_id, open_sender};
-use crate::scenario::{Decision, Generation};
+use crate::scenario::{Decision, Emit, Generation, after_answer};
 use crate::state::engine::Engine;
 use crate::state::journal::{Arrival, Entry, Transcript, Wire};
 use crate::util::header_lines::push_headers;
@@ -39,6 +40,8 @@ pub struct Api {
 
 /// What an answer has to wait for.
 enum Remaining {
+    /// Events that were due when the request came; then everything else.
+    Events(JoinHandle<()>, Result<&'static Route, EarlyRefusal>, RequestBody),
     Body(Operation, RequestBody),
     /// A scenario rule that is delayed or renders templates.
     Rule(Operation, Decision),
@@ -65,13 +68,18 @@ impl Api {
                 let (api, connection) = (Arc::clone(self), Arc::clone(connection));
                 return Answering::Later(Box::pin(async move {
                     let answered = catch_panic(api.continue_later(&mut identified, remaining)).await;
-                    api.record_and_answer(&mut identified, answered, &connection)
+                    api.record(&mut identified, answered, &connection).fired(&connection).await
                 }));
             }
             Ok(Ok(answer)) => Ok(answer),
             Err(panic) => Err(panic),
         };
-        Answering::Ready(self.record_and_answer(&mut identified, answered, connection))
+        let recorded = self.record(&mut identified, answered, connection);
+        if recorded.due_after.is_none() {
+            return Answering::Ready(recorded.released(connection));
+        }
+        let connection = Arc::clone(connection);
+        Answering::Later(Box::pin(async move { recorded.fired(&connection).await }))
     }
 
     /// The answer, or what it has to wait for.
@@ -81,6 +89,9 @@ impl Api {
         route: Result<&'static Route, EarlyRefusal>,
         body: RequestBody,
     ) -> Result<Answer, Remaining> {
+        if let Some(firing) = identified.request.due_before.take() {
+            return Err(Remaining::Events(firing, route, body));
+        }
         let operation = match route {
             Err(error) => return Ok(identified.early_refusal(error)),
             Ok(route) if route.has_body() => return Err(Remaining::Body(route.operation, body)),
@@ -207,18 +218,28 @@ impl Api {
         // From here on, times are by the workspace's clock.
         let now = if workspace.clock().is_plain() { request.now } else { workspace.clock().now() };
         let (config, profile) = (&request.config, &request.config.profile);
-        let (quota, (id, variation_seed)) = {
+        let (is_due, quota, (id, variation_seed)) = {
             let mut state = workspace.lock();
-            self.engine.start_scenarios(&workspace, &mut state, config, now);
+            let is_due = Engine::start_scenarios(&workspace, &mut state, config, now);
             let quota = counts.then(|| state.count_request(group_key.as_ref(), profile, now));
-            (quota, draw_id(&mut state, profile, now))
+            (is_due, quota, draw_id(&mut state, profile, now))
         };
+        request.due_before = is_due.then(|| self.engine.fire_soon(&workspace));
         request.now = now;
         Ok(Identity { id, variation_seed, workspace, key: Some(ValidKey { group_key, quota }) })
     }
 
-    async fn continue_later(&self, identified: &mut Identified, remaining: Remaining) -> Answer {
+    async fn continue_later(&self, identified: &mut Identified, mut remaining: Remaining) -> Answer {
+        if let Remaining::Events(firing, route, body) = remaining {
+            // A panic there is the scenario's matter, not this request's.
+            let _ = firing.await;
+            remaining = match self.answer_now(identified, route, body) {
+                Ok(answer) => return answer,
+                Err(remaining) => remaining,
+            };
+        }
         let (operation, decision) = match remaining {
+            Remaining::Events(..) => unreachable!("they are waited for once"),
             Remaining::Body(operation, body) => {
                 match self.bodies.read_content(None, &identified.request.head.headers, &body).await {
                     Ok(body) => identified.body = body,
@@ -234,12 +255,13 @@ impl Api {
         }
     }
 
-    fn record_and_answer(
+    /// Makes the journal's entry and the response, and has fired what follows from the answer.
+    fn record(
         &self,
         identified: &mut Identified,
         answered: Result<Answer, String>,
         connection: &ConnectionState,
-    ) -> Response<Outgoing> {
+    ) -> Recorded {
         let answered = answered.unwrap_or_else(|panic| {
             if identified.identity.id.is_empty() {
                 identified.identity = self.anonymous(&identified.request);
@@ -247,15 +269,12 @@ impl Api {
             identified.early_refusal(EarlyRefusal::Panicked(panic))
         });
         let Answer { status: answer_status, content_type, headers, body, reason, fault } = answered;
-        let (pace, broken) = match fault {
+        let (pace, fault) = match fault {
             None => (None, None),
             Some(SendFault::Paced(pace)) => (Some(pace), None),
-            Some(SendFault::Connection(fault)) => {
-                let name = fault.name();
-                connection.note_fault(fault);
-                (None, Some(name))
-            }
+            Some(SendFault::Connection(fault)) => (None, Some(fault)),
         };
+        let broken = fault.as_ref().map(ConnectionFault::name);
         // 0: the connection breaks off in place of an answer.
         let status = if broken.is_some() { 0 } else { answer_status.as_u16() };
         identified.refund_if_free(answer_status);
@@ -263,15 +282,7 @@ impl Api {
             // Dropped here, and so settled; with status 0 if the client left before.
             unsettled.status = status;
         }
-        // Emissions follow from requests that led to an endpoint.
-        let config = &identified.request.config;
-        if let Some(owner) = identified.owner()
-            && identified.request.operation.is_some()
-            && !config.emits.is_empty()
-        {
-            let at = owner.clock().instant();
-            self.engine.plan_emissions_after(owner, config, &identified.view(), answer_status.as_u16(), at);
-        }
+        let emits = Self::emits_after(identified, answer_status);
         let id = id_value(take(&mut identified.identity.id));
         let headers = all_headers(identified, &id, answer_status, content_type, headers);
         let Parts { method, uri, headers: request_headers, .. } = &identified.request.head;
@@ -303,7 +314,56 @@ impl Api {
         let record = Arc::new(identified.take_record(transcript, status, broken, reason, connection.arrival()));
         connection.note_record(&record);
         self.engine.journal.append(Entry::Request(record));
-        response
+        let due_after = self.fire_after(identified, &emits);
+        Recorded { response, fault, due_after }
+    }
+
+    /// The emissions that an answer sets off. They follow from requests that led to an endpoint.
+    fn emits_after(identified: &Identified, status: StatusCode) -> Vec<Arc<Emit>> {
+        let emits = &identified.request.config.emits;
+        if emits.is_empty() || identified.owner().is_none() || identified.request.operation.is_none() {
+            return Vec::new();
+        }
+        after_answer(emits.iter(), &identified.view(), status.as_u16())
+    }
+
+    /// Has fired what is due after a request; `None` if it made nothing due.
+    fn fire_after(&self, identified: &Identified, emits: &[Arc<Emit>]) -> Option<JoinHandle<()>> {
+        let creates = identified.request.operation == Some(Operation::WorkflowsCreate);
+        if emits.is_empty() && !creates {
+            return None;
+        }
+        let workspace = identified.owner()?;
+        let at = workspace.clock().instant();
+        for emit in emits {
+            self.engine.plan_emission(workspace, emit, at);
+        }
+        Some(self.engine.fire_soon(workspace))
+    }
+}
+
+/// A response whose request is in the journal.
+struct Recorded {
+    response: Response<Outgoing>,
+    /// What breaks the connection off in place of the response.
+    fault: Option<ConnectionFault>,
+    /// The firing of events that follow from it. They are in the journal before the answer is sent.
+    due_after: Option<JoinHandle<()>>,
+}
+
+impl Recorded {
+    async fn fired(mut self, connection: &ConnectionState) -> Response<Outgoing> {
+        if let Some(firing) = self.due_after.take() {
+            let _ = firing.await;
+        }
+        self.released(connection)
+    }
+
+    fn released(self, connection: &ConnectionState) -> Response<Outgoing> {
+        if let Some(fault) = self.fault {
+            connection.note_fault(fault);
+        }
+        self.response
     }
 }
 
@@ -350,7 +410,7 @@ mod tests {
             panic!("by the test")
         })
         .await;
-        let response = api.record_and_answer(&mut first, responded, &connection);
+        let response = api.record(&mut first, responded, &connection).released(&connection);
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         let id = response.headers()[REQUEST_ID].to_str().expect("text").to_owned();
         let body = response.into_body().collect().await.expect("bytes at hand").to_bytes();
@@ -372,7 +432,7 @@ mod tests {
         // The workspace's lock was held by the one that panicked.
         let mut next = identified(&api);
         let answer = api.answer_operation(&next, Operation::Hello);
-        let response = api.record_and_answer(&mut next, Ok(answer), &connection);
+        let response = api.record(&mut next, Ok(answer), &connection).released(&connection);
         assert_eq!(response.status(), StatusCode::OK);
         assert_ne!(response.headers()[REQUEST_ID].to_str().expect("text"), id);
     }

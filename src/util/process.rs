@@ -1,9 +1,9 @@
-//! What processes are asked beyond `std::process`: signals, and groups that end with all that a command has started.
+//! What processes are asked beyond `std::process`: signals, groups that end with all that a command has started, and adopted processes.
 //!
-//! Only Unix has either. On Windows no group can be started, so that whoever relies on one leaves nothing running. Must not know
+//! Only Unix has these. On Windows no group can be started, so that whoever relies on one leaves nothing running. Must not know
 //! which commands run, and why.
 
-pub use own::{Group, ending_signal, pass_signal};
+pub use own::{Group, ending_signal, next_ended, pass_signal};
 
 #[cfg(unix)]
 mod own {
@@ -12,7 +12,9 @@ mod own {
     use std::process::ExitStatus;
 
     use rustix::io::Errno;
-    use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+    use rustix::process::{
+        Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, wait, waitid,
+    };
     use tokio::process::{Child, Command};
 
     pub fn ending_signal(status: ExitStatus) -> Option<i32> {
@@ -72,6 +74,19 @@ mod own {
         }
     }
 
+    /// Reaps one child that has ended: its id and how. As the first process of a container, this one has children that others started.
+    pub fn next_ended() -> Option<(u32, ExitStatus)> {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Err(Errno::INTR) => {}
+                Ok(Some((id, status))) => {
+                    return Some((id.as_raw_pid().cast_unsigned(), ExitStatus::from_raw(status.as_raw())));
+                }
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    }
+
     fn id(child: &Child) -> Option<Pid> {
         child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)
     }
@@ -92,6 +107,11 @@ mod own {
 
     /// The console has already passed it on.
     pub fn pass_signal(_: &Child, _: u8) {}
+
+    /// No process has children that others started.
+    pub fn next_ended() -> Option<(u32, ExitStatus)> {
+        None
+    }
 
     #[derive(Clone, Copy, Debug)]
     pub enum NoGroup {}

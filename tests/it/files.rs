@@ -146,6 +146,20 @@ fn a_hang_up_that_nohup_ignores_ends_nothing() {
     assert_eq!(served.stop().0, Some(0));
 }
 
+/// As a script starts its background jobs; the emulator must not be left behind by Ctrl-C.
+#[test]
+fn a_background_job_is_ended_by_each_signal_that_asks_for_it() {
+    for signal in ["TERM", "INT", "QUIT"] {
+        let mut served = Served::start_after("trap '' INT QUIT", &[]);
+        served.serves();
+        served.signal(signal);
+        assert_eq!(served.exit_code(), 0, "{signal}");
+    }
+    let mut served = Served::start_after("trap '' INT QUIT HUP TERM", &[]);
+    served.signal("TERM");
+    assert_eq!(served.exit_code(), 0, "SIGTERM ends it always");
+}
+
 #[test]
 fn a_limit_on_file_sizes_is_reported_and_ends_nothing() {
     let (_folder, state) = with_state();

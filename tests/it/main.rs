@@ -18,6 +18,7 @@ mod diagnosis;
 mod diagnostics;
 mod differential;
 mod documents;
+mod due_now;
 #[path = "../../docs/examples/embedded.rs"]
 mod embedded;
 mod embedding;

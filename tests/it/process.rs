@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{KEY, Outcome, PATIENCE, finish, listing, text, wrs_emulator};
+use crate::support::{KEY, Outcome, PATIENCE, finish, listing, text, with_default_signals, wrs_emulator};
 use crate::wire::peer::GOOD;
 
 /// A subscribe request of the sample key, without its body.
@@ -34,7 +34,7 @@ impl Served {
     /// Starts an emulator after this line of shell.
     pub(crate) fn start_after(line: &str, arguments: &[&str]) -> Self {
         let script = format!("{line}; exec \"$0\" \"$@\"");
-        let mut command = Command::new("sh");
+        let mut command = with_default_signals("sh");
         command.args(["-c", &script, env!("CARGO_BIN_EXE_wrs-emulator"), "serve", "--listen", "127.0.0.1:0"]);
         Self::spawn(command.args(arguments).current_dir(std::env::temp_dir()))
     }

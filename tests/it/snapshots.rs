@@ -10,8 +10,8 @@ use wrs_emulator::{Builder, Emulator};
 
 use crate::process::{Served, within};
 use crate::support::{
-    KEY, START, activate, ask, builder, control, get_as, hook, put_scenario, refused, send, start, start_with, started,
-    subscribe, subscribe_as, subscribe_sink, subscribe_url, view,
+    KEY, START, activate, ask, builder, control, get, get_as, hook, put_scenario, refused, send, start, start_with,
+    started, subscribe, subscribe_as, subscribe_sink, subscribe_url, view,
 };
 
 const KEYS: [&str; 3] = ["sk_test_a", "sk_test_b", "sk_test_c"];
@@ -432,4 +432,29 @@ fn whatever_a_call_changes_is_saved() {
         assert_eq!(status, 200, "{method} {path}: {answer}");
         within(Duration::from_secs(5), &format!("{method} {path} is on disk"), || saved() != before);
     }
+}
+
+/// Ids and signatures count from 1970.
+#[tokio::test]
+async fn a_clock_before_1970_is_refused() {
+    let emulator = start().await;
+    get(&emulator, "/v1/system/status").await;
+    let saved = view(&emulator, "snapshot?key=*").await;
+    for (place, field, value) in [
+        ("/clock", "now", json!("1969-12-31T23:59:59Z")),
+        ("/workspaces/0/clock", "now", json!("1960-01-01T00:00:00Z")),
+        ("/workspaces/0/clock", "ahead", json!("-PT1000000H")),
+    ] {
+        let mut early = saved.clone();
+        let clock = early.pointer_mut(place).expect("a clock");
+        clock[field] = value.clone();
+        if field == "ahead" {
+            clock["frozen"] = false.into();
+        }
+        refused(&emulator, "PUT", "snapshot?key=*", &early, 422, "is before 1970").await;
+    }
+    ask(&emulator, "PUT", "snapshot?key=*", &saved).await;
+    let early = builder().frozen_at("1969-12-31T23:59:59Z".parse().expect("a time")).start().await;
+    let problem = early.expect_err("it cannot start").to_string();
+    assert!(problem.starts_with("--clock: 1969-12-31T23:59:59Z is before 1970"), "{problem}");
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
@@ -33,13 +33,33 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The binary with these arguments, in a folder without scenarios, and without a developer's own settings.
 pub(crate) fn wrs_emulator(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wrs-emulator"));
+    let mut command = with_default_signals(env!("CARGO_BIN_EXE_wrs-emulator"));
     command.args(arguments).current_dir(std::env::temp_dir()).stdin(Stdio::null());
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WRS_")) {
         command.env_remove(name);
     }
     command
 }
+
+/// A program with the default action for the signals that tests send. Whoever runs the tests may ignore some, as `nohup` and a shell's
+/// background jobs do, and programs inherit that.
+pub(crate) fn with_default_signals(program: &str) -> Command {
+    static HAS_ENV: LazyLock<bool> = LazyLock::new(|| {
+        let tried = Command::new(ENV).args([DEFAULT_SIGNALS, "true"]).output();
+        tried.is_ok_and(|output| output.status.success())
+    });
+    if !*HAS_ENV {
+        // Before coreutils 8.31, and elsewhere: such tests then need to be run in the foreground.
+        return Command::new(program);
+    }
+    let mut command = Command::new(ENV);
+    command.args([DEFAULT_SIGNALS, program]);
+    command
+}
+
+/// By its path, as tests change where programs are looked for.
+const ENV: &str = "/usr/bin/env";
+const DEFAULT_SIGNALS: &str = "--default-signal=INT,TERM,HUP,QUIT";
 
 /// What came of a command; comparisons that fail show its whole line and output.
 #[derive(Debug)]

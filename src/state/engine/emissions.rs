@@ -1,49 +1,29 @@
 //! What fires without being asked for: emissions of scenarios, from their start, from answers and in time, and what the preview's
-//! workflows do when they complete. The scenario decides what is due. A workspace has one task that fires what is planned in it,
-//! while anything is planned.
+//! workflows do when they complete. The scenario decides what is due.
+//!
+//! Whatever makes something due has it fired before it answers, by [`Engine::fire_due`] or [`Engine::fire_soon`]; what is due later is
+//! fired by a task that a workspace has while anything is planned.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 use super::{Engine, FireProblem};
-use crate::clock::{Clock, Instant, Now};
+use crate::clock::{Instant, Now};
 use crate::contract::rules::{CheckedSubscribe, check_webhook_url};
 use crate::contract::types::SubscribeRequest;
-use crate::scenario::{EffectiveConfig, Emit, RequestView, after_answer, due_emits};
+use crate::scenario::{EffectiveConfig, Emit, due_emits};
 use crate::settings::Profile;
-use crate::state::workspace::{FireRequest, Origin, PlannedEvent, Workspace, WorkspaceState};
+use crate::state::workspace::{
+    FireRequest, FiringBudget, MOST_AT_ONCE, Origin, PER_SECOND, PlannedEvent, Workspace, WorkspaceState,
+};
 use crate::util::tasks::stopped;
 
 /// Most events fired before the lock and the thread are released for others.
 const MOST_AT_A_TIME: usize = 16;
-/// Most events that the timed emissions of a workspace fire at once, and then in each second of the machine's time. Moving a clock
-/// past an endless emission could otherwise occupy the machine for hours.
-const MOST_AT_ONCE: u64 = 200_000;
-const PER_SECOND: u64 = 1_000;
-
-struct FiringBudget {
-    left: u64,
-    /// Up to when `left` has been refilled.
-    at: Instant,
-}
-
-impl FiringBudget {
-    /// Counts fired events; returns how long to pause by the machine's time.
-    fn spend(&mut self, fired: usize, now: Instant) -> Duration {
-        let refill = now.since(self.at).as_millis() * u128::from(PER_SECOND) / 1_000;
-        if refill > 0 {
-            self.left = self.left.saturating_add(u64::try_from(refill).unwrap_or(MOST_AT_ONCE)).min(MOST_AT_ONCE);
-            self.at = now;
-        }
-        let fired = fired as u64;
-        let lacking = fired.saturating_sub(self.left);
-        self.left = self.left.saturating_sub(fired);
-        Duration::from_secs(lacking) / u32::try_from(PER_SECOND).unwrap_or(u32::MAX)
-    }
-}
 
 pub fn fire_request_of(emit: &Emit) -> FireRequest {
     FireRequest {
@@ -64,14 +44,15 @@ impl Engine {
         self.dropped_emissions.load(Ordering::Relaxed)
     }
 
-    /// Starts the active scenarios in a workspace. Does nothing if they have been started there before.
+    /// Starts the active scenarios in a workspace, unless they have been started there before. Returns whether something may be due,
+    /// which the caller then has fired.
+    #[must_use]
     pub fn start_scenarios(
-        self: &Arc<Self>,
-        workspace: &Arc<Workspace>,
+        workspace: &Workspace,
         state: &mut WorkspaceState,
         config: &EffectiveConfig,
         now: Now,
-    ) {
+    ) -> bool {
         // On its own clock, the activation is as long ago as on the emulator's.
         let clock = workspace.clock();
         let since = if clock.is_plain() {
@@ -80,7 +61,7 @@ impl Engine {
             now.instant.minus(clock.base_instant().since(config.activated_at))
         };
         if !state.record_activation(config.activation, since) {
-            return;
+            return state.timeline.is_called();
         }
         for given in config.active.iter().flat_map(|scenario| &scenario.given.subscriptions) {
             if let Some(checked) = checked(given, config) {
@@ -91,72 +72,75 @@ impl Engine {
         if config.profile.preview.enabled {
             place_announced(state, config, now);
         }
-        if config.profile.preview.enabled || config.emits.iter().any(|emit| emit.is_timed()) {
-            self.wake_emitter_of(workspace, state);
+        if config.profile.preview.enabled || has_timed(config) {
+            // Deliveries due at this instant come after its events.
+            workspace.agenda().set_next_firing(Some(Instant::default()));
+            state.timeline.call();
         }
+        state.timeline.is_called()
     }
 
-    pub fn plan_emissions_after(
-        self: &Arc<Self>,
-        workspace: &Arc<Workspace>,
-        config: &EffectiveConfig,
-        view: &RequestView<'_>,
-        status: u16,
-        at: Instant,
-    ) {
-        for emit in after_answer(config.emits.iter(), view, status) {
-            self.plan_emission(workspace, &emit, at);
-        }
-    }
-
-    pub fn plan_emission(self: &Arc<Self>, workspace: &Arc<Workspace>, emit: &Arc<Emit>, at: Instant) {
+    /// Plans the events of an emission that was set off. The caller then has fired what is due.
+    pub fn plan_emission(&self, workspace: &Workspace, emit: &Arc<Emit>, at: Instant) {
         let activation = self.config_for(Some(workspace.name())).activation;
         let mut state = workspace.lock();
         let dropped = state.plan(emit, activation, at);
-        self.start_emitter(workspace, &mut state);
         drop(state);
         self.note_dropped_emissions(workspace, dropped);
     }
 
-    pub fn wake_emitter(self: &Arc<Self>, workspace: &Arc<Workspace>) {
-        self.wake_emitter_of(workspace, &mut workspace.lock());
-    }
-
-    fn wake_emitter_of(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut WorkspaceState) {
-        workspace.agenda().set_next_firing(Some(Instant::default()));
-        self.start_emitter(workspace, state);
-    }
-
-    fn start_emitter(self: &Arc<Self>, workspace: &Arc<Workspace>, state: &mut WorkspaceState) {
-        if state.timeline.wake() {
-            let task = Arc::clone(self).emitter(Arc::clone(workspace), state.timeline.changed());
-            self.runtime.spawn(task);
+    /// Fires what a change of scenarios or settings has made due in the workspaces in which the scenarios have started.
+    pub fn fire_changed(self: &Arc<Self>) {
+        let mut looked_at = self.looked_at.lock();
+        let generation = self.library.load();
+        if std::mem::replace(&mut *looked_at, generation.number) == generation.number {
+            return;
+        }
+        for workspace in self.registry.all() {
+            let config = generation.config_for(Some(workspace.name()));
+            if has_timed(config) && workspace.lock().started_at(config.activation).is_some() {
+                self.fire_due(&workspace);
+            }
         }
     }
 
+    /// Fires what is due in a workspace by now, in order. Returns once it is fired, also by others.
+    pub fn fire_due(self: &Arc<Self>, workspace: &Arc<Workspace>) {
+        let until = Self::call(workspace);
+        while self.fire_some(workspace, until) {}
+    }
+
+    /// The same on blocking threads. It is done even if the caller stops waiting.
+    pub fn fire_soon(self: &Arc<Self>, workspace: &Arc<Workspace>) -> JoinHandle<()> {
+        let (engine, workspace, until) = (Arc::clone(self), Arc::clone(workspace), Self::call(workspace));
+        self.runtime.spawn(async move {
+            loop {
+                let (firing, of) = (Arc::clone(&engine), Arc::clone(&workspace));
+                if !engine.blocking.answers.run(move || firing.fire_some(&of, until)).await {
+                    return;
+                }
+            }
+        })
+    }
+
+    /// Returns up to when events are due now.
+    fn call(workspace: &Workspace) -> Instant {
+        workspace.lock().timeline.call();
+        workspace.clock().instant()
+    }
+
+    /// Waits for what is due later, and has it fired.
     async fn emitter(self: Arc<Self>, workspace: Arc<Workspace>, changed: Arc<Notify>) {
         let (mut gone, mut stop) = (workspace.gone(), self.stopping.clone());
-        let machine = Clock::real();
-        let mut budget = FiringBudget { left: MOST_AT_ONCE, at: machine.instant() };
         loop {
-            let (engine, of) = (Arc::clone(&self), Arc::clone(&workspace));
-            let Some((next, timed)) = self.blocking.answers.run(move || engine.fire_due_events(&of)).await else {
-                return;
-            };
-            let pause = budget.spend(timed, machine.instant());
-            if !pause.is_zero() && !std::mem::replace(&mut workspace.lock().timeline.is_slowed, true) {
-                let message = format!(
-                    "timed emissions are slowed to {PER_SECOND} events a second of real time: more than {MOST_AT_ONCE} were due; a reset ends them"
-                );
-                self.note(Some(workspace.name()), message, true);
-            }
+            let Some((next, pause)) = workspace.lock().timeline.next_look() else { return };
             tokio::select! {
                 () = stopped(&mut stop) => {
                     workspace.agenda().set_next_firing(None);
                     return;
                 }
                 () = stopped(&mut gone) => {}
-                () = changed.notified(), if pause.is_zero() => {}
+                () = changed.notified(), if pause.is_zero() => continue,
                 () = async {
                     if !pause.is_zero() {
                         tokio::time::sleep(pause).await;
@@ -164,18 +148,24 @@ impl Engine {
                     workspace.clock().sleep_until(next).await;
                 } => {}
             }
+            if self.fire_soon(&workspace).await.is_err() {
+                return;
+            }
         }
     }
 
-    /// Fires some of the due events. Returns when to continue, and how many were those of timed emissions; `None` ends the task.
-    fn fire_due_events(&self, workspace: &Arc<Workspace>) -> Option<(Instant, usize)> {
+    /// Fires some of the events due by `until`. Returns whether the caller has to go on.
+    fn fire_some(self: &Arc<Self>, workspace: &Arc<Workspace>, until: Instant) -> bool {
+        // Held until all that is taken is fired. Otherwise events of two callers would mix, and one would return before all are fired.
+        let mut budget = workspace.firing();
         let (now, config) = (workspace.clock().now(), self.config_for(Some(workspace.name())));
         let mut state = workspace.lock();
-        state.timeline.begin_round();
+        state.timeline.begin_look();
         if workspace.is_gone() {
             state.timeline.clear();
             workspace.agenda().set_next_firing(None);
-            return state.timeline.end_round(None).map(|next| (next, 0));
+            let _ = state.timeline.end_look(None, Duration::ZERO);
+            return false;
         }
         let (timed, dropped) = plan_timed(&mut state, &config, now.instant);
         let completed = state.workflows.take_completed(&config.profile, now);
@@ -185,26 +175,44 @@ impl Engine {
         drop(state);
         self.note_dropped_emissions(workspace, dropped);
         for request in completed {
-            self.fire_due(workspace, request, &config.profile, || "a workflow completed".to_owned());
+            self.fire_planned(workspace, request, &config.profile, || "a workflow completed".to_owned());
         }
         for PlannedEvent { emit, leaves, .. } in
             happened.into_iter().filter(|planned| planned.activation == config.activation)
         {
             let request = FireRequest { due: leaves, ..fire_request_of(&emit) };
-            self.fire_due(workspace, request, &config.profile, || {
+            self.fire_planned(workspace, request, &config.profile, || {
                 format!("scenario {}, {}", emit.scenario, emit.label)
             });
         }
+        let pause = budget.spend(count, self.machine.instant());
         let mut state = workspace.lock();
         let next = [timed, state.workflows.next_completion(), state.timeline.next_due()].into_iter().flatten().min();
+        if next.is_none() {
+            *budget = FiringBudget::default();
+        }
         // `set_next_firing` holds deliveries back. An instant that is due already is left out, so that they do not wait for a long burst.
-        if !state.timeline.is_awake() {
+        if !state.timeline.is_called() {
             workspace.agenda().set_next_firing(next.filter(|next| *next > now.instant));
         }
-        state.timeline.end_round(next).map(|next| (next, count))
+        let begins_slowed = !pause.is_zero() && !std::mem::replace(&mut state.timeline.is_slowed, true);
+        // A stop does not wait for a long burst.
+        let goes_on = pause.is_zero() && next.is_some_and(|next| next <= until) && !*self.stopping.borrow();
+        if !goes_on && state.timeline.end_look(next, pause) {
+            let waiting = Arc::clone(self).emitter(Arc::clone(workspace), state.timeline.changed());
+            self.runtime.spawn(waiting);
+        }
+        drop(state);
+        if begins_slowed {
+            let message = format!(
+                "timed emissions are slowed to {PER_SECOND} events a second of real time: more than {MOST_AT_ONCE} were due; a reset ends them"
+            );
+            self.note(Some(workspace.name()), message, true);
+        }
+        goes_on
     }
 
-    fn fire_due(
+    fn fire_planned(
         &self,
         workspace: &Arc<Workspace>,
         request: FireRequest,
@@ -225,6 +233,10 @@ impl Engine {
             self.note(Some(workspace.name()), format!("{count} events of emissions were left out: {why}"), true);
         }
     }
+}
+
+fn has_timed(config: &EffectiveConfig) -> bool {
+    config.emits.iter().any(|emit| emit.is_timed())
 }
 
 /// Plans the timed emissions due by now. Returns when the next are due, and how many events were dropped.
@@ -257,27 +269,4 @@ fn place_announced(state: &mut WorkspaceState, config: &EffectiveConfig, now: No
 fn checked(given: &SubscribeRequest, config: &EffectiveConfig) -> Option<CheckedSubscribe> {
     let url = check_webhook_url(&given.url, config.profile.webhooks.allow_http).ok()?;
     Some(CheckedSubscribe { request: given.clone(), url })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_burst_is_fired_at_once_and_more_at_a_pace() {
-        let at = |millis: u64| Instant::after_start(Duration::from_millis(millis));
-        let mut budget = FiringBudget { left: MOST_AT_ONCE, at: at(0) };
-        for _ in 0..MOST_AT_ONCE / 16 {
-            assert_eq!(budget.spend(16, at(0)), Duration::ZERO);
-        }
-        assert_eq!(budget.spend(16, at(0)), Duration::from_millis(16));
-        assert_eq!(budget.spend(16, at(16)), Duration::ZERO);
-        assert_eq!(budget.spend(20, at(16)), Duration::from_millis(20));
-        // As fast as an emission on a running clock may be for ever.
-        for second in 1..1_000 {
-            assert_eq!(budget.spend(1_000, at(16 + second * 1_000)), Duration::ZERO, "{second}");
-        }
-        assert_eq!(budget.spend(1, at(1_000_000_000)), Duration::ZERO);
-        assert_eq!(budget.left, MOST_AT_ONCE - 1);
-    }
 }

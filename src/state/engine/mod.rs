@@ -28,7 +28,7 @@ pub use emissions::fire_request_of;
 pub use fire::{FireProblem, WORKSPACE_GONE};
 pub use snapshot::settle_for_a_moment;
 
-use crate::clock::SavedClock;
+use crate::clock::{Clock, SavedClock};
 use crate::contract::keys::{SAMPLE_KEY, judge, not_a_key, workspace_of};
 use crate::diagnostic::Diagnostic;
 use crate::scenario::{EffectiveConfig, FileTexts, Folders, HeldBack, Library, Reload, generation_text};
@@ -72,6 +72,9 @@ pub struct Engine {
     writes: Arc<AtomicU64>,
     /// Held while files are loaded: of the watcher and a request that reload at once, only one reports a problem as new.
     reload: Mutex<()>,
+    /// The generation by which due events were last looked for in all workspaces.
+    looked_at: Mutex<u64>,
+    machine: Clock,
 }
 
 /// A change in progress that is requested from outside. It is counted when this is dropped, after the change, so that a reader
@@ -114,6 +117,8 @@ impl Engine {
             dropped_emissions: AtomicU64::new(0),
             writes: Arc::default(),
             reload: Mutex::default(),
+            looked_at: Mutex::default(),
+            machine: Clock::real(),
         };
         (Arc::new(engine), workspaces)
     }
@@ -176,28 +181,37 @@ impl Engine {
         Ok(Arc::from(workspace_of(key, &profile.keys)))
     }
 
-    /// Opens a workspace, within the bound on their number, and starts the scenarios that are active for it.
+    /// Opens a workspace, within the bound on their number, starts the scenarios that are active for it, and fires what is due.
     fn open_workspace(self: &Arc<Self>, name: &str) -> Arc<Workspace> {
         let workspace = self.registry.open(name, self.registry.clock().now());
-        {
+        let is_due = {
             let mut state = workspace.lock();
             // Read under the lock, so that of two activations the later one is applied last.
             let generation = self.library.load();
             let now = workspace.clock().now();
-            self.start_scenarios(&workspace, &mut state, generation.config_for(Some(name)), now);
+            Self::start_scenarios(&workspace, &mut state, generation.config_for(Some(name)), now)
+        };
+        if is_due {
+            self.fire_due(&workspace);
         }
         workspace
     }
 
     /// Activates these scenarios in this order, for every key or for one, whose list starts at once. Without names, a key follows
-    /// the list of all keys again.
-    pub fn activate(self: &Arc<Self>, key: Option<&str>, names: Option<&[&str]>) -> Result<u64, Vec<Diagnostic>> {
+    /// the list of all keys again. `log` is called before the first events.
+    pub fn activate(
+        self: &Arc<Self>,
+        key: Option<&str>,
+        names: Option<&[&str]>,
+        log: impl FnOnce(),
+    ) -> Result<u64, Vec<Diagnostic>> {
         let now = self.registry.clock().instant();
         let number = match (names, key) {
             (Some(names), key) => self.library.activate(key, names, now)?,
             (None, Some(key)) => self.library.follow_global(key, now),
             (None, None) => self.library.load().number,
         };
+        log();
         if let Some(key) = key {
             self.open_workspace(key);
         }
@@ -246,7 +260,7 @@ impl Engine {
 impl Engine {
     /// Loads the contents of all scenario files, and reports changes and files that are newly held back or not read. A broken file
     /// does not affect other files.
-    pub fn take_files(&self, mut texts: FileTexts) -> Reload {
+    pub fn take_files(self: &Arc<Self>, mut texts: FileTexts) -> Reload {
         let _reload = self.reload.lock();
         let now = self.registry.clock().now();
         let known = self.problems();
@@ -264,6 +278,7 @@ impl Engine {
             );
         }
         self.log_problems(&known.map(|(lines, _)| lines).concat());
+        self.fire_changed();
         reload
     }
 

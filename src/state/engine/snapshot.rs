@@ -135,6 +135,11 @@ impl Engine {
             Some(_) => machine::wall_time().saturating_add(snapshot.clock.ahead).unwrap_or(Timestamp::MAX),
             None => clock.now().wall,
         };
+        let in_range = |clock: &SavedClock, of: &str| clock.check().map_err(|early| problem(format!("{of}: {early}")));
+        in_range(&snapshot.clock, "clock")?;
+        for saved in &snapshot.workspaces {
+            in_range(&saved.clock, "workspaces: clock")?;
+        }
         // The time since the snapshot has passed for everything that waits, too.
         let elapsed = Duration::try_from(shown.duration_since(snapshot.clock.now)).unwrap_or_default();
         let whole = snapshot.whole.as_ref().map(|whole| {
@@ -236,14 +241,15 @@ impl Engine {
         });
         let planned: Vec<PlannedEvent> = planned.collect();
         let lost = saved.planned.len() - planned.len();
-        // They are fired once the emitter is woken.
         let add = |planned: &PlannedEvent| workspace.lock().timeline.add(planned.clone());
         self.note_dropped_emissions(workspace, planned.iter().filter(|planned| !add(planned)).count());
+        // Deliveries due at this instant come after its events.
+        workspace.agenda().set_next_firing(Some(Instant::default()));
         let mut refused = 0;
         for event in events {
             refused += usize::from(self.hand_over(workspace, Arc::new(event)).is_err());
         }
-        self.wake_emitter(workspace);
+        self.fire_due(workspace);
         let (id, full) = (workspace.id(), self.journal.budget().full());
         let warnings = [
             (lost, format!("{lost} planned events of {id} are of emissions that have changed since")),

@@ -35,7 +35,7 @@ pub use saved::{
 };
 pub use sources::Sources;
 pub use subscriptions::{Secret, Subscribed, SubscriptionRecord};
-pub use timeline::{PlannedEvent, Timeline};
+pub use timeline::{FiringBudget, MOST_AT_ONCE, PER_SECOND, PlannedEvent, Timeline};
 pub use tokens::AccessTokens;
 pub use workflows::Listed;
 
@@ -64,6 +64,7 @@ pub struct Workspace {
     was_reset: AtomicBool,
     last_used: AtomicU64,
     state: Mutex<WorkspaceState>,
+    firing: Mutex<FiringBudget>,
     /// The waiting deliveries, and the agenda's slot for when the next is due.
     queue: Mutex<(Queue, Slot)>,
     queue_changed: Notify,
@@ -119,6 +120,7 @@ impl Workspace {
             was_reset,
             last_used: AtomicU64::new(0),
             state: Mutex::new(state),
+            firing: Mutex::default(),
             queue,
             queue_changed: Notify::new(),
         }
@@ -171,6 +173,11 @@ impl Workspace {
     /// Locks the state. Hold it for as long as one step of one request takes, never across a wait.
     pub fn lock(&self) -> MutexGuard<'_, WorkspaceState> {
         self.state.lock()
+    }
+
+    /// Held while due events are taken and fired, so that they come in order. Lock it before the state.
+    pub fn firing(&self) -> MutexGuard<'_, FiringBudget> {
+        self.firing.lock()
     }
 
     /// Runs `act` on the queue of deliveries, then enters in the agenda when the next is due.

@@ -13,6 +13,39 @@ use crate::scenario::Emit;
 use crate::state::budget::{Budget, Charge};
 
 const PLANNED: usize = 256;
+/// Most events that the timed emissions of a workspace fire at once, and then in each second of the machine's time. Moving a clock
+/// past an endless emission could otherwise occupy the machine for hours.
+pub const MOST_AT_ONCE: u64 = 200_000;
+pub const PER_SECOND: u64 = 1_000;
+
+/// How many events the timed emissions of a workspace may still fire.
+#[derive(Debug)]
+pub struct FiringBudget {
+    left: u64,
+    /// Up to when `left` has been refilled, by the machine's time.
+    at: Instant,
+}
+
+impl Default for FiringBudget {
+    fn default() -> Self {
+        Self { left: MOST_AT_ONCE, at: Instant::default() }
+    }
+}
+
+impl FiringBudget {
+    /// Counts fired events; returns how long to pause by the machine's time.
+    pub fn spend(&mut self, fired: usize, now: Instant) -> Duration {
+        let refill = now.since(self.at).as_millis() * u128::from(PER_SECOND) / 1_000;
+        if refill > 0 {
+            self.left = self.left.saturating_add(u64::try_from(refill).unwrap_or(MOST_AT_ONCE)).min(MOST_AT_ONCE);
+            self.at = now;
+        }
+        let fired = fired as u64;
+        let lacking = fired.saturating_sub(self.left);
+        self.left = self.left.saturating_sub(fired);
+        Duration::from_secs(lacking) / u32::try_from(PER_SECOND).unwrap_or(u32::MAX)
+    }
+}
 
 #[derive(Clone, Debug)]
 pub struct PlannedEvent {
@@ -24,7 +57,7 @@ pub struct PlannedEvent {
     pub leaves: Option<Instant>,
 }
 
-/// The planned events of one workspace, and the state of the task that fires them.
+/// The planned events of one workspace, and the state of the task that waits for the next.
 #[derive(Debug)]
 pub struct Timeline {
     planned: BTreeMap<(Instant, u64), PlannedEvent>,
@@ -32,9 +65,11 @@ pub struct Timeline {
     charge: Charge,
     slot: Slot,
     changed: Arc<Notify>,
-    /// Whether a task runs that fires planned events. There is none while nothing is planned.
+    /// When to look next, and how long to wait by the machine's time before that.
+    next: Option<(Instant, Duration)>,
+    /// Whether a task waits for `next`. There is none while nothing is planned.
     has_task: bool,
-    /// Whether the task was called since it began its last look.
+    /// Whether something became due since the last look began.
     called: bool,
     /// Whether timed emissions were too many, and are slowed.
     pub is_slowed: bool,
@@ -48,41 +83,48 @@ impl Timeline {
             charge: Charge::empty(budget),
             slot: agenda.slot(),
             changed: Arc::default(),
+            next: None,
             has_task: false,
             called: false,
             is_slowed: false,
         }
     }
 
-    /// Calls the task that fires planned events. Returns true if the caller has to start one.
-    #[must_use]
-    pub fn wake(&mut self) -> bool {
+    /// Something may be due now. The caller then has it fired.
+    pub fn call(&mut self) {
         self.called = true;
-        // Due at once: the task looks at the timeline and then sets the slot to the next due time.
+        // Due at once: whoever looks at the timeline then sets the slot to the next due time.
         self.slot.set(Some(Instant::default()));
+    }
+
+    pub fn is_called(&self) -> bool {
+        self.called
+    }
+
+    pub fn begin_look(&mut self) {
+        self.called = false;
+    }
+
+    /// Records when to look again. Returns true if the caller has to start the task that waits until then.
+    #[must_use]
+    pub fn end_look(&mut self, next: Option<Instant>, pause: Duration) -> bool {
+        // Whoever called meanwhile looks as well.
+        if !self.called {
+            self.slot.set(next);
+        }
+        self.next = next.map(|next| (next, pause));
         self.changed.notify_one();
-        !std::mem::replace(&mut self.has_task, true)
+        next.is_some() && !std::mem::replace(&mut self.has_task, true)
+    }
+
+    /// For the task: when to look again, by the clock and after which pause. On `None` it ends.
+    pub fn next_look(&mut self) -> Option<(Instant, Duration)> {
+        self.has_task = self.next.is_some();
+        self.next
     }
 
     pub fn changed(&self) -> Arc<Notify> {
         Arc::clone(&self.changed)
-    }
-
-    pub fn begin_round(&mut self) {
-        self.called = false;
-    }
-
-    pub fn is_awake(&self) -> bool {
-        self.called
-    }
-
-    /// The task has looked. Returns when it has to look again: at once if it was called meanwhile, otherwise at `next`. On `None` it
-    /// ends.
-    pub fn end_round(&mut self, next: Option<Instant>) -> Option<Instant> {
-        let next = if self.called { Some(Instant::default()) } else { next };
-        self.slot.set(next);
-        self.has_task = next.is_some();
-        next
     }
 
     pub fn clear(&mut self) {
@@ -139,5 +181,28 @@ impl Timeline {
             dropped += usize::from(!self.add(planned));
         }
         dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_fired_at_once_and_more_at_a_pace() {
+        let at = |millis: u64| Instant::after_start(Duration::from_millis(millis));
+        let mut budget = FiringBudget::default();
+        for _ in 0..MOST_AT_ONCE / 16 {
+            assert_eq!(budget.spend(16, at(0)), Duration::ZERO);
+        }
+        assert_eq!(budget.spend(16, at(0)), Duration::from_millis(16));
+        assert_eq!(budget.spend(16, at(16)), Duration::ZERO);
+        assert_eq!(budget.spend(20, at(16)), Duration::from_millis(20));
+        // As fast as an emission on a running clock may be for ever.
+        for second in 1..1_000 {
+            assert_eq!(budget.spend(1_000, at(16 + second * 1_000)), Duration::ZERO, "{second}");
+        }
+        assert_eq!(budget.spend(1, at(1_000_000_000)), Duration::ZERO);
+        assert_eq!(budget.left, MOST_AT_ONCE - 1);
     }
 }
