@@ -1,7 +1,7 @@
 //! `exec -- CMD`: runs the emulator while a command runs, then reports problems with what the command did.
 //!
-//! The streams belong to the command: the emulator prints nothing to stdout, and to stderr only what flags ask for. The verdict is
-//! read over the control API, as by any other client.
+//! The streams belong to the command: the emulator prints nothing to stdout, and to stderr only warnings and what flags ask for. The
+//! verdict is read over the control API, as by any other client.
 
 use std::ffi::OsString;
 use std::fs::File;
