@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Packs a built binary for npm and PyPI. Usage: build.py BINARY FOLDER
+"""Packs built binaries for npm and PyPI. Usage: build.py [--publish] BINARY… FOLDER
 
-Writes to FOLDER, made if missing: the npm package of the binary's platform, the npm package in front of all platforms (the same
-whatever the binary), and the wheel. The platform is read from the binary, the version from Cargo.toml. The same input gives the
-same bytes. Needs Python 3.11 and nothing else.
+Writes to FOLDER, made if missing: one npm package with all the binaries, to be installed from its file, and a wheel of each binary.
+With --publish instead a tar file with what `npm publish` takes: a package for each binary, and the one in front of all platforms,
+whose optional dependencies they are. From files that would fail: package managers ask a registry for those of other platforms.
+
+The platforms are read from the binaries, the version from Cargo.toml. The same input gives the same bytes. Needs Python 3.11 and
+nothing else.
 """
 
 import base64
@@ -56,21 +59,51 @@ def is_dynamic(binary):
     return any(struct.unpack_from("<I", binary, start + size * index)[0] == interpreter for index in range(count))
 
 
-def npm(folder, manifest, files):
-    """Writes one npm package; `files` are (path, bytes, mode)."""
+def npm(manifest, files):
+    """The bytes of one npm package; `files` are (path, bytes, mode)."""
     manifest = {
         **manifest, "version": VERSION, "description": PACKAGE["description"], "keywords": PACKAGE["keywords"], "license": PACKAGE["license"],
     }
     text = json.dumps(manifest, indent=2) + "\n"
+    content = [("package.json", text.encode(), 0o644), ("LICENSE", LICENSE, 0o644), *files]
+    return gzip.compress(tar((f"package/{path}", content, mode) for path, content, mode in content), mtime=0)
+
+
+def tar(files):
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for path, content, mode in [("package.json", text.encode(), 0o644), ("LICENSE", LICENSE, 0o644), *files]:
-            entry = tarfile.TarInfo(f"package/{path}")
+        for path, content, mode in files:
+            entry = tarfile.TarInfo(path)
             entry.size, entry.mode, entry.mtime = len(content), mode, NPM_TIME
             archive.addfile(entry, io.BytesIO(content))
-    file = folder / f"{manifest['name']}-{VERSION}.tgz"
-    file.write_bytes(gzip.compress(out.getvalue(), mtime=0))
-    return file
+    return out.getvalue()
+
+
+def front(manifest, binaries):
+    """The npm package that users name: library, launcher, documentation, and these binaries."""
+    library = [(file.name, file.read_bytes(), 0o644) for file in sorted((HERE / "npm").iterdir()) if file.suffix in (".js", ".ts") and file.stem != NAME]
+    launcher = (HERE / f"npm/{NAME}.js").read_bytes()
+    own = {"name": NAME, "main": "index.js", "types": "index.d.ts", "bin": {NAME: f"bin/{NAME}.js"}, "engines": {"node": ">=18"}}
+    pages = [("README.md", page("npm").encode(), 0o644), *docs()]
+    return npm({**own, **manifest}, [*pages, *library, (f"bin/{NAME}.js", launcher, 0o755), *binaries])
+
+
+def for_files(binaries):
+    """The npm package that is installed from its file, on each platform that it has a binary for."""
+    packed = [(f"bin/{'-'.join(known)}/{NAME}", binary, 0o755) for known, (_, binary) in sorted(binaries.items())]
+    # Yarn runs nothing from its archives.
+    return front({"preferUnplugged": True}, packed)
+
+
+def for_registries(binaries):
+    """A tar file with the npm packages to publish."""
+    packages = []
+    for known, (_, binary) in sorted(binaries.items()):
+        own = {"name": f"{NAME}-{'-'.join(known)}", "os": [known[0]], "cpu": [known[1]], "preferUnplugged": True}
+        about = f"# {own['name']}\n\nThe program of the package `{NAME}` for {', '.join(known)}. That package has the page and the documentation.\n"
+        packages.append((own["name"], npm(own, [("README.md", about.encode(), 0o644), (f"bin/{NAME}", binary, 0o755)])))
+    packages.append((NAME, front({"optionalDependencies": {f"{NAME}-{'-'.join(known)}": VERSION for known in PLATFORMS}}, [])))
+    return tar((f"{name}-{VERSION}.tgz", content, 0o644) for name, content in packages)
 
 
 def wheel(folder, tag, binary):
@@ -129,26 +162,37 @@ def digest(content):
     return base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
 
 
+def read(paths):
+    """The binaries by platform, each with the tag of its wheel."""
+    binaries = {}
+    for path in paths:
+        binary = pathlib.Path(path).read_bytes()
+        *known, tag = platform(binary)
+        if tuple(known) in binaries:
+            sys.exit(f"error: two binaries for {'-'.join(known)}")
+        binaries[tuple(known)] = tag, binary
+    return binaries
+
+
 def main():
-    if len(sys.argv) != 3:
+    *paths, folder = sys.argv[1:] or [None]
+    is_published = "--publish" in paths[:1]
+    if not paths[is_published:]:
         sys.exit(__doc__)
-    binary, folder = pathlib.Path(sys.argv[1]).read_bytes(), pathlib.Path(sys.argv[2])
+    binaries, folder = read(paths[is_published:]), pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    system, processor, tag = platform(binary)
-    front = {
-        "name": NAME, "main": "index.js", "types": "index.d.ts", "bin": {NAME: f"bin/{NAME}.js"}, "engines": {"node": ">=18"},
-        "optionalDependencies": {f"{NAME}-{'-'.join(known)}": VERSION for known in PLATFORMS},
-    }
-    own = {"name": f"{NAME}-{system}-{processor}", "os": [system], "cpu": [processor], "preferUnplugged": True}
-    about = f"# {own['name']}\n\nThe program of the package `{NAME}` for {system}, {processor}. That package has the page and the documentation.\n"
-    library = [(file, (HERE / "npm" / file).read_bytes(), 0o644) for file in ("index.js", "index.d.ts", "binary.js")]
-    launcher = (HERE / "npm/wrs-emulator.js").read_bytes()
-    for file in [
-        npm(folder, front, [("README.md", page("npm").encode(), 0o644), *docs(), *library, (f"bin/{NAME}.js", launcher, 0o755)]),
-        npm(folder, own, [("README.md", about.encode(), 0o644), (f"bin/{NAME}", binary, 0o755)]),
-        wheel(folder, tag, binary),
-    ]:
+    if is_published:
+        files = [written(folder / f"{NAME}-npm-{VERSION}.tar", for_registries(binaries))]
+    else:
+        wheels = [wheel(folder, tag, binary) for tag, binary in binaries.values()]
+        files = [written(folder / f"{NAME}-{VERSION}.tgz", for_files(binaries)), *wheels]
+    for file in files:
         print(file)
+
+
+def written(file, content):
+    file.write_bytes(content)
+    return file
 
 
 main()

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes the files of a release from binaries. The release workflow calls it, and tests/release/dry_run.sh.
 #
-#   release.sh pack TARGET BINARY FOLDER   the archive, the packages for npm and PyPI and the SBOM of one target
+#   release.sh pack TARGET BINARY FOLDER   the archive, the wheel and the SBOM of one target
+#   release.sh npm FOLDER                  the packages for npm, with the binaries of all archives there
 #   release.sh sums FOLDER                 SHA256SUMS of everything there
 #
 # Archives have sorted names and no times or owners: the same binary gives the same bytes.
@@ -28,9 +29,20 @@ def plain(entry):
 with open(target, "wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
     archive.add(pathlib.Path(work, name), name, filter=plain)
 END
+  python3 "$root/packages/build.py" "$2" "$work/packages"
+  mv "$work"/packages/*.whl "$3"
   rm -rf "$work"
-  python3 "$root/packages/build.py" "$2" "$3"
   python3 "$root/packages/sbom.py" "$1" > "$3/$name.cdx.json"
+}
+
+npm() { # npm FOLDER
+  local archive work
+  work=$(mktemp -d)
+  for archive in "$1"/*.tar.gz; do tar -xzf "$archive" -C "$work"; done
+  python3 "$root/packages/build.py" "$work"/*/wrs-emulator "$work/packages"
+  mv "$work"/packages/*.tgz "$1"
+  python3 "$root/packages/build.py" --publish "$work"/*/wrs-emulator "$1"
+  rm -rf "$work"
 }
 
 sums() { # sums FOLDER
@@ -40,6 +52,6 @@ sums() { # sums FOLDER
 }
 
 case "${1:-}:$#" in
-  pack:4 | sums:2) "$@" ;;
-  *) sed -n '2,7p' "$0" >&2; exit 2 ;;
+  pack:4 | npm:2 | sums:2) "$@" ;;
+  *) sed -n '2,8p' "$0" >&2; exit 2 ;;
 esac

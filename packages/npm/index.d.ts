@@ -46,4 +46,4 @@ export class Emulator {
 /** The body of a test for node:test, vitest and jest. */
 export function withEmulator(
   body: (emulator: Emulator, ...given: any[]) => unknown,
-): (...given: any[]) => Promise<unknown>;
+): (...given: any[]) => Promise<void>;

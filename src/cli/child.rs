@@ -14,11 +14,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use regex::Regex;
 use tokio::process::Command;
+use url::Url;
 
 use super::arguments::{Target, reachable};
 use super::client::{Call, in_background};
 use super::document::RunDocument;
-use super::failure::{Code, Failure};
+use super::failure::{Code, Failure, note};
 use crate::app::{Emulator, FileLimit};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::ExecFacts;
@@ -35,6 +36,10 @@ const SHOWN_COMMAND: usize = 16 * 1024;
 const MOST_KEPT: usize = 64 * 1024;
 /// How long the rest is waited for after the command has ended: what it left running may keep its streams open for ever.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// The variables in which clients look for a proxy.
+const PROXIES: [&str; 6] = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
+const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "::1"];
 
 /// Colours, movements of the cursor and titles of windows.
 static ESCAPES: LazyLock<Regex> = LazyLock::new(|| {
@@ -122,6 +127,7 @@ pub(super) fn spawn<T>(
         .args(arguments)
         .env("WRS_BASE_URL", reachable(&emulator.base_url()))
         .env("WRS_EMULATOR_URL", &target.url)
+        .envs(unproxied(&[&target.url, &emulator.base_url()], |name| std::env::var(name).ok()))
         .kill_on_drop(true);
     if std::env::var_os("WRS_API_KEY").is_none_or(|key| key.is_empty()) {
         command.env("WRS_API_KEY", SAMPLE_KEY);
@@ -133,6 +139,40 @@ pub(super) fn spawn<T>(
         command.env("WRS_EMULATOR_CA", &authority.0);
     }
     raised.restored_for(|| start(&mut command)).map_err(|error| not_run(program, &error))
+}
+
+/// Says that the environment names a proxy, if it does, and what the command uses it for.
+pub(super) fn note_proxy() {
+    if let Some(name) = PROXIES.iter().find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty())) {
+        note(&format!("`{name}` is set; the command's calls to the emulator and to loopback bypass it, by `NO_PROXY`"));
+    }
+}
+
+/// Both variables that list what no proxy is used for, with the loopback addresses and the hosts of these URLs added. Clients read
+/// one or the other, so that a list in only one of them counts for both.
+fn unproxied(urls: &[&str], variable: impl Fn(&str) -> Option<String>) -> [(&'static str, String); 2] {
+    let set = |name| variable(name).filter(|list| !list.trim().is_empty());
+    let hosts: Vec<String> = urls.iter().filter_map(|url| host_of(url)).collect();
+    let complete = |list: Option<String>| {
+        let list = list.unwrap_or_default();
+        let mut names: Vec<&str> = list.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        // Many clients know the star only where it stands alone.
+        if names != ["*"] {
+            for host in LOOPBACK.into_iter().chain(hosts.iter().map(String::as_str)) {
+                if !names.contains(&host) {
+                    names.push(host);
+                }
+            }
+        }
+        names.join(",")
+    };
+    [("NO_PROXY", "no_proxy"), ("no_proxy", "NO_PROXY")]
+        .map(|(name, other)| (name, complete(set(name).or_else(|| set(other)))))
+}
+
+fn host_of(url: &str) -> Option<String> {
+    let url = Url::parse(&reachable(url)).ok()?;
+    url.host_str().map(|host| host.trim_matches(['[', ']']).to_owned())
 }
 
 /// What happened while the command ran, and how it ended.
@@ -243,5 +283,30 @@ impl Tail {
         let masked = Redactor::default().text(&plain).into_owned();
         let masked = secret.map_or_else(|| masked.clone(), |secret| masked.replace(secret, "…"));
         visible_lines(&masked).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unproxied;
+
+    fn lists(upper: Option<&str>, lower: Option<&str>, url: &str) -> [String; 2] {
+        let variable = |name: &str| if name == "NO_PROXY" { upper } else { lower }.map(str::to_owned);
+        unproxied(&[url], variable).map(|(_, list)| list)
+    }
+
+    #[test]
+    fn loopback_and_the_emulators_host_are_added_to_both_lists() {
+        let loopback = "127.0.0.1,localhost,::1";
+        let local = "http://127.0.0.1:9770";
+        assert_eq!(lists(None, None, local), [loopback, loopback]);
+        assert_eq!(lists(None, Some(" "), "http://[::]:9770"), [loopback, loopback]);
+        let both = ["a.test, .b.test", "localhost,c.test"];
+        let full = ["a.test,.b.test,127.0.0.1,localhost,::1", "localhost,c.test,127.0.0.1,::1"];
+        assert_eq!(lists(Some(both[0]), Some(both[1]), local), full);
+        assert_eq!(lists(Some(both[0]), None, local), [full[0], full[0]]);
+        assert_eq!(lists(Some("*"), None, local), ["*", "*"]);
+        let far = format!("{loopback},192.0.2.7");
+        assert_eq!(lists(None, None, "http://192.0.2.7:9770"), [far.as_str(), far.as_str()]);
     }
 }

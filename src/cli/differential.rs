@@ -17,7 +17,7 @@ use tokio::task::block_in_place;
 use tokio::time::timeout;
 
 use super::arguments::{OutputFile, examples, period};
-use super::child::{Authority, exit_code, shown, spawn, target, whole_run};
+use super::child::{Authority, exit_code, note_proxy, shown, spawn, target, whole_run};
 use super::client::runtime;
 use super::document::RunRecords;
 use super::failure::{Failure, is_json, note, warn};
@@ -301,6 +301,7 @@ impl Runner<'_> {
         let (emulator, _) = start(self.serve, settings, &PortFile::default(), false).await?;
         if is_first {
             emulator.control().warnings().iter().for_each(|warning| warn(warning));
+            note_proxy();
         }
         let output = self.folder.join(format!("{name}.txt"));
         let cannot =

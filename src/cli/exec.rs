@@ -1,7 +1,7 @@
 //! `exec -- CMD`: runs the emulator while a command runs, then reports problems with what the command did.
 //!
-//! The streams belong to the command: the emulator prints nothing to stdout, and to stderr only what flags ask for. The verdict is
-//! read over the control API, as by any other client.
+//! The streams belong to the command: the emulator prints nothing to stdout, and to stderr only warnings and what flags ask for. The
+//! verdict is read over the control API, as by any other client.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,7 +14,7 @@ use clap::Args;
 use tokio::process::Child;
 
 use super::arguments::{OutputFile, Target, created, examples};
-use super::child::{Authority, Tee, exit_code, spawn, target, whole_run};
+use super::child::{Authority, Tee, exit_code, note_proxy, spawn, target, whole_run};
 use super::client::{in_background, run_task};
 use super::failure::{Failure, colored, is_json, report, warn};
 use super::findings::Accepted;
@@ -31,7 +31,7 @@ const EXIT_STATUS: &str = "
 
 Environment of the command: WRS_BASE_URL, WRS_API_KEY (sk_test_local unless set), WRS_EMULATOR_URL, \
 WRS_EMULATOR_CONTROL_TOKEN if one is required, \
-and WRS_EMULATOR_CA, a PEM file, with --tls self-signed.
+WRS_EMULATOR_CA, a PEM file, with --tls self-signed, and NO_PROXY with the emulator and loopback added.
 
 Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict found problems; \
 126 if it cannot be run, 127 if it is not there; 2 wrong usage.";
@@ -93,6 +93,9 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     let (emulator, log) = start(&args.serve, settings, &port_file, args.verbose).await?;
     if log.is_none() && !args.serve.quiet {
         emulator.control().warnings().iter().for_each(|warning| warn(warning));
+    }
+    if !args.serve.quiet {
+        note_proxy();
     }
     let target = target(&emulator);
     let authority = Authority::write(&emulator)?;

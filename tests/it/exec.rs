@@ -124,6 +124,38 @@ fn the_environment_leads_to_the_emulator() {
     assert!(tls.status.code() == Some(1) && said(&tls).contains("/v1/nothing"), "{tls:?}");
 }
 
+/// A proxy that nobody answers at, in the variables that clients read.
+const NO_SUCH_PROXY: [(&str, &str); 4] = [
+    ("http_proxy", "http://127.0.0.1:1"),
+    ("HTTP_PROXY", "http://127.0.0.1:1"),
+    ("HTTPS_PROXY", "http://127.0.0.1:1"),
+    ("ALL_PROXY", "http://127.0.0.1:1"),
+];
+
+#[test]
+fn behind_a_proxy_the_command_and_our_own_calls_reach_the_emulator() {
+    let calls = format!(
+        "curl -sS $WRS_BASE_URL/v1/hello && {} health && python3 -c 'import os, urllib.request; \
+         urllib.request.urlopen(os.environ[\"WRS_BASE_URL\"] + \"/v1/hello\")'",
+        env!("CARGO_BIN_EXE_wrs-emulator")
+    );
+    let mut behind = wrs_emulator(&["exec", "--fail-on", "unmatched,undelivered", "--", "sh", "-ec", &calls]);
+    let output = run(behind.envs(NO_SUCH_PROXY));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text(&output.stdout).contains("Hello") && text(&output.stdout).contains("ready (version"), "{output:?}");
+    let note =
+        "note: `http_proxy` is set; the command's calls to the emulator and to loopback bypass it, by `NO_PROXY`";
+    assert_eq!(said(&output).matches(note).count(), 1, "{output:?}");
+    // The emulator need not be at a loopback address. Its own list is kept, and what else the command calls goes to the proxy.
+    let script = "echo $NO_PROXY $no_proxy; curl -s http://elsewhere.test/; echo $?";
+    let mut far = wrs_emulator(&["exec", "--quiet", "--listen", "127.0.0.9:0", "--", "sh", "-c", script]);
+    let output = run(far.envs(NO_SUCH_PROXY).env("NO_PROXY", "a.test,localhost"));
+    let list = "a.test,localhost,127.0.0.1,::1,127.0.0.9";
+    assert_eq!((text(&output.stdout), said(&output)), (format!("{list} {list}\n7\n"), String::new()));
+    // Without a proxy nothing is said.
+    assert_eq!(said(&exec(&[], "true")), "");
+}
+
 #[test]
 fn settings_of_flags_are_judged_together_and_every_problem_is_reported() {
     let (test, live) = ("keys.test_prefix=sk_live_", "keys.live_prefix=sk_prod_");

@@ -35,7 +35,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) fn wrs_emulator(arguments: &[&str]) -> Command {
     let mut command = with_default_signals(env!("CARGO_BIN_EXE_wrs-emulator"));
     command.args(arguments).current_dir(std::env::temp_dir()).stdin(Stdio::null());
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WRS_")) {
+    let ours = |name: &str| name.starts_with("WRS_") || name.to_lowercase().ends_with("_proxy");
+    for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
         command.env_remove(name);
     }
     command

@@ -23,10 +23,9 @@ def main():
     name = f"wrs-emulator-v{package['version']}-{target}"
     names = {file.name for file in folder.iterdir()}
     wheels = {file for file in names if file.endswith(".whl")}
-    expected = {f"{name}.tar.gz", f"{name}.cdx.json", "SHA256SUMS", f"wrs-emulator-{package['version']}.tgz"}
-    rest = names - expected - wheels
-    check("every file is there: archive, SBOM, npm packages, wheel, checksums",
-          expected <= names and len(wheels) == 1 and len(rest) == 1 and rest.pop().startswith("wrs-emulator-"), names)
+    version = package["version"]
+    expected = {f"{name}.tar.gz", f"{name}.cdx.json", "SHA256SUMS", f"wrs-emulator-{version}.tgz", f"wrs-emulator-npm-{version}.tar"}
+    check("every file is there: archive, SBOM, npm packages, wheel, checksums", names - wheels == expected and len(wheels) == 1, names)
     with tarfile.open(folder / f"{name}.tar.gz") as archive:
         inside = set(archive.getnames())
         same = archive.extractfile(f"{name}/wrs-emulator").read() == binary.read_bytes()
@@ -56,7 +55,7 @@ def main():
     check("and for the binary where it is in the archive", filled(binstall["bin-dir"]) in inside, binstall)
     packed = re.search(r'packages/release\.sh pack "\$TARGET" "target/\$TARGET/dist/wrs-emulator" (\w+)$', workflow, re.M)
     check("the workflow makes its files by the same script, and uploads them",
-          packed and f'gh release upload "$GITHUB_REF_NAME" {packed[1]}/*' in workflow and "packages/release.sh sums" in workflow, packed)
+          packed and f'gh release upload "$GITHUB_REF_NAME" {packed[1]}/*' in workflow and all(f"packages/release.sh {step} files" in workflow for step in ("npm", "sums")), packed)
 
 
 main()

@@ -10,6 +10,7 @@ folder="$PWD/target/release-files"
 rm -rf "$folder"
 for attempt in first second; do
   bash packages/release.sh pack "$target" "$binary" "$folder/$attempt" > /dev/null
+  bash packages/release.sh npm "$folder/$attempt" > /dev/null
   bash packages/release.sh sums "$folder/$attempt"
 done
 cmp "$folder/first/SHA256SUMS" "$folder/second/SHA256SUMS"

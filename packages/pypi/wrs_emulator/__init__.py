@@ -6,12 +6,12 @@
 
 import contextlib
 import hashlib
+import importlib.metadata
 import json
 import os
 import pathlib
 import shutil
 import subprocess
-import sysconfig
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -23,6 +23,10 @@ class ControlError(Exception):
     def __init__(self, call, status, body):
         self.status, self.body, self.code = status, body, body["error"]["code"]
         super().__init__(f"{call}: {status} {self.code}: {body['error']['message']}")
+
+
+# What `http_proxy` names is for what is beyond this machine.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Emulator:
@@ -45,10 +49,23 @@ class Emulator:
         if token:
             request.add_header("Authorization", f"Bearer {token}")
         try:
-            with urllib.request.urlopen(request) as answer:
-                return json.load(answer)
+            answer = DIRECT.open(request)
         except urllib.error.HTTPError as error:
-            raise ControlError(f"{method} {path}", error.code, json.load(error)) from None
+            answer = error
+        with answer:
+            status, text = answer.getcode(), answer.read().decode(errors="replace")
+        try:
+            parsed = json.loads(text)
+            if not isinstance(parsed, dict):
+                raise ValueError
+            refusal = None if 200 <= status < 300 else ControlError(f"{method} {path}", status, parsed)
+        except (ValueError, LookupError, TypeError):
+            first = next((line.strip() for line in text.splitlines() if line.strip()), "nothing")[:200]
+            problem = f"{method} {request.full_url}: status {status} with an answer that is not the emulator's: {first}"
+            raise ConnectionError(problem) from None
+        if refusal:
+            raise refusal
+        return parsed
 
     def post(self, path, **fields):
         """A POST about this key."""
@@ -165,12 +182,20 @@ class Clock:
 
 def binary():
     """The program: `WRS_EMULATOR`, the script that the wheel installed, or `wrs-emulator` on the path."""
-    named = os.environ.get("WRS_EMULATOR")
-    installed = pathlib.Path(sysconfig.get_path("scripts"), "wrs-emulator")
-    found = named or (str(installed) if installed.exists() else shutil.which("wrs-emulator"))
+    found = os.environ.get("WRS_EMULATOR") or installed() or shutil.which("wrs-emulator")
     if not found:
         raise FileNotFoundError("`wrs-emulator` is not on the path; install the wheel, or set WRS_EMULATOR to the program")
     return found
+
+
+def installed():
+    """The script of the wheel, wherever it was installed."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        files = importlib.metadata.files("wrs-emulator") or []
+        # `pip install --target` moves scripts without a note of it.
+        moved = pathlib.Path(__file__).parents[1] / "bin/wrs-emulator"
+        scripts = [pathlib.Path(file.locate()) for file in files if file.name == "wrs-emulator"]
+        return next((str(script) for script in (*scripts, moved) if script.is_file()), None)
 
 
 @contextlib.contextmanager

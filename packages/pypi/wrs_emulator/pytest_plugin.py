@@ -40,7 +40,17 @@ class Session:
         # A worker of pytest-xdist has the address from the process that started it.
         given = getattr(config, "workerinput", {}).get("wrs_emulator_url")
         self.url = given or os.environ.get("WRS_EMULATOR_URL")
+        self.worker = getattr(config, "workerinput", {}).get("wrs_emulator_worker", "")
         self.started = self.kept = None
+        self.owners = {}
+
+    def identity(self, item):
+        """What no other test of this session has; a test that is repeated keeps it."""
+        name, number = f"{self.worker}{item.nodeid}", 1
+        while self.owners.setdefault(name, item) is not item:
+            number += 1
+            name = f"{self.worker}{item.nodeid} {number}"
+        return name
 
     def address(self):
         if not self.url:
@@ -57,6 +67,9 @@ class Session:
     def pytest_configure_node(self, node):
         """Before pytest-xdist starts a worker."""
         node.workerinput["wrs_emulator_url"] = self.address()
+        # With `--dist each` all workers run the same tests.
+        if node.config.getoption("dist") == "each":
+            node.workerinput["wrs_emulator_worker"] = f"{node.gateway.id} "
 
     def pytest_sessionfinish(self, exitstatus):
         if self.started and exitstatus == pytest.ExitCode.TESTS_FAILED:
@@ -83,11 +96,12 @@ def wrs_url(pytestconfig):
 EMULATOR = pytest.StashKey()
 
 
-def prepare(item, url):
+def prepare(item):
     """The emulator with a key of this test's own."""
-    name = item.nodeid
-    readable = re.sub(r"[^A-Za-z0-9]+", "_", name.rpartition("::")[2])[:80]
-    emulator = Emulator(url, f"sk_test_{readable}_{hashlib.sha256(name.encode()).hexdigest()[:8]}")
+    session = item.config.pluginmanager.get_plugin("wrs-emulator-session")
+    readable = re.sub(r"[^A-Za-z0-9]+", "_", item.nodeid.rpartition("::")[2])[:80]
+    hashed = hashlib.sha256(session.identity(item).encode(errors="replace")).hexdigest()[:8]
+    emulator = Emulator(session.address(), f"sk_test_{readable}_{hashed}")
     # An earlier run may have left something at an emulator that keeps running.
     emulator.reset()
     item.stash[EMULATOR] = emulator
@@ -97,7 +111,7 @@ def prepare(item, url):
 @pytest.fixture
 def wrs(wrs_url, request):
     """The emulator with a key of this test's own, made from its name: the same test always has the same key."""
-    return prepare(request.node, wrs_url)
+    return prepare(request.node)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -118,7 +132,7 @@ def pytest_runtest_makereport(item, call):
             if call.when != "setup" or not {"wrs", "wrs_url"} <= set(getattr(item, "fixturenames", ())):
                 return
             # Another fixture failed before `wrs` was made.
-            emulator = prepare(item, item.config.pluginmanager.get_plugin("wrs-emulator-session").address())
+            emulator = prepare(item)
         if passed:
             emulator.ended(item.nodeid)
             return
@@ -132,7 +146,8 @@ def pytest_runtest_makereport(item, call):
         own = call.excinfo and isinstance(call.excinfo.value, ControlError) and call.excinfo.value.status != 408
         story = f"the test's own control call was refused, see above; before that: {emulator.story()}" if own else emulator.story()
         report.sections.append(("wrs-emulator", story))
-    except (OSError, RuntimeError) as error:
-        report.sections.append(("wrs-emulator", f"not reachable: {error}"))
     except ControlError as error:
         report.sections.append(("wrs-emulator", f"refused: {error}"))
+    # Whatever it is: an error here would end the whole session.
+    except Exception as error:
+        report.sections.append(("wrs-emulator", f"not reachable: {error}"))

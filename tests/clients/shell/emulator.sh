@@ -9,14 +9,15 @@
 json='Content-Type: application/json'
 
 # call PATH [CURL OPTIONS…]: a call of the emulated API with the test's key; prints the body.
-call() { local path=$1; shift; curl -sS -H "Authorization: Bearer $key" "$@" "$WRS_EMULATOR_URL$path"; }
+# No proxy is used for an emulator, whatever http_proxy says.
+call() { local path=$1; shift; curl -sS --noproxy '*' -H "Authorization: Bearer $key" "$@" "$WRS_EMULATOR_URL$path"; }
 
 # status PATH [CURL OPTIONS…]: the same, and prints the status only.
 status() { call "$@" -o /dev/null -w '%{http_code}'; }
 
 # control METHOD PATH [JSON]: a call of the control API; prints the body, and fails if it is refused.
 control() {
-  curl -sS --fail-with-body -X "$1" -H "$json" ${3:+-d "$3"} \
+  curl -sS --noproxy '*' --fail-with-body -X "$1" -H "$json" ${3:+-d "$3"} \
     ${WRS_EMULATOR_CONTROL_TOKEN:+-H "Authorization: Bearer $WRS_EMULATOR_CONTROL_TOKEN"} "$WRS_EMULATOR_URL/_emulator/$2"
 }
 

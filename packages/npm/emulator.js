@@ -1,0 +1,188 @@
+// One API key of a running emulator, and the control API for it.
+"use strict";
+
+const { createHash } = require("node:crypto");
+// Kept as they are now, because tests replace such functions.
+const { request: plain } = require("node:http");
+const { request: secure } = require("node:https");
+const { text } = require("node:stream/consumers");
+
+/** A refused control call: `status`, `code`, and the whole answer in `body`. */
+class ControlError extends Error {
+  constructor(call, status, body) {
+    super(`${call}: ${status} ${body.error.code}: ${body.error.message}`);
+    Object.assign(this, { status, code: body.error.code, body });
+  }
+}
+
+/** One key of a running emulator: what the client under test needs, and the control API for that key. */
+class Emulator {
+  constructor(url, key) {
+    this.url = url.replace(/\/$/, "");
+    this.key = key;
+    this.headers = { authorization: `Bearer ${key}` };
+    // Built-in receivers are shared by name, so each key uses a name of its own.
+    this.sink = `t${createHash("sha256").update(key).digest("hex").slice(0, 20)}`;
+    this.sinkUrl = `https://${this.sink}.sink.localhost/hooks`;
+    /** The clock of this key. */
+    this.clock = {
+      /** Stops it; with `at`, a timestamp, at that time. */
+      freeze: async (at) => {
+        await this.post("clock", { mode: "frozen" });
+        if (at) await this.post("clock", { set: at });
+      },
+      /** Moves it, and is done once everything that became due is: retries, completions, emissions. */
+      advance: async (duration) => (await this.post("clock", { advance: duration })).now,
+      /** It follows the emulator's clock again. */
+      follow: () => this.post("clock", { mode: "follow" }),
+    };
+  }
+
+  /** Any call of the control API, `path` below `/_emulator/`. */
+  async control(method, path, body, contentType = "application/json") {
+    const headers = { "content-type": contentType };
+    const token = process.env.WRS_EMULATOR_CONTROL_TOKEN;
+    if (token) headers.authorization = `Bearer ${token}`;
+    const url = `${this.url}/_emulator/${path}`;
+    const answer = await exchange(url, { method, headers }, typeof body === "string" ? body : JSON.stringify(body));
+    const parsed = parse(answer.text);
+    const isGood = answer.status >= 200 && answer.status < 300;
+    if (isGood ? !parsed : !parsed?.error?.code) {
+      const first = answer.text.split("\n").map((line) => line.trim()).find(Boolean) ?? "nothing";
+      throw new Error(`${method} ${url}: status ${answer.status} with an answer that is not the emulator's: ${first.slice(0, 200)}`);
+    }
+    if (!isGood) throw new ControlError(`${method} ${path}`, answer.status, parsed);
+    return parsed;
+  }
+
+  /** A POST about this key. */
+  post(path, fields = {}) {
+    return this.control("POST", path, { key: this.key, ...fields });
+  }
+
+  /** A GET about this key. */
+  get(path, query = {}) {
+    return this.control("GET", `${path}?${new URLSearchParams({ key: this.key, ...query })}`);
+  }
+
+  /** Waits for requests: `operation`, `status`, `method`, `path`, `count`, `since`, `timeout`; on timeout a 408 with the nearest ones. */
+  async waitForRequests(filters) {
+    return (await this.post("requests/wait", filters)).data;
+  }
+
+  /** Waits for deliveries: `status`, `type`, `event`, `subscription`, `count`, `timeout`. */
+  async waitForDeliveries(filters) {
+    return (await this.post("deliveries/wait", filters)).data;
+  }
+
+  /** Starts these scenarios: names, or one `{ toml }`, the text of a scenario of this key's own. Without arguments none is active. */
+  async scenario(...given) {
+    const active = [];
+    for (const one of given) {
+      if (typeof one === "string") active.push(one);
+      else {
+        await this.control("PUT", `scenarios/${this.sink}`, one.toml, "application/toml");
+        active.push(this.sink);
+      }
+    }
+    return this.post("scenarios/active", { active });
+  }
+
+  /** Changes settings of this key: `set({ rate_limit: { requests: 5 } })`. */
+  set(settings) {
+    return this.control("PATCH", `profile?key=${this.key}`, settings);
+  }
+
+  /** Fires an event, waits for the first attempts and returns the deliveries. */
+  async trigger(type, fields = {}) {
+    try {
+      return (await this.control("POST", "events?wait=20s", { key: this.key, type, ...fields })).deliveries;
+    } catch (error) {
+      if (error.code === "no_match") {
+        error.message = `no subscription of this test's key takes ${type}: let the client under test subscribe first, ` +
+          "or subscribe for it with `await wrs.post(\"subscriptions\", { url: wrs.sinkUrl })`";
+      }
+      throw error;
+    }
+  }
+
+  /** Sends the deliveries for `origin`, such as `https://app.example.com`, to a receiver of one's own, `http://127.0.0.1:3000` say. */
+  forward(origin, to) {
+    return this.set({ webhooks: { forwards: { [origin]: to } } });
+  }
+
+  /** The statuses of the next answers of this key's built-in receiver; 200 after that. */
+  scriptSink(...statuses) {
+    return this.control("POST", `sink/${this.sink}`, { respond: statuses });
+  }
+
+  /** The deliveries to this key's built-in receiver, oldest first. */
+  async received() {
+    return (await this.control("GET", `sink/${this.sink}`)).data;
+  }
+
+  /** This key as before its first request. */
+  reset() {
+    return this.post("reset");
+  }
+
+  /** The state of this key as a document. */
+  save() {
+    return this.get("snapshot");
+  }
+
+  /** Restores a saved state. */
+  load(snapshot) {
+    return this.control("PUT", "snapshot", snapshot);
+  }
+
+  /** Why a request (`req_…`) was answered so, or how an event or delivery came about: one sentence. */
+  async explain(id) {
+    return (await this.control("GET", `explain/${id}`)).summary;
+  }
+
+  /** Reports how the test with this key ended, so that the report of the run puts it first if it failed. */
+  ended(test, failure, output) {
+    // More than is kept, so that credentials are masked before the rest is cut.
+    const texts = [test, failure?.slice(0, 2000), output?.slice(-32768)];
+    // Halves of surrogate pairs, which are no UTF-8, become question marks.
+    const [name, message, end] = texts.map((text) => text && Buffer.from(text).toString());
+    return this.post("outcome", { test: name, outcome: failure ? "failed" : "passed", message, output: end });
+  }
+
+  /** The last requests of this key, oldest first, each with the reason for its answer, and the deliveries that went wrong. */
+  async story() {
+    const requests = (await this.get("requests", { limit: 10 })).data.reverse();
+    const deliveries = (await this.get("deliveries", { limit: 10 })).data.reverse();
+    const failed = deliveries.filter((row) => !["delivered", "refused"].includes(row.forgery ?? row.status));
+    const lines = [
+      ...requests.map((row) => [`${row.method} ${row.path}${row.query ? `?${row.query}` : ""}`, row.id]),
+      ...failed.map((row) => [`${row.type} to ${row.url}`, row.id]),
+    ].map(async ([what, id]) => `${what}  ${id}: ${await this.explain(id)}`);
+    return lines.length ? Promise.all(lines) : [`no request carried the key ${this.key}`];
+  }
+}
+
+/** Status and text of an answer. Not by `fetch` and not by the agent for everything, because both may be made to use a proxy. */
+function exchange(url, options, body) {
+  return new Promise((resolve, reject) => {
+    const call = url.startsWith("https:") ? secure : plain;
+    const request = call(url, { ...options, agent: false }, (answer) => {
+      text(answer).then((received) => resolve({ status: answer.statusCode, text: received }), reject);
+    });
+    request.on("error", reject).end(body);
+  });
+}
+
+/** An object in JSON, or nothing. */
+function parse(received) {
+  try {
+    const parsed = JSON.parse(received);
+    return typeof parsed === "object" && parsed ? parsed : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+exports.ControlError = ControlError;
+exports.Emulator = Emulator;

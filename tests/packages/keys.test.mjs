@@ -1,0 +1,13 @@
+// Tests of node:test of one name, and some that have no context of their own; each notes the key that it got, in the file KEYS.
+import { appendFileSync } from "node:fs";
+import test, { describe } from "node:test";
+import { withEmulator } from "wrs-emulator";
+
+const note = (label) => (wrs) => appendFileSync(process.env.KEYS, `${label}\t${wrs.key}\n`);
+
+test("plain", withEmulator(note("plain")));
+for (const turn of [1, 2, 3]) test("one name", withEmulator(note("same")));
+test("one name 2", withEmulator(note("same")));
+for (const suite of ["first", "second"]) describe(suite, { concurrency: true }, () => test("one name", withEmulator(note("suite"))));
+test("outer", async (context) => { await context.test("inner", withEmulator(note("inner"))); });
+test("called by hand", async () => { for (const turn of [1, 2]) await withEmulator(note("unknown"))(); });

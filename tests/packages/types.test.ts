@@ -1,0 +1,15 @@
+import assert from "node:assert/strict";
+import test, { after, before, beforeEach, describe, it, suite } from "node:test";
+import { ControlError, Emulator, withEmulator } from "wrs-emulator";
+
+test("async", withEmulator(async (wrs) => { assert.ok(wrs.url.startsWith(wrs.key)); }));
+test("a value", withEmulator((wrs) => wrs.key));
+test("with options", { timeout: 1000 }, withEmulator(async (wrs, context) => { context.diagnostic(wrs.sinkUrl); }));
+test.skip("skipped", withEmulator(() => undefined));
+test.todo("to do", withEmulator(() => undefined));
+describe("a suite", () => { it("it", withEmulator(async () => 1)); it.only("only", withEmulator(async () => 1)); });
+suite("another", () => { before(withEmulator(async () => 1)); after(withEmulator(async () => 1)); beforeEach(withEmulator(async () => 1)); });
+test("nested", async (context) => { await context.test("inner", withEmulator(async () => 1)); });
+export const nothing: Promise<void> = withEmulator(() => 5)();
+export const emulator = new Emulator("http://127.0.0.1:9770", "sk_test_own");
+export const isRefusal = (error: unknown): error is ControlError => error instanceof ControlError && error.status === 409;
