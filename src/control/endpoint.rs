@@ -89,7 +89,11 @@ pub(crate) use schemars::JsonSchema as Described;
 
 /// A duration such as 250ms, 5s or 1m30s.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(
+    test,
+    derive(schemars::JsonSchema),
+    schemars(inline, extend("pattern" = crate::util::duration::DURATION_PATTERN, "examples" = ["5s"]))
+)]
 #[serde(transparent)]
 pub(crate) struct DurationInput(pub(crate) String);
 
