@@ -63,7 +63,8 @@ fn object(keys: &TableKeys) -> Value {
 /// What a matcher of anything but the body compares with.
 fn one_value() -> Value {
     let value = json!({"type": ["string", "number", "boolean"]});
-    json!({"properties": {"equals": value, "contains": value, "one_of": {"items": value}}})
+    // Tombi expects it to be stated that the others are allowed.
+    json!({"additionalProperties": true, "properties": {"equals": value, "contains": value, "one_of": {"items": value}}})
 }
 
 fn operation() -> Value {
