@@ -3,7 +3,7 @@
 import { activate } from './command.js';
 import { h } from './element.js';
 import { activeScenarios } from './frame.js';
-import { copyButton, pre, section } from './parts.js';
+import { copyButton, pre, save, section } from './parts.js';
 import { bytesText, oneLine } from './text.js';
 
 /** Answers that people want to see again, by status: the contract's errors. */
@@ -84,13 +84,6 @@ export function testsOf(request) {
   const curl = [`curl -sS --fail-with-body -X ${request.method}`, ...(isKeyless ? [] : [wrong ? `-H "Authorization: ${wrong}"` : '-H "Authorization: Bearer $WRS_API_KEY"']), ...(active ? [`-H ${quoted(`X-Emulator-Scenario: ${active}`)}`] : []), ...(type ? [`-H ${quoted(`Content-Type: ${type}`)}`] : []),
     ...(body ? [`--data-binary ${quoted(body)}`] : []), `"$WRS_BASE_URL"${quoted(path)}`];
   return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${added}${curl.join(' \\\n  ')}\n`]];
-}
-
-/** Offers a text as a file to save. @param {string} name @param {string} text */
-function save(name, text) {
-  const href = URL.createObjectURL(new Blob([text]));
-  Object.assign(document.createElement('a'), { href, download: name }).click();
-  URL.revokeObjectURL(href);
 }
 
 /** @param {Page} page @param {RequestDetail} request @returns {Node | null} */
