@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use url::{Host, Url, form_urlencoded};
 
 use crate::contract::error::{Error, FieldProblem};
@@ -302,7 +302,7 @@ pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static s
         return Err("must be at most 2048 characters long");
     }
     // The WHATWG parser drops or rewrites these; a receiver would never see what the client wrote.
-    if text.chars().any(|c| c.is_whitespace() || c.is_control() || c == '\\') {
+    if text.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '\\' | '\u{feff}')) {
         return Err("must not contain spaces, control characters or backslashes");
     }
     let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
@@ -341,6 +341,30 @@ pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static s
         return Err("must not use port 0");
     }
     Ok(url)
+}
+
+/// What [`check_webhook_url`] accepts, as JSON Schema. A pattern cannot tell which international and percent-encoded names are hosts,
+/// nor which of several numbers in a row are an IPv4 address.
+pub fn url_schema(allow_http: bool) -> Value {
+    let scheme = if allow_http { "[Hh][Tt][Tt][Pp][Ss]?" } else { "[Hh][Tt][Tt][Pp][Ss]" };
+    // ASCII but for letters, digits and `%-._`, which RFC 3986 allows in a name; and spaces.
+    let name = r"[^\x00-$&-,/:-@\[-^`{-\x9f\s]+";
+    let port = "0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
+    let rest = r"[^\x00-\x20#\\\x7f-\x9f\s]*";
+    let pattern = format!(r"^{scheme}://({name}|\[[0-9A-Fa-f:.]+\])(:({port})?)?([/?]{rest})?$");
+    let longest = LONGEST_URL;
+    json!({
+        "description": "HTTPS endpoint that receives signed webhook POSTs.",
+        "anyOf": [
+            { "type": "string", "format": "uri", "pattern": pattern, "maxLength": longest },
+            {
+                "description": "With characters that RFC 3986 would have encoded, such as those of an international name.",
+                "type": "string",
+                "pattern": pattern,
+                "maxLength": longest,
+            },
+        ],
+    })
 }
 
 fn is_host_byte(byte: u8) -> bool {
@@ -389,6 +413,7 @@ mod tests {
     #[test]
     fn urls_are_normalised_or_refused_with_a_reason() {
         let longest = format!("https://a.example/{}", "x".repeat(LONGEST_URL - 18));
+        let schema = jsonschema::options().should_validate_formats(true).build(&url_schema(false)).expect("it is one");
         for (text, expected) in [
             ("https://example.com", Ok("https://example.com/")),
             ("HTTPS://EXAMPLE.com:443/Hooks?a=1", Ok("https://example.com/Hooks?a=1")),
@@ -396,6 +421,11 @@ mod tests {
             ("https://[::1]:8443/x", Ok("https://[::1]:8443/x")),
             ("https://127.1/", Ok("https://127.0.0.1/")),
             ("https://a.b/%20", Ok("https://a.b/%20")),
+            ("https://my-app.eu_1.example.com:00443", Ok("https://my-app.eu_1.example.com/")),
+            ("https://192.0.2.7:65535?q={a}|[b]&%zz", Ok("https://192.0.2.7:65535/?q={a}|[b]&%zz")),
+            ("https://a.example:/x", Ok("https://a.example/x")),
+            ("https://exa%6Dple.com/", Ok("https://example.com/")),
+            ("https://a.example/\u{feff}", Err("spaces")),
             (&longest, Ok(&*longest)),
             (&format!("{longest}x"), Err("2048")),
             ("", Err("empty")),
@@ -420,6 +450,8 @@ mod tests {
             ("https://a.a*", Err("letters")),
             ("https://a!b.example/", Err("letters")),
         ] {
+            let is_hidden = ["https://.", "https://exa%00mple.com/"].contains(&text);
+            assert_eq!(schema.is_valid(&text.into()), expected.is_ok() || is_hidden, "the schema and {text}");
             match (check_webhook_url(text, false), expected) {
                 (Ok(url), Ok(normal)) => assert_eq!(url.as_str(), normal, "{text}"),
                 (Err(reason), Err(part)) => assert!(reason.contains(part), "{text}: {reason}"),

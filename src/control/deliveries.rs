@@ -31,7 +31,7 @@ pub(crate) struct DeliveriesQuery {
     #[cfg_attr(test, schemars(range(min = 1, max = 1000), with = "Option<u16>", extend("default" = 20)))]
     pub(crate) limit: Option<String>,
     /// The `next_cursor` of another page.
-    #[cfg_attr(test, schemars(regex(pattern = "^[0-9]{1,18}$")))]
+    #[cfg_attr(test, schemars(regex(pattern = "^[0-9]{1,18}$"), extend("examples" = ["41"])))]
     pub(crate) cursor: Option<String>,
     #[cfg_attr(test, schemars(with = "Option<DeliveryStatus>"))]
     pub(crate) status: Option<String>,

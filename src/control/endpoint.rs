@@ -40,7 +40,11 @@ pub(crate) struct Wait {
 /// The field `key` of a body. `Call::key` reads it before the body is parsed; this type only keeps it from being refused as unknown.
 /// The command line sends `key` as a query parameter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(
+    test,
+    derive(schemars::JsonSchema),
+    schemars(inline, description = "The key whose things are meant, or the name or id of its workspace; `*` is all.")
+)]
 pub(crate) struct KeyField(#[allow(dead_code, reason = "for the schema")] Option<String>);
 
 impl<'de> Deserialize<'de> for KeyField {
@@ -89,7 +93,11 @@ pub(crate) use schemars::JsonSchema as Described;
 
 /// A duration such as 250ms, 5s or 1m30s.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[cfg_attr(
+    test,
+    derive(schemars::JsonSchema),
+    schemars(inline, extend("pattern" = crate::util::duration::DURATION_PATTERN, "examples" = ["5s"]))
+)]
 #[serde(transparent)]
 pub(crate) struct DurationInput(pub(crate) String);
 

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use hyper::Method;
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -11,8 +10,29 @@ use serde_json::{Map, Value, json};
 use super::PREFIX;
 use super::reply::Error;
 use super::routes::{CALLS, CallRow};
-use super::stream::EVENT_STREAM;
 use crate::committed;
+use crate::contract::error::ErrorKind;
+use crate::contract::keys::SAMPLE_KEY;
+use crate::util::schema::{add_examples, plain};
+
+/// The groups in which the document lists calls: the name, what they are about, and what their paths begin with.
+const TAGS: [(&str, &str, &[&str]); 7] = [
+    ("emulator", "The emulator itself and its documents.", &["health", "ca.pem", "openapi.json", "v1", "metrics"]),
+    ("profile", "Settings, and what the contract leaves open.", &["assumptions", "profile"]),
+    ("requests", "What clients sent and were answered.", &["requests"]),
+    (
+        "results",
+        "What happened, why, and what is wrong with it.",
+        &["verdict", "findings", "run", "report.html", "explain", "outcome", "stream"],
+    ),
+    (
+        "webhooks",
+        "Subscriptions, events, deliveries and built-in receivers.",
+        &["subscriptions", "events", "deliveries", "sink"],
+    ),
+    ("scenarios", "Stories that decide how requests are answered.", &["scenarios"]),
+    ("state", "The clock, and the state of keys.", &["clock", "reset", "snapshot"]),
+];
 
 /// The document of these calls.
 fn document(calls: &[CallRow]) -> Value {
@@ -21,22 +41,28 @@ fn document(calls: &[CallRow]) -> Value {
     for row in calls {
         let described = (row.describe)(&mut schemas);
         let path = paths.entry(format!("{PREFIX}{}", row.path)).or_insert_with(|| json!({}));
-        let name = row.method.as_str().to_ascii_lowercase();
-        path[&name] = operation(row, &described, &name, true);
-        if row.method == Method::GET && row.media != [EVENT_STREAM] {
-            path["head"] = operation(row, &described, "head", false);
-        }
+        path[row.method.as_str().to_ascii_lowercase()] = operation(row, &described);
     }
-    json!({
+    let tags: Vec<Value> = TAGS.iter().map(|(name, text, _)| json!({ "name": name, "description": text })).collect();
+    let responses = shared_responses(&schemas.answers.subschema_for::<Error>());
+    let mut components = schemas.answers.take_definitions(true);
+    components.values_mut().for_each(plain);
+    let mut document = json!({
         "openapi": "3.1.0",
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
         "info": {
             "title": "wrs-emulator control API",
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Everything that the command line can do with a running emulator. `key` names a workspace by key, \
-                            group name or id; absent, it is the sample key's; `*` is all.",
+                            group name or id; absent, it is the sample key's; `*` is all. HEAD is answered wherever GET is, \
+                            but for the stream.",
+            "license": { "name": "MIT", "identifier": "MIT" },
+            "contact": { "name": "wrs-emulator" },
         },
         "servers": [{ "url": "/" }],
+        // Without a token where the emulator was given none.
+        "security": [{ "token": [] }, {}],
+        "tags": tags,
         "paths": paths,
         "components": {
             "securitySchemes": {
@@ -46,53 +72,94 @@ fn document(calls: &[CallRow]) -> Value {
                     "description": "The control token, where the emulator was given one or made one.",
                 },
             },
-            "responses": shared_responses(&schemas.answers.subschema_for::<Error>()),
-            "schemas": schemas.answers.take_definitions(true),
+            "responses": responses,
+            "schemas": components,
         },
-    })
+    });
+    add_examples(&mut document);
+    document
 }
 
-fn operation(row: &CallRow, described: &Described, method: &str, has_bodies: bool) -> Value {
+fn operation(row: &CallRow, described: &Described) -> Value {
     let mut parameters = Vec::new();
     if let Some((_, name, _)) = row.segment() {
-        let schema = json!({ "type": "string", "minLength": 1 });
+        let schema = json!({ "type": "string", "minLength": 1, "examples": [segment_example(row)] });
         parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
     }
     let queries = described.query.get("properties").and_then(Value::as_object).into_iter().flatten();
     let query = |name: &str, schema: Value| json!({ "name": name, "in": "query", "required": false, "schema": schema });
     parameters.extend(queries.map(|(name, schema)| query(name, present(schema.clone()))));
     if !row.is_open {
-        parameters.push(query("key", json!(schemars::schema_for!(String))));
+        let about = "The key whose things are meant, or the name or id of its workspace; `*` is all.";
+        parameters.push(query("key", json!({ "type": "string", "description": about, "examples": [SAMPLE_KEY] })));
     }
     let mut operation = json!({
-        "operationId": format!("{method} {}", row.path.replace(['{', '}'], "")),
+        "operationId": id(row),
+        "tags": [tag(row)],
         "summary": row.summary,
+        "description": row.about,
         "parameters": parameters,
     });
     if row.is_write() {
         operation["requestBody"] = body(row, &described.body);
     }
-    operation["responses"] = responses(row, described, has_bodies);
-    operation["security"] = if row.is_open { json!([]) } else { json!([{ "token": [] }]) };
+    operation["responses"] = responses(row, described);
+    if row.is_open {
+        operation["security"] = json!([]);
+    }
     operation
+}
+
+/// The name of a call that generators make a function of: `get_requests_by_id`.
+fn id(row: &CallRow) -> String {
+    let path = row.path.replace('{', "by_").replace('}', "").replace(['/', '.'], "_");
+    format!("{}_{path}", row.method.as_str().to_ascii_lowercase())
+}
+
+fn tag(row: &CallRow) -> &'static str {
+    let first = row.path.split('/').next().unwrap_or_default();
+    let found = TAGS.iter().find(|(.., paths)| paths.contains(&first));
+    found.unwrap_or_else(|| panic!("no tag has `{}`", row.path)).0
+}
+
+fn segment_example(row: &CallRow) -> &'static str {
+    match row.path.split('/').next() {
+        Some("scenarios") => "rate-limit-burst",
+        Some("sink") => "app",
+        Some("explain") => "latest",
+        Some("subscriptions") => "sub_01kg9tbs8075j3q2a1zqxhg4v6",
+        Some("deliveries") => "dlv_01kg9tbs8075j3q2a1zqxhg4v6",
+        _ => "req_01kg9tbs8075j3q2a1zqxhg4v6",
+    }
 }
 
 /// The schema of a parameter, which is never null: it is there or not.
 fn present(mut schema: Value) -> Value {
-    let is_null =
-        |kind: &Value| kind.is_null() || kind == "null" || kind.get("type").is_some_and(|kind| kind == "null");
     for keyword in ["type", "enum", "anyOf"] {
-        if let Some(kinds) = schema.get_mut(keyword).and_then(Value::as_array_mut) {
-            kinds.retain(|kind| !is_null(kind));
+        let Some(kinds) = schema.get_mut(keyword).and_then(Value::as_array_mut) else { continue };
+        kinds.retain(|kind| !kind.is_null() && kind != "null" && kind.get("type").is_none_or(|kind| kind != "null"));
+        let [one] = &kinds[..] else { continue };
+        let one = one.clone();
+        match (keyword, one) {
+            ("anyOf", Value::Object(fields)) => {
+                let outer = schema.as_object_mut().expect("it has keywords");
+                outer.shift_remove(keyword);
+                for (name, part) in fields {
+                    outer.entry(name).or_insert(part);
+                }
+            }
+            ("type", one) => schema[keyword] = one,
+            _ => {}
         }
     }
     schema
 }
 
-fn body(row: &CallRow, schema: &Schema) -> Value {
-    let mut content = json!({ "application/json": { "schema": Value::from(schema.clone()) } });
+fn body(row: &CallRow, schema: &Value) -> Value {
+    let mut content = json!({ "application/json": { "schema": schema } });
     if row.takes_toml {
-        content["application/toml"] = json!({ "schema": schemars::schema_for!(String) });
+        let example = "[[rule]]\ntimes = 3\nreply = { error = \"rate_limit_exceeded\" }\n";
+        content["application/toml"] = json!({ "schema": { "type": "string" }, "example": example });
     }
     // A body is required only if one of its fields is.
     let required = row.takes_toml
@@ -118,21 +185,10 @@ const READS: [(u16, &str); 1] = [(429, "Too many reads are waiting already.")];
 const GUARDED: [(u16, &str); 2] =
     [(401, "The control token is missing or wrong."), (404, "What is named, or the key, does not exist.")];
 
-/// The name of an error that several calls share.
-fn shared(status: u16, has_bodies: bool) -> String {
-    format!("Error{status}{}", if has_bodies { "" } else { "WithoutBody" })
-}
-
 /// The errors that several calls share.
 fn shared_responses(error: &Schema) -> Value {
-    let both = COMMON
-        .into_iter()
-        .chain(GUARDED)
-        .chain(READS)
-        .flat_map(|(status, text)| [(status, text, true), (status, text, false)]);
-    in_order(both.map(|(status, text, has_bodies)| {
-        (shared(status, has_bodies), answer(text, "application/json", error, has_bodies))
-    }))
+    let all = COMMON.into_iter().chain(GUARDED).chain(READS);
+    in_order(all.map(|(status, text)| (format!("Error{status}"), error_answer(status, text, error))))
 }
 
 /// An object whose fields are sorted.
@@ -141,30 +197,27 @@ fn in_order(fields: impl Iterator<Item = (String, Value)>) -> Value {
     json!(sorted)
 }
 
-fn answer(description: &str, media: &str, schema: &Schema, has_bodies: bool) -> Value {
-    if has_bodies {
-        json!({ "description": description, "content": { media: { "schema": Value::from(schema.clone()) } } })
-    } else {
-        json!({ "description": description })
-    }
+fn error_answer(status: u16, text: &str, schema: &Schema) -> Value {
+    let kind = ErrorKind::ALL.into_iter().find(|kind| kind.status() == status);
+    let example = json!({ "error": { "code": kind.map(ErrorKind::name), "message": text } });
+    let content = json!({ "application/json": { "schema": schema, "example": example } });
+    json!({ "description": text, "content": content })
 }
 
 /// The answer of each status: what the call gives, and everything that can go wrong.
-fn responses(row: &CallRow, described: &Described, has_bodies: bool) -> Value {
+fn responses(row: &CallRow, described: &Described) -> Value {
     let guarded = GUARDED.into_iter().filter(|_| !row.is_open);
-    let reference = |status| json!({ "$ref": format!("#/components/responses/{}", shared(status, has_bodies)) });
     let reads = READS.into_iter().filter(|_| !row.is_write());
+    let reference = |status| json!({ "$ref": format!("#/components/responses/Error{status}") });
     let errors =
         COMMON.into_iter().chain(guarded).chain(reads).map(|(status, _)| (status.to_string(), reference(status)));
-    let error = |text: &str| answer(text, "application/json", &described.error, has_bodies);
-    let own = row.errors.iter().map(|(status, text)| (status.to_string(), error(text)));
-    let mut done = answer("Done.", row.media[0], &described.answer, has_bodies);
-    if has_bodies {
-        for further in &row.media[1..] {
-            done["content"][further] = json!({ "schema": { "type": "string" } });
-        }
+    let own = row.errors.iter();
+    let own = own.map(|(status, text)| (status.to_string(), error_answer(*status, text, &described.error)));
+    let mut content = json!({ row.media[0]: { "schema": described.answer } });
+    for further in &row.media[1..] {
+        content[further] = json!({ "schema": { "type": "string" } });
     }
-    let done = [("200".to_owned(), done)];
+    let done = [("200".to_owned(), json!({ "description": "Done.", "content": content }))];
     in_order(errors.chain(own).chain(done))
 }
 
@@ -194,18 +247,23 @@ impl Schemas {
 
 /// What a call takes and answers.
 pub(super) struct Described {
-    query: Schema,
-    body: Schema,
-    answer: Schema,
+    query: Value,
+    body: Value,
+    answer: Value,
     error: Schema,
 }
 
 /// Describes a call.
 pub(super) fn describe<Q: JsonSchema, B: JsonSchema, A: JsonSchema>(schemas: &mut Schemas) -> Described {
+    let plain_value = |schema: Schema| {
+        let mut made = schema.to_value();
+        plain(&mut made);
+        made
+    };
     Described {
-        query: schemas.inputs.subschema_for::<Q>(),
-        body: schemas.inputs.subschema_for::<B>(),
-        answer: schemas.answers.subschema_for::<A>(),
+        query: plain_value(schemas.inputs.subschema_for::<Q>()),
+        body: plain_value(schemas.inputs.subschema_for::<B>()),
+        answer: plain_value(schemas.answers.subschema_for::<A>()),
         error: schemas.answers.subschema_for::<Error>(),
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct Setting {
 
 /// Settings to change: nested like a scenario's `[profile]`, by dotted path, or both.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, extend("minProperties" = 1)))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, extend("minProperties" = 1, "examples" = [{ "rate_limit": { "requests": 5 } }])))]
 #[serde(transparent)]
 pub(crate) struct Patch(pub(crate) Map<String, Value>);
 

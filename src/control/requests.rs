@@ -31,7 +31,7 @@ pub(crate) struct RequestsQuery {
     #[cfg_attr(test, schemars(range(min = 1, max = 1000), with = "Option<u16>", extend("default" = 20)))]
     pub(crate) limit: Option<String>,
     /// The `next_cursor` of another page.
-    #[cfg_attr(test, schemars(regex(pattern = "^[0-9]{1,18}$")))]
+    #[cfg_attr(test, schemars(regex(pattern = "^[0-9]{1,18}$"), extend("examples" = ["41"])))]
     pub(crate) cursor: Option<String>,
     #[cfg_attr(test, schemars(extend("enum" = operation_names())))]
     pub(crate) operation: Option<String>,
@@ -71,7 +71,8 @@ pub(crate) struct WaitForRequests {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[expect(dead_code, reason = "a schema")]
 pub(crate) struct Status(
-    #[cfg_attr(test, schemars(extend("anyOf" = [{ "const": 0 }, { "minimum": 100, "maximum": 599 }])))] u16,
+    #[cfg_attr(test, schemars(extend("maximum" = 599, "not" = { "minimum": 1, "maximum": 99 }, "examples" = [200])))]
+    u16,
 );
 
 /// `now`, or the time from which requests count.

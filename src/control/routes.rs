@@ -53,6 +53,8 @@ pub(super) struct CallRow {
     /// The path below `/_emulator/`.
     pub(super) path: &'static str,
     pub(super) summary: &'static str,
+    /// What it does, in a sentence or two.
+    pub(super) about: &'static str,
     handler: CallHandler,
     /// Adds the schemas of the call to the `OpenAPI` document.
     #[cfg(test)]
@@ -83,6 +85,7 @@ impl CallRow {
             method: method.parse().expect("the table has methods of HTTP"),
             path,
             summary,
+            about: "",
             handler,
             #[cfg(test)]
             describe: super::openapi_tests::describe::<Q, B, A>,
@@ -101,6 +104,10 @@ impl CallRow {
         handler: impl Fn(Arc<Control>, Call) -> CallFuture + Send + Sync + 'static,
     ) -> Self {
         Self::new::<Q, B, A>(call, summary, CallHandler::Waits(Box::new(handler)))
+    }
+
+    fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
     }
 
     /// Whether it changes anything.
@@ -185,6 +192,10 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
         "GET health",
         "Whether the emulator is ready",
         |control, call| Box::pin(async move { Ok(call.reply(&system::health(&control))) }),
+    )
+    .about(
+        "Answered as soon as the emulator serves requests, without a token. `scenarios` is `last good` \
+                 while a broken or deleted file is kept in its last valid version.",
     );
     let summary = "The state of a key, or everything, as a document";
     let snapshot =
@@ -193,7 +204,8 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
                 call.query_as::<Nothing>()?;
                 snapshot::save(&control, &call).await
             })
-        });
+        })
+        .about("Contains secrets, as it has everything that is needed to continue.");
     let no_authority = &[(404, "There is none without --tls self-signed.")];
     let too_many_viewers = &[(429, "Too many viewers follow the stream already.")];
     vec![
@@ -207,28 +219,60 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
                 "The authority made for --tls self-signed",
                 system::ca_pem,
             )
+            .about(
+                "The certificate that clients must trust to call an emulator that was started with `--tls self- \
+                 signed`. Needs no token.",
+            )
         },
-        at_once("GET assumptions", "What the contract leaves open and what is assumed", profile::assumptions),
-        at_once("GET profile", "Every setting in force and where it comes from", profile::show),
-        at_once("PATCH profile", "Change settings, for all keys or one; null undoes a change", profile::patch),
+        at_once("GET assumptions", "What the contract leaves open and what is assumed", profile::assumptions).about(
+            "The ledger: for each setting what the contract says, what is assumed, which values it may have, \
+                 and the value in force.",
+        ),
+        at_once("GET profile", "Every setting in force and where it comes from", profile::show).about(
+            "Each setting with its value, its origin and the comment above its assignment in a profile file; \
+                 with a key, those of that key.",
+        ),
+        at_once("PATCH profile", "Change settings, for all keys or one; null undoes a change", profile::patch).about(
+            "A change overrides `--set` and profile files; the `[profile]` of an active scenario overrides the \
+                 change. Nothing changes if any of it is invalid.",
+        ),
         at_once_reply::<_, Nothing, Map<String, Value>>("GET openapi.json", "This document", |_, _, _: Nothing| {
             Ok(json(&system::openapi_document()))
-        }),
+        })
+        .about("Made from the table of calls that the emulator itself uses."),
         at_once_reply::<_, Nothing, Map<String, Value>>(
             "GET v1/openapi.json",
             "The document of the emulated API",
             profile::emulated_openapi,
+        )
+        .about(
+            "Made from the routes, the types and the settings in force; what the published contract does not \
+                 state is marked with `x-assumed`.",
         ),
-        at_once("GET requests", "Requests, newest first", requests::list),
-        at_once("DELETE requests", "Clear the journal", requests::clear),
-        waits("POST requests/wait", "Wait until so many requests match", requests::wait),
-        at_once("GET requests/{id}", "One request and its answer, whole", requests::show),
-        waits("GET verdict", "The problems found so far", verdict::verify),
-        at_once("GET findings", "What the traffic shows about the client and its receivers", findings::show),
+        at_once("GET requests", "Requests, newest first", requests::list)
+            .about("A page of the journal. Each parameter restricts it; `next_cursor` leads to the next page."),
+        at_once("DELETE requests", "Clear the journal", requests::clear)
+            .about("Deletes the requests of the key, or with `*` all of them."),
+        waits("POST requests/wait", "Wait until so many requests match", requests::wait).about(
+            "Answers as soon as `count` requests match. After `timeout` it is a 408, which shows the nearest \
+                 requests and what differs.",
+        ),
+        at_once("GET requests/{id}", "One request and its answer, whole", requests::show)
+            .about("The request with its headers and body, the answer with its own, and the rule that decided."),
+        waits("GET verdict", "The problems found so far", verdict::verify).about(
+            "Requests that matched no endpoint, deliveries that failed, forgeries that were accepted, and rules \
+                 that were not used up. With `wait`, what is due within that time is done first.",
+        ),
+        at_once("GET findings", "What the traffic shows about the client and its receivers", findings::show)
+            .about("Each finding with its evidence and how sure it is, and the checks that had nothing to judge."),
         at_once_reply::<_, Nothing, run::Run>(
             "GET run",
             "What happened so far and the present state, as one document",
             run::show,
+        )
+        .about(
+            "The problems found, requests with their explanations, deliveries with their attempts, events, \
+                 keys, subscriptions, scenarios and settings.",
         ),
         CallRow {
             media: &["text/html"],
@@ -237,13 +281,19 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
                 "The same as one HTML file, which any browser shows without a network",
                 run::report,
             )
+            .about("The run document in a page of its own, to be saved as an artefact of a build.")
         },
         at_once(
             "GET explain/{id}",
             "Why a request was answered as it was, or where an event or delivery went; `latest` is the newest",
             explain::explain,
+        )
+        .about(
+            "Step by step, with advice on what to check next. The id is that of a request, an event or a \
+                 delivery.",
         ),
-        at_once("GET subscriptions", "Subscriptions, oldest first", subscriptions::list),
+        at_once("GET subscriptions", "Subscriptions, oldest first", subscriptions::list)
+            .about("All subscriptions of the key, without their secrets."),
         CallRow {
             shows_secrets: true,
             ..at_once(
@@ -251,13 +301,20 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
                 "Subscribe a URL for a key; the answer has the secret if one was generated",
                 subscriptions::create,
             )
+            .about(
+                "With the validation of a client's subscribe, but without counting a request. A URL that is \
+                 subscribed already is updated, if the profile says so.",
+            )
         },
         CallRow {
             shows_secrets: true,
             ..at_once("GET subscriptions/{id}", "One subscription; its secret only on request", subscriptions::show)
+                .about("With `secret=true` the answer has the secret that signs at present.")
         },
-        at_once("PUT subscriptions/{id}", "Change a subscription; what is left out stays", subscriptions::change),
-        at_once("DELETE subscriptions/{id}", "Delete a subscription", subscriptions::delete),
+        at_once("PUT subscriptions/{id}", "Change a subscription; what is left out stays", subscriptions::change)
+            .about("With the validation of a client's subscribe. Deliveries under way keep their URL."),
+        at_once("DELETE subscriptions/{id}", "Delete a subscription", subscriptions::delete)
+            .about("Later events no longer go to its URL."),
         CallRow {
             shows_secrets: true,
             ..at_once(
@@ -265,11 +322,20 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
                 "Give a subscription a new secret; the old one keeps signing for a while",
                 subscriptions::rotate,
             )
+            .about("The new secret is shown here alone. The old one keeps signing for `webhooks.rotation_grace`.")
         },
-        waits("POST events", "Fire events at the matching subscriptions", events::fire),
-        at_once("GET deliveries", "Deliveries, newest first", deliveries::list),
-        at_once("GET deliveries/{id}", "One delivery with each attempt", deliveries::show),
-        waits("POST deliveries/wait", "Wait until so many deliveries match", deliveries::wait),
+        waits("POST events", "Fire events at the matching subscriptions", events::fire).about(
+            "Names an event type, or with `emit` an emission of the active scenarios. With `wait`, the answer \
+                 has what each receiver answered.",
+        ),
+        at_once("GET deliveries", "Deliveries, newest first", deliveries::list)
+            .about("A page of deliveries. Each parameter restricts it; `next_cursor` leads to the next page."),
+        at_once("GET deliveries/{id}", "One delivery with each attempt", deliveries::show)
+            .about("Each attempt with what was sent, what the receiver answered, and when the next one is due."),
+        waits("POST deliveries/wait", "Wait until so many deliveries match", deliveries::wait).about(
+            "Answers as soon as `count` deliveries match. After `timeout` it is a 408, which shows the nearest \
+                 deliveries and what differs.",
+        ),
         CallRow {
             errors: too_many_viewers,
             media: &[stream::EVENT_STREAM],
@@ -277,6 +343,10 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
                 "GET stream",
                 "Everything that happens, as server-sent events",
                 stream::stream,
+            )
+            .about(
+                "Requests, events, attempts and notices, each as an event of that name. Resumes after the id in \
+                 `Last-Event-ID`.",
             )
         },
         CallRow {
@@ -286,14 +356,21 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
                 "Counters and gauges in the text format of Prometheus",
                 |control, _, _: Nothing| Ok(metrics::show(control)),
             )
+            .about(
+                "Requests, refusals, deliveries, attempts and their latency, and what is kept in memory. No labels \
+                 contain keys.",
+            )
         },
         waits(
             "POST deliveries/{id}/redeliver",
             "Send the same event to the same subscription again",
             deliveries::redeliver,
-        ),
-        at_once("GET scenarios", "All scenarios, with what is active and what is broken", scenarios::list),
-        at_once("GET scenarios/{name}", "One scenario with its text", scenarios::show),
+        )
+        .about("With the same body and id, and a new signature."),
+        at_once("GET scenarios", "All scenarios, with what is active and what is broken", scenarios::list)
+            .about("Those in folders, those given as text and those in the program, each with its state."),
+        at_once("GET scenarios/{name}", "One scenario with its text", scenarios::show)
+            .about("The text with what is known about it, its rules and emissions."),
         CallRow {
             takes_toml: true,
             media: JSON_OR_TEXT,
@@ -302,18 +379,32 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
                 "Add a scenario, or replace it",
                 scenarios::put,
             )
+            .about(
+                "As TOML, or as JSON with the same keys. A text with a problem is refused with every problem in it, \
+                 and nothing changes.",
+            )
         },
-        at_once("DELETE scenarios/{name}", "Remove a scenario that was added here", scenarios::remove),
-        at_once("POST scenarios/reload", "Read the folders again now", scenarios::reload),
-        at_once("POST scenarios/active", "Choose the active scenarios, for all keys or one", scenarios::activate),
-        at_once("GET clock", "The emulator's time, or that of one key", clock::show),
+        at_once("DELETE scenarios/{name}", "Remove a scenario that was added here", scenarios::remove)
+            .about("Scenarios in folders and in the program stay."),
+        at_once("POST scenarios/reload", "Read the folders again now", scenarios::reload).about(
+            "Without waiting for the watcher. A broken file is a 422 with every problem; all others are loaded.",
+        ),
+        at_once("POST scenarios/active", "Choose the active scenarios, for all keys or one", scenarios::activate)
+            .about("The list replaces the one in force, and each scenario starts at its beginning."),
+        at_once("GET clock", "The emulator's time, or that of one key", clock::show)
+            .about("The mode and the time; with a key, those of that key's clock."),
         waits(
             "POST clock",
             "Stop, set, move or resume a clock; answers when what was due on the way is done",
             clock::change,
+        )
+        .about("Moves from one due instant to the next, so that each retry and emission happens at its own time."),
+        at_once("POST outcome", "Report how the test with this key ended", outcome::report)
+            .about("Shown beside the key in run documents; the last report counts."),
+        at_once("POST reset", "Forget what a key did, or everything", snapshot::reset).about(
+            "As before the key's first request: state, quota, clock, scenarios of its own, journal and \
+                 deliveries. With `*`, as after the start.",
         ),
-        at_once("POST outcome", "Report how the test with this key ended", outcome::report),
-        at_once("POST reset", "Forget what a key did, or everything", snapshot::reset),
         snapshot,
         CallRow {
             most_bytes: Some(snapshot::MOST_BYTES),
@@ -323,11 +414,17 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
                 "Put a saved state in place",
                 snapshot::load,
             )
+            .about(
+                "The emulator continues as if it had not stopped. A snapshot that cannot be loaded is refused, and \
+                 nothing changes.",
+            )
         },
         at_once("GET sink/{name}", "What a built-in receiver got", |control, input: &Input| {
             Ok(deliveries::sink(control, input))
-        }),
-        at_once("POST sink/{name}", "What a built-in receiver answers next", deliveries::script),
+        })
+        .about("What arrived at `https://NAME.sink.localhost`, and whether its signature was right."),
+        at_once("POST sink/{name}", "What a built-in receiver answers next", deliveries::script)
+            .about("One status for each request that arrives, in this order."),
     ]
 });
 

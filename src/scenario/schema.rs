@@ -1,6 +1,6 @@
 //! The JSON Schema of the language, so that editors complete and check, and the page about it: both made from the tables of keys.
 //!
-//! What a schema cannot express (which keys exclude each other, what can never hold) the parser's diagnostics report.
+//! What a schema cannot express (names that occur twice, templates, what can never hold) the parser's diagnostics report.
 
 use serde_json::{Map, Value, json};
 
@@ -11,6 +11,7 @@ use crate::contract::routes::{ROUTES, Route};
 use crate::contract::types::EVENT_TYPES;
 use crate::diagnostic::codes_markdown;
 use crate::settings;
+use crate::util::duration::DURATION_PATTERN;
 
 /// The JSON Schema (draft 2020-12) of a scenario file.
 pub fn schema() -> Value {
@@ -20,18 +21,20 @@ pub fn schema() -> Value {
     whole.insert("description".to_owned(), "One story: what happens to requests, and which events are fired".into());
     whole.extend(object(&FILE).as_object().cloned().unwrap_or_default());
     let mut definitions = Map::from_iter([
-        ("duration".to_owned(), json!({"type": "string", "examples": ["250ms", "30s", "1m30s", "24h"]})),
+        (
+            "duration".to_owned(),
+            json!({"type": "string", "pattern": DURATION_PATTERN, "examples": ["250ms", "30s", "1m30s", "24h"]}),
+        ),
         ("event".to_owned(), json!({"type": "string", "examples": EVENT_TYPES})),
         ("operation".to_owned(), operation()),
         (
             "condition".to_owned(),
-            json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]}),
+            json!({"anyOf": [{"type": ["string", "number", "boolean"]}, {"allOf": [reference("matcher"), one_value()]}]}),
         ),
         ("profile".to_owned(), settings::schema()),
     ]);
     let tables = TABLES.iter().filter(|table| !["file", "delay"].contains(&table.definition));
     definitions.extend(tables.map(|table| (table.definition.to_owned(), object(table))));
-    definitions["matcher"]["minProperties"] = 1.into();
     whole.insert("$defs".to_owned(), definitions.into());
     Value::Object(whole)
 }
@@ -51,6 +54,17 @@ fn object(keys: &TableKeys) -> Value {
         object["required"] = keys.required.into();
     }
     object
+        .as_object_mut()
+        .into_iter()
+        .for_each(|object| object.extend(keys.rules_schema().map(|(name, rule)| (name.to_owned(), rule))));
+    object
+}
+
+/// What a matcher of anything but the body compares with.
+fn one_value() -> Value {
+    let value = json!({"type": ["string", "number", "boolean"]});
+    // Tombi expects it to be stated that the others are allowed.
+    json!({"additionalProperties": true, "properties": {"equals": value, "contains": value, "one_of": {"items": value}}})
 }
 
 fn operation() -> Value {
@@ -82,10 +96,11 @@ pub fn language_markdown() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnostic::Diagnostic;
     use crate::scenario::{built_in, built_in_names, check_text};
 
     fn validator() -> jsonschema::Validator {
-        jsonschema::validator_for(&schema()).expect("the schema is one")
+        jsonschema::options().should_validate_formats(true).build(&schema()).expect("the schema is one")
     }
 
     fn json_of(text: &str) -> Value {
@@ -126,9 +141,80 @@ mod tests {
             "[[rule]]\nwhen = { body.url = 'x' }\n",
             "[[rule]]\nreply = { error = 'x' }\n",
             "[[emit]]\non = 'command'\n",
+            "[[rule]]\ndelay = '5 seconds'\n",
+            "[[rule]]\nreply.status = 500\nfault = 'reset'\n",
+            "[[rule]]\nwhen.path.matches = '('\npass = true\n",
+            "",
         ] {
             assert!(!validator.is_valid(&json_of(text)), "{text}");
         }
+    }
+
+    /// Problems of the files below that the schema cannot show, by code or by a part of the message, and why it cannot.
+    const HIDDEN: &[(&str, &str)] = &[
+        ("JSON has no such number", "infinity, and what is not a number"),
+        ("`every` must be at least 10ms", "how long a duration is"),
+        ("is longer than", "how long a duration is"),
+        ("scenario/bad-template", "the language of templates"),
+        ("scenario/unknown-event", "the profile in force may add types"),
+        ("must use https", "the profile in force may allow http"),
+        ("`secret`", "the profile in force says how secrets are read"),
+        ("too large when compiled", "what an expression takes"),
+        ("nested more than", "the depth of `not`"),
+    ];
+
+    /// Each entry of the lists of a file, by itself; a file without lists is one.
+    fn entries(table: toml::Table) -> Vec<toml::Table> {
+        let (lists, rest): (Vec<_>, Vec<_>) =
+            table.into_iter().partition(|(key, value)| ["rule", "emit"].contains(&key.as_str()) && value.is_array());
+        let each = lists.into_iter().flat_map(|(key, list)| {
+            let list = list.as_array().cloned().unwrap_or_default();
+            list.into_iter().map(move |entry| toml::Table::from_iter([(key.clone(), toml::Value::Array(vec![entry]))]))
+        });
+        let rest = rest.into_iter().map(|(key, value)| toml::Table::from_iter([(key, value)]));
+        each.chain(rest).collect()
+    }
+
+    #[test]
+    fn the_schema_and_the_parser_agree_on_every_entry_of_the_broken_files() {
+        let validator = validator();
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios");
+        let (mut valid, mut refused, mut unused, mut wrong) = (0, 0, HIDDEN.to_vec(), Vec::new());
+        for file in std::fs::read_dir(folder).expect("the folder is there") {
+            let path = file.expect("it can be read").path();
+            let text = std::fs::read_to_string(&path).expect("it is text");
+            let Some(table) =
+                text.parse::<toml::Table>().ok().filter(|_| path.extension().is_some_and(|end| end == "toml"))
+            else {
+                continue;
+            };
+            for entry in if table.is_empty() { vec![table] } else { entries(table) } {
+                let text = entry.to_string();
+                let (_, problems) = check_text("entry", &text);
+                let errors: Vec<_> = problems.iter().filter(|problem| problem.is_error()).collect();
+                let is = |error: &Diagnostic, part: &str| error.code == part || error.message.contains(part);
+                let is_hidden = |error: &&Diagnostic| HIDDEN.iter().any(|(part, _)| is(error, part));
+                unused.retain(|(part, _)| !errors.iter().any(|error| is(error, part)));
+                match (errors.is_empty(), validator.is_valid(&json_of(&text))) {
+                    (true, accepted) => {
+                        assert!(accepted, "the schema refuses what is valid: {text}");
+                        valid += 1;
+                    }
+                    (false, true) => {
+                        wrong.extend(
+                            errors
+                                .into_iter()
+                                .filter(|error| !is_hidden(error))
+                                .map(|error| format!("{}: {text}{error:?}", path.display())),
+                        );
+                    }
+                    (false, false) => refused += 1,
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "the schema accepts these:\n{}", wrong.join("\n"));
+        assert!(valid > 50 && refused > 50, "{valid} valid entries, {refused} refused");
+        assert_eq!(unused, [], "no file has these");
     }
 
     /// Run with `UPDATE_EXPECTED=1` to write the files anew.

@@ -94,7 +94,10 @@ pub fn schema() -> Value {
             place = &mut place["properties"][name];
         }
         optional(place);
-        place["description"] = format!("{}. May be set to: {}", setting.assumed, setting.values()).into();
+        // What each value means follows the first paragraph.
+        let meanings = place["description"].as_str().and_then(|text| text.split_once("\n\n"));
+        let meanings = meanings.map_or_else(String::new, |(_, meanings)| format!("\n\n{meanings}"));
+        place["description"] = format!("{}. May be set to: {}{meanings}", setting.assumed, setting.values()).into();
     }
     root
 }
@@ -117,10 +120,9 @@ impl Setting {
         }
         let shape = self.path.split('.').fold(&*TYPES, |place, name| &place["properties"][name]);
         let list = |values: Vec<String>| values.join(" | ");
-        match (&shape["oneOf"], &shape["enum"], &shape["examples"]) {
-            (Value::Array(choices), ..) => list(choices.iter().map(|choice| choice["const"].to_string()).collect()),
-            (_, Value::Array(values), _) => list(values.iter().map(Value::to_string).collect()),
-            (.., Value::Array(durations)) => format!("a duration such as {}", durations[0]),
+        match (&shape["enum"], &shape["examples"]) {
+            (Value::Array(values), _) => list(values.iter().map(Value::to_string).collect()),
+            (_, Value::Array(durations)) => format!("a duration such as {}", durations[0]),
             _ => "true | false".to_owned(),
         }
     }

@@ -9,12 +9,15 @@ use serde_json::{Map, Value, json};
 
 use super::sections::Profile;
 use crate::contract::VERSION;
-use crate::contract::error::ErrorDetails;
+use crate::contract::error::{ErrorDetails, ErrorKind};
 use crate::contract::ids::IdStyle;
 use crate::contract::preview::{LONGEST_LABEL, OauthErrorShape, WorkflowStatus};
 use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
-use crate::contract::rules::{LONGEST_URL, Unknown};
+use crate::contract::rules::{Unknown, url_schema};
+use crate::contract::signature::SigningKey;
+use crate::contract::types::WORKFLOW_COMPLETED;
+use crate::util::schema::add_examples;
 
 static PARTS: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("openapi_parts.json")).expect("the tests read it as well"));
@@ -26,34 +29,52 @@ static SCHEMAS: LazyLock<Map<String, Value>> =
 pub fn document(profile: &Profile) -> Value {
     let mut document = PARTS["document"].clone();
     document["info"]["version"] = VERSION.into();
-    for route in ROUTES.iter().filter(|route| route.stage == Stage::Open || profile.preview.enabled) {
-        let entry = &mut document["paths"][route.path];
-        entry[route.method.as_str().to_ascii_lowercase()] = operation(route, profile);
-        if route.method == hyper::Method::GET {
-            entry["head"] = head_of(route, profile);
-        }
+    for route in ROUTES.iter().filter(|route| is_served(route, profile)) {
+        document["paths"][route.path][route.method.as_str().to_ascii_lowercase()] = operation(route, profile);
+    }
+    if let Some(tags) = document["tags"].as_array_mut() {
+        tags.retain(|tag| ROUTES.iter().any(|route| is_served(route, profile) && tag["name"] == tag_of(route)));
     }
     let types: Vec<&str> = profile.events.types().collect();
     document["webhooks"]["event"]["post"]["description"] =
         format!("Event types: {}. Signed; the scheme is assumed.", types.join(", ")).into();
     fill_schemas(&mut document["components"]["schemas"], profile);
     fill_headers(&mut document["components"]["headers"], profile);
+    let text = document["paths"].to_string();
+    if let Some(headers) = document["components"]["headers"].as_object_mut() {
+        headers.retain(|name, _| text.contains(&format!("#/components/headers/{name}\"")));
+    }
+    add_examples(&mut document);
     document
 }
 
+fn is_served(route: &Route, profile: &Profile) -> bool {
+    route.stage == Stage::Open || profile.preview.enabled
+}
+
+/// Generators make one part of a client of the operations with one tag.
+fn tag_of(route: &Route) -> &'static str {
+    let name = route.operation.name();
+    name.split_once('.').map_or(name, |(tag, _)| tag)
+}
+
 fn operation(route: &Route, profile: &Profile) -> Value {
+    let name = route.operation.name();
     let mut operation = json!({
-        "operationId": route.operation.name(),
+        "operationId": name.replace('.', "_"),
+        "tags": [tag_of(route)],
         "summary": route.summary,
-        "responses": responses(route, profile),
-        "security": if route.credential == Credential::Bearer { json!([{ "api_key": [] }]) } else { json!([]) },
     });
+    if route.credential == Credential::None {
+        operation["security"] = json!([]);
+    }
     if route.stage == Stage::Announced {
         operation["x-assumed"] = "preview.enabled".into();
     }
-    for (name, part) in PARTS["operations"][route.operation.name()].as_object().into_iter().flatten() {
+    for (name, part) in PARTS["operations"][name].as_object().into_iter().flatten() {
         operation[name] = part.clone();
     }
+    operation["responses"] = responses(route, profile);
     for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
         let name = parameter["name"].as_str().unwrap_or_default().to_owned();
         let schema = &mut parameter["schema"];
@@ -68,19 +89,6 @@ fn operation(route: &Route, profile: &Profile) -> Value {
         }
     }
     operation
-}
-
-/// HEAD is answered wherever GET is, without a body.
-fn head_of(route: &Route, profile: &Profile) -> Value {
-    let mut head = operation(route, profile);
-    head["operationId"] = format!("{}.head", route.operation.name()).into();
-    head["x-assumed"] = "http".into();
-    if let Some(responses) = head["responses"].as_object_mut() {
-        for response in responses.values_mut().filter_map(Value::as_object_mut) {
-            response.remove("content");
-        }
-    }
-    head
 }
 
 /// The names of the query parameters that an endpoint has.
@@ -146,9 +154,20 @@ fn responses(route: &Route, profile: &Profile) -> Value {
         if let Some(setting) = assumed {
             response["x-assumed"] = setting.into();
         }
+        if schema == "Error" {
+            response["content"]["application/json"]["example"] = error_example(status, description, profile);
+        }
         responses.insert(status.to_string(), response);
     }
     Value::Object(responses)
+}
+
+/// An error with the code that belongs to its status.
+fn error_example(status: u16, description: &str, profile: &Profile) -> Value {
+    let kind = ErrorKind::ALL.into_iter().find(|kind| kind.status() == status);
+    let code = kind.and_then(|kind| profile.errors.codes.get(&kind));
+    let id = id_example("req_", profile);
+    json!({ "error": { "code": code, "message": description, "request_id": id } })
 }
 
 fn response_headers(status: u16, counted: bool, stage: Stage, profile: &Profile) -> Value {
@@ -187,7 +206,7 @@ fn fill_headers(headers: &mut Value, profile: &Profile) {
     // The token endpoint of the preview is the one place with another scheme.
     let challenge = if profile.preview.enabled { "^(Bearer|Basic)" } else { "^Bearer" };
     headers["Challenge"]["schema"]["pattern"] = challenge.into();
-    headers["RequestIdToo"]["schema"]["pattern"] = id_pattern("req_", profile).into();
+    fill_id(&mut headers["RequestIdToo"]["schema"], "req_", profile);
     headers["RetryAfter"]["schema"] = match profile.rate_limit.retry_after {
         RetryAfterForm::Date => json!({ "type": "string" }),
         _ => json!({ "type": "integer", "minimum": 0 }),
@@ -198,29 +217,30 @@ fn fill_schemas(schemas: &mut Value, profile: &Profile) {
     let is_varied = profile.variation.unknown_fields;
     add_type(&mut schemas["SystemStatus"], "SystemStatus");
     let status = &mut schemas["SystemStatus"]["properties"];
-    status["version"]["const"] = VERSION.into();
+    status["version"] = json!({ "type": "string", "description": status["version"]["description"], "enum": [VERSION] });
     status["checks"]["additionalProperties"] = if is_varied { json!(true) } else { json!({ "type": "object" }) };
 
     add_type(&mut schemas["Subscription"], "Subscription");
     let subscription = &mut schemas["Subscription"]["properties"];
-    subscription["id"]["pattern"] = id_pattern("sub_", profile).into();
+    fill_id(&mut subscription["id"], "sub_", profile);
+    subscription["events"]["examples"] = json!([[WORKFLOW_COMPLETED]]);
     let secret = subscription.as_object_mut().and_then(|fields| fields.shift_remove("secret"));
     subscription[profile.subscriptions.secret_field.as_str()] = secret.into();
 
     add_type(&mut schemas["SubscribeRequest"], "SubscribeRequest");
     let request = &mut schemas["SubscribeRequest"]["properties"];
-    request["url"]["maxLength"] = LONGEST_URL.into();
-    request["url"]["pattern"] = url_pattern(profile).into();
     request["events"]["items"]["enum"] = profile.events.types().collect();
+    fill_secret(&mut request["secret"], profile);
+    schemas["WebhookUrl"] = url_schema(profile.webhooks.allow_http);
 
     schemas["Hello"] = hello_schema(profile);
     let error = &mut schemas["Error"]["properties"]["error"];
     let has_more = is_varied || !profile.errors.extra.is_empty() || profile.errors.details != ErrorDetails::Off;
     error["additionalProperties"] = has_more.into();
     error["properties"]["code"]["enum"] = json!(profile.errors.codes.values().collect::<Vec<_>>());
-    error["properties"]["request_id"]["pattern"] = id_pattern("req_", profile).into();
+    fill_id(&mut error["properties"]["request_id"], "req_", profile);
     add_type(&mut schemas["Event"], "EventEnvelope");
-    schemas["Event"]["properties"]["id"]["pattern"] = id_pattern("evt_", profile).into();
+    fill_id(&mut schemas["Event"]["properties"]["id"], "evt_", profile);
 
     // The id of a workflow has any form after the prefix: a scenario may give one.
     add_type(&mut schemas["Workflow"], "Workflow");
@@ -248,26 +268,64 @@ fn add_type(schema: &mut Value, name: &str) {
     }
 }
 
+/// The body of the hello endpoint: its fields and their types, and the body itself as the example.
 fn hello_schema(profile: &Profile) -> Value {
-    let body = &profile.hello.body;
-    if !profile.variation.unknown_fields {
-        return json!({ "type": "object", "const": body, "x-assumed": "hello.body" });
-    }
-    // Objects inside may gain fields as well, so only plain values are described.
-    let plain = body.iter().filter(|(_, value)| !value.is_object() && !value.is_array());
-    let plain: Map<String, Value> = plain.map(|(name, value)| (name.clone(), json!({ "const": value }))).collect();
-    let names: Vec<&String> = body.keys().collect();
-    json!({ "type": "object", "required": names, "properties": plain, "x-assumed": "hello.body" })
+    let body = Value::Object(profile.hello.body.clone());
+    let mut schema = shape_of(&body, profile.variation.unknown_fields);
+    schema["examples"] = json!([body]);
+    schema["x-assumed"] = "hello.body".into();
+    schema
 }
 
-/// What a subscription's URL must look like, as far as a pattern can express it: an https URL without user information,
-/// fragment, spaces or port 0, whose host is a plain name. Other valid URLs (IP literals, internationalised names) are
-/// accepted as well; a pattern that covered them would be unreadable.
-fn url_pattern(profile: &Profile) -> String {
-    let scheme = if profile.webhooks.allow_http { "https?" } else { "https" };
-    let label = "[a-z][a-z0-9]{0,20}";
-    let rest = "[A-Za-z0-9._~!$&'()*+,;=:@/-]*";
-    format!("^{scheme}://{label}(\\.{label}){{0,3}}(:[1-9][0-9]{{0,3}})?(/{rest})?(\\?{rest})?$")
+/// The type of a value; of an object, those of its fields.
+fn shape_of(value: &Value, has_more: bool) -> Value {
+    let kind = match value {
+        Value::Object(fields) => {
+            let names: Vec<&String> = fields.keys().collect();
+            let properties: Map<String, Value> =
+                fields.iter().map(|(name, value)| (name.clone(), shape_of(value, has_more))).collect();
+            let has_more: Value = has_more.into();
+            return json!({
+                "type": "object", "required": names, "properties": properties, "additionalProperties": has_more,
+            });
+        }
+        Value::Array(_) => return json!({ "type": "array", "items": {} }),
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+    };
+    json!({ "type": kind })
+}
+
+fn fill_secret(schema: &mut Value, profile: &Profile) {
+    let mut patterns: Vec<String> = profile
+        .schemes()
+        .iter()
+        .map(|scheme| SigningKey::secret_pattern(scheme, profile.webhooks.secret_key))
+        .collect();
+    patterns.sort();
+    patterns.dedup();
+    match &patterns[..] {
+        [one] => schema["pattern"] = one.as_str().into(),
+        several => schema["allOf"] = several.iter().map(|pattern| json!({ "pattern": pattern })).collect(),
+    }
+}
+
+fn fill_id(schema: &mut Value, prefix: &str, profile: &Profile) {
+    schema["pattern"] = id_pattern(prefix, profile).into();
+    schema["examples"] = json!([id_example(prefix, profile)]);
+}
+
+fn id_example(prefix: &str, profile: &Profile) -> String {
+    let id = match profile.ids.style {
+        IdStyle::Ulid => "01kg9tbs8075j3q2a1zqxhg4v6".to_owned(),
+        IdStyle::Uuid => "9f1c7a52-3f5e-4b0a-8f0e-2d6b1c4a7e90".to_owned(),
+        IdStyle::Counter => "00000001".to_owned(),
+        IdStyle::Longest => "a".repeat(64),
+    };
+    format!("{prefix}{id}")
 }
 
 fn id_pattern(prefix: &str, profile: &Profile) -> String {
@@ -288,13 +346,16 @@ pub(crate) mod tests {
     use crate::committed;
     use crate::contract::preview::Workflow;
     use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
+    use crate::util::schema::plain;
 
     pub(crate) fn schema<T: JsonSchema>() -> Value {
         let generator = SchemaSettings::draft2020_12().with(|settings| {
             settings.inline_subschemas = true;
             settings.meta_schema = None;
         });
-        generator.into_generator().into_root_schema_for::<T>().to_value()
+        let mut made = generator.into_generator().into_root_schema_for::<T>().to_value();
+        plain(&mut made);
+        made
     }
 
     #[test]

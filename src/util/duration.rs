@@ -8,9 +8,12 @@ use serde::{Deserialize, Deserializer};
 /// The longest duration taken anywhere: ten years. Longer ones are typing errors and would overflow the clock.
 const LONGEST: Duration = Duration::from_hours(87600);
 
+/// What a duration looks like, as a pattern of JSON Schema; how long it may be is not part of it.
+pub const DURATION_PATTERN: &str = r"^(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ms|[smhd]))+)$";
+
 /// A duration with its text form; whole seconds, minutes and so on stay readable in listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String", extend("examples" = ["10s", "250ms", "1m30s", "24h"])))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String", extend("pattern" = DURATION_PATTERN, "examples" = ["10s", "250ms", "1m30s", "24h"])))]
 pub struct DurationText(pub Duration);
 
 impl DurationText {
@@ -113,6 +116,33 @@ mod tests {
             let read = parse_duration(text).unwrap_or_else(|error| panic!("{text}: {error}"));
             assert_eq!(read, Duration::from_millis(millis), "{text}");
             assert_eq!(DurationText(read).to_string(), shown, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_pattern_matches_what_is_read() {
+        let pattern = regex::Regex::new(DURATION_PATTERN).expect("it is a pattern");
+        for text in [
+            "0",
+            "0s",
+            "5.s",
+            ".5s",
+            "1m30s",
+            "1d12h",
+            "2ms3ms",
+            "10",
+            "s",
+            ".s",
+            "1..s",
+            "1 s",
+            "1s ",
+            "5 seconds",
+            "1S",
+            "0 s",
+            "1s0",
+            "",
+        ] {
+            assert_eq!(pattern.is_match(text), parse_duration(text).is_ok(), "{text}");
         }
     }
 

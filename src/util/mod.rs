@@ -4,5 +4,6 @@ pub mod duration;
 pub mod file;
 pub mod header_lines;
 pub mod process;
+pub(crate) mod schema;
 pub mod tasks;
 pub mod wording;

@@ -19,7 +19,13 @@ token="Authorization: Bearer schemathesis"
 
 if [ "$which" != control ]; then
   curl -sf -H "$token" "$url/_emulator/v1/openapi.json" >emulated.json
-  "$schemathesis" run emulated.json --url "$url" -H "Authorization: Bearer sk_test_schemathesis" \
+  # Which international names are hosts no pattern can say: IDNA decides.
+  cat >schemathesis.toml <<'TOML'
+[[operations]]
+include-operation-id = "events_subscribe"
+checks.positive_data_acceptance.expected-statuses = ["2xx", 422]
+TOML
+  "$schemathesis" --config-file schemathesis.toml run emulated.json --url "$url" -H "Authorization: Bearer sk_test_schemathesis" \
     --checks all --max-examples 200 --seed 20260131 --no-color
 fi
 
@@ -32,21 +38,21 @@ del document["paths"]["/_emulator/stream"]
 for path in ["requests", "deliveries"]:
     body = document["paths"][f"/_emulator/{path}/wait"]["post"]["requestBody"]
     schema = body["content"]["application/json"]["schema"]
-    schema["properties"]["timeout"] = {"const": "1ms"}
+    schema["properties"]["timeout"] = {"enum": ["1ms"]}
     schema["required"] = ["timeout"]
 json.dump(document, sys.stdout)' >control.json
   # What a schema cannot say (durations, names of settings and types, the scenario language, what a snapshot holds) is refused with 422 or 404.
   cat >schemathesis.toml <<'TOML'
 [[operations]]
-include-operation-id = ["post requests/wait", "post deliveries/wait"]
+include-operation-id = ["post_requests_wait", "post_deliveries_wait"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 408]
 checks.negative_data_rejection.expected-statuses = [400, 401, 404, 406, 408, 415, 422]
 checks.max_response_time = 20.0
 
 [[operations]]
-include-operation-id = ["post events", "patch profile", "put subscriptions/id", "post subscriptions", "put scenarios/name", "post clock",
-  "post deliveries/id/redeliver", "post subscriptions/id/rotate", "post scenarios/active", "delete scenarios/name",
-  "get verdict", "head verdict", "put snapshot"]
+include-operation-id = ["post_events", "patch_profile", "put_subscriptions_by_id", "post_subscriptions", "put_scenarios_by_name",
+  "post_clock", "post_deliveries_by_id_redeliver", "post_subscriptions_by_id_rotate", "post_scenarios_active",
+  "delete_scenarios_by_name", "get_verdict", "put_snapshot"]
 checks.positive_data_acceptance.expected-statuses = ["2xx", 404, 422]
 TOML
   # An empty body is taken for `{}`, and a wait without a time-out of its own lasts ten seconds.

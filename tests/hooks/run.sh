@@ -56,7 +56,7 @@ bad "Taplo refuses an unknown key" "titel" taplo lint wrong.toml
 mkdir "$work/profiles"
 cp tombi.toml "$root"/src/settings/*.toml "$work/profiles"
 cd "$work/profiles"
-sed -n '/^```toml file=sandbox.toml$/,/^```$/p' "$root/docs/sandbox.md" | grep --invert-match '^```' > sandbox.toml
+sed -n '/^```toml file=mine.toml$/,/^```$/p' "$root/docs/sandbox.md" | grep --invert-match '^```' > sandbox.toml
 "$binary" profile schema > profile.schema.json
 mapfile -t files < <(ls -- *.toml | grep --invert-match tombi.toml)
 wrong=$(grep --files-without-match '^#:schema ./profile.schema.json$' -- "${files[@]}" || true)

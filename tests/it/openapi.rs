@@ -1,8 +1,12 @@
 //! Real answers fit the `OpenAPI` document, under several profiles.
 
+use std::collections::BTreeSet;
+
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
+use wrs_emulator::settings::Profile;
+use wrs_emulator::settings::openapi::document;
 
 use crate::support::{Answer, builder, get, hook, send, start_with, started, subscribe, view};
 
@@ -14,6 +18,17 @@ pub(crate) struct Document {
 impl Document {
     pub(crate) async fn of(emulator: &Emulator) -> Self {
         Self { whole: view(emulator, "v1/openapi.json").await }
+    }
+
+    pub(crate) fn of_profile(profile: &Profile) -> Self {
+        Self { whole: document(profile) }
+    }
+
+    /// A request that was accepted, and its answer.
+    pub(crate) fn check_call(&self, method: &str, path: &str, body: &Value, answer: &Answer) {
+        let content = &self.whole["paths"][path][method]["requestBody"]["content"]["application/json"];
+        self.fits(&content["schema"], body, path);
+        self.check(method, path, answer);
     }
 
     pub(crate) fn check(&self, method: &str, path: &str, answer: &Answer) {
@@ -45,15 +60,50 @@ impl Document {
     }
 
     pub(crate) fn fits(&self, schema: &Value, value: &Value, what: &str) {
+        let errors: Vec<String> = self.validator(schema).iter_errors(value).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{what}: {errors:?} in {value}");
+    }
+
+    fn is_valid(&self, schema: &Value, value: &Value) -> bool {
+        self.validator(schema).is_valid(value)
+    }
+
+    fn validator(&self, schema: &Value) -> Validator {
         // References lead into the document, so it travels with the schema.
         let mut whole = json!({ "components": self.whole["components"] });
         for (name, part) in schema.as_object().expect("a schema") {
             whole[name] = part.clone();
         }
-        let validator: Validator =
-            jsonschema::draft202012::options().should_validate_formats(true).build(&whole).expect("a valid schema");
-        let errors: Vec<String> = validator.iter_errors(value).map(|error| error.to_string()).collect();
-        assert!(errors.is_empty(), "{what}: {errors:?} in {value}");
+        jsonschema::draft202012::options().should_validate_formats(true).build(&whole).expect("a valid schema")
+    }
+
+    /// Each operation has a name that is an identifier, a known tag, a summary, a description, and valid examples of everything.
+    fn check_operations(&self) {
+        let tags: Vec<&Value> = self.whole["tags"].as_array().expect("tags").iter().map(|tag| &tag["name"]).collect();
+        let mut names = BTreeSet::new();
+        for (path, operations) in self.whole["paths"].as_object().expect("paths") {
+            for (method, operation) in operations.as_object().expect("operations") {
+                assert_ne!(method, "head", "{path}");
+                let name = operation["operationId"].as_str().expect("a name");
+                assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'), "{name}");
+                assert!(names.insert(name), "{name} occurs twice");
+                assert!(
+                    operation["tags"].as_array().is_some_and(|own| own.len() == 1 && tags.contains(&&own[0])),
+                    "{name}"
+                );
+                for text in ["summary", "description"] {
+                    assert!(operation[text].as_str().is_some_and(|text| text.len() > 5), "{name} has no {text}");
+                }
+                let bodies = [&operation["requestBody"]].into_iter();
+                let answers = operation["responses"].as_object().expect("answers").values();
+                let contents = bodies.chain(answers).map(|body| self.resolve(body)["content"].as_object());
+                let contents = contents.flatten().flat_map(serde_json::Map::values);
+                for place in contents.chain(operation["parameters"].as_array().into_iter().flatten()) {
+                    assert!(!place["example"].is_null(), "{name}: {place} has no example");
+                    self.fits(&place["schema"], &place["example"], name);
+                }
+            }
+        }
     }
 }
 
@@ -133,6 +183,67 @@ async fn real_answers_of_announced_endpoints_fit_the_document() {
             "grant_type=x&client_secret=sk_test_a",
         ] {
             document.check("post", token, &send(&emulator, "POST", token, &form, body).await);
+        }
+    }
+}
+
+/// The file also goes through the generated clients and Prism, in the nightly build.
+#[tokio::test]
+async fn every_accepted_url_and_secret_is_valid_by_the_document_and_what_it_refuses_is_refused() {
+    let accepted: Value = serde_json::from_str(include_str!("../generators/accepted.json")).expect("it is JSON");
+    let list = |name: &str| -> Vec<Value> { accepted[name].as_array().expect("a list").clone() };
+    let emulator = start_with(&["rate_limit.enabled=false"]).await;
+    let longest = json!(format!("https://a.example/{}", "x".repeat(2030)));
+    for url in list("urls").into_iter().chain([longest]) {
+        let answer = subscribe(&emulator, &json!({ "url": url, "events": ["workflow.completed"] })).await;
+        assert_eq!(answer.status, 200, "{url}: {answer:?}");
+    }
+    let secrets = list("secrets");
+    for readings in [&[][..], &["webhooks.secret_key=utf8"], &["webhooks.scheme=[\"standard\", \"github\"]"]] {
+        let emulator = start_with(&[&["rate_limit.enabled=false"], readings].concat()).await;
+        let document = Document::of(&emulator).await;
+        let schema = &document.whole["components"]["schemas"]["SubscribeRequest"]["properties"]["secret"];
+        for secret in secrets.iter().cloned().chain(["whsec_", "whsec_?", "whsec_YR==", ""].map(Value::from)) {
+            let mut body = hook("https://app.example.com");
+            body["secret"] = secret.clone();
+            let is_taken = subscribe(&emulator, &body).await.status == 200;
+            assert_eq!(document.is_valid(schema, &secret), is_taken, "{readings:?}: {secret}");
+        }
+    }
+}
+
+/// Forms that stop generators of clients, in both documents.
+#[tokio::test]
+async fn the_documents_have_only_forms_that_generators_know() {
+    fn check(value: &Value, place: &str) {
+        match value {
+            Value::Object(fields) => {
+                let format = fields.get("format").and_then(Value::as_str);
+                assert!(format.is_none_or(|format| ["date-time", "uri"].contains(&format)), "{place}: {format:?}");
+                assert!(!fields.contains_key("const"), "{place}: const");
+                assert!(!(fields.contains_key("enum") && fields.contains_key("pattern")), "{place}: enum and pattern");
+                for (name, inner) in fields {
+                    let is_named = place.ends_with("/properties");
+                    assert!(is_named || name != "oneOf", "{place}: oneOf");
+                    if is_named || ["items", "schema"].contains(&name.as_str()) {
+                        assert!(inner.is_object(), "{place}/{name}: {inner} is not a schema with a type");
+                    }
+                    if !["example", "examples"].contains(&name.as_str()) {
+                        check(inner, &format!("{place}/{name}"));
+                    }
+                }
+            }
+            Value::Array(values) => values.iter().for_each(|value| check(value, place)),
+            _ => {}
+        }
+    }
+    for settings in PROFILES.iter().chain([&["preview.enabled=true"][..]].iter()) {
+        let emulator = start_with(settings).await;
+        for path in ["openapi.json", "v1/openapi.json"] {
+            let document = Document { whole: view(&emulator, path).await };
+            check(&document.whole["components"], "components");
+            check(&document.whole["paths"], "paths");
+            document.check_operations();
         }
     }
 }

@@ -25,6 +25,8 @@ use tokio::sync::{Semaphore, mpsc};
 use wrs_emulator::state::journal::Entry;
 use wrs_emulator::{Builder, Emulator};
 
+use crate::openapi::Document;
+
 pub(crate) const KEY: &str = "sk_test_local";
 /// Where the clock of every test stands: 2026-01-31T09:30:00Z.
 pub(crate) const START: Timestamp = Timestamp::constant(1_769_851_800, 0);
@@ -302,8 +304,14 @@ pub(crate) async fn subscribe(emulator: &Emulator, body: &Value) -> Answer {
     subscribe_as(emulator, KEY, body).await
 }
 
+/// What is accepted must be valid by the document that the emulator serves, whatever a test subscribes.
 pub(crate) async fn subscribe_as(emulator: &Emulator, key: &str, body: &Value) -> Answer {
-    Client::new(emulator).send_as(key, "POST", "/v1/events/subscribe", body.to_string()).await
+    let profile = emulator.control().profile(key);
+    let answer = Client::new(emulator).send_as(key, "POST", "/v1/events/subscribe", body.to_string()).await;
+    if answer.status == 200 && answer.header("x-emulator-rule").is_none() {
+        Document::of_profile(&profile).check_call("post", "/v1/events/subscribe", body, &answer);
+    }
+    answer
 }
 
 /// A subscription of this URL to `workflow.completed`, as the body of a request.
@@ -357,7 +365,7 @@ pub(crate) async fn documented_calls(emulator: &Emulator) -> Vec<(String, String
     let mut calls = Vec::new();
     for (path, operations) in document["paths"].as_object().expect("paths") {
         let path = path.trim_start_matches("/_emulator/").replace("{id}", "x").replace("{name}", "x");
-        let methods = operations.as_object().expect("operations").keys().filter(|method| *method != "head");
+        let methods = operations.as_object().expect("operations").keys();
         calls.extend(methods.map(|method| (method.to_ascii_uppercase(), path.clone())));
     }
     assert!(calls.len() > 30, "the calls were found: {calls:?}");

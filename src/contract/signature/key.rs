@@ -63,6 +63,24 @@ impl SigningKey {
         Self::prepared(bytes, scheme.hash)
     }
 
+    /// The texts that [`SigningKey::read`] takes, as a pattern of JSON Schema. Without lookahead, which many readers of patterns lack.
+    pub fn secret_pattern(scheme: &Scheme, reading: KeyReading) -> String {
+        // Whole groups of four, and a last one that may be padded; its last character has no bits beyond the bytes.
+        let any = "[A-Za-z0-9+/]";
+        let base64 = format!("({any}{{4}})*({any}{{4}}|{any}{{2}}[AEIMQUYcgkosw048]=|{any}[AQgw]==)");
+        let prefix: Vec<char> = PREFIX.chars().collect();
+        let without = |at: usize| format!("{}([^{}]|$)", prefix[..at].iter().collect::<String>(), prefix[at]);
+        let without: Vec<String> = (1..prefix.len()).map(without).collect();
+        let without = format!("[^{}]|{}", prefix[0], without.join("|"));
+        match scheme.reading(reading).0 {
+            KeyReading::Auto if reads_base64(scheme) => format!("^({without}|{PREFIX}{base64}$)"),
+            KeyReading::Auto | KeyReading::Utf8WithPrefix | KeyReading::Utf8 => {
+                format!(r"^({without}|{PREFIX}[\s\S])")
+            }
+            KeyReading::Base64 => format!("^({PREFIX})?{base64}$"),
+        }
+    }
+
     /// A key of exactly these bytes; refuses an empty one.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, SecretProblem> {
         Self::prepared(bytes, Hash::Sha256)

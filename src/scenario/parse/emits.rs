@@ -95,12 +95,7 @@ impl Parser<'_> {
             None => {}
         }
         let on = self.table(table, "on")?;
-        let timed = self.only_one(&on, &["every", "after"], "there is one trigger");
-        if let Some(timed) = timed {
-            for (key, _) in on.fields.iter().filter(|(key, _)| !["every", "after"].contains(&key.get_ref().as_ref())) {
-                let message = format!("`{}` excludes `{timed}`: there is one trigger", shown(key.get_ref()));
-                self.error("scenario/clash", key.span(), message, "write a second `[[emit]]`");
-            }
+        if let Some(timed) = on.first_of(&["every", "after"]) {
             let duration = on.duration(timed)?;
             if timed == "after" {
                 return Some(Trigger::After(duration));

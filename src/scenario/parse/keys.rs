@@ -3,10 +3,18 @@
 
 use serde_json::{Value, json};
 
-use super::kinds::{ANY, KeySpec, TableKeys, ValueKind as Kind, reference};
+use super::kinds::{ANY, KeyRule, KeySpec, TableKeys, ValueKind as Kind, any_of, reference};
 use crate::contract::error::ErrorKind;
+use crate::contract::rules::url_schema;
 use crate::contract::signature::Tamper;
 use crate::scenario::action::Fault;
+
+/// Headers that belong to the message's framing; a scripted value would break the connection, which is what faults are for.
+pub(crate) const FRAMING: [&str; 5] = ["content-length", "transfer-encoding", "connection", "upgrade", "trailer"];
+/// Headers with which the emulator names its own answers; a script must not forge them.
+pub(crate) const OWN_PREFIX: &str = "x-emulator-";
+/// What a header's name looks like (RFC 9110).
+const HEADER_NAME: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
 
 const EVENTS: Kind = Kind::Array(
     "an array of event types",
@@ -24,16 +32,28 @@ const CONDITIONS: Kind = Kind::Fields(
     "table: name to value, or to a matcher",
     || json!({"type": "object", "additionalProperties": reference("condition")}),
 );
-const BODY_CONDITIONS: Kind = Kind::Fields(
+const HEADER_CONDITIONS: Kind = Kind::Fields(
     "a table of names",
-    "table: JSON pointer to value, or to a matcher",
-    || json!({"type": "object", "additionalProperties": false, "patternProperties": {"^(/|$)": reference("condition")}}),
+    "table: name to value, or to a matcher",
+    || json!({"type": "object", "propertyNames": {"pattern": HEADER_NAME}, "additionalProperties": reference("condition")}),
 );
-const HEADERS: Kind = Kind::Fields(
-    "a table of names and strings",
-    "table: name to string or integer",
-    || json!({"type": "object", "additionalProperties": {"type": ["string", "integer"]}}),
-);
+const BODY_CONDITIONS: Kind = Kind::Fields("a table of names", "table: JSON pointer to value, or to a matcher", || {
+    let condition = json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]});
+    json!({"type": "object", "additionalProperties": false, "patternProperties": {"^(/|$)": condition}})
+});
+const HEADERS: Kind = Kind::Fields("a table of names and strings", "table: name to string or integer", || {
+    let scripted = format!("^({}|{}.*)$", FRAMING.map(in_any_case).join("|"), in_any_case(OWN_PREFIX));
+    let names = json!({"pattern": HEADER_NAME, "not": {"pattern": scripted}});
+    // Visible ASCII, and no template.
+    let text = json!({"type": "string", "pattern": r"^[\t -~]*$", "not": {"pattern": r"\{[{%]"}});
+    json!({"type": "object", "propertyNames": names, "additionalProperties": {"anyOf": [text, {"type": "integer"}]}})
+});
+const PATTERN: Kind = Kind::TextOf(|| {
+    // The format knows only the expressions of JavaScript, which has neither flags in the middle nor this form of named groups.
+    json!({"type": "string", "anyOf": [{"format": "regex"}, {"pattern": r"\(\?(P<|[a-zA-Z-]+[:)])"}]})
+});
+const URL: Kind = Kind::TextOf(|| url_schema(true));
+const WORKFLOW_ID: Kind = Kind::TextOf(|| json!({"type": "string", "pattern": "^wf_"}));
 const ANYTHING: Kind = Kind::Form("any value", || json!({}));
 const ARRAY: Kind = Kind::Array("an array of values", "array", || json!({"type": "array"}));
 const ANY_TABLE: Kind = Kind::Fields("a table of fields", "table", free_form);
@@ -46,14 +66,31 @@ fn free_form() -> Value {
     json!({"type": "object", "additionalProperties": true})
 }
 
+/// A pattern of a name in upper case, lower case or both: the patterns of JSON Schema have no flags.
+fn in_any_case(name: &str) -> String {
+    let both = |c: char| match c {
+        'a'..='z' => format!("[{}{c}]", c.to_ascii_uppercase()),
+        _ => c.to_string(),
+    };
+    name.chars().map(both).collect()
+}
+
 macro_rules! keys {
     ($($key:literal: $kind:expr, $meaning:literal;)+) => { &[$(KeySpec { name: $key, kind: $kind, meaning: $meaning }),+] };
 }
 
 macro_rules! table {
     ($name:ident, $definition:literal, $place:literal, $required:expr => $parts:expr) => {
-        pub(crate) const $name: TableKeys =
-            TableKeys { definition: $definition, place: $place, required: &$required, parts: &$parts };
+        table!($name, $definition, $place, $required => $parts, []);
+    };
+    ($name:ident, $definition:literal, $place:literal, $required:expr => $parts:expr, $rules:expr) => {
+        pub(crate) const $name: TableKeys = TableKeys {
+            definition: $definition,
+            place: $place,
+            required: &$required,
+            parts: &$parts,
+            rules: &$rules,
+        };
     };
 }
 
@@ -68,7 +105,7 @@ const REQUEST: &[KeySpec] = keys! {
     "method": CONDITION, "the HTTP method";
     "path": CONDITION, "the path; in a string, * matches any text without a slash, ** any text, ? one character";
     "query": CONDITIONS, "query parameters by name";
-    "header": CONDITIONS, "headers by name";
+    "header": HEADER_CONDITIONS, "headers by name";
     "body": BODY_CONDITIONS, "places in the JSON body by JSON pointer";
     "key": CONDITION, "the API key";
 };
@@ -83,6 +120,39 @@ const ANSWER: &[KeySpec] = keys! {
     "body": ANYTHING, "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates";
     "templates": Kind::Boolean, "false: double braces in `message` and `body` are text; true if left out";
 };
+
+/// Keys of an answer that are sent as they are only beside an `error` or a `status`.
+const REPLY_RULES: &[KeyRule] = &[
+    KeyRule::Excludes(
+        &["body"],
+        &["code", "message"],
+        "the body takes the place of the error envelope",
+        "write the whole answer in `body`, or drop it",
+    ),
+    // What must not be together with a status.
+    KeyRule::Never(|| {
+        let in_body = any_of(&["body", "code", "message", "error"]);
+        json!({"required": ["status"], "properties": {"status": {"enum": [204, 304]}}, "allOf": [in_body]})
+    }),
+    KeyRule::Never(|| json!({"required": ["status", "error"], "properties": {"status": {"maximum": 299}}})),
+    KeyRule::Never(|| {
+        let success = json!({"status": {"maximum": 399}});
+        let of_an_error = any_of(&["code", "message"]);
+        json!({"required": ["status"], "not": any_of(&["error"]), "properties": success, "allOf": [of_an_error]})
+    }),
+    KeyRule::Never(|| {
+        let parts = any_of(&["code", "message", "headers", "body"]);
+        json!({"not": any_of(&["error", "status"]), "allOf": [parts]})
+    }),
+];
+
+/// A request has one answer; `patch` and `remove` belong together.
+const ONE_ANSWER: &[KeyRule] = &[
+    KeyRule::Excludes(&["reply"], &["fault", "pass", "patch", "remove"], "a request has one answer", KEEP_ONE),
+    KeyRule::Excludes(&["fault"], &["pass", "patch", "remove"], "a request has one answer", KEEP_ONE),
+    KeyRule::Excludes(&["pass"], &["patch", "remove"], "a request has one answer", KEEP_ONE),
+];
+const KEEP_ONE: &str = "keep one of the two";
 
 /// What happens to an answer that is not replaced.
 const CHANGES: &[KeySpec] = keys! {
@@ -99,20 +169,20 @@ table!(FILE, "file", "a scenario", [] => [keys! {
     "given": Kind::Table(&GIVEN), "state put in place at activation";
     "rule": Kind::Tables(&RULE), "what happens to a request; the first rule that applies decides";
     "emit": Kind::Tables(&EMIT), "an event that is fired";
-}]);
+}], [&[KeyRule::NotEmpty]]);
 table!(GIVEN, "given", "`given`", [] => [keys! {
     "subscription": Kind::Tables(&SUBSCRIPTION), "a webhook subscription that is there from the start";
     "workflow": Kind::Tables(&WORKFLOW), "a workflow that is there from the start (preview)";
     "user": ANY_TABLES, "a user that is there from the start (preview); any fields";
 }]);
 table!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", ["url", "events"] => [keys! {
-    "url": Kind::Text, "where events go: an https URL";
+    "url": URL, "where events go: an https URL";
     "events": EVENTS, "the event types subscribed to";
     "secret": Kind::Name, "the signing secret; generated if left out";
     "description": Kind::Text, "a short label";
 }]);
 table!(WORKFLOW, "workflow", "a `[[given.workflow]]`", [] => [keys! {
-    "id": Kind::Name, "form wf_<id>; generated if left out";
+    "id": WORKFLOW_ID, "form wf_<id>; generated if left out";
     "name": Kind::Name, "a label";
     "reference": Kind::Name, "the reference it is about";
     "status": Kind::OneOf(|| vec!["running", "completed", "cancelled"]), "running, completed or cancelled; running if left out";
@@ -132,7 +202,19 @@ table!(RULE, "rule", "a `[[rule]]`", [] => [keys! {
     "pass": Kind::True, "true: the ordinary answer, and no later rule applies";
     "sequence": Kind::Steps(&STEP), "steps played one after the other, request by request";
     "then": Kind::OneOf(|| vec!["end", "stay", "repeat"]), "what follows the sequence: end (the default), stay at its last step, or repeat it";
-}]);
+}], [
+    &[
+        KeyRule::Excludes(
+            &["sequence"],
+            &["reply", "patch", "remove", "fault", "pass", "delay"],
+            "each step of the sequence says what it does",
+            KEEP_ONE,
+        ),
+        KeyRule::Needs("then", "sequence", "add `sequence`, or use `next` for a story's step"),
+        KeyRule::AnyOf(&["reply", "patch", "remove", "delay", "fault", "sequence", "pass", "next"]),
+    ],
+    ONE_ANSWER,
+]);
 table!(WHEN, "when", "`when`", [] => [REQUEST, keys! {
     "step": Kind::Name, "the step at which the story must be; it begins at \"start\"";
 }]);
@@ -145,20 +227,32 @@ table!(MATCHER, "matcher", "a matcher", [] => [keys! {
     "contains": ANYTHING, "text: contains this part; list: has this entry; object: has this key";
     "starts_with": Kind::Text, "begins with this text";
     "ends_with": Kind::Text, "ends with this text";
-    "matches": Kind::Text, "matches this regular expression, anywhere unless ^ and $ are used";
+    "matches": PATTERN, "matches this regular expression, anywhere unless ^ and $ are used";
     "one_of": ARRAY, "is one of these values";
     "present": Kind::Boolean, "true: is there; false: is not there";
     "not": CONDITION, "the matcher given here does not match";
     "lt": Kind::Number, "is a number less than this";
     "gt": Kind::Number, "is a number greater than this";
-}]);
-table!(REPLY, "reply", "`reply`", [] => [ANSWER]);
+}], [&[KeyRule::NotEmpty]]);
+table!(REPLY, "reply", "`reply`", [] => [ANSWER], [&[KeyRule::AnyOf(&["error", "status"])], REPLY_RULES]);
 table!(STEP, "step", "a sequence step", [] => [ANSWER, keys! {
     "reply": Kind::Table(&REPLY), "a scripted answer, where it is not written out in the step itself";
 }, CHANGES, keys! {
     "pass": Kind::True, "true: the ordinary answer";
     "times": Kind::Integer(1, ANY), "how many requests the step lasts; 1 if left out";
-}]);
+}], [
+    &[
+        KeyRule::Excludes(
+            &["error", "status", "code", "message", "headers", "body"],
+            &["reply", "fault", "pass", "patch", "remove"],
+            "the step's answer is written out already",
+            KEEP_ONE,
+        ),
+        KeyRule::AnyOf(&["error", "status", "reply", "patch", "remove", "delay", "fault", "pass"]),
+    ],
+    REPLY_RULES,
+    ONE_ANSWER,
+]);
 table!(DELAY, "delay", "`delay`", [] => [keys! {
     "min": Kind::Duration, "the shortest delay";
     "max": Kind::Duration, "the longest delay; evenly spread between the two";
@@ -170,7 +264,20 @@ table!(FAULT, "fault", "`fault`", ["kind"] => [keys! {
     "bytes": Kind::Integer(0, MOST_BYTES), "truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time";
     "duration": Kind::Duration, "stall: how long the silence lasts; until the client leaves if left out";
     "interval": Kind::Duration, "drip: time from one piece to the next";
-}]);
+}], [&[
+    KeyRule::Takes("kind", &[
+        ("reset", &[]),
+        ("empty", &[]),
+        ("truncate", &["bytes"]),
+        ("garbage", &["bytes"]),
+        ("stall", &["bytes", "duration"]),
+        ("drip", &["bytes", "interval"]),
+    ]),
+    KeyRule::Never(|| {
+        let nothing = json!({"kind": {"enum": ["garbage", "drip"]}, "bytes": {"maximum": 0}});
+        json!({"required": ["kind", "bytes"], "properties": nothing})
+    }),
+]]);
 table!(EMIT, "emit", "an `[[emit]]`", ["event", "on"] => [keys! {
     "name": Kind::Name, "what `trigger --emit NAME` and listings call it";
     "event": Kind::Text, "the event type";
@@ -180,12 +287,24 @@ table!(EMIT, "emit", "an `[[emit]]`", ["event", "on"] => [keys! {
     "times": Kind::Integer(1, MOST_EVENTS), "events for each trigger; with `every`, events in all";
     "interval": Kind::Duration, "from one event to the next";
     "delivery": Kind::Table(&DELIVERY), "what happens to the deliveries";
-}]);
+}], [&[KeyRule::Never(|| {
+    let periodic = json!({"on": {"type": "object", "required": ["every"]}});
+    json!({"required": ["on", "interval"], "properties": periodic})
+})]]);
 table!(ON, "on", "`on`", [] => [REQUEST, keys! {
     "status": Kind::Integer(200, 599), "the status of the answer";
     "every": Kind::Duration, "again and again, from activation on";
     "after": Kind::Duration, "once, this long after activation";
-}]);
+}], [&[
+    KeyRule::Excludes(&["every"], &["after"], "there is one trigger", KEEP_ONE),
+    KeyRule::Excludes(
+        &["every", "after"],
+        &["operation", "method", "path", "query", "header", "body", "key", "status"],
+        "there is one trigger",
+        "write a second `[[emit]]`",
+    ),
+    KeyRule::NotEmpty,
+]]);
 table!(DELIVERY, "delivery", "`delivery`", [] => [keys! {
     "tamper": Kind::OneOf(|| Tamper::ALL.map(Tamper::name).to_vec()), "what is falsified: body, signature, secret, timestamp, future_timestamp or headers";
     "duplicate": Kind::Integer(1, 100), "copies of each delivery in all";

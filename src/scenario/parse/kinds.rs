@@ -21,12 +21,67 @@ pub(crate) struct TableKeys {
     /// As in "unknown key in …".
     pub(crate) place: &'static str,
     /// Keys that must be there.
-    pub(crate) required: &'static [&'static str],
+    pub(crate) required: Keys,
     /// Its keys; some lists are those of another kind of table as well.
     pub(crate) parts: &'static [&'static [KeySpec]],
+    /// Which of its keys go together.
+    pub(crate) rules: &'static [&'static [KeyRule]],
+}
+
+/// What the keys of a table demand of each other. The reader reports the first three; what depends on more than the keys is reported by
+/// what reads the table, and is here for the schema.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum KeyRule {
+    /// The first of these keys that is there excludes the others; why, and what helps.
+    Excludes(Keys, Keys, &'static str, &'static str),
+    /// The one key needs the other; what helps.
+    Needs(&'static str, &'static str, &'static str),
+    /// The value of a key decides which others there may be.
+    Takes(&'static str, &'static [(&'static str, Keys)]),
+    /// One of these must be there.
+    AnyOf(Keys),
+    /// It has a key.
+    NotEmpty,
+    /// What no such table is like.
+    Never(Schema),
+}
+
+type Keys = &'static [&'static str];
+
+impl KeyRule {
+    /// What no table that keeps to it is like.
+    fn refused(self, table: &TableKeys) -> Vec<Value> {
+        match self {
+            Self::Excludes(firsts, others, ..) => vec![json!({"allOf": [any_of(firsts), any_of(others)]})],
+            Self::Needs(key, needed, _) => vec![json!({"required": [key], "not": {"required": [needed]}})],
+            Self::Takes(by, kinds) => {
+                let refused = |(kind, taken): &(&str, Keys)| {
+                    let mut others = table.names();
+                    others.retain(|key| *key != by && !taken.contains(key));
+                    json!({"required": [by], "properties": {by: {"enum": [kind]}}, "allOf": [any_of(&others)]})
+                };
+                kinds.iter().map(refused).collect()
+            }
+            Self::Never(schema) => vec![schema()],
+            Self::AnyOf(_) | Self::NotEmpty => Vec::new(),
+        }
+    }
 }
 
 impl TableKeys {
+    /// The keywords of its schema that say which of its keys go together.
+    pub(crate) fn rules_schema(&self) -> impl Iterator<Item = (&'static str, Value)> {
+        let rules = || self.rules.iter().copied().flatten();
+        let refused: Vec<Value> = rules().flat_map(|rule| rule.refused(self)).collect();
+        let needed = rules().filter_map(|rule| match rule {
+            KeyRule::AnyOf(keys) => Some(("allOf", json!([any_of(keys)]))),
+            KeyRule::NotEmpty => Some(("minProperties", 1.into())),
+            _ => None,
+        });
+        let refused = (!refused.is_empty()).then(|| ("not", json!({"anyOf": refused})));
+        needed.chain(refused)
+    }
+
     pub(crate) fn keys(&self) -> impl Iterator<Item = &'static KeySpec> + use<> {
         self.parts.iter().copied().flatten()
     }
@@ -66,6 +121,8 @@ const A_DURATION: &str = "a duration such as \"250ms\" or \"30s\"";
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ValueKind {
     Text,
+    /// A text with a schema of its own. What reads it checks it.
+    TextOf(Schema),
     /// A text that must not be empty.
     Name,
     /// An integer from the first to the second.
@@ -109,7 +166,7 @@ impl ValueKind {
     pub(crate) fn text(self) -> String {
         let names = |names: Names| names().iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ");
         match self {
-            Self::Text | Self::Name => "string".to_owned(),
+            Self::Text | Self::TextOf(_) | Self::Name => "string".to_owned(),
             Self::Integer(least, ANY) => format!("integer, at least {least}"),
             Self::Integer(least, most) => format!("integer, {least} to {most}"),
             Self::Number => "number".to_owned(),
@@ -130,13 +187,14 @@ impl ValueKind {
     /// Its JSON Schema.
     pub(crate) fn schema(self) -> Value {
         match self {
-            Self::Text | Self::Name => json!({"type": "string"}),
+            Self::Text => json!({"type": "string"}),
+            Self::Name => name(),
             Self::Integer(least, ANY) => json!({"type": "integer", "minimum": least}),
             Self::Integer(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
             Self::Number => json!({"type": "number"}),
             Self::Chance => json!({"type": "number", "exclusiveMinimum": 0, "maximum": 1}),
             Self::Boolean => json!({"type": "boolean"}),
-            Self::True => json!({"const": true}),
+            Self::True => json!({"enum": [true]}),
             Self::Duration => reference("duration"),
             Self::OneOf(names) => json!({"enum": names()}),
             Self::Delay(_) => json!({"anyOf": [reference("duration"), spread("min", "max"), spread("median", "p99")]}),
@@ -144,8 +202,10 @@ impl ValueKind {
             Self::Tables(table) => json!({"type": "array", "items": reference(table.definition)}),
             Self::Steps(table) => json!({"type": "array", "minItems": 1, "items": reference(table.definition)}),
             Self::NameOr(names, table) => json!({"anyOf": [{"enum": names()}, reference(table.definition)]}),
-            Self::TextOr(table) => json!({"anyOf": [{"type": "string"}, reference(table.definition)]}),
-            Self::Fields(_, _, schema) | Self::Array(_, _, schema) | Self::Form(_, schema) => schema(),
+            Self::TextOr(table) => json!({"anyOf": [name(), reference(table.definition)]}),
+            Self::Fields(_, _, schema) | Self::Array(_, _, schema) | Self::Form(_, schema) | Self::TextOf(schema) => {
+                schema()
+            }
         }
     }
 
@@ -156,7 +216,7 @@ impl ValueKind {
             Some(ValueProblem { hint: Some(String::new()), ..ValueProblem::wrong_type(key, expected, value) })
         };
         match (self, value) {
-            (Self::Text, DeValue::String(_))
+            (Self::Text | Self::TextOf(_), DeValue::String(_))
             | (Self::Boolean, DeValue::Boolean(_))
             | (Self::True, DeValue::Boolean(true))
             | (
@@ -168,7 +228,7 @@ impl ValueKind {
             (Self::Name | Self::TextOr(_) | Self::OneOf(_) | Self::NameOr(..), DeValue::String(text)) => {
                 self.problem_of_name(key, text)
             }
-            (Self::Text | Self::Name | Self::TextOr(_), _) => wrong_type("a string"),
+            (Self::Text | Self::TextOf(_) | Self::Name | Self::TextOr(_), _) => wrong_type("a string"),
             (Self::OneOf(_), _) => wrong_type("a name"),
             (Self::NameOr(_, table), _) => match table.required {
                 [key, ..] => without_hint(&format!("a name, or a table with `{key}`")),
@@ -292,6 +352,17 @@ pub(super) fn number(value: &DeValue<'_>) -> Option<f64> {
 
 pub(crate) fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/$defs/{name}")})
+}
+
+/// A table with one of these keys.
+pub(crate) fn any_of(keys: &[&str]) -> Value {
+    let required: Vec<Value> = keys.iter().map(|key| json!({"required": [key]})).collect();
+    if let [one] = &required[..] { one.clone() } else { json!({"anyOf": required}) }
+}
+
+/// A text with content.
+fn name() -> Value {
+    json!({"type": "string", "pattern": "\\S"})
 }
 
 fn spread(low: &str, high: &str) -> Value {

@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::FILE;
-use super::kinds::{TableKeys, ValueProblem, nearest_hint, number, shown};
+use super::kinds::{KeyRule, TableKeys, ValueProblem, nearest_hint, number, shown};
 use crate::contract::nearest;
 use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Level};
@@ -50,6 +50,11 @@ impl<'v, 'i> Table<'v, 'i> {
 
     pub(super) fn has(&self, key: &str) -> bool {
         self.fields.contains_key(key)
+    }
+
+    /// The first of these keys that is there.
+    pub(super) fn first_of(&self, keys: &[&'static str]) -> Option<&'static str> {
+        keys.iter().copied().find(|key| self.has(key))
     }
 
     fn right(&self, key: &str) -> Option<&'v DeValue<'i>> {
@@ -233,7 +238,40 @@ impl<'t> Parser<'t> {
             let message = format!("{} needs `{key}`", keys.place);
             self.error("scenario/missing-key", table.span.clone(), message, table.meaning(key));
         }
+        self.check_rules(&table);
         table
+    }
+
+    /// Reports keys that do not go together, each once.
+    fn check_rules(&mut self, table: &Table<'_, '_>) {
+        let mut reported: Vec<&str> = Vec::new();
+        for rule in table.keys.rules.iter().copied().flatten() {
+            match rule {
+                KeyRule::Excludes(firsts, others, why, hint) => {
+                    let is_there = |key: &&&str| table.has(key) && !reported.contains(*key);
+                    let Some(first) = firsts.iter().find(is_there) else { continue };
+                    let others: Vec<&str> =
+                        others.iter().filter(is_there).copied().filter(|key| key != first).collect();
+                    for other in &others {
+                        self.clash(table, other, format!("`{other}` excludes `{first}`: {why}"), hint);
+                    }
+                    reported.extend(others);
+                }
+                KeyRule::Needs(key, needed, hint) if !table.has(needed) => {
+                    self.clash(table, key, format!("`{key}` needs a `{needed}`"), hint);
+                }
+                KeyRule::Takes(by, kinds) => {
+                    let (what, by) = (table.keys.definition, *by);
+                    let Some((kind, taken)) = kinds.iter().find(|(kind, _)| table.text(by) == Some(kind)) else {
+                        continue;
+                    };
+                    for key in table.keys.names().into_iter().filter(|key| *key != by && !taken.contains(key)) {
+                        self.clash(table, key, format!("the {what} `{kind}` takes no `{key}`"), "drop it");
+                    }
+                }
+                KeyRule::Needs(..) | KeyRule::AnyOf(_) | KeyRule::NotEmpty | KeyRule::Never(_) => {}
+            }
+        }
     }
 
     /// The table at a key, with the keys that the kind of the key gives it.
@@ -355,16 +393,6 @@ impl<'t> Parser<'t> {
         if let Some(span) = table.key_span(key) {
             self.error("scenario/clash", span, message, hint);
         }
-    }
-
-    /// Of keys that exclude each other, reports each but the first that is there; returns the first.
-    pub(super) fn only_one(&mut self, table: &Table<'_, '_>, keys: &[&'static str], why: &str) -> Option<&'static str> {
-        let mut there = keys.iter().filter_map(|key| Some((*key, table.key_span(key)?)));
-        let (first, _) = there.next()?;
-        for (other, span) in there {
-            self.error("scenario/clash", span, format!("`{other}` excludes `{first}`: {why}"), "keep one of the two");
-        }
-        Some(first)
     }
 }
 

@@ -17,11 +17,6 @@ use crate::contract::error::ErrorKind;
 use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
 use crate::scenario::rule::{NextStep, Rule, Sequence, Then};
 
-/// Headers that belong to the message's framing; a scripted value would break the connection, which is what faults are for.
-const FRAMING: [&str; 5] = ["content-length", "transfer-encoding", "connection", "upgrade", "trailer"];
-/// Headers with which the emulator names its own answers; a script must not forge them.
-const OWN_PREFIX: &str = "x-emulator-";
-
 impl Parser<'_> {
     pub(super) fn rules(&mut self, file: &Table<'_, '_>, scenario: &Arc<str>) -> Vec<Arc<Rule>> {
         let tables = self.tables(file, "rule");
@@ -106,8 +101,6 @@ impl Parser<'_> {
 
     fn sequence(&mut self, table: &Table<'_, '_>) -> Option<Sequence> {
         if !table.has("sequence") {
-            let hint = "add `sequence`, or use `next` for a story's step";
-            self.clash(table, "then", "`then` needs a `sequence`", hint);
             let (action, delay) = self.delayed_action(table)?;
             if action.is_none() && !table.has("delay") && !table.has("next") {
                 let hint = "add reply, patch, remove, delay, fault, sequence, or pass = true";
@@ -116,8 +109,6 @@ impl Parser<'_> {
             }
             return Some(Sequence::always(delay, action.unwrap_or(Action::Pass)));
         }
-        let excluded = ["sequence", "reply", "patch", "remove", "fault", "pass", "delay"];
-        self.only_one(table, &excluded, "each step of the sequence says what it does");
         let then = match table.text("then") {
             Some("stay") => Then::Stay,
             Some("repeat") => Then::Repeat,
@@ -134,15 +125,12 @@ impl Parser<'_> {
 
     fn entry(&mut self, table: &Table<'_, '_>) -> Option<(u64, Option<Delay>, Action)> {
         let times = table.integer("times").unwrap_or(1);
-        let written_out = keys::REPLY.keys().map(|key| key.name).find(|key| table.has(key));
-        let (action, delay) = match written_out {
-            Some(first) => {
-                let others = [first, "reply", "fault", "pass", "patch", "remove"];
-                self.only_one(table, &others, "the step's answer is written out already");
-                let (reply, delay) = (self.reply(table), self.delay(table));
-                (Some(Action::Reply(Arc::new(reply?))), delay)
-            }
-            None => self.delayed_action(table)?,
+        let is_written_out = table.first_of(&keys::REPLY.names()).is_some();
+        let (action, delay) = if is_written_out {
+            let (reply, delay) = (self.reply(table), self.delay(table));
+            (Some(Action::Reply(Arc::new(reply?))), delay)
+        } else {
+            self.delayed_action(table)?
         };
         if action.is_none() && !table.has("delay") {
             let hint = "say { pass = true } for the ordinary answer";
@@ -155,9 +143,7 @@ impl Parser<'_> {
     /// The action and the delay of a rule or sequence entry, if it has them; `None` if the action is wrong. Both are read before either is given
     /// up, so that the problems of each are reported.
     fn delayed_action(&mut self, table: &Table<'_, '_>) -> Option<(Option<Action>, Option<Delay>)> {
-        // `patch` and `remove` belong together; `remove` alone takes the place of `patch`.
-        let patch = if table.has("patch") { "patch" } else { "remove" };
-        let key = self.only_one(table, &["reply", "fault", "pass", patch], "a request has one answer");
+        let key = table.first_of(&["reply", "fault", "pass", "patch", "remove"]);
         let action = key.and_then(|key| self.action(table, key));
         let delay = self.delay(table);
         let is_wrong = if key.is_some() { action.is_none() } else { table.has_unknown_key() };
@@ -187,10 +173,6 @@ impl Parser<'_> {
         }
         let headers = self.headers(table);
         let body = table.get("body").and_then(|body| {
-            for key in ["code", "message"] {
-                let why = format!("`{key}` would not be seen: `body` takes the place of the error envelope");
-                self.clash(table, key, why, "write the whole answer in `body`, or drop it");
-            }
             Some(match body.get_ref() {
                 DeValue::String(text) => ReplyBody::Text(text.to_string().into()),
                 _ => ReplyBody::json(self.json(body)?),
@@ -248,7 +230,7 @@ impl Parser<'_> {
             let message = format!("`{}` is not a valid header name", shown(key.get_ref()));
             return self.refuse("scenario/bad-value", key.span(), message, "for example Retry-After = \"5\"");
         };
-        if FRAMING.contains(&name.as_str()) || name.as_str().starts_with(OWN_PREFIX) {
+        if keys::FRAMING.contains(&name.as_str()) || name.as_str().starts_with(keys::OWN_PREFIX) {
             let message = format!("the header `{name}` cannot be scripted");
             let hint = "to break the connection, use `fault`";
             return self.refuse("scenario/bad-value", key.span(), message, hint);
@@ -331,24 +313,17 @@ impl Parser<'_> {
         let kind = table.text("fault").or_else(|| fault.text("kind"))?;
         let (bytes, duration, interval) =
             (fault.integer("bytes"), fault.duration("duration"), fault.duration("interval"));
-        let (takes, value): (&[&str], Fault) = match kind {
-            "reset" => (&[], Fault::Reset),
-            "empty" => (&[], Fault::Empty),
-            "truncate" => (&["bytes"], Fault::Truncate { bytes }),
-            "garbage" => (&["bytes"], Fault::Garbage { bytes: bytes.unwrap_or(64) }),
-            "stall" => (&["bytes", "duration"], Fault::Stall { bytes: bytes.unwrap_or(0), duration }),
-            _ => {
-                let interval = interval.unwrap_or(Duration::from_millis(100));
-                (&["bytes", "interval"], Fault::Drip { bytes: bytes.unwrap_or(1), interval })
-            }
-        };
-        for key in ["bytes", "duration", "interval"].into_iter().filter(|key| !takes.contains(key)) {
-            self.clash(&fault, key, format!("the fault `{kind}` takes no `{key}`"), "drop it");
-        }
         if bytes == Some(0) && matches!(kind, "garbage" | "drip") {
             let message = format!("`bytes` must be from 1 to {}, found 0", keys::MOST_BYTES);
             self.error("scenario/bad-value", fault.span_of("bytes"), message, fault.meaning("bytes"));
         }
-        Some(value)
+        Some(match kind {
+            "reset" => Fault::Reset,
+            "empty" => Fault::Empty,
+            "truncate" => Fault::Truncate { bytes },
+            "garbage" => Fault::Garbage { bytes: bytes.unwrap_or(64) },
+            "stall" => Fault::Stall { bytes: bytes.unwrap_or(0), duration },
+            _ => Fault::Drip { bytes: bytes.unwrap_or(1), interval: interval.unwrap_or(Duration::from_millis(100)) },
+        })
     }
 }

@@ -3,7 +3,7 @@
 import { activate } from './command.js';
 import { h } from './element.js';
 import { activeScenarios } from './frame.js';
-import { copyButton, pre, section } from './parts.js';
+import { copyButton, pre, save, section } from './parts.js';
 import { curl } from './shell.js';
 import { literal, oneLine, visible } from './text.js';
 
@@ -100,13 +100,6 @@ export function testsOf(request) {
   if (type !== undefined) given.push(['Content-Type', type]);
   const line = curl({ options: ['-sS', '--fail-with-body'], method, headers: given, body, origin: { env: 'WRS_BASE_URL' }, target: path, separator: ' \\\n  ' });
   return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${added}${line}\n`]];
-}
-
-/** Offers a text as a file to save. @param {string} name @param {string} text */
-function save(name, text) {
-  const href = URL.createObjectURL(new Blob([text]));
-  Object.assign(document.createElement('a'), { href, download: name }).click();
-  URL.revokeObjectURL(href);
 }
 
 /** @param {Page} page @param {RequestDetail} request @returns {Node | null} */

@@ -2,7 +2,7 @@
 
 import { exampleLine } from './command.js';
 import { h } from './element.js';
-import { commandLine, copyButton, pairs } from './parts.js';
+import { commandLine, copyButton, documentLinks, pairs } from './parts.js';
 import { literal } from './text.js';
 
 const KEY = 'sk_test_local';
@@ -37,5 +37,6 @@ export function connectPanel(page) {
       h('h4', null, 'Webhooks to a program of yours on port 3000'),
       commandLine(page, page.cli(['listen', '--forward-to', 'localhost:3000/hooks']), 'the command'),
       h('p.quiet', null, 'It subscribes, prints the signing secret and each delivery, and unsubscribes at the end.')),
-    h('p', null, h('a', { href: 'docs/README.md' }, 'Documentation'), ', of this version; every command: ', h('code', null, 'wrs-emulator --help'), '.'));
+    h('p', null, h('a', { href: 'docs/README.md' }, 'Documentation'), ', of this version; every command: ', h('code', null, 'wrs-emulator --help'), '.'),
+    documentLinks(page));
 }

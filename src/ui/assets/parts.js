@@ -120,3 +120,24 @@ export function meter(label, value, most) {
   const level = most > 0 ? Math.max(0, Math.min(20, Math.round((value / most) * 20))) : 0;
   return h('span.meter', { role: 'img', 'aria-label': label }, '█'.repeat(level), h('span.rest', null, '░'.repeat(20 - level)));
 }
+
+/** Offers a text as a file to save. @param {string} name @param {string} text */
+export function save(name, text) {
+  const href = URL.createObjectURL(new Blob([text]));
+  Object.assign(document.createElement('a'), { href, download: name }).click();
+  URL.revokeObjectURL(href);
+}
+
+/** The links to the OpenAPI documents. A link sends no token, so with one the page fetches the document and offers it as a file. @param {Page} page @returns {Node} */
+export function documentLinks(page) {
+  const one = (/** @type {string} */ path, /** @type {string} */ name) => {
+    const open = async (/** @type {Event} */ event) => {
+      if (!page.hasToken) return;
+      event.preventDefault();
+      const { data } = await page.live.call('GET', path);
+      save(path.replace('/', '-'), `${JSON.stringify(data, null, 2)}\n`);
+    };
+    return h('a', { href: path, onclick: open }, name);
+  };
+  return h('p', null, 'OpenAPI documents: ', one('v1/openapi.json', 'the emulated API'), ' and ', one('openapi.json', 'the control API'), '.');
+}

@@ -2,7 +2,7 @@
 
 import { changeSetting } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
-import { actionButton, mark, pairs } from './parts.js';
+import { actionButton, documentLinks, mark, pairs } from './parts.js';
 import { count, oneLine, settingText } from './text.js';
 
 /** What was typed as a value: JSON if it is, else text. @param {string} text @returns {unknown} */
@@ -80,6 +80,7 @@ export function settingsView(page) {
     h('h2', { tabindex: -1 }, 'Settings and assumptions'),
     h('label.filter', null, h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder: 'search; “changed” finds those that differ from the default', oninput: search })),
     h('p.quiet', null, `${found.length} of ${count(all.length, 'setting')}. Each is something that the contract leaves open.`),
+    page.isDocument ? null : documentLinks(page),
     groupsOf(found).map(([title, group]) => h('section', { key: title }, h('h3', null, title), group.map((one) => guarded(() => settingPart(page, one.knob, one, rows.get(one.knob)), one)))),
   ].flat();
 }

@@ -423,6 +423,11 @@ export async function empty() {
   await page.getByText(/pytest/).first().waitFor();
   await page.goBack();
   await page.goBack();
+  for (const [name, path] of [["the emulated API", "/v1/system/status"], ["the control API", "/_emulator/health"]]) {
+    await page.getByRole("link", { name }).click();
+    await page.getByText(`"${path}"`).first().waitFor();
+    await page.goBack();
+  }
   await visit(page, "Subscriptions");
   await page.getByText(/No subscription. Create one/).waitFor();
   await visit(page, "Deliveries");

@@ -1,0 +1,262 @@
+//! JSON Schemas: one plain form, which validators and generators of clients read alike, and examples made from them.
+
+use serde_json::{Map, Value, json};
+
+/// Deepest nesting of an example; what is below is left out.
+const DEEPEST: usize = 12;
+
+/// An example of a value with this schema: the example, default or name that the schema gives, else one made of its parts.
+/// `whole` is the document that references lead into, and `name` what the value is called.
+pub(crate) fn example(schema: &Value, whole: &Value, name: &str) -> Value {
+    example_at(schema, whole, name, 0)
+}
+
+fn example_at(schema: &Value, whole: &Value, name: &str, depth: usize) -> Value {
+    let schema = resolve(schema, whole);
+    let first = |keyword: &str| schema.get(keyword)?.as_array()?.first();
+    let given = first("examples").or_else(|| first("enum")).or_else(|| schema.get("default"));
+    if let Some(given) = given.filter(|given| !given.is_null()) {
+        return given.clone();
+    }
+    if let Some(choice) = first("anyOf").or_else(|| first("oneOf")) {
+        let mut made = example_at(choice, whole, name, depth);
+        // A choice may add to properties that all parts share.
+        if let (Value::Object(made), Value::Object(shared)) = (&mut made, object(schema, whole, depth)) {
+            made.extend(shared);
+        }
+        return made;
+    }
+    let kind = schema.get("type").and_then(|kind| kind.as_str().or_else(|| kind.get(0)?.as_str()));
+    match kind.unwrap_or("object") {
+        "object" => object(schema, whole, depth),
+        "array" if depth < DEEPEST => match schema.get("items") {
+            Some(items) => {
+                let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(1).max(1);
+                (0..least).map(|_| example_at(items, whole, name, depth + 1)).collect()
+            }
+            None => json!([]),
+        },
+        "array" => json!([]),
+        "integer" | "number" => schema.get("minimum").cloned().unwrap_or_else(|| 1.into()),
+        "boolean" => true.into(),
+        "null" => Value::Null,
+        _ => text(schema, name).into(),
+    }
+}
+
+fn text(schema: &Value, name: &str) -> String {
+    let pattern = schema.get("pattern").and_then(Value::as_str).and_then(|pattern| pattern.strip_prefix('^'));
+    let prefix = pattern.and_then(|pattern| pattern.split(|c: char| !c.is_ascii_lowercase() && c != '_').next());
+    if let Some(prefix) = prefix.filter(|prefix| prefix.ends_with('_')) {
+        return format!("{prefix}01kg9tbs8075j3q2a1zqxhg4v6");
+    }
+    match schema.get("format").and_then(Value::as_str) {
+        Some("date-time") => "2026-01-31T09:30:00.000Z".to_owned(),
+        Some("uri") => "https://app.example.com/hooks".to_owned(),
+        _ => name.replace('_', " "),
+    }
+}
+
+/// With the properties that must be there, and those that have an example of their own.
+fn object(schema: &Value, whole: &Value, depth: usize) -> Value {
+    let required: Vec<&str> =
+        schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+    let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let shown = properties.filter(|(name, part)| required.contains(&name.as_str()) || part.get("examples").is_some());
+    let shown = shown.filter(|_| depth < DEEPEST);
+    let fields: Map<String, Value> =
+        shown.map(|(name, part)| (name.clone(), example_at(part, whole, name, depth + 1))).collect();
+    fields.into()
+}
+
+fn resolve<'s>(schema: &'s Value, whole: &'s Value) -> &'s Value {
+    let reference = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
+    reference.and_then(|pointer| whole.pointer(pointer)).unwrap_or(schema)
+}
+
+/// Gives the parameters, bodies and answers of an `OpenAPI` document an example each, unless they have one.
+pub(crate) fn add_examples(document: &mut Value) {
+    let whole = document.clone();
+    let give = |place: &mut Value, name: &str| {
+        if place.get("example").is_none() && place.get("schema").is_some() {
+            place["example"] = example(&place["schema"], &whole, name);
+        }
+    };
+    let give_all = |answer: &mut Value| {
+        let contents = answer.get_mut("content").and_then(Value::as_object_mut);
+        contents.into_iter().flat_map(Map::values_mut).for_each(|content| give(content, "text"));
+    };
+    for part in ["paths", "webhooks"] {
+        let paths = document.get_mut(part).and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut);
+        for operation in paths.filter_map(Value::as_object_mut).flat_map(Map::values_mut) {
+            for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
+                let name = parameter["name"].as_str().unwrap_or_default().to_owned();
+                give(parameter, &name);
+            }
+            operation.get_mut("requestBody").into_iter().for_each(give_all);
+            let answers = operation.get_mut("responses").and_then(Value::as_object_mut);
+            answers.into_iter().flat_map(Map::values_mut).for_each(give_all);
+        }
+    }
+    let shared = document["components"].get_mut("responses").and_then(Value::as_object_mut);
+    shared.into_iter().flat_map(Map::values_mut).for_each(give_all);
+}
+
+/// Rewrites a generated schema and those in it: names as `enum` in place of `const` and of a choice between them, ranges in place of
+/// formats that JSON Schema does not have, and `{}` in place of `true`.
+#[cfg(test)]
+pub(crate) fn plain(schema: &mut Value) {
+    if *schema == true {
+        *schema = json!({});
+    }
+    let Value::Object(fields) = schema else { return };
+    fields.shift_remove("$schema");
+    if fields.get("title").is_some_and(|title| title == "string") {
+        fields.shift_remove("title");
+    }
+    for (keyword, part) in fields.iter_mut() {
+        match keyword.as_str() {
+            "items" | "not" | "propertyNames" | "contains" => plain(part),
+            "additionalProperties" if part.is_object() => plain(part),
+            "anyOf" | "oneOf" | "allOf" | "prefixItems" => part.as_array_mut().into_iter().flatten().for_each(plain),
+            "properties" | "patternProperties" | "$defs" => {
+                part.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(plain);
+            }
+            _ => {}
+        }
+    }
+    if let Some(value) = fields.shift_remove("const") {
+        fields.shift_remove("pattern");
+        // Generators know no list of booleans.
+        let (keyword, value) = if value.is_boolean() { ("type", "boolean".into()) } else { ("enum", json!([value])) };
+        fields.insert(keyword.to_owned(), value);
+    }
+    // Pairs of one type: what reads no types by position reads these.
+    if let Some([first, rest @ ..]) = fields.get("prefixItems").and_then(Value::as_array).map(Vec::as_slice)
+        && rest.iter().all(|part| part == first)
+    {
+        fields.insert("items".to_owned(), first.clone());
+    }
+    plain_range(fields);
+    ["oneOf", "anyOf"].into_iter().for_each(|keyword| plain_choice(fields, keyword));
+}
+
+/// The range of an integer in place of its name in Rust.
+#[cfg(test)]
+fn plain_range(fields: &mut Map<String, Value>) {
+    let most = match fields.get("format").and_then(Value::as_str) {
+        Some("uint8") => Some(u64::from(u8::MAX)),
+        Some("uint16") => Some(u64::from(u16::MAX)),
+        Some("uint32") => Some(u64::from(u32::MAX)),
+        Some("uint" | "uint64" | "int" | "int32" | "int64" | "float" | "double") => None,
+        _ => return,
+    };
+    fields.shift_remove("format");
+    if let Some(most) = most {
+        fields.entry("maximum").or_insert_with(|| most.into());
+    }
+}
+
+/// A choice between names as one list of names, whose meanings go into the description. Where only the parts of a choice say more
+/// than its type, each part gets the type.
+#[cfg(test)]
+fn plain_choice(fields: &mut Map<String, Value>, keyword: &str) {
+    let Some(Value::Array(parts)) = fields.get(keyword).cloned() else { return };
+    if parts.iter().all(|part| part.get("type").is_none() && part.get("$ref").is_none()) {
+        let Some(kind) = fields.shift_remove("type") else { return };
+        for part in fields[keyword].as_array_mut().into_iter().flatten() {
+            part["type"] = kind.clone();
+        }
+        return;
+    }
+    let (mut names, mut kinds, mut meanings) = (Vec::new(), Vec::new(), String::new());
+    for part in &parts {
+        let kind = part["type"].clone();
+        let null = [Value::Null];
+        let values: &[Value] = match part["enum"].as_array() {
+            Some(values) => values,
+            None if kind == "null" => &null,
+            None => return,
+        };
+        if let (Some(meaning), [name]) = (part["description"].as_str(), values) {
+            meanings += &format!("\n- `{}`: {meaning}", name.as_str().unwrap_or_default());
+        } else if let Some((_, more)) = part["description"].as_str().and_then(|text| text.split_once("\n\n")) {
+            meanings += &format!("\n{more}");
+        }
+        names.extend(values.iter().cloned());
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    fields.shift_remove(keyword);
+    fields.insert("type".to_owned(), if let [one] = &kinds[..] { one.clone() } else { kinds.into() });
+    fields.insert("enum".to_owned(), names.into());
+    if !meanings.is_empty() {
+        let above = fields.get("description").and_then(Value::as_str).unwrap_or_default();
+        let whole = format!("{above}\n{meanings}");
+        fields.insert("description".to_owned(), whole.trim().into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_schemas_become_plain() {
+        for (mut schema, expected) in [
+            (json!(true), json!({})),
+            (
+                json!({"properties": {"const": true, "x": {"const": 1}}}),
+                json!({"properties": {"const": {}, "x": {"enum": [1]}}}),
+            ),
+            (
+                json!({"type": "integer", "format": "uint16", "minimum": 1}),
+                json!({"type": "integer", "minimum": 1, "maximum": 65535}),
+            ),
+            (json!({"type": "string", "pattern": "^a", "const": "a"}), json!({"type": "string", "enum": ["a"]})),
+            (
+                json!({
+                    "anyOf": [
+                        {"description": "Which.", "oneOf": [
+                            {"type": "string", "const": "a", "description": "One."},
+                            {"type": "string", "enum": ["b", "c"]},
+                        ]},
+                        {"type": "null"},
+                    ],
+                    "description": "The choice.",
+                }),
+                json!({"description": "The choice.\n\n- `a`: One.", "type": ["string", "null"], "enum": ["a", "b", "c", null]}),
+            ),
+            (
+                json!({"type": "string", "anyOf": [{"const": "now"}, {"format": "date-time"}]}),
+                json!({"anyOf": [{"enum": ["now"], "type": "string"}, {"format": "date-time", "type": "string"}]}),
+            ),
+        ] {
+            plain(&mut schema);
+            assert_eq!(schema, expected);
+        }
+    }
+
+    #[test]
+    fn examples_have_what_is_required_and_what_has_an_example() {
+        let whole = json!({"parts": {"id": {"type": "string", "examples": ["sub_1"]}}});
+        let schema = json!({
+            "type": "object",
+            "required": ["id", "at", "status", "count", "of"],
+            "properties": {
+                "id": {"$ref": "#/parts/id"},
+                "at": {"type": "string", "format": "date-time"},
+                "status": {"enum": ["active"]},
+                "count": {"type": ["integer", "null"], "minimum": 3},
+                "of": {"type": "array", "items": {"type": "string"}},
+                "label": {"type": "string"},
+                "more": {"type": "object", "examples": [{"a": 1}]},
+            },
+        });
+        let made = json!({
+            "id": "sub_1", "at": "2026-01-31T09:30:00.000Z", "status": "active", "count": 3, "of": ["of"], "more": {"a": 1}
+        });
+        assert_eq!(example(&schema, &whole, ""), made);
+    }
+}
