@@ -144,7 +144,7 @@ mod own {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
 
