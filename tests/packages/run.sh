@@ -16,5 +16,5 @@ without_network() {
   "${become[@]}" unshare --net bash -c 'ip link set lo up && exec timeout 900 "$@"' prove "$@"
 }
 without_network "$python" tests/packages/prove.py "$binary" "$modules"
-without_network "$python" tests/packages/plugins.py "$binary" "$modules" pytest node nodes vitest jest types
+without_network "$python" tests/packages/plugins.py "$binary" "$modules" pytest node nodes vitest vitests jest types
 without_network "$python" tests/packages/managers.py "$binary" "$managers"
