@@ -17,7 +17,7 @@ use super::plan::next;
 use crate::clock::machine;
 use crate::http::body::Outgoing;
 use crate::state::workspace::AttemptOutcome;
-use crate::webhook::client::{DialContext, send_once};
+use crate::webhook::client::{DialContext, Progress, send_once};
 use crate::webhook::egress::Target;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -79,7 +79,9 @@ impl Calibration {
         request = call.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
         let body = Outgoing::from(Bytes::from(call.body.clone()));
         let request = request.body(body).expect("the key was checked, and the rest is plain");
-        let sent = timeout(CALL_LIMIT, send_once(&target, addresses, &self.reach, CONNECT_LIMIT, request)).await;
+        let progress = Progress::default();
+        let sent = send_once(&target, addresses, &self.reach, CONNECT_LIMIT, request, &progress);
+        let sent = timeout(CALL_LIMIT, sent).await;
         let late = |_| format!("no whole answer within {} s", CALL_LIMIT.as_secs());
         let answered = sent.map_err(late)?.map_err(|problem| first_clause(&problem.detail))?;
         match answered.outcome {

@@ -9,8 +9,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rustls::Error as TlsError;
 use rustls::pki_types::ServerName;
-use rustls::{CertificateError, Error as TlsError};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -24,7 +24,8 @@ use super::failure::{Code, Failure};
 use super::output::as_value;
 use crate::control::api::Ready;
 use crate::http::handler::PLAIN_ON_TLS;
-use crate::http::tls::Trust;
+use crate::http::tls::{Trust, is_about_the_issuer};
+use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
 use crate::util::wording::shell_word;
 use crate::webhook::link::{Sender, open_in_a_task};
 
@@ -240,14 +241,14 @@ impl<'a> Call<'a> {
 
     /// Distinguishes the ways in which a handshake fails.
     fn tls_failure(&self, url: &Url, error: &std::io::Error) -> Failure {
-        match error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>()) {
+        match tls_error(error) {
             Some(TlsError::InvalidMessage(_)) => {
                 let hint = format!("use --url {}, or start it with --tls self-signed", other_scheme(url));
                 self.unreachable("it does not speak TLS").with_hint(hint)
             }
             Some(TlsError::InvalidCertificate(problem)) => {
                 let base = url.as_str().trim_end_matches('/');
-                let is_unknown = matches!(problem, CertificateError::UnknownIssuer | CertificateError::BadSignature);
+                let is_unknown = is_about_the_issuer(problem);
                 let hint = match (is_unknown, self.target.ca.is_empty()) {
                     (true, true) => format!(
                         "pass its authority with --ca FILE (from {base}/_emulator/ca.pem), or skip the check with \
@@ -260,9 +261,10 @@ impl<'a> Call<'a> {
                                    check with --insecure"
                         .to_owned(),
                 };
-                self.unreachable(format!("its certificate is not trusted: {problem}")).with_hint(hint)
+                let problem = certificate_problem(problem);
+                self.unreachable(format!("its certificate is not trusted: it {problem}")).with_hint(hint)
             }
-            _ => self.unreachable(format!("the TLS handshake failed: {error}")),
+            _ => self.unreachable(format!("the TLS handshake failed: {}", handshake_problem(error))),
         }
     }
 

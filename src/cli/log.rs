@@ -20,7 +20,9 @@ use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::control::api::{Millis, name_of};
 use crate::redact::{Redactor, visible};
 use crate::state::journal::{Entry, Interest, Reason, RequestRecord};
-use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, PlannedDelivery, is_elsewhere};
+use crate::state::workspace::{
+    AttemptOutcome, AttemptRecord, EventRecord, Forgery, PlannedDelivery, is_elsewhere, status_text,
+};
 use crate::util::duration::duration_text;
 use crate::util::wording::counted;
 
@@ -216,10 +218,13 @@ fn event_record(event: &EventRecord, redactor: Redactor<'_>) -> Value {
 
 fn attempt_record(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Value {
     let outcome = match &attempt.outcome {
-        AttemptOutcome::Answered { status, body, .. } => match redactor.first_line(body) {
-            Some(line) => format!("answered {status}: {line}"),
-            None => format!("answered {status}"),
-        },
+        AttemptOutcome::Answered { status, body, note, .. } => {
+            let status = status_text(*status, note.as_deref());
+            match redactor.first_line(body) {
+                Some(line) => format!("answered {status}: {line}"),
+                None => format!("answered {status}"),
+            }
+        }
         AttemptOutcome::Failed { detail, .. } => detail.clone(),
     };
     let elsewhere = is_elsewhere(attempt.delivery.url.as_str(), &attempt.dialled);

@@ -231,8 +231,13 @@ fn add_forwards(rules: &[String], args: &ForwardsArgs) -> Result<ExitCode, Failu
     })?;
     let requested = rules.iter().map(|rule| (rule.from().to_owned(), rule.to().into())).collect();
     let patched = patch(args, requested)?;
-    let lines = rules.iter().map(|rule| format!("{} -> {}", rule.from(), rule.to()));
+    let lines = rules.iter().map(shown_forward);
     Ok(show_patched(args, &patched, lines))
+}
+
+/// A forward as a line, with a password masked.
+pub(super) fn shown_forward(rule: &Forward) -> String {
+    format!("{} -> {}", rule.from(), Redactor::default().text(rule.to()))
 }
 
 fn remove_forwards(urls: &[String], args: &ForwardsArgs) -> Result<ExitCode, Failure> {

@@ -14,7 +14,7 @@ use super::client::{emulator_at, run_task};
 use super::failure::Failure;
 use super::log::{Log, LogFormat};
 use super::output::{compact, print, ready_line};
-use super::profile::{load_profile, with_forwards};
+use super::profile::{load_profile, shown_forward, with_forwards};
 use super::signals::{Adopted, Signals};
 use crate::app::{ClockSetting, Emulator, FileLimit, Settings, StartError};
 use crate::contract::keys::SAMPLE_KEY;
@@ -279,8 +279,7 @@ fn banner(emulator: &Emulator, profile: Option<&str>) -> String {
     let (active, files) = control.scenarios();
     let active = if active.is_empty() { "none active".to_owned() } else { format!("{} active", active.join(", ")) };
     let forwards = control.profile_of_all();
-    let mut forwards: Vec<String> =
-        forwards.webhooks.forwards.iter().map(|rule| format!("{} -> {}", rule.from(), rule.to())).collect();
+    let mut forwards: Vec<String> = forwards.webhooks.forwards.iter().map(shown_forward).collect();
     if forwards.is_empty() {
         forwards.push("none; to add one: wrs-emulator forwards add https://HOST=http://localhost:PORT".to_owned());
     }

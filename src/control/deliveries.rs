@@ -21,7 +21,7 @@ use crate::state::journal::record::{
     Attempt, AttemptCount, AttemptRequest, AttemptResult, Attempts, Bytes, DeliveryRow, DeliveryWhole, DeliveryWith,
     Headers, Time, name_of, time,
 };
-use crate::state::workspace::{AttemptOutcome, AttemptRecord, Registry, is_elsewhere};
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, Registry, is_elsewhere, status_text};
 pub(crate) use crate::state::workspace::{DeliveryStatus, Forgery};
 
 /// Which deliveries are listed.
@@ -128,8 +128,8 @@ impl Text for DeliveryWhole {
             text.push_str(&format!("{headers}\n{sent}\n\nsigned: {signed}\n"));
             text.push_str(&match &attempt.outcome {
                 AttemptResult::Failed { failure, detail, .. } => format!("failed: {failure} ({})\n", cell(detail)),
-                AttemptResult::Answered { status, body: answer, .. } => {
-                    format!("answered: {status} {}\n", body_text(answer))
+                AttemptResult::Answered { status, body: answer, note, .. } => {
+                    format!("answered: {} {}\n", cell(status_text(*status, note.as_deref())), body_text(answer))
                 }
             });
         }
@@ -146,11 +146,14 @@ impl Text for Redelivered {
 /// What a receiver answered, with the first line of its body, or why it did not answer.
 pub(crate) fn outcome_text(outcome: Option<&AttemptResult>) -> String {
     match outcome {
-        Some(AttemptResult::Answered { status, body: Bytes::Text(body), .. }) => {
-            let line = Redactor::default().first_line(body.as_bytes());
-            line.map_or_else(|| format!("answered {status}"), |line| format!("answered {status}: {}", cell(line)))
+        Some(AttemptResult::Answered { status, body, note, .. }) => {
+            let answered = format!("answered {}", cell(status_text(*status, note.as_deref())));
+            let line = match body {
+                Bytes::Text(body) => Redactor::default().first_line(body.as_bytes()),
+                Bytes::Binary { .. } => None,
+            };
+            line.map_or_else(|| answered.clone(), |line| format!("{answered}: {}", cell(line)))
         }
-        Some(AttemptResult::Answered { status, .. }) => format!("answered {status}"),
         Some(AttemptResult::Failed { detail, .. }) => cell(detail),
         None => "not tried yet".to_owned(),
     }
@@ -386,10 +389,11 @@ pub(super) fn attempt(attempt: &AttemptRecord, redactor: Redactor<'_>) -> Attemp
 
 fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     match outcome {
-        AttemptOutcome::Answered { status, body, .. } => AttemptResult::Answered {
+        AttemptOutcome::Answered { status, body, note, .. } => AttemptResult::Answered {
             accepted: outcome.is_success(),
             status: *status,
             body: shown_body(redactor, body),
+            note: note.as_deref().map(|note| redactor.text(note).into_owned()),
         },
         AttemptOutcome::Failed { reason, detail } => {
             AttemptResult::Failed { accepted: false, failure: name_of(reason), detail: detail.clone() }

@@ -15,7 +15,7 @@ use crate::redact::{Redactor, visible};
 use crate::settings::Profile;
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::journal::record::time;
-use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace};
+use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, Forgery, Workspace, status_text};
 use crate::util::duration::{DurationText, duration_text};
 use crate::util::wording::{counted, shell_word};
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
@@ -266,8 +266,8 @@ pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>
 }
 
 fn attempt_text(attempt: &AttemptRecord, redactor: Redactor<'_>) -> String {
-    let (status, body) = match &attempt.outcome {
-        AttemptOutcome::Answered { status, body, .. } => (status, body),
+    let (status, body, note) = match &attempt.outcome {
+        AttemptOutcome::Answered { status, body, note, .. } => (status, body, note.as_deref()),
         AttemptOutcome::Failed { detail, .. } => return detail.clone(),
     };
     let why = match status {
@@ -277,8 +277,10 @@ fn attempt_text(attempt: &AttemptRecord, redactor: Redactor<'_>) -> String {
         300..=399 => "; redirects are failures and not followed",
         _ => "; only 2xx accepts an event",
     };
+    let answered = status_text(*status, note);
+    let answered = redactor.text(visible(&answered).as_ref()).into_owned();
     match redactor.first_line(body) {
-        Some(said) => format!("the receiver answered {status}: {said}{why}"),
-        None => format!("the receiver answered {status}{why}"),
+        Some(said) => format!("the receiver answered {answered}: {said}{why}"),
+        None => format!("the receiver answered {answered}{why}"),
     }
 }

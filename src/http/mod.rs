@@ -15,6 +15,7 @@ mod request;
 mod scripted;
 pub mod service;
 pub mod tls;
+pub mod tls_problem;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -41,6 +42,7 @@ use crate::http::connection::{LINGER, Socket, TimedStream};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, Limits, Unreadable};
 use crate::http::tls::ServerTls;
+use crate::http::tls_problem::handshake_problem;
 use crate::util::tasks::stopped;
 
 /// How long after the grace period a stop waits for what should have ended within it.
@@ -207,7 +209,7 @@ impl Connection {
                 Err(problem) => {
                     // A peer that connects and closes again only looks whether the port is open.
                     if problem.kind() != io::ErrorKind::UnexpectedEof {
-                        handler.warn(&format!("a TLS handshake with {peer} failed: {problem}"));
+                        handler.warn(&format!("a TLS handshake with {peer} failed: {}", handshake_problem(&problem)));
                     }
                     None
                 }

@@ -3,19 +3,24 @@
 //! For `--tls`: a certificate from files, or an authority and a certificate generated at start, offline. For webhooks: which
 //! certificates are trusted.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ResolvesClientCert, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 use tokio_rustls::TlsAcceptor;
 
+use crate::http::tls_problem::{pem_problem, tls_problem};
 use crate::util::file::{self, FileProblem, LARGEST_PEM};
 
 /// Where the certificate comes from.
@@ -44,7 +49,7 @@ impl TlsSetting {
 pub enum TlsProblem {
     #[error("cannot read `{}`: {source}", path.display())]
     Unreadable { path: PathBuf, source: FileProblem },
-    #[error("cannot read `{}`: {source}", path.display())]
+    #[error("cannot read `{}`: {}", path.display(), pem_problem(source))]
     Malformed { path: PathBuf, source: pem::Error },
     #[error(
         "`{0}` has a private key and `{1}` a certificate; expected CERT:KEY, which is {1}:{0}",
@@ -56,7 +61,7 @@ pub enum TlsProblem {
         /// The file given as its key.
         key: PathBuf,
     },
-    #[error("the certificate and its key cannot be used: {0}")]
+    #[error("the certificate and its key cannot be used: {}", tls_problem(.0))]
     Unusable(#[from] rustls::Error),
     #[error("cannot make a certificate: {0}")]
     NotMade(#[from] rcgen::Error),
@@ -151,11 +156,11 @@ pub struct Trust {
 pub enum TrustProblem {
     #[error("cannot read the certificates in `{}`: {source}", path.display())]
     Unreadable { path: PathBuf, source: FileProblem },
-    #[error("cannot read the certificates in `{}`: {source}", path.display())]
+    #[error("cannot read the certificates in `{}`: {}", path.display(), pem_problem(source))]
     Malformed { path: PathBuf, source: pem::Error },
     #[error("there is no certificate in `{}`; expected PEM with `-----BEGIN CERTIFICATE-----`", .0.display())]
     Empty(PathBuf),
-    #[error("a certificate in `{}` cannot be used as an authority: {source}", path.display())]
+    #[error("a certificate in `{}` cannot be used as an authority: {}", path.display(), tls_problem(source))]
     Unusable { path: PathBuf, source: rustls::Error },
 }
 
@@ -192,13 +197,109 @@ fn build(extra: Vec<CertificateDer<'static>>, insecure: bool) -> ClientConfig {
         return builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(TrustAnything(provider)))
-            .with_no_client_auth();
+            .with_client_cert_resolver(Arc::new(NoCertificate));
     }
     let mut roots = RootCertStore::empty();
     // On a machine without system roots, receivers with a given authority can still be reached.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    roots.add_parsable_certificates(extra);
-    builder.with_root_certificates(roots).with_no_client_auth()
+    roots.add_parsable_certificates(extra.iter().cloned());
+    let builder = match WebPkiServerVerifier::builder_with_provider(Arc::new(roots.clone()), provider).build() {
+        Ok(authorities) if !extra.is_empty() => {
+            let verifier = TrustListed { authorities, listed: extra };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+        }
+        _ => builder.with_root_certificates(roots),
+    };
+    builder.with_client_cert_resolver(Arc::new(NoCertificate))
+}
+
+tokio::task_local! {
+    /// Whether the server of the handshake in this task asked for a client certificate.
+    static IS_ASKED: Cell<bool>;
+}
+
+/// Does a handshake, and returns whether the server asked for a client certificate.
+pub async fn noting_requests<T>(handshake: impl Future<Output = T>) -> (T, bool) {
+    let noted = async { (handshake.await, IS_ASKED.with(Cell::get)) };
+    IS_ASKED.scope(Cell::new(false), noted).await
+}
+
+/// Sends no client certificate. One for all connections, as a session is resumed only with the same resolver.
+#[derive(Debug)]
+struct NoCertificate;
+
+impl ResolvesClientCert for NoCertificate {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let _ = IS_ASKED.try_with(|is_asked| is_asked.set(true));
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        false
+    }
+}
+
+/// `--webhook-ca`: accepts what an authority signed, and a server's certificate that is itself in a file. One made by `openssl req
+/// -x509` is that of an authority, which `webpki` does not accept from a server.
+#[derive(Debug)]
+struct TrustListed {
+    authorities: Arc<WebPkiServerVerifier>,
+    listed: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for TrustListed {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let checked = self.authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match checked {
+            // Found only after its dates were checked, and before its names are.
+            Err(rustls::Error::InvalidCertificate(problem))
+                if is_about_the_issuer(&problem) && self.listed.contains(end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            checked => checked,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authorities.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authorities.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
+    }
+}
+
+/// Whether a certificate is refused for who signed it: nobody known, or the server itself.
+pub fn is_about_the_issuer(problem: &CertificateError) -> bool {
+    match problem {
+        // An authority that was regenerated under the same name shows up as a bad signature.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => true,
+        CertificateError::Other(other) => matches!(other.0.downcast_ref(), Some(webpki::Error::CaUsedAsEndEntity)),
+        _ => false,
+    }
 }
 
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustProblem> {

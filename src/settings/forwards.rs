@@ -16,10 +16,12 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Reads `FROM=TO`; both are absolute http or https URLs without query and fragment.
+    /// Reads `FROM=TO`: the absolute URL that is subscribed, without query and fragment, and an address.
     pub fn parse(text: &str) -> Result<Self, String> {
-        // `=` may be part of a path; the target starts with a scheme, so the last `=http` separates the two.
-        let at = text.rfind("=http").ok_or_else(|| {
+        // `=` may be part of either path, and of the query of the target.
+        let before_query = &text[..text.find('?').unwrap_or(text.len())];
+        let separators = ["=http://", "=https://"].into_iter().filter_map(|separator| before_query.rfind(separator));
+        let at = separators.max().or_else(|| before_query.rfind('=')).or_else(|| text.rfind("=http")).ok_or_else(|| {
             format!(
                 "expected FROM=TO with two URLs, such as https://app.example.com=http://localhost:3000, found `{text}`"
             )
@@ -28,18 +30,12 @@ impl Forward {
     }
 
     fn new(from: &str, to: &str) -> Result<Self, String> {
-        let url = |text: &str| -> Result<Url, String> {
-            let url = Url::parse(text)
-                .map_err(|_| format!("expected a URL such as https://app.example.com, found `{text}`"))?;
-            let plain = matches!(url.scheme(), "http" | "https")
-                && url.host().is_some()
-                && url.query().is_none()
-                && url.fragment().is_none();
-            plain
-                .then_some(url)
-                .ok_or_else(|| format!("`{text}` must be an http or https URL without query and fragment"))
-        };
-        Ok(Self { from: url(from)?, to: url(to)? })
+        let from = Url::parse(from)
+            .map_err(|_| format!("expected a URL such as https://app.example.com, found `{}`", from.escape_debug()))?;
+        if !is_web(&from) || from.query().is_some() || from.fragment().is_some() {
+            return Err(format!("`{from}` must be an http or https URL without query and fragment"));
+        }
+        Ok(Self { from, to: target_url(to)? })
     }
 
     /// The subscribed URL, in the form that names the rule.
@@ -47,8 +43,10 @@ impl Forward {
         self.from.as_str().trim_end_matches('/')
     }
 
+    /// The target, with the slash at the end of a path: to some servers it is another path.
     pub fn to(&self) -> &str {
-        self.to.as_str().trim_end_matches('/')
+        let text = self.to.as_str();
+        if self.to.path() == "/" { text.trim_end_matches('/') } else { text }
     }
 
     /// What follows the path of this rule in `url` if the rule covers it: the origin is equal and the path is a prefix by whole
@@ -61,14 +59,45 @@ impl Forward {
         rest.filter(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
+    /// The target, followed by what the URL has more than the rule.
     pub fn apply(&self, url: &Url) -> Option<Url> {
         let rest = self.rest(url)?;
-        let mut target = self.to.clone();
-        let joined = format!("{}{rest}", self.to.path().trim_end_matches('/'));
-        target.set_path(&joined);
-        target.set_query(url.query());
-        Some(target)
+        // The path of an origin is a slash, which is nothing more than the rule.
+        let is_all = rest.is_empty() || rest == "/" && self.from.path() == "/";
+        let target = self.to.path();
+        let path = if is_all { target.to_owned() } else { format!("{}{rest}", target.trim_end_matches('/')) };
+        Some(with_rest(&self.to, &path, url.query()))
     }
+}
+
+fn is_web(url: &Url) -> bool {
+    matches!(url.scheme(), "http" | "https") && url.has_host()
+}
+
+/// Reads where deliveries go instead: a port, `localhost:3000/hooks`, or a whole URL, each with a query if it has to have one.
+pub fn target_url(text: &str) -> Result<Url, String> {
+    let is_port = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let spelled = match (is_port, text.contains("://")) {
+        (true, _) => format!("http://localhost:{text}"),
+        (false, true) => text.to_owned(),
+        (false, false) => format!("http://{text}"),
+    };
+    let found = || text.escape_debug();
+    let url = Url::parse(&spelled)
+        .map_err(|_| format!("expected an address such as http://localhost:3000/hooks, found `{}`", found()))?;
+    if !is_web(&url) || url.fragment().is_some() {
+        return Err(format!("`{}` must be an http or https URL without a fragment", found()));
+    }
+    Ok(url)
+}
+
+/// A target with this path; its own query comes before the one of what is forwarded.
+pub fn with_rest(target: &Url, path: &str, query: Option<&str>) -> Url {
+    let mut url = target.clone();
+    url.set_path(path);
+    let queries: Vec<&str> = target.query().into_iter().chain(query).filter(|query| !query.is_empty()).collect();
+    url.set_query((!queries.is_empty()).then(|| queries.join("&")).as_deref());
+    url
 }
 
 /// All rules in force, ordered by what is subscribed. In TOML a table of URL to URL; an empty target removes a rule of
@@ -110,12 +139,18 @@ mod tests {
         let rules = [
             ("https://app.example.com", "http://localhost:3000"),
             ("https://app.example.com/hooks", "http://localhost:4000/in/"),
+            ("https://app.example.com/q", "http://localhost:4000/in?token=a"),
+            ("https://app.example.com/bare", "http://localhost:4000/in"),
         ];
         let rules = rules.map(|(from, to)| (from.to_owned(), to.to_owned()));
         let forwards = Forwards::try_from(BTreeMap::from(rules)).expect("the rules are valid");
         for (url, expected) in [
             ("https://app.example.com/x?a=1", Some("http://localhost:3000/x?a=1")),
-            ("https://app.example.com/hooks", Some("http://localhost:4000/in")),
+            ("https://app.example.com/hooks", Some("http://localhost:4000/in/")),
+            ("https://app.example.com/q", Some("http://localhost:4000/in?token=a")),
+            ("https://app.example.com/q/a?b=c", Some("http://localhost:4000/in/a?token=a&b=c")),
+            ("https://app.example.com/bare", Some("http://localhost:4000/in")),
+            ("https://app.example.com/bare/", Some("http://localhost:4000/in/")),
             ("https://app.example.com/hooks/a", Some("http://localhost:4000/in/a")),
             ("https://app.example.com/hooksx", Some("http://localhost:3000/hooksx")),
             ("https://app.example.com:8443/x", None),
@@ -124,6 +159,51 @@ mod tests {
             let url = Url::parse(url).expect("a URL");
             let target = forwards.covering(&url).and_then(|rule| rule.apply(&url)).map(|target| target.to_string());
             assert_eq!(target.as_deref(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn an_origin_leads_to_exactly_the_target() {
+        for (to, shown) in [
+            ("http://localhost/webhooks/", "http://localhost/webhooks/"),
+            ("http://localhost/webhooks", "http://localhost/webhooks"),
+            ("http://localhost/", "http://localhost"),
+        ] {
+            let rule = Forward::parse(&format!("https://app.example.com={to}")).expect("a rule");
+            let url = Url::parse("https://app.example.com").expect("a URL");
+            assert_eq!(rule.apply(&url).map(String::from).as_deref(), Some(to));
+            assert_eq!(rule.to(), shown);
+        }
+    }
+
+    #[test]
+    fn a_rule_and_its_target_are_read_as_people_type_them() {
+        for (text, expected) in [
+            ("https://a.example=http://b/?x=http://c", Some(("https://a.example", "http://b/?x=http://c"))),
+            ("https://a.example/x=y=http://b/z=1", Some(("https://a.example/x=y", "http://b/z=1"))),
+            ("https://a.example=3000", Some(("https://a.example", "http://localhost:3000"))),
+            (
+                "https://a.example=localhost:3000?token=abc",
+                Some(("https://a.example", "http://localhost:3000/?token=abc")),
+            ),
+            ("https://a.example/?x=http://b", None),
+            ("https://a.example", None),
+            ("=http://b", None),
+            ("https://a.example=http://b#c", None),
+        ] {
+            let rule = Forward::parse(text).ok();
+            assert_eq!(rule.as_ref().map(|rule| (rule.from(), rule.to())), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("3000", Some("http://localhost:3000/")),
+            ("localhost:3000/hooks", Some("http://localhost:3000/hooks")),
+            ("127.0.0.1:80/a?b=1", Some("http://127.0.0.1/a?b=1")),
+            ("https://localhost:3000", Some("https://localhost:3000/")),
+            ("", None),
+            ("ftp://localhost", None),
+            ("http://", None),
+        ] {
+            assert_eq!(target_url(text).ok().map(String::from).as_deref(), expected, "{text}");
         }
     }
 }

@@ -2,17 +2,20 @@
 //! connections. One deadline covers connect, TLS, send and read, and the answer's size is limited. Redirects are answers like any
 //! other and are not followed. Each kind of failure has its own reason and names the flag that fixes it.
 
+use std::error::Error as _;
 use std::fmt::Debug;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Bytes;
-use hyper::header::{DATE, HOST, HeaderMap, LOCATION, RETRY_AFTER};
+use hyper::header::{AUTHORIZATION, DATE, HOST, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use hyper::http::response;
 use hyper::{Method, Request, Version};
-use jiff::fmt::rfc2822::DateTimeParser;
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, Error as TlsError};
@@ -24,9 +27,10 @@ use tokio_rustls::client::TlsStream;
 
 use crate::clock::machine;
 use crate::http::body::Outgoing;
-use crate::http::tls::Trust;
+use crate::http::tls::{Trust, is_about_the_issuer, noting_requests};
+use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error, tls_problem};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
-use crate::util::wording::any_of;
+use crate::util::wording::{any_of, counted};
 use crate::webhook::egress::{DialProblem, Egress, Target};
 use crate::webhook::link::{ByteStream, Link, Sender};
 use crate::webhook::resolve::{Resolver, lacks_descriptors, no_descriptors};
@@ -104,24 +108,24 @@ impl Client {
     }
 
     /// Makes one attempt; never takes longer than its timeout.
-    pub async fn post(self: &Arc<Self>, post: Post) -> AttemptOutcome {
-        let limit = post.timeout;
+    pub async fn post(self: &Arc<Self>, post: Post) -> Exchanged {
+        let (limit, progress) = (post.timeout, Progress::default());
         let time_left = limit.saturating_sub(post.looked_up);
         // Boxed, as it is large and would be copied into the timeout.
-        let result = timeout(time_left, Box::pin(self.exchange(post))).await.unwrap_or_else(|_| {
-            let detail = format!("no answer within {} s (webhooks.timeout)", limit.as_secs_f64());
+        let result = timeout(time_left, Box::pin(self.exchange(post, &progress))).await.unwrap_or_else(|_| {
+            let detail = progress.late(&format!("{} s (webhooks.timeout)", limit.as_secs_f64()));
             Err(DialProblem::new(FailureReason::Timeout, detail))
         });
-        result.unwrap_or_else(AttemptOutcome::from)
+        result.unwrap_or_else(Exchanged::failed)
     }
 
-    async fn exchange(self: &Arc<Self>, mut post: Post) -> Result<AttemptOutcome, DialProblem> {
+    async fn exchange(self: &Arc<Self>, mut post: Post, progress: &Progress) -> Result<Exchanged, DialProblem> {
         let (target, look_ups) = (Arc::clone(&post.target), Arc::clone(&post.look_ups));
         let (origin, connect_timeout, addresses) = (&target.origin, post.connect_timeout, post.addresses.take());
         let mut request = request(post);
         // A kept connection may have been closed by the receiver; then hyper hands the request back and the next is tried.
         while let Some(mut link) = self.take_idle(origin) {
-            match link.run(async |sender| exchange(sender, request).await).await {
+            match exchange(&mut link, request, progress).await {
                 Err(Unanswered { unsent: Some(unsent), .. }) => request = *unsent,
                 done => return self.end(origin, link, done),
             }
@@ -131,7 +135,7 @@ impl Client {
             None => self.dial_context.resolver.addresses(&target, &look_ups).await?,
         };
         let mut link = dial(&target, &addresses, &self.dial_context, connect_timeout).await?;
-        let done = link.run(async |sender| exchange(sender, request).await).await;
+        let done = exchange(&mut link, request, progress).await;
         self.end(origin, link, done)
     }
 
@@ -147,9 +151,9 @@ impl Client {
         origin: &Arc<str>,
         link: Box<Link>,
         exchanged: Result<Exchanged, Unanswered>,
-    ) -> Result<AttemptOutcome, DialProblem> {
-        let Exchanged { outcome, is_whole, .. } = exchanged.map_err(|unanswered| unanswered.problem)?;
-        if is_whole && link.is_ready() {
+    ) -> Result<Exchanged, DialProblem> {
+        let exchanged = exchanged.map_err(|unanswered| unanswered.problem)?;
+        if exchanged.is_whole && link.is_ready() {
             let mut idle = self.idle.lock();
             if idle.len() >= self.most_kept {
                 idle.clear();
@@ -157,7 +161,7 @@ impl Client {
             idle.push(IdleConnection { origin: Arc::clone(origin), link, was_swept: false });
             self.sweeper.get_or_init(|| drop(tokio::spawn(Self::sweep(Arc::downgrade(self), self.sweep_interval))));
         }
-        Ok(outcome)
+        Ok(exchanged)
     }
 
     async fn sweep(client: Weak<Self>, interval: Duration) {
@@ -177,13 +181,25 @@ pub async fn send_once(
     dial_context: &DialContext,
     connect_timeout: Duration,
     request: Request<Outgoing>,
+    progress: &Progress,
 ) -> Result<Exchanged, DialProblem> {
     let mut link = dial(target, addresses, dial_context, connect_timeout).await?;
-    Ok(link.run(async |sender| exchange(sender, request).await).await.unwrap_or_else(|unanswered| Exchanged {
-        outcome: unanswered.problem.into(),
-        is_whole: false,
-        headers: HeaderMap::new(),
-    }))
+    let exchanged = exchange(&mut link, request, progress).await;
+    Ok(exchanged.unwrap_or_else(|unanswered| Exchanged::failed(unanswered.problem)))
+}
+
+/// How far an exchange is: the status, once it was received.
+#[derive(Debug, Default)]
+pub struct Progress(AtomicU16);
+
+impl Progress {
+    /// What is missing when `limit` is over.
+    pub fn late(&self, limit: &str) -> String {
+        match self.0.load(Ordering::Relaxed) {
+            0 => format!("no answer within {limit}"),
+            status => format!("the receiver answered {status}, but its body did not end within {limit}"),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -195,11 +211,19 @@ pub struct Exchanged {
 }
 
 impl Exchanged {
+    fn failed(problem: DialProblem) -> Self {
+        Self { outcome: problem.into(), is_whole: false, headers: HeaderMap::new() }
+    }
+
     /// Where a redirect leads.
     pub fn location(&self) -> Option<String> {
-        let AttemptOutcome::Answered { status: 300..400, .. } = self.outcome else { return None };
-        self.headers.get(LOCATION).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+        location(self.outcome.status()?, &self.headers)
     }
+}
+
+fn location(status: u16, headers: &HeaderMap) -> Option<String> {
+    let location = headers.get(LOCATION).filter(|_| (300..400).contains(&status))?;
+    Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
 }
 
 struct Unanswered {
@@ -208,7 +232,16 @@ struct Unanswered {
     unsent: Option<Box<Request<Outgoing>>>,
 }
 
-async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Result<Exchanged, Unanswered> {
+async fn exchange(link: &mut Link, request: Request<Outgoing>, progress: &Progress) -> Result<Exchanged, Unanswered> {
+    let asked_for_certificate = link.asked_for_certificate;
+    let exchanged = link.run(async |sender| send(sender, request, progress).await).await;
+    exchanged.map_err(|Unanswered { problem, unsent }| Unanswered {
+        problem: if asked_for_certificate { without_certificate(problem) } else { problem },
+        unsent,
+    })
+}
+
+async fn send(sender: &mut Sender, request: Request<Outgoing>, progress: &Progress) -> Result<Exchanged, Unanswered> {
     if let Err(error) = sender.ready().await {
         return Err(Unanswered { problem: broken(&error), unsent: Some(Box::new(request)) });
     }
@@ -217,15 +250,25 @@ async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Result<Exc
         let unsent = error.take_message().map(Box::new);
         Unanswered { problem: broken(error.error()), unsent }
     })?;
-    let status = response.status().as_u16();
-    let retry_after = retry_after(response.headers());
     let (head, mut body) = response.into_parts();
+    let status = head.status.as_u16();
+    progress.0.store(status, Ordering::Relaxed);
     let (mut read, mut is_whole) = (Vec::new(), true);
     while let Some(frame) = body.frame().await {
-        // Only the status counts; an incomplete body does not change the outcome.
-        let Ok(frame) = frame else {
-            is_whole = false;
-            break;
+        let frame = match frame {
+            Ok(frame) => frame,
+            // The status of a refusal counts, whatever follows it.
+            Err(_) if !head.status.is_success() => {
+                is_whole = false;
+                break;
+            }
+            Err(error) => {
+                let (received, cause) = (counted(read.len(), "byte"), body_problem(&error));
+                let detail =
+                    format!("the receiver answered {status}, but its body broke off after {received}: {cause}");
+                let problem = DialProblem::new(FailureReason::ConnectionReset, detail);
+                return Err(Unanswered { problem, unsent: None });
+            }
         };
         let Ok(data) = frame.into_data() else { continue };
         let room = ANSWER_LIMIT - read.len();
@@ -235,8 +278,24 @@ async fn exchange(sender: &mut Sender, request: Request<Outgoing>) -> Result<Exc
             break;
         }
     }
-    let outcome = AttemptOutcome::Answered { status, retry_after, body: Bytes::from(read) };
+    let (retry_after, note) = remarks(&head);
+    let outcome = AttemptOutcome::Answered { status, retry_after, note, body: Bytes::from(read) };
     Ok(Exchanged { outcome, is_whole, headers: head.headers })
+}
+
+/// How long a receiver asks to wait, and what else of its headers is worth knowing: where a redirect leads, and a wait that cannot
+/// be read.
+fn remarks(head: &response::Parts) -> (Option<Duration>, Option<Box<str>>) {
+    let location = location(head.status.as_u16(), &head.headers).map(|location| format!("Location: {location}"));
+    let (wait, unreadable) = match retry_after(&head.headers) {
+        None => (None, None),
+        Some(Ok(wait)) => (Some(wait), None),
+        Some(Err(text)) => {
+            (None, Some(format!("Retry-After: {text}, which is neither a number of seconds nor an HTTP date")))
+        }
+    };
+    let notes: Vec<String> = location.into_iter().chain(unreadable).collect();
+    (wait, (!notes.is_empty()).then(|| notes.join("; ").into()))
 }
 
 fn request(post: Post) -> Request<Outgoing> {
@@ -246,30 +305,54 @@ fn request(post: Post) -> Request<Outgoing> {
     *request.uri_mut() = post.target.uri.clone();
     *request.headers_mut() = post.headers;
     request.headers_mut().insert(HOST, post.target.host.clone());
+    if let Some(authorization) = &post.target.authorization {
+        request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+    }
     request
 }
 
-/// How long the receiver asks to wait: seconds, or an HTTP date, relative to the receiver's own `Date` if it sent one.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    let date = |text: &str| DateTimeParser::new().parse_timestamp(text).ok();
-    let requested = text(RETRY_AFTER)?;
-    if let Ok(seconds) = requested.parse() {
-        return Some(Duration::from_secs(seconds));
+/// How long the receiver asks to wait: seconds, also with a fraction, or an HTTP date, relative to the receiver's own `Date` if it
+/// sent one. The error is a text of another form.
+fn retry_after(headers: &HeaderMap) -> Option<Result<Duration, String>> {
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).trim().to_owned();
+    let date = |text: &str| httpdate::parse_http_date(text).ok().and_then(|time| Timestamp::try_from(time).ok());
+    let requested = text(headers.get(RETRY_AFTER)?);
+    let is_number = requested.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let seconds = requested.parse().ok().filter(|_| is_number);
+    if let Some(wait) = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        return Some(Ok(wait));
     }
-    let at = date(requested)?;
-    let now = text(DATE).and_then(date).unwrap_or_else(machine::wall_time);
-    Some(Duration::try_from(at.duration_since(now)).unwrap_or_default())
+    let Some(at) = date(&requested) else { return Some(Err(requested)) };
+    let now = headers.get(DATE).and_then(|value| date(&text(value))).unwrap_or_else(machine::wall_time);
+    Some(Ok(Duration::try_from(at.duration_since(now)).unwrap_or_default()))
 }
 
 fn broken(error: &hyper::Error) -> DialProblem {
     if error.is_parse() {
         return DialProblem::new(FailureReason::InvalidAnswer, format!("the answer is not valid HTTP: {error}"));
     }
+    if let Some(problem) = tls_error(error) {
+        let detail = format!("the receiver ended the connection before it answered: {}", tls_problem(problem));
+        return DialProblem::new(FailureReason::TlsFailed, detail);
+    }
     DialProblem::new(
         FailureReason::ConnectionReset,
         format!("the receiver closed the connection before it answered: {error}"),
     )
+}
+
+/// Why a body broke off.
+fn body_problem(error: &hyper::Error) -> String {
+    match (tls_error(error), error.source()) {
+        (Some(problem), _) => tls_problem(problem),
+        (None, Some(cause)) => cause.to_string(),
+        (None, None) => error.to_string(),
+    }
+}
+
+fn without_certificate(problem: DialProblem) -> DialProblem {
+    let detail = format!("{}; it asked for a client certificate, and the emulator sends none", problem.detail);
+    DialProblem { detail, ..problem }
 }
 
 #[derive(Clone, Debug)]
@@ -288,12 +371,13 @@ async fn dial(
 ) -> Result<Box<Link>, DialProblem> {
     let addresses = dial_context.egress.choose(target, addresses)?;
     let stream = connect(target, &addresses, connect_timeout).await?;
-    let stream: Box<dyn ByteStream> = if target.url.scheme() == "https" {
-        Box::new(handshake(target, stream, &dial_context.trust, connect_timeout).await?)
+    let (stream, asked): (Box<dyn ByteStream>, _) = if target.url.scheme() == "https" {
+        let (stream, asked) = handshake(target, stream, &dial_context.trust, connect_timeout).await?;
+        (Box::new(stream), asked)
     } else {
-        Box::new(stream)
+        (Box::new(stream), false)
     };
-    Link::open(stream)
+    Link::open(stream, asked)
         .await
         .map(Box::new)
         .map_err(|error| DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}")))
@@ -330,19 +414,21 @@ async fn connect(target: &Target, addresses: &[SocketAddr], limit: Duration) -> 
     Err(last)
 }
 
+/// The stream, and whether the server asked for a client certificate.
 async fn handshake(
     target: &Target,
     stream: TcpStream,
     trust: &Trust,
     limit: Duration,
-) -> Result<TlsStream<TcpStream>, DialProblem> {
+) -> Result<(TlsStream<TcpStream>, bool), DialProblem> {
     let host = target.host_text().trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(host.to_owned())
         .map_err(|_| DialProblem::new(FailureReason::TlsFailed, format!("`{host}` cannot be a certificate's name")))?;
     let connected = async { TlsConnector::from(trust.config().await).connect(name, stream).await };
-    match timeout(limit, connected).await {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(tls_problem(target, host, trust, &error)),
+    match timeout(limit, noting_requests(connected)).await {
+        Ok((Ok(stream), asked)) => Ok((stream, asked)),
+        Ok((Err(error), false)) => Err(connect_problem(target, host, trust, &error)),
+        Ok((Err(error), true)) => Err(without_certificate(connect_problem(target, host, trust, &error))),
         Err(_) => {
             let detail = format!(
                 "`{host}` accepted the connection but said nothing in the TLS handshake for {} s (webhooks.connect_timeout); is it a TLS server?",
@@ -353,54 +439,62 @@ async fn handshake(
     }
 }
 
-fn tls_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<TlsError>());
-    let (reason, detail) = match tls {
-        Some(TlsError::InvalidCertificate(problem)) => match problem {
-            // An authority that was regenerated under the same name shows up as a bad signature.
-            CertificateError::UnknownIssuer | CertificateError::BadSignature => (
-                FailureReason::UnknownCertificateAuthority,
-                if trust.has_authorities() {
-                    format!(
-                        "none of the authorities of --webhook-ca signed the certificate of `{host}`; add its own, or --webhook-insecure to skip the check"
-                    )
-                } else {
-                    format!(
-                        "the certificate of `{host}` is not signed by an authority known here; pass its CA with --webhook-ca FILE, or --webhook-insecure to skip the check"
-                    )
-                },
-            ),
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => (
-                FailureReason::CertificateNameMismatch,
-                format!(
-                    "the certificate is not for `{host}`: {problem}; use a name that it holds, or --webhook-insecure to skip the check; {}",
-                    target.elsewhere()
-                ),
-            ),
-            CertificateError::Expired
-            | CertificateError::ExpiredContext { .. }
-            | CertificateError::NotValidYet
-            | CertificateError::NotValidYetContext { .. } => (
-                FailureReason::CertificateExpired,
-                format!(
-                    "the certificate of `{host}` is not valid at present: {problem}; renew it, or --webhook-insecure to skip the check"
-                ),
-            ),
-            other => (
-                FailureReason::TlsFailed,
-                format!("the certificate of `{host}` is not acceptable: {other}; --webhook-insecure skips the check"),
-            ),
-        },
+fn connect_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
+    let (reason, detail) = match tls_error(error) {
+        Some(TlsError::InvalidCertificate(problem)) => refused_certificate(target, host, trust, problem),
         Some(TlsError::InvalidMessage(_)) => {
             let plain = target.origin.replacen("https:", "http:", 1);
             let forward = target.forward_to(&plain);
             let detail = format!("`{host}` does not speak TLS there; to deliver over plain HTTP: {forward}");
             (FailureReason::NotTls, detail)
         }
-        Some(other) => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` failed: {other}")),
-        None => (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` was broken off: {error}")),
+        _ => {
+            (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` failed: {}", handshake_problem(error)))
+        }
     };
     DialProblem::new(reason, detail)
+}
+
+fn refused_certificate(
+    target: &Target,
+    host: &str,
+    trust: &Trust,
+    problem: &CertificateError,
+) -> (FailureReason, String) {
+    const SKIP: &str = "--webhook-insecure to skip the check";
+    let what = certificate_problem(problem);
+    match problem {
+        _ if is_about_the_issuer(problem) => {
+            let detail = if trust.has_authorities() {
+                format!(
+                    "none of the authorities of --webhook-ca signed the certificate of `{host}`; add its own, or {SKIP}"
+                )
+            } else {
+                format!(
+                    "the certificate of `{host}` is not signed by an authority known here; pass its CA with --webhook-ca FILE, or {SKIP}"
+                )
+            };
+            (FailureReason::UnknownCertificateAuthority, detail)
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            let elsewhere = target.elsewhere();
+            let detail = format!(
+                "the certificate is not for `{host}`: it {what}; use a name that it is for, or {SKIP}; {elsewhere}"
+            );
+            (FailureReason::CertificateNameMismatch, detail)
+        }
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => {
+            let detail = format!("the certificate of `{host}` {what}; renew it, or {SKIP}");
+            (FailureReason::CertificateExpired, detail)
+        }
+        _ => {
+            let detail = format!("the certificate of `{host}` {what}; --webhook-insecure skips the check");
+            (FailureReason::TlsFailed, detail)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -437,7 +531,7 @@ mod tests {
             look_ups: Arc::new(Semaphore::new(1)),
         };
         let client = Arc::clone(client);
-        tokio::spawn(async move { client.post(post).await })
+        tokio::spawn(async move { client.post(post).await.outcome })
     }
 
     async fn accept(listener: &TcpListener) -> TcpStream {
@@ -497,18 +591,26 @@ mod tests {
     fn a_wait_is_read_as_seconds_or_as_a_date() {
         let (date, later) = ("Fri, 31 Jan 2025 09:30:00 GMT", "Fri, 31 Jan 2025 09:30:07 GMT");
         for (requested, date, expected) in [
-            ("5", None, Some(5)),
-            (later, Some(date), Some(7)),
+            ("5", None, Some(5_000)),
+            ("15.5", None, Some(15_500)),
+            (later, Some(date), Some(7_000)),
+            ("Friday, 31-Jan-25 09:30:07 GMT", Some(date), Some(7_000)),
+            ("Fri Jan 31 09:30:07 2025", Some(date), Some(7_000)),
             (date, Some(later), Some(0)),
             // Long ago by the machine's time.
             (later, None, Some(0)),
             ("soon", Some(date), None),
             ("-5", Some(date), None),
+            ("1.2.3", None, None),
+            ("1e3", None, None),
+            ("", None, None),
+            ("99999999999999999999999999", None, None),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(RETRY_AFTER, requested.parse().expect("a header"));
             date.map(|date| headers.insert(DATE, date.parse().expect("a header")));
-            assert_eq!(retry_after(&headers), expected.map(Duration::from_secs), "{requested}");
+            let read = retry_after(&headers).expect("the header is there");
+            assert_eq!(read, expected.map(Duration::from_millis).ok_or(requested.to_owned()), "{requested}");
         }
     }
 }

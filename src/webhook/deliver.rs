@@ -269,7 +269,7 @@ impl Deliverer {
             addresses,
             look_ups: Arc::clone(&state.look_ups),
         };
-        self.client.post(post).await
+        self.client.post(post).await.outcome
     }
 
     /// Looks the name of a server up, limited by the attempt's timeout.
@@ -291,7 +291,7 @@ impl Deliverer {
 
     /// Where an attempt goes under the settings in force; `None` if no request can be made for its URL.
     fn destination(&self, workspace: &Workspace, job: &Job) -> Option<Destination> {
-        self.egress.destination(&self.profile_of(workspace).webhooks.forwards, &job.delivery.url)
+        self.egress.destination(&self.profile_of(workspace).webhooks.forwards, job.delivery.url.parsed())
     }
 
     fn profile_of(&self, workspace: &Workspace) -> Arc<Profile> {
@@ -309,7 +309,7 @@ impl Deliverer {
         let headers = sent.lines.iter();
         let receipt = Receipt {
             at: now,
-            target: job.delivery.url[url::Position::BeforePath..].to_owned(),
+            target: job.delivery.url.parsed()[url::Position::BeforePath..].to_owned(),
             headers: headers.map(|(name, value)| (name.to_owned(), value.into_owned())).collect(),
             body: sent.body.clone(),
             // Unless the receiver has a script.
@@ -317,7 +317,7 @@ impl Deliverer {
             verified,
         };
         let status = self.engine.sinks.receive(name, receipt);
-        AttemptOutcome::Answered { status, retry_after: None, body: Bytes::new() }
+        AttemptOutcome::Answered { status, retry_after: None, note: None, body: Bytes::new() }
     }
 
     fn finish_attempt(&self, state: &WorkerState, profile: &Profile, mut record: AttemptRecord, began: Instant) {

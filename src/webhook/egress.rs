@@ -5,9 +5,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hyper::Uri;
 use hyper::header::HeaderValue;
 use parking_lot::Mutex;
+use percent_encoding::percent_decode_str;
 use url::{Position, Url};
 
 use crate::settings::{Forward, Forwards};
@@ -50,15 +53,20 @@ pub struct Target {
     /// Path and query, as the request line has them.
     pub uri: Uri,
     pub host: HeaderValue,
+    /// The user and password of the URL, which is kept without them.
+    pub authorization: Option<HeaderValue>,
     pub forwarded: Option<Arc<str>>,
 }
 
 impl Target {
-    pub(crate) fn new(url: Url, forwarded: Option<&str>) -> Option<Self> {
+    pub(crate) fn new(mut url: Url, forwarded: Option<&str>) -> Option<Self> {
+        let authorization = basic_authorization(&url);
+        // Neither fails for a URL with a host.
+        let _ = (url.set_username(""), url.set_password(None));
         let uri = url[Position::BeforePath..Position::AfterQuery].parse().ok()?;
         let host = HeaderValue::from_str(&url[Position::BeforeHost..Position::AfterPort]).ok()?;
         let (text, origin) = (Arc::from(url.as_str()), Arc::from(url.origin().ascii_serialization()));
-        Some(Self { url, text, origin, uri, host, forwarded: forwarded.map(Arc::from) })
+        Some(Self { url, text, origin, uri, host, authorization, forwarded: forwarded.map(Arc::from) })
     }
 
     pub fn host_text(&self) -> &str {
@@ -79,6 +87,18 @@ impl Target {
         let rule = format!("{from}={to}");
         format!("`wrs-emulator forwards add {}`, or --forward at the start", shell_word(&rule))
     }
+}
+
+fn basic_authorization(url: &Url) -> Option<HeaderValue> {
+    let decoded = |text| percent_decode_str(text).collect::<Vec<u8>>();
+    let (user, password) = (decoded(url.username()), url.password().map(decoded));
+    if user.is_empty() && password.is_none() {
+        return None;
+    }
+    let pair = [user, b":".to_vec(), password.unwrap_or_default()].concat();
+    let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }
 
 /// Most destinations remembered. Each takes a few times the bytes of its URL, which has at most 2 KB.

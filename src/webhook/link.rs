@@ -47,14 +47,16 @@ pub(super) struct Link {
     connection: Option<Connection>,
     signal: Arc<Signal>,
     waker: Waker,
+    /// Whether the server asked for a client certificate. With TLS 1.3 it refuses a client without one only after the handshake.
+    pub(super) asked_for_certificate: bool,
 }
 
 impl Link {
-    pub(super) async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Self> {
+    pub(super) async fn open(stream: Box<dyn ByteStream>, asked_for_certificate: bool) -> hyper::Result<Self> {
         let (sender, connection) = handshake(stream).await?;
         let signal = Arc::new(Signal::default());
         let waker = Waker::from(Arc::clone(&signal));
-        Ok(Self { sender, connection: Some(connection), signal, waker })
+        Ok(Self { sender, connection: Some(connection), signal, waker, asked_for_certificate })
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -64,7 +66,7 @@ impl Link {
     /// Does work with the sender, and drives the connection meanwhile. The plain `select!` of both takes a tenth more instructions for
     /// each webhook: whenever one wakes the other, the whole task is scheduled again.
     pub(super) async fn run<T>(&mut self, work: impl AsyncFnOnce(&mut Sender) -> T) -> T {
-        let Self { sender, connection, signal, waker } = self;
+        let Self { sender, connection, signal, waker, .. } = self;
         let mut work = pin!(work(sender));
         poll_fn(|context| {
             // What wakes the work or the connection while they are polled is only recorded.

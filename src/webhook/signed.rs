@@ -49,6 +49,9 @@ pub(super) fn sign_delivery(
             None => sign(&scheme, &keys, &message),
             Some(tamper) => sign_forged(&scheme, &keys, &message, tamper),
         };
+        for (name, value) in scheme.event_headers(&job.event.event_type) {
+            push(HeaderName::from_static(name), value);
+        }
         for (name, value) in signed.headers {
             push(header_name(&name)?, &value);
         }

@@ -185,3 +185,35 @@ fn forwards_are_listed_added_and_removed_by_commands() {
     said(&["add", "https://app.example.com=https://inbox.sink.localhost"]);
     assert_eq!(served.call(&["trigger", "workflow.completed", "--wait"]).status.code(), Some(0));
 }
+
+/// The target is called as it was given: with its query, its user and its last slash; a password is shown nowhere.
+#[tokio::test]
+async fn a_target_keeps_its_query_its_user_and_its_last_slash() {
+    let mut receiver = Receiver::plain(&[200]).await;
+    let address = receiver.address;
+    let emulator = started(nameless()).await;
+    subscribe_url(&emulator, KEY, "https://app.example.com").await;
+    for (target, path) in [
+        (format!("http://user:pass%20word@{address}/webhooks/?token=abc"), "/webhooks/?token=abc"),
+        (format!("http://{address}/webhooks/"), "/webhooks/"),
+        (format!("{address}/webhooks"), "/webhooks"),
+    ] {
+        patch(&emulator, &json!({ "webhooks": { "forwards": { "https://app.example.com": target } } })).await;
+        let attempt = outcome(&emulator, KEY).await;
+        assert_eq!(attempt["outcome"]["status"], 200, "{attempt}");
+        let received = receiver.next().await;
+        assert_eq!(received.path, path);
+        let authorization = received.headers.get("authorization").map(|value| value.to_str().expect("text"));
+        assert_eq!(authorization, target.contains("user:").then_some("Basic dXNlcjpwYXNzIHdvcmQ="));
+        let shown = [attempt, view(&emulator, "profile").await, view(&emulator, "deliveries").await];
+        assert!(shown.iter().all(|shown| !shown.to_string().contains("pass%20word")), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_forward_with_a_password_is_printed_without_it() {
+    let served = Served::start(&["--quiet"]);
+    let rule = "https://app.example.com=http://user:secret@localhost:1/in/?token=abc";
+    let said = text(&served.call(&["forwards", "add", rule]).stdout) + &text(&served.call(&["forwards"]).stdout);
+    assert!(!said.contains("secret") && !said.contains("abc") && said.contains("localhost:1/in/?"), "{said}");
+}

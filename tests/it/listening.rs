@@ -1,8 +1,12 @@
 //! `listen` and the emulator: what leads to it, whose URL is whose, and what is refused at the start.
 
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
-use crate::process::{NOWHERE, Served, request};
+use serde_json::Value;
+
+use crate::probe_receiver::{self, Does};
+use crate::process::{NOWHERE, Served, eventually, request};
 use crate::support::{finish, run, text, wrs_emulator};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -116,4 +120,118 @@ fn an_application_on_a_host_that_does_not_exist_is_a_warning() {
     let alone = listen(&["--url", NOWHERE, "--forward-to", "http://nosuch.invalid:3000"]);
     let (_, said) = alone.stop();
     assert!(said.contains("--forward-to: ") && said.contains("nosuch.invalid"), "{said}");
+}
+
+/// Starts `listen --forward-to` an application at this address for an emulator at `url`.
+fn forwarding(url: &str, to: &str) -> Served {
+    Served::spawn(&mut wrs_emulator(&["listen", "--listen", "127.0.0.1:0", "--url", url, "--forward-to", to]))
+}
+
+/// The subscriptions of the emulator, as JSON.
+fn subscriptions(served: &Served) -> Vec<Value> {
+    served.json(&["subscriptions", "list", "--json"])["data"].as_array().expect("a list").clone()
+}
+
+#[test]
+fn an_application_gets_the_query_and_the_user_of_its_address_and_its_redirect_is_named() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let requests = Arc::clone(&seen);
+    let port = probe_receiver::receiver(move |request| {
+        let authorization = request.header("authorization").to_owned();
+        requests.lock().expect("no panic").push((request.lines[0].clone(), authorization));
+        Does::Redirects
+    })
+    .port();
+    let served = Served::start(&["--quiet", "--set", "webhooks.retry.preset=none"]);
+    let mut listening = forwarding(&served.url, &format!("http://user:secret@127.0.0.1:{port}/hooks?token=abc"));
+    listening.line();
+    served.call(&["trigger", "workflow.completed", "--wait"]);
+    let line = listening.line();
+    assert!(
+        line.contains("(Location: https://app.example.com/login), answered 302") && !line.contains("secret"),
+        "{line}"
+    );
+    served.call(&["explain"]).prints(&["the receiver answered 302 (Location: https://app.example.com/login)"]);
+    let expected = ("POST /hooks?token=abc HTTP/1.1".to_owned(), "Basic dXNlcjpzZWNyZXQ=".to_owned());
+    assert_eq!(*seen.lock().expect("no panic"), [expected]);
+    listening.stop();
+    assert_eq!(subscriptions(&served).len(), 0);
+}
+
+/// A scheme that signs the URL signs the one that `listen` subscribed.
+#[test]
+fn deliveries_of_a_scheme_that_signs_the_url_verify() {
+    let custom = ["--set", "webhooks.scheme=custom", "--set", "webhooks.custom.content={url}.{body}"];
+    let served = Served::start(&[&["--quiet"][..], &custom].concat());
+    let port = crate::diagnosis::receiver(200, "fine");
+    let arguments = [
+        "listen",
+        "--listen",
+        "127.0.0.1:0",
+        "--url",
+        &served.url,
+        "--forward-to",
+        &port.to_string(),
+        "--scheme",
+        "custom",
+    ];
+    let content = ["--set", "webhooks.custom.content={url}.{body}"];
+    let mut listening = Served::spawn(&mut wrs_emulator(&[&arguments[..], &content].concat()));
+    listening.line();
+    served.call(&["trigger", "workflow.completed", "--wait"]).exits(0);
+    let line = listening.line();
+    assert!(line.contains(" verified, forwarded to "), "{line}");
+}
+
+#[test]
+fn a_subscription_that_the_emulator_lost_is_made_again() {
+    let mut served = Served::start(&["--quiet"]);
+    let (url, address) = (served.url.clone(), served.address().to_owned());
+    let port = crate::diagnosis::receiver(200, "fine");
+    let mut listening = forwarding(&url, &port.to_string());
+    let made = listening.line();
+    let secret = made.split("signing secret is ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a secret");
+    served.kill();
+    let served = Served::spawn(&mut wrs_emulator(&["serve", "--listen", &address, "--seed", "2", "--quiet"]));
+    eventually("it subscribes again", || subscriptions(&served).len() == 1);
+    served.call(&["reset"]).exits(0);
+    eventually("it subscribes after a reset, too", || subscriptions(&served).len() == 1);
+    let id = subscriptions(&served)[0]["id"].as_str().expect("an id").to_owned();
+    eventually("it is forwarded", || {
+        text(&served.call(&["forwards", "--key", "sk_test_local"]).stdout).contains("listen.")
+    });
+    served.call(&["subscriptions", "show", &id, "--secret"]).prints(&[secret]);
+    served.call(&["trigger", "workflow.completed", "--wait"]).exits(0);
+    let line = listening.line();
+    assert!(line.contains(" verified, forwarded to "), "{line}");
+    let (_, said) = listening.stop();
+    assert!(
+        said.contains("the emulator lost the subscription; events for sk_test_local are delivered here again"),
+        "{said}"
+    );
+    assert_eq!(subscriptions(&served).len(), 0, "{said}");
+}
+
+#[test]
+fn leftovers_of_a_killed_process_are_removed_and_other_subscriptions_named() {
+    let served = Served::start(&["--quiet"]);
+    let port = crate::diagnosis::receiver(200, "fine").to_string();
+    let mut killed = forwarding(&served.url, &port);
+    killed.kill();
+    let running = forwarding(&served.url, &port);
+    assert_eq!(subscriptions(&served).len(), 1, "what was left behind is gone");
+    let own = served.subscribe("https://app.example.com/hooks");
+    let third = forwarding(&served.url, &port);
+    assert_eq!(subscriptions(&served).len(), 3, "one that runs is left alone");
+    let (_, said) = third.stop();
+    let id = own["id"].as_str().expect("an id");
+    let warning =
+        format!("sk_test_local has another subscription, {id} to https://app.example.com/hooks, so each event");
+    assert!(
+        said.contains(&warning) && said.contains("forwards add https://app.example.com=http://127.0.0.1:"),
+        "{said}"
+    );
+    let (_, said) = running.stop();
+    assert!(said.contains("which a `listen` that was killed left behind"), "{said}");
+    assert_eq!(text(&served.call(&["forwards", "--key", "sk_test_local"]).stdout), "no forwards\n");
 }

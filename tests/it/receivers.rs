@@ -199,3 +199,62 @@ async fn kept_connections_end_with_the_emulator() {
     let end = tokio::time::timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
     assert_eq!(end.expect("an orderly end"), 0);
 }
+
+/// The first attempt that fails at a receiver which answers with these bytes: outcome and explanation.
+async fn explained(bytes: &'static [u8], settings: &[&str]) -> (Value, String) {
+    let address = answering(bytes, false).await;
+    let start =
+        builder().set("webhooks.retry.preset=none").forward(&format!("https://app.example.com=http://{address}"));
+    let emulator = started(settings.iter().fold(start, |start, setting| start.set(setting))).await;
+    let made =
+        subscribe(&emulator, &json!({ "url": "https://app.example.com/", "events": ["workflow.completed"] })).await;
+    let event = json!({ "type": "workflow.completed", "subscription": made.json()["id"] });
+    let delivery = fire(&emulator, &event).await["deliveries"][0].clone();
+    let explanation = view(&emulator, &format!("explain/{}", delivery["id"].as_str().expect("an id"))).await;
+    let step = explanation["steps"][0]["detail"].as_str().expect("words").to_owned();
+    (delivery["attempts"][0]["outcome"].clone(), step)
+}
+
+#[tokio::test]
+async fn where_a_redirect_leads_and_a_wait_that_cannot_be_read_are_named() {
+    let (outcome, step) = explained(b"HTTP/1.1 308 Go\r\nlocation: /hooks/\r\ncontent-length: 0\r\n\r\n", &[]).await;
+    assert_eq!((&outcome["status"], &outcome["note"]), (&json!(308), &json!("Location: /hooks/")));
+    assert_eq!(step, "the receiver answered 308 (Location: /hooks/); redirects are failures and not followed");
+    let (outcome, step) =
+        explained(b"HTTP/1.1 503 No\r\nretry-after: in a while\r\ncontent-length: 0\r\n\r\n", &[]).await;
+    let note = "Retry-After: in a while, which is neither a number of seconds nor an HTTP date";
+    assert_eq!(outcome["note"], note);
+    assert_eq!(step, format!("the receiver answered 503 ({note}); only 2xx accepts an event"));
+    let (outcome, _) = explained(b"HTTP/1.1 503 No\r\nretry-after: 15.5\r\ncontent-length: 0\r\n\r\n", &[]).await;
+    assert_eq!(outcome.get("note"), None, "{outcome}");
+}
+
+#[tokio::test]
+async fn an_answer_without_the_end_of_its_body_is_not_a_delivery() {
+    let begun = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok";
+    let (outcome, step) = explained(begun, &["webhooks.timeout=500ms"]).await;
+    let said = "the receiver answered 200, but its body did not end within 0.5 s (webhooks.timeout)";
+    assert_eq!((&outcome["failure"], &outcome["detail"]), (&json!("timeout"), &json!(said)));
+    assert_eq!(step, said);
+    let (mut outcomes, broken) = (Vec::new(), TcpListener::bind("127.0.0.1:0").await.expect("a port"));
+    let address = broken.local_addr().expect("an address");
+    tokio::spawn(async move {
+        for status in ["200", "401"] {
+            let (mut stream, _) = broken.accept().await.expect("a connection");
+            let _ = stream.read(&mut [0; 4096]).await;
+            let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 9\r\n\r\nok");
+            stream.write_all(answer.as_bytes()).await.expect("an open connection");
+        }
+    });
+    let start =
+        builder().set("webhooks.retry.preset=none").forward(&format!("https://app.example.com=http://{address}"));
+    let emulator = started(start).await;
+    for path in ["a", "b"] {
+        outcomes.push(attempt(&emulator, path).await);
+    }
+    let said = "the receiver answered 200, but its body broke off after 2 bytes: ";
+    assert_eq!(outcomes[0]["failure"], "connection_reset", "{}", outcomes[0]);
+    assert!(outcomes[0]["detail"].as_str().is_some_and(|detail| detail.starts_with(said)), "{}", outcomes[0]);
+    // A refusal is one, whatever follows its status.
+    assert_eq!(outcomes[1]["status"], 401, "{}", outcomes[1]);
+}

@@ -18,6 +18,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -490,6 +491,8 @@ struct Answers {
 /// A certificate made for a test: authority file and server settings.
 pub(crate) struct Certificates {
     folder: tempfile::TempDir,
+    chain: Vec<rustls::pki_types::CertificateDer<'static>>,
+    key: rcgen::KeyPair,
     config: Arc<rustls::ServerConfig>,
 }
 
@@ -500,31 +503,76 @@ impl Certificates {
     }
 
     pub(crate) fn new(names: &[&str], change: impl FnOnce(&mut rcgen::CertificateParams)) -> Self {
-        let mut ca = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+        let mut ca = parameters(&[]);
         ca.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         let ca_key = rcgen::KeyPair::generate().expect("a key");
         let ca_certificate = ca.self_signed(&ca_key).expect("a certificate");
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut leaf = rcgen::CertificateParams::new(names).expect("parameters");
+        let mut leaf = parameters(names);
         change(&mut leaf);
         let key = rcgen::KeyPair::generate().expect("a key");
-        let issuer = rcgen::Issuer::new(ca, ca_key);
-        let certificate = leaf.signed_by(&key, &issuer).expect("a certificate");
+        let certificate = leaf.signed_by(&key, &rcgen::Issuer::new(ca, ca_key)).expect("a certificate");
+        Self::of(&ca_certificate, &certificate, key)
+    }
+
+    /// One certificate, which is its own authority, as `openssl req -x509` makes it.
+    pub(crate) fn self_signed(names: &[&str]) -> Self {
+        let mut params = parameters(names);
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().expect("a key");
+        let certificate = params.self_signed(&key).expect("a certificate");
+        Self::of(&certificate, &certificate, key)
+    }
+
+    fn of(authority: &rcgen::Certificate, leaf: &rcgen::Certificate, key: rcgen::KeyPair) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("ca.pem"), ca_certificate.pem()).expect("the file is written");
-        let key = rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-        let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("protocol versions")
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate.der().clone()], key)
-            .expect("a certificate with its key");
-        Self { folder, config: Arc::new(config) }
+        for (name, certificate) in [("ca.pem", authority), ("leaf.pem", leaf)] {
+            std::fs::write(folder.path().join(name), certificate.pem()).expect("the file is written");
+        }
+        let chain = vec![leaf.der().clone()];
+        let builder = server_config(rustls::DEFAULT_VERSIONS).with_no_client_auth();
+        let config = builder.with_single_cert(chain.clone(), private_key(&key)).expect("a certificate with its key");
+        Self { folder, chain, key, config: Arc::new(config) }
+    }
+
+    /// The same, for a server of one version of TLS that requires client certificates of the same authority.
+    pub(crate) fn asking_for_certificates(&self, version: &'static rustls::SupportedProtocolVersion) -> Self {
+        let pem = std::fs::read(self.ca_file()).expect("the authority");
+        let authority = rustls::pki_types::CertificateDer::from_pem_slice(&pem).expect("a certificate");
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(authority).expect("an authority");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let builder = server_config(&[version]).with_client_cert_verifier(verifier.build().expect("a verifier"));
+        let config = builder.with_single_cert(self.chain.clone(), private_key(&self.key)).expect("a certificate");
+        let (folder, key) = (tempfile::tempdir().expect("a folder"), rcgen::KeyPair::generate().expect("a key"));
+        Self { folder, chain: self.chain.clone(), key, config: Arc::new(config) }
+    }
+
+    /// The certificate of the server itself.
+    pub(crate) fn leaf_file(&self) -> PathBuf {
+        self.folder.path().join("leaf.pem")
     }
 
     pub(crate) fn ca_file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
+}
+
+fn parameters(names: &[&str]) -> rcgen::CertificateParams {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    rcgen::CertificateParams::new(names).expect("parameters")
+}
+
+fn private_key(key: &rcgen::KeyPair) -> rustls::pki_types::PrivateKeyDer<'static> {
+    rustls::pki_types::PrivateKeyDer::try_from(key.serialize_der()).expect("a key")
+}
+
+fn server_config(
+    versions: &[&'static rustls::SupportedProtocolVersion],
+) -> rustls::ConfigBuilder<rustls::ServerConfig, rustls::WantsVerifier> {
+    rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(versions)
+        .expect("protocol versions")
 }
 
 impl Receiver {

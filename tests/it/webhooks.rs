@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use wrs_emulator::Emulator;
 
 use crate::support::{
@@ -225,5 +226,151 @@ async fn firing_refuses_what_means_nothing() {
         (json!({}), 422, "missing field `type`"),
     ] {
         refused(&emulator, "POST", "events", &payload, status, said).await;
+    }
+}
+
+/// `openssl req -x509` makes the certificate of an authority; it is trusted for its own names, and while it is valid.
+#[tokio::test]
+async fn a_self_signed_certificate_in_the_file_is_trusted_for_its_names() {
+    let own = Certificates::self_signed(&["localhost"]);
+    let signed = Certificates::for_localhost();
+    let mut receivers = [Receiver::tls(&own, &[]).await, Receiver::tls(&signed, &[]).await];
+    let start = builder().webhook_ca(own.ca_file()).webhook_ca(signed.leaf_file()).set("webhooks.retry.preset=none");
+    let emulator = started(start).await;
+    for receiver in &mut receivers {
+        let outcome = outcome_at(&emulator, &format!("https://localhost:{}/", receiver.address.port())).await;
+        assert_eq!(outcome["status"], 200, "{outcome}");
+        receiver.next().await;
+    }
+    let outcome = outcome_at(&emulator, &format!("https://127.0.0.1:{}/", receivers[0].address.port())).await;
+    assert_eq!(outcome["failure"], "certificate_name_mismatch", "{outcome}");
+    assert_eq!(
+        outcome["detail"].as_str().and_then(|detail| detail.split("; ").next()),
+        Some("the certificate is not for `127.0.0.1`: it is only for localhost")
+    );
+    let unlisted = Receiver::tls(&Certificates::self_signed(&["localhost"]), &[]).await;
+    let outcome = outcome_at(&emulator, &format!("https://localhost:{}/", unlisted.address.port())).await;
+    assert_eq!(outcome["failure"], "unknown_certificate_authority", "{outcome}");
+}
+
+/// The outcome of the one attempt to deliver to this URL.
+async fn outcome_at(emulator: &Emulator, url: &str) -> Value {
+    let made = subscribe_url(emulator, KEY, url).await;
+    let fired = fire(emulator, &json!({ "type": "workflow.completed", "subscription": made["id"] })).await;
+    fired["deliveries"][0]["attempts"][0]["outcome"].clone()
+}
+
+/// A server that answers the first bytes of a handshake with these.
+async fn answering(bytes: &'static [u8]) -> u16 {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(bytes).await;
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn each_way_in_which_a_handshake_fails_is_named_in_words() {
+    let young = Certificates::new(&["localhost"], |params| {
+        params.not_before = rcgen::date_time_ymd(2100, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2100, 1, 2);
+    });
+    let old = Certificates::new(&["localhost"], |params| {
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2020, 1, 2);
+    });
+    let clients = Certificates::for_localhost();
+    let mut receivers = Vec::new();
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        receivers.push(Receiver::tls(&clients.asking_for_certificates(version), &[]).await);
+    }
+    let (not_yet, expired) = (Receiver::tls(&young, &[]).await, Receiver::tls(&old, &[]).await);
+    let port = |receiver: &Receiver| receiver.address.port();
+    let files = [&young, &old, &clients];
+    let start = files.iter().fold(builder(), |start, one| start.webhook_ca(one.ca_file()));
+    let emulator = started(start.set("webhooks.retry.preset=none")).await;
+    let asked = "it asked for a client certificate, and the emulator sends none";
+    for (port, failure, said) in [
+        (port(&not_yet), "certificate_expired", "is not valid before 2100-01-01T00:00:00Z; "),
+        (port(&expired), "certificate_expired", "expired on 2020-01-02T00:00:00Z; "),
+        (port(&receivers[0]), "tls_failed", asked),
+        (port(&receivers[1]), "tls_failed", asked),
+        (answering(b"\x15\x03\x01\x00\x02\x02\x46").await, "tls_failed", "it supports neither TLS 1.2 nor TLS 1.3"),
+        (answering(b"\x15\x03\x01\x00\x02\x02\x28").await, "tls_failed", "there is no cipher suite that both support"),
+        (answering(b"\x15\x03\x03\x00\x02\x02\x70").await, "tls_failed", "it has no certificate for that host name"),
+        (answering(b"\x15\x03\x03\x00\x02\x02\x16").await, "tls_failed", "the alert \"record overflow\""),
+        (answering(b"").await, "tls_failed", "the peer closed the connection"),
+        (answering(b"HTTP/1.1 400 Bad Request\r\n\r\n").await, "not_tls", "does not speak TLS there"),
+    ] {
+        let outcome = outcome_at(&emulator, &format!("https://localhost:{port}/")).await;
+        assert_eq!(outcome["failure"], failure, "{said}: {outcome}");
+        let detail = outcome["detail"].as_str().expect("a detail");
+        // No name of a variant.
+        let is_variant = |word: &str| {
+            let letters = word.trim_matches(|letter: char| !letter.is_alphanumeric());
+            letters.chars().skip(1).any(|letter| letter.is_ascii_uppercase())
+                && letters.chars().any(|letter| letter.is_ascii_lowercase())
+                && letters.chars().all(char::is_alphabetic)
+        };
+        assert!(detail.contains(said) && !detail.split_whitespace().any(is_variant), "{said}: {detail}");
+    }
+}
+
+/// What is signed and shown is the URL as it was subscribed, and not as it is parsed.
+#[tokio::test]
+async fn a_scheme_that_signs_the_url_signs_the_one_that_was_subscribed() {
+    let mut receiver = Receiver::plain(&[]).await;
+    let start = builder()
+        .set("webhooks.scheme=custom")
+        .set("webhooks.custom.content={timestamp}.{url}.{body}")
+        .forward(&format!("https://app.example.com=http://{}", receiver.address));
+    let emulator = started(start).await;
+    for url in ["https://app.example.com", "https://APP.example.com:443/a/../hooks"] {
+        let made = subscribe_url(&emulator, KEY, url).await;
+        assert_eq!(made["url"], url);
+        let event = json!({ "type": "workflow.completed", "subscription": made["id"] });
+        let delivery = fire(&emulator, &event).await["deliveries"][0].clone();
+        receiver.next().await;
+        let attempt = &delivery["attempts"][0];
+        assert_eq!(
+            (&delivery["url"], &attempt["url"], &attempt["outcome"]["status"]),
+            (&json!(url), &json!(url), &json!(200))
+        );
+        assert!(
+            attempt["signed_content"].as_str().is_some_and(|signed| signed.contains(&format!(".{url}."))),
+            "{attempt}"
+        );
+        let id = delivery["id"].as_str().expect("an id");
+        let again = control(&emulator, "POST", &format!("deliveries/{id}/redeliver?wait=10s"), &json!({})).await.json();
+        assert_eq!(again["delivery"]["url"], url);
+        receiver.next().await;
+    }
+}
+
+/// The libraries of a service do not read a delivery without them.
+#[tokio::test]
+async fn deliveries_carry_the_headers_that_the_libraries_of_a_service_require() {
+    for (scheme, headers) in [
+        ("github", &[("x-github-event", "workflow.completed"), ("x-github-delivery", "evt_")][..]),
+        (
+            "shopify",
+            &[
+                ("x-shopify-topic", "workflow.completed"),
+                ("x-shopify-shop-domain", "wrs-emulator.myshopify.com"),
+                ("x-shopify-api-version", "20"),
+                ("x-shopify-webhook-id", "evt_"),
+            ],
+        ),
+    ] {
+        let (emulator, mut receiver) = with_receiver(builder().set(&format!("webhooks.scheme={scheme}")), &[]).await;
+        fire(&emulator, &json!({ "type": "workflow.completed" })).await;
+        let received = receiver.next().await;
+        for (name, value) in headers {
+            assert!(received.header(name).starts_with(value), "{scheme} {name}: {}", received.header(name));
+        }
     }
 }

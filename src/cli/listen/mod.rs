@@ -7,7 +7,8 @@
 
 mod receiver;
 
-use std::net::SocketAddr;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use url::{Host, Url};
 
 use super::arguments::{DEFAULT_URL, Target, address, bound, examples, is_webhook_url};
 use super::client::{Call, CallPath, in_background, run_task};
-use super::failure::{Failure, note, warn};
+use super::failure::{Code, Failure, note, warn};
 use super::output::{print, ready_line};
 use super::profile::{forwards_in_force, patch_of_forwards};
 use super::signals::Signals;
@@ -127,10 +128,12 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
         None => Answers::Script(args.respond),
         Some(application) => Answers::Application(application),
     };
+    // A scheme that signs the URL signs the one that is subscribed.
+    let subscribed = registration.as_ref().map(|registration| registration.url.clone());
     let receiver = Arc::new(Receiver {
         signing,
         base: url,
-        webhook_url: args.webhook_url,
+        webhook_url: args.webhook_url.or(subscribed),
         answers,
         count: args.count,
         json: args.json,
@@ -139,10 +142,14 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
         stop,
     });
     let served = tokio::spawn(serve(listener, Arc::new(Arc::clone(&receiver)), tls, limits, stopping, GRACE));
+    let registration = Arc::new(Mutex::new(registration));
+    let keeper = tokio::spawn(keep(Arc::clone(&registration)));
     let ended = until_the_end(served, &mut signals, &receiver).await;
-    if let Some(registration) = registration {
-        registration.remove().await;
-    }
+    keeper.abort();
+    // Errors are ignored, as the emulator may have stopped.
+    let removed =
+        in_background(move || registration.lock().take().map_or(Ok(()), |registration| registration.remove()));
+    let _ = removed.await;
     ended
 }
 
@@ -196,14 +203,24 @@ struct RegistrationArgs {
     key: String,
 }
 
+/// A subscription made for `--forward-to`, by which deliveries arrive here.
 struct Registration {
     target: Target,
     /// The subscribed URL. Its host does not exist, so that deliveries arrive only by the forward.
     url: String,
+    /// Where the forward leads.
+    here: String,
     subscription: String,
+    /// Empty until one was generated.
     secret: String,
     key: String,
+    /// Whether the emulator did not answer when it was last asked.
+    is_lost: bool,
 }
+
+/// Marks the subscriptions of `listen`, so that those left behind by a process that was killed are recognised.
+const DESCRIPTION: &str = "wrs-emulator listen";
+const SUBSCRIBED_HOST: &str = "listen.localhost";
 
 /// Subscribes with this secret, if one is given, and makes the emulator deliver to `here`, bound to `local`. Returns `None` with a warning
 /// if no emulator answers, and if a secret is given with which deliveries to another URL come here already.
@@ -229,25 +246,17 @@ fn register(
     local: SocketAddr,
 ) -> Result<Option<Registration>, Failure> {
     let port = here.rsplit(':').next().unwrap_or_default();
-    let url = format!("https://listen.localhost:{port}");
+    let url = format!("https://{SUBSCRIBED_HOST}:{port}");
     let is_other = |from: &str, to: &str| from != url && Url::parse(to).is_ok_and(|to| leads_to(&to, local));
     if secret.is_some() && forwards_in_force(&target, Some(&key), LIMIT)?.iter().any(|(from, to)| is_other(from, to)) {
         return Ok(None);
     }
-    let body = api::NewSubscription {
-        url: url.clone(),
-        secret,
-        description: Some("wrs-emulator listen".to_owned()),
-        ..Default::default()
-    };
-    let created: api::Created = Call::new(&target).key(&*key).body(&body).send(CallPath("POST", "subscriptions"))?;
-    let id = created.subscription.id.0;
-    // Asked for, as the answer has it only if it was generated now.
-    let call = Call::new(&target).id(&id).parameter("secret", "true");
-    let shown: api::ShownSubscription = call.send(CallPath("GET", "subscriptions/{id}"))?;
-    let secret = shown.secret.unwrap_or_default();
-    let registration = Registration { target, url, subscription: id, secret, key };
-    registration.forward(here.into())?;
+    let (here, secret) = (here.to_owned(), secret.unwrap_or_default());
+    let mut registration = Registration { target, url, here, subscription: String::new(), secret, key, is_lost: false };
+    registration.subscribe()?;
+    if let Err(failure) = registration.tidy_up() {
+        warn(&format!("the other subscriptions are not known: {}", failure.message));
+    }
     Ok(Some(registration))
 }
 
@@ -264,23 +273,118 @@ fn no_emulator(target: &Target, failure: Failure) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Registration {
-    /// Forwards deliveries to this URL; null removes the forward.
-    fn forward(&self, to: Value) -> Result<(), Failure> {
-        let patch = patch_of_forwards([(self.url.clone(), to)].into_iter().collect());
-        Call::new(&self.target).key(&*self.key).body(&patch).send_to(CallPath("PATCH", "profile")).map(drop)
-    }
-
-    /// Removes the subscription and the forward. Errors are ignored, as the emulator may have stopped.
-    async fn remove(self) {
-        let removed = in_background(move || {
-            let _ = Call::new(&self.target).id(&self.subscription).send_to(CallPath("DELETE", "subscriptions/{id}"));
-            self.forward(Value::Null)
-        });
-        let _ = removed.await;
+/// Subscribes again whenever the emulator lost the subscription: when it was started again, or reset.
+async fn keep(registration: Arc<Mutex<Option<Registration>>>) {
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let registration = Arc::clone(&registration);
+        let kept = in_background(move || Ok(registration.lock().as_mut().and_then(Registration::keep)));
+        if let Ok(Some(message)) = kept.await {
+            warn(&message);
+        }
     }
 }
 
+impl Registration {
+    /// Subscribes, with the same secret as before, and makes the emulator deliver here.
+    fn subscribe(&mut self) -> Result<(), Failure> {
+        let body = api::NewSubscription {
+            url: self.url.clone(),
+            secret: (!self.secret.is_empty()).then(|| self.secret.clone()),
+            description: Some(DESCRIPTION.to_owned()),
+            ..Default::default()
+        };
+        let call = Call::new(&self.target).key(&*self.key).body(&body);
+        let created: api::Created = call.send(CallPath("POST", "subscriptions"))?;
+        self.subscription = created.subscription.id.0;
+        // Asked for, as the answer has it only if it was generated now.
+        self.secret = self.shown()?.secret.unwrap_or_default();
+        self.forward(&self.url, self.here.as_str().into())
+    }
+
+    fn shown(&self) -> Result<api::ShownSubscription, Failure> {
+        let call = Call::new(&self.target).id(&self.subscription).parameter("secret", "true").limit(LIMIT);
+        call.send(CallPath("GET", "subscriptions/{id}"))
+    }
+
+    /// Subscribes again if the subscription is gone; returns what there is to report.
+    fn keep(&mut self) -> Option<String> {
+        let url = &self.target.url;
+        let was_lost = match self.shown() {
+            Ok(_) if !self.is_lost => return None,
+            Err(failure) if failure.is_unreachable() => {
+                let message =
+                    format!("no emulator answers at {url} any more; events are delivered here again once one does");
+                return (!std::mem::replace(&mut self.is_lost, true)).then_some(message);
+            }
+            Err(failure) if failure.code != Code::NotFound => return None,
+            Ok(_) | Err(_) => std::mem::replace(&mut self.is_lost, false),
+        };
+        let cause = if was_lost { "the emulator answers again" } else { "the emulator lost the subscription" };
+        Some(match self.subscribe() {
+            Ok(()) => format!("{cause}; events for {} are delivered here again, by {}", self.key, self.subscription),
+            Err(failure) => {
+                self.is_lost = true;
+                format!("{cause}, but nothing is delivered here: {}", failure.message)
+            }
+        })
+    }
+
+    /// Removes what others of its kind left behind, and warns of other subscriptions, which get each event, too.
+    fn tidy_up(&self) -> Result<(), Failure> {
+        let call = Call::new(&self.target).key(&*self.key).limit(LIMIT);
+        let listed: api::List<api::Subscription> = call.send(CallPath("GET", "subscriptions"))?;
+        let forwards = forwards_in_force(&self.target, Some(&self.key), LIMIT)?;
+        for row in listed.data.iter().filter(|row| row.id.0 != self.subscription) {
+            let is_ours = row.description.as_deref() == Some(DESCRIPTION) && row.url.contains(SUBSCRIBED_HOST);
+            let to = forwards.get(&row.url);
+            if is_ours && (row.url == self.url || !to.is_some_and(|to| is_listening(to))) {
+                Call::new(&self.target).id(&row.id.0).send_to(CallPath("DELETE", "subscriptions/{id}"))?;
+                if row.url != self.url && to.is_some() {
+                    self.forward(&row.url, Value::Null)?;
+                }
+                note(&format!("removed {}, which a `listen` that was killed left behind", row.id.0));
+            } else if row.status == api::SubscriptionState::Active {
+                let origin =
+                    Url::parse(&row.url).map_or_else(|_| EXAMPLE.to_owned(), |url| url.origin().ascii_serialization());
+                let rule = format!("{origin}={}", self.here);
+                warn(&format!(
+                    "{key} has another subscription, {id} to {url}, so each event is delivered twice, signed with two secrets; \
+                     to have only that one's deliveries here, run `wrs-emulator forwards add {rule}` and give its secret as --secret",
+                    key = self.key,
+                    id = row.id.0,
+                    url = row.url,
+                    rule = shell_word(&rule)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Forwards deliveries for a URL; null removes the forward.
+    fn forward(&self, url: &str, to: Value) -> Result<(), Failure> {
+        let patch = patch_of_forwards([(url.to_owned(), to)].into_iter().collect());
+        Call::new(&self.target).key(&*self.key).body(&patch).send_to(CallPath("PATCH", "profile")).map(drop)
+    }
+
+    /// Removes the subscription and the forward.
+    fn remove(&self) -> Result<(), Failure> {
+        let _ = Call::new(&self.target).id(&self.subscription).send_to(CallPath("DELETE", "subscriptions/{id}"));
+        self.forward(&self.url, Value::Null)
+    }
+}
+
+/// Whether a program listens at the host and port of a URL.
+fn is_listening(url: &str) -> bool {
+    let addresses = Url::parse(url).ok().and_then(|url| url.socket_addrs(|| None).ok()).unwrap_or_default();
+    addresses.iter().any(|address| match TcpStream::connect_timeout(address, LIMIT) {
+        Ok(_) => true,
+        Err(error) => error.kind() != ErrorKind::ConnectionRefused,
+    })
+}
+
+/// How often the emulator is asked whether it still has the subscription.
+const INTERVAL: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// The subscribed host in examples if nothing is subscribed yet.

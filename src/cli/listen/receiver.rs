@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use hyper::header::{
-    ALLOW, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE,
+    ALLOW, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::{Method, Request, Response, StatusCode};
 use jiff::Timestamp;
@@ -32,6 +32,7 @@ use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, NO_HTTP_2, PLAIN_ON_TLS, Unreadable, goaway};
 use crate::http::tls::Trust;
 use crate::redact::{Redactor, visible};
+use crate::settings::{target_url, with_rest};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
 use crate::webhook::client::DialContext;
 use crate::webhook::client::{Client, Post};
@@ -176,7 +177,8 @@ impl Delivery<'_> {
         let (kind, id) = (field("type"), field("id"));
         let passed = match &self.forwarded {
             None => String::new(),
-            Some(Forwarded { to, problem: None, .. }) => format!(", forwarded to {to}"),
+            Some(Forwarded { to, problem: None, note: None, .. }) => format!(", forwarded to {to}"),
+            Some(Forwarded { to, problem: None, note: Some(note), .. }) => format!(", forwarded to {to} ({note})"),
             Some(Forwarded { to, problem: Some(problem), .. }) => format!(", not forwarded to {to}: {problem}"),
         };
         let line = format!("{at} {} {kind} {id} {verified}{passed}, answered {status}", self.target);
@@ -230,13 +232,15 @@ fn text_answer(status: u16, said: &str) -> Response<Outgoing> {
 }
 
 impl Forwarded {
+    fn failed(to: String, problem: String) -> Self {
+        Self { status: 502, body: Bytes::new(), headers: HeaderMap::new(), to, problem: Some(problem), note: None }
+    }
+
     /// The parts of the application's answer that a sender of webhooks uses.
     fn into_answer(self) -> Response<Outgoing> {
         let mut response =
             text_answer(self.status, if self.problem.is_some() { "the application gave no answer" } else { "" });
-        if let Some(wait) = self.retry_after {
-            response.headers_mut().insert(RETRY_AFTER, wait.as_secs().into());
-        }
+        response.headers_mut().extend(self.headers);
         if !self.body.is_empty() {
             *response.body_mut() = self.body.into();
         }
@@ -328,24 +332,19 @@ struct Forwarded {
     /// The body of the answer, possibly cut off.
     #[serde(skip)]
     body: Bytes,
+    /// Those of the answer that a sender of webhooks reads.
     #[serde(skip)]
-    retry_after: Option<Duration>,
+    headers: HeaderMap,
     to: String,
     problem: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<Box<str>>,
 }
 
-/// Parses the application's address: a port, `localhost:3000/hooks`, or a whole URL.
+/// Parses the application's address.
 pub(super) fn application_url(text: &str) -> Result<Url, Failure> {
-    let is_port = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let spelled = match (is_port, text.contains("://")) {
-        (true, _) => format!("http://localhost:{text}"),
-        (false, true) => text.to_owned(),
-        (false, false) => format!("http://{text}"),
-    };
-    let url = Url::parse(&spelled).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    url.ok_or_else(|| {
-        Failure::usage(format!("--forward-to: expected an address, found `{}`", text.escape_debug()))
-            .with_hint("for example `--forward-to localhost:3000/hooks`")
+    target_url(text).map_err(|problem| {
+        Failure::usage(format!("--forward-to: {problem}")).with_hint("for example `--forward-to localhost:3000/hooks`")
     })
 }
 
@@ -377,23 +376,12 @@ impl Application {
 
     /// Forwards a delivery: to the application's URL, or, if that has no path, with the delivery's own path.
     async fn forward(&self, target: &str, headers: &HeaderMap, body: Bytes) -> Forwarded {
-        let mut url = self.url.clone();
-        if url.path() == "/"
-            && let Ok(joined) = url.join(&format!(".{target}"))
-        {
-            url = joined;
-        }
-        let to = url.to_string();
-        let failed = |problem: String| Forwarded {
-            status: 502,
-            body: Bytes::new(),
-            retry_after: None,
-            to: to.clone(),
-            problem: Some(problem),
+        let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+        let path = if self.url.path() == "/" { path } else { self.url.path() };
+        let Some(target) = Target::new(with_rest(&self.url, path, query), Some(&self.from)) else {
+            return Forwarded::failed(self.from.clone(), "no request can be made for this URL".to_owned());
         };
-        let Some(target) = Target::new(url, Some(&self.from)) else {
-            return failed("no request can be made for this URL".to_owned());
-        };
+        let to = target.text.to_string();
         let mut headers = headers.clone();
         for name in OF_THE_CONNECTION {
             headers.remove(name);
@@ -408,32 +396,15 @@ impl Application {
             addresses: None,
             look_ups: Arc::clone(&self.look_ups),
         };
-        match self.client.post(post).await {
-            AttemptOutcome::Answered { status: status @ 200..=599, body, retry_after } => {
-                Forwarded { status, body, retry_after, to, problem: None }
+        let mut exchanged = self.client.post(post).await;
+        match exchanged.outcome {
+            AttemptOutcome::Answered { status: status @ 200..=599, body, note, .. } => {
+                let passed = [LOCATION, RETRY_AFTER].into_iter();
+                let passed = passed.filter_map(|name| exchanged.headers.remove(&name).map(|value| (name, value)));
+                Forwarded { status, body, headers: passed.collect(), to, problem: None, note }
             }
-            AttemptOutcome::Answered { status, .. } => failed(format!("it answered {status}")),
-            AttemptOutcome::Failed { detail, .. } => failed(detail),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_application_is_named_as_people_type_it() {
-        for (text, expected) in [
-            ("3000", Some("http://localhost:3000/")),
-            ("localhost:3000/hooks", Some("http://localhost:3000/hooks")),
-            ("127.0.0.1:80/a?b=1", Some("http://127.0.0.1/a?b=1")),
-            ("https://localhost:3000", Some("https://localhost:3000/")),
-            ("", None),
-            ("ftp://localhost", None),
-            ("http://", None),
-        ] {
-            assert_eq!(application_url(text).ok().map(|url| url.to_string()).as_deref(), expected, "{text}");
+            AttemptOutcome::Answered { status, .. } => Forwarded::failed(to, format!("it answered {status}")),
+            AttemptOutcome::Failed { detail, .. } => Forwarded::failed(to, detail),
         }
     }
 }

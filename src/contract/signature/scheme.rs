@@ -98,6 +98,8 @@ pub struct Scheme {
     pub(super) form: HeaderForm,
     /// What precedes each signature.
     pub(super) prefix: Cow<'static, str>,
+    /// Headers without which the service's own libraries do not read a delivery; `None` stands for the event's type.
+    pub(super) more: &'static [(&'static str, Option<&'static str>)],
 }
 
 /// How the signature header is put together.
@@ -123,6 +125,7 @@ impl Scheme {
         encoding: Encoding::Base64,
         form: HeaderForm::Tokens,
         prefix: Cow::Borrowed("v1,"),
+        more: &[],
     };
 
     pub(super) const SVIX: Self = Self {
@@ -145,6 +148,7 @@ impl Scheme {
         encoding: Encoding::Hex,
         form: HeaderForm::Parts,
         prefix: Cow::Borrowed("v1="),
+        more: &[],
     };
 
     pub(super) const GITHUB: Self = Self {
@@ -155,6 +159,7 @@ impl Scheme {
         content: Cow::Borrowed("{body}"),
         form: HeaderForm::One,
         prefix: Cow::Borrowed("sha256="),
+        more: &[("x-github-event", None)],
         ..Self::STRIPE
     };
 
@@ -174,6 +179,11 @@ impl Scheme {
         signature_header: Cow::Borrowed("x-shopify-hmac-sha256"),
         encoding: Encoding::Base64,
         prefix: Cow::Borrowed(""),
+        more: &[
+            ("x-shopify-topic", None),
+            ("x-shopify-shop-domain", Some("wrs-emulator.myshopify.com")),
+            ("x-shopify-api-version", Some("2025-07")),
+        ],
         ..Self::GITHUB
     };
 
@@ -201,6 +211,7 @@ impl Scheme {
                     encoding: custom.encoding,
                     form: HeaderForm::One,
                     prefix: Cow::Owned(custom.prefix.clone()),
+                    more: &[],
                 }
             }
         }
@@ -213,6 +224,11 @@ impl Scheme {
     /// The signed content: text with `{id}`, `{timestamp}`, `{url}` and `{body}` in it.
     pub fn content(&self) -> &str {
         &self.content
+    }
+
+    /// The headers that are sent besides those of the signature, which does not cover them.
+    pub fn event_headers<'e>(&self, event_type: &'e str) -> impl Iterator<Item = (&'static str, &'e str)> {
+        self.more.iter().map(move |(name, value)| (*name, value.unwrap_or(event_type)))
     }
 
     /// The reading of secrets in force, and the setting that decided it.

@@ -101,6 +101,9 @@ fn delivery(sending: &Sending, signing: &ProbeSigning, occasion: Occasion<'_>, b
         ("content-type".to_owned(), sending.content_type.to_owned()),
         ("content-length".to_owned(), body.len().to_string()),
     ];
+    let more =
+        signing.scheme.event_headers("workflow.completed").map(|(name, value)| (name.to_owned(), value.to_owned()));
+    headers.extend(more);
     headers.extend(signed.headers.into_iter().map(|(name, value)| (name.into_owned(), value)));
     ProbeRequest { method: sending.method, headers, body: body.into(), is_slow: sending.is_slow }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt as _, stream};
 use hyper::Request;
 use hyper::body::Bytes;
-use hyper::header::{HOST, USER_AGENT};
+use hyper::header::{AUTHORIZATION, HOST, USER_AGENT};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -30,7 +30,7 @@ use crate::contract::named::named;
 use crate::http::body::Outgoing;
 use crate::redact::Redactor;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
-use crate::webhook::client::{DialContext, send_once};
+use crate::webhook::client::{DialContext, Progress, send_once};
 use crate::webhook::egress::{DialProblem, Target};
 
 pub const LONGEST: Duration = Duration::from_secs(10);
@@ -237,7 +237,8 @@ impl Run<'_> {
         self.sent.fetch_add(1, Ordering::Relaxed);
         let began = machine::monotonic();
         let Probe { target, reach, .. } = self.probe;
-        let sent = send_once(target, &self.addresses, reach, limit / 2, outgoing(target, request));
+        let progress = Progress::default();
+        let sent = send_once(target, &self.addresses, reach, limit / 2, outgoing(target, request), &progress);
         let reply = match timeout(limit, sent).await {
             Ok(Ok(answered)) => {
                 let location = answered.location();
@@ -252,7 +253,7 @@ impl Run<'_> {
             Err(_) if limit < self.probe.timeout && limit < ENOUGH => over("no answer before"),
             Err(_) => Reply::Failed {
                 reason: FailureReason::Timeout,
-                detail: format!("no answer within {:.1} s (--timeout)", limit.as_secs_f64()),
+                detail: progress.late(&format!("{:.1} s (--timeout)", limit.as_secs_f64())),
             },
         };
         Ok((reply, began.elapsed()))
@@ -299,6 +300,9 @@ fn outgoing(target: &Target, request: ProbeRequest) -> Request<Outgoing> {
     let body = if request.is_slow { in_pieces(request.body) } else { request.body.into() };
     let mut head = Request::builder().method(request.method).uri(target.uri.clone()).header(HOST, target.host.clone());
     head = head.header(USER_AGENT, concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " probe"));
+    if let Some(authorization) = &target.authorization {
+        head = head.header(AUTHORIZATION, authorization.clone());
+    }
     for (name, value) in request.headers {
         head = head.header(name, value);
     }

@@ -351,6 +351,7 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, Seed};
     use crate::state::journal::Journal;
+    use crate::state::workspace::HookUrl;
     use crate::state::workspace::Registry;
 
     fn opened() -> (DeliveryStore, Registry, Arc<Workspace>) {
@@ -365,7 +366,7 @@ mod tests {
         let planned = PlannedDelivery {
             id: id.to_owned(),
             subscription: "sub_1".to_owned(),
-            url: Arc::new("https://a.example/".parse().expect("a URL")),
+            url: HookUrl::new("https://a.example/", Arc::new("https://a.example/".parse().expect("a URL"))),
             attempts_before: 0,
             serial: std::sync::OnceLock::new(),
         };

@@ -21,7 +21,7 @@ use crate::settings::Profile;
 use crate::state::budget::Full;
 use crate::state::journal::Entry;
 use crate::state::workspace::{
-    EventRecord, FireRequest, PlannedDelivery, SkipReason, SkippedSubscription, SubscriptionRecord, Workspace,
+    EventRecord, FireRequest, HookUrl, PlannedDelivery, SkipReason, SkippedSubscription, SubscriptionRecord, Workspace,
     WorkspaceState,
 };
 
@@ -86,15 +86,14 @@ impl Engine {
         let (mut deliveries, mut skipped) = (Vec::new(), Vec::new());
         let WorkspaceState { subscriptions, sources, was_delayed, .. } = &mut *state;
         for record in subscriptions.iter() {
-            let (subscription, url) = (&record.id, &record.target);
+            let (subscription, url) = (&record.id, HookUrl::new(&record.url, Arc::clone(&record.target)));
             if let Some(reason) = skip_reason(record, &request) {
-                let (subscription, url) = (subscription.clone(), Arc::clone(url));
-                skipped.push(SkippedSubscription { subscription, url, reason });
+                skipped.push(SkippedSubscription { subscription: subscription.clone(), url, reason });
                 continue;
             }
             deliveries.extend((0..copies).map(|_| {
                 let id = sources.make_id(IdKind::Delivery, profile, now);
-                let (subscription, url) = (subscription.clone(), Arc::clone(url));
+                let (subscription, url) = (subscription.clone(), url.clone());
                 Arc::new(PlannedDelivery { id, subscription, url, attempts_before: 0, serial: OnceLock::new() })
             }));
         }

@@ -20,7 +20,7 @@ use crate::redact::Redactor;
 use crate::scenario::{Restored, RestoredList, SettingPatch};
 use crate::state::budget::Budget;
 use crate::state::workspace::{
-    EventRecord, GlobalState, PlannedDelivery, PlannedEvent, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery,
+    EventRecord, GlobalState, HookUrl, PlannedDelivery, PlannedEvent, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery,
     SavedEmission, SavedScenarios, SavedWorkspace, Snapshot, SnapshotProblem, Sources, Workspace,
 };
 
@@ -282,7 +282,7 @@ fn event(workspace: &Workspace, saved: &SavedDelivery, budget: &Budget) -> Resul
     let delivery = PlannedDelivery {
         id: saved.id.clone(),
         subscription: saved.subscription.clone(),
-        url: Arc::new(url),
+        url: HookUrl::new(&saved.url, Arc::new(url)),
         attempts_before: saved.attempts,
         serial: OnceLock::new(),
     };

@@ -334,8 +334,19 @@ pub(crate) struct AttemptRequest {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Outcome"))]
 #[serde(untagged)]
 pub(crate) enum AttemptResult {
-    Answered { accepted: bool, status: u16, body: Bytes },
-    Failed { accepted: bool, failure: String, detail: String },
+    Answered {
+        accepted: bool,
+        status: u16,
+        body: Bytes,
+        /// Where a redirect leads; a `Retry-After` that cannot be read.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        note: Option<String>,
+    },
+    Failed {
+        accepted: bool,
+        failure: String,
+        detail: String,
+    },
 }
 
 /// A line of the log.

@@ -4,6 +4,7 @@
 //! What is deliberately wrong with an event's deliveries is kept in words: every output that shows a damaged delivery contains this
 //! text, so that nobody mistakes it for a bug.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -118,13 +119,42 @@ impl EventRecord {
 const DELIVERY: usize = 320;
 const SKIPPED: usize = 64;
 
+/// The URL of a subscription. Shown and signed is the one that the client wrote, and dialled the parsed one.
+#[derive(Clone, Debug)]
+pub struct HookUrl {
+    parsed: Arc<Url>,
+    /// If it differs.
+    written: Option<Box<str>>,
+}
+
+impl HookUrl {
+    pub fn new(written: &str, parsed: Arc<Url>) -> Self {
+        let written = (written != parsed.as_str()).then(|| written.into());
+        Self { parsed, written }
+    }
+
+    pub fn parsed(&self) -> &Arc<Url> {
+        &self.parsed
+    }
+
+    pub fn as_str(&self) -> &str {
+        self.written.as_deref().unwrap_or(self.parsed.as_str())
+    }
+}
+
+impl fmt::Display for HookUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct PlannedDelivery {
     /// Form `dlv_<id>`.
     pub id: String,
     pub subscription: String,
-    /// The subscription's URL, normalised, before any forward.
-    pub url: Arc<Url>,
+    /// The subscription's URL, before any forward.
+    pub url: HookUrl,
     /// Attempts made before it was queued: more than 0 only after a snapshot was loaded.
     pub attempts_before: u32,
     /// Its number in the delivery store, once it is entered there.
@@ -134,7 +164,7 @@ pub struct PlannedDelivery {
 #[derive(Clone, Debug)]
 pub struct SkippedSubscription {
     pub subscription: String,
-    pub url: Arc<Url>,
+    pub url: HookUrl,
     pub reason: SkipReason,
 }
 
@@ -226,7 +256,7 @@ impl AttemptRecord {
     pub fn bytes(&self) -> usize {
         const FIXED: usize = 1024;
         let answer = match &self.outcome {
-            AttemptOutcome::Answered { body, .. } => body.len(),
+            AttemptOutcome::Answered { body, note, .. } => body.len() + note.as_ref().map_or(0, |note| note.len()),
             AttemptOutcome::Failed { detail, .. } => detail.len(),
         };
         FIXED + self.headers.size() + self.signed.before.len() + self.dialled.len() + answer
@@ -259,10 +289,21 @@ pub enum Forgery {
 
 /// Whether `--forward` sent an attempt to another URL than its subscription's. `dialled` is `sink NAME` for a built-in receiver.
 pub fn is_elsewhere(url: &str, dialled: &str) -> bool {
+    // Parsed, as what is dialled is, and without the user that it is dialled as.
+    let url = Url::parse(url).map(|mut url| {
+        let _ = (url.set_username(""), url.set_password(None));
+        url.to_string()
+    });
+    let url = url.unwrap_or_default();
     match dialled.strip_prefix("sink ") {
         Some(name) => !url.contains(&format!("//{name}.sink.localhost")),
         None => !dialled.is_empty() && dialled != url,
     }
+}
+
+/// A receiver's status, with what its headers say about it.
+pub fn status_text(status: u16, note: Option<&str>) -> String {
+    note.map_or_else(|| status.to_string(), |note| format!("{status} ({note})"))
 }
 
 /// The bytes that were signed. They usually end with the event's body, which is shared and not copied.
@@ -291,6 +332,8 @@ pub enum AttemptOutcome {
         status: u16,
         /// Its `Retry-After`, as a number of seconds or a date.
         retry_after: Option<Duration>,
+        /// Where a redirect leads; a `Retry-After` that cannot be read.
+        note: Option<Box<str>>,
         /// Its body, read to 16 KiB.
         body: Bytes,
     },

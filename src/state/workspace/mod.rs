@@ -23,8 +23,8 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
 pub use events::{
-    AttemptOutcome, AttemptRecord, DeliveryStatus, EventRecord, FailureReason, FireRequest, Forgery, Origin,
-    PlannedDelivery, SignedContent, SkipReason, SkippedSubscription, is_elsewhere,
+    AttemptOutcome, AttemptRecord, DeliveryStatus, EventRecord, FailureReason, FireRequest, Forgery, HookUrl, Origin,
+    PlannedDelivery, SignedContent, SkipReason, SkippedSubscription, is_elsewhere, status_text,
 };
 pub use outcome::{Ending, TestOutcome};
 pub use queue::{AfterAttempt, Job, Queue};

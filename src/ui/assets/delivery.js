@@ -86,7 +86,7 @@ function attemptPart(page, attempt, isLast) {
   return h('details.attempt', { open: isLast, key: `attempt ${attempt.number}` },
     h('summary', null, h('h3', null, `Attempt ${attempt.number} `), mark(isGood ? `${what}, as it should be` : what, attempt.forged ? outcome.accepted ? 'bad' : isGood ? 'ok' : 'quiet' : outcome.accepted ? 'ok' : 'bad'), ` ${dateTime(attempt.at)}, ${duration(attempt.latency_ms)}`),
     pairs([['To', foreign(attempt.url)], ['Went to', foreign(attempt.dialled)]]),
-    answered ? null : h('p', null, prose(outcome.detail)),
+    answered ? outcome.note ? h('p', null, foreign(outcome.note)) : null : h('p', null, prose(outcome.detail)),
     h('h4', null, 'Signature'), signaturePart(page, attempt),
     h('h4', null, 'Sent'), headersTable(`Headers of attempt ${attempt.number}`, attempt.request.headers, Object.values(SCHEMES).map((scheme) => scheme.signature)),
     bodyBlock(`Body of attempt ${attempt.number}`, attempt.request.body),
