@@ -138,7 +138,9 @@ pub(crate) fn plain(schema: &mut Value) {
         fields.insert("items".to_owned(), first.clone());
     }
     plain_range(fields);
-    ["oneOf", "anyOf"].into_iter().for_each(|keyword| plain_choice(fields, keyword));
+    for keyword in ["oneOf", "anyOf"] {
+        plain_choice(fields, keyword);
+    }
 }
 
 /// The range of an integer in place of its name in Rust.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::json;
 use wrs_emulator::{Builder, Emulator};
 
@@ -45,7 +45,7 @@ async fn the_times_of_an_answer_are_of_one_clock() {
     let stopped = started(with_settings(Emulator::builder().seed(7))).await;
     ask(&stopped, "POST", "clock", &json!({ "key": KEY, "mode": "frozen" })).await;
     ask(&stopped, "POST", "clock", &json!({ "key": KEY, "advance": "3h" })).await;
-    let machine = Timestamp::now();
+    let machine = running.control().clock().now().wall;
     for (emulator, clock, ahead) in [
         (&frozen, "frozen", START.duration_since(machine)),
         (&running, "running", SignedDuration::ZERO),
