@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response, StatusCode};
@@ -28,6 +28,14 @@ use crate::http::tls::{Trust, is_about_the_issuer};
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
 use crate::util::wording::shell_word;
 use crate::webhook::link::{Sender, open_in_a_task};
+
+/// How long a command waits before it repeats a call that the emulator was too busy for.
+const BUSY_PAUSE: Duration = Duration::from_millis(100);
+/// Most bytes of an answer, and of an event of the stream: several times those of the largest run document. What answers may be
+/// another program.
+const MAX_ANSWER: usize = 128 * 1024 * 1024;
+/// Most bytes of a snapshot.
+pub(super) const MAX_SNAPSHOT: usize = 1024 * 1024 * 1024;
 
 /// How long a call waits for an answer that takes no work.
 pub(super) const SHORT: Duration = Duration::from_secs(10);
@@ -57,6 +65,7 @@ pub(super) struct Call<'a> {
     media: &'static str,
     limit: Duration,
     accepted: &'static str,
+    max_answer: usize,
 }
 
 impl<'a> Call<'a> {
@@ -71,6 +80,7 @@ impl<'a> Call<'a> {
             media: JSON,
             limit: SHORT,
             accepted: JSON,
+            max_answer: MAX_ANSWER,
         }
     }
 
@@ -117,6 +127,12 @@ impl<'a> Call<'a> {
         self
     }
 
+    /// Reads at most this many bytes of the answer.
+    pub(super) fn max_answer(mut self, bytes: usize) -> Self {
+        self.max_answer = bytes;
+        self
+    }
+
     /// Asks for text instead of JSON.
     pub(super) fn text(mut self) -> Self {
         self.accepted = TEXT;
@@ -137,8 +153,14 @@ impl<'a> Call<'a> {
     fn exchange(self) -> Result<Bytes, Failure> {
         let url = base(&self.target.url)?;
         let exchange = async {
-            let response = self.open(&url).await?;
-            self.read(&url, response).await
+            loop {
+                let response = self.open(&url).await?;
+                match self.read(&url, response).await {
+                    // The call has not begun.
+                    Err(failure) if failure.is_busy() => tokio::time::sleep(BUSY_PAUSE).await,
+                    answer => return answer,
+                }
+            }
         };
         runtime(Builder::new_current_thread())?
             .block_on(async { tokio::time::timeout(self.limit, exchange).await })
@@ -174,7 +196,8 @@ impl<'a> Call<'a> {
         let status = response.status();
         let media = response.headers().get(CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
         let is_text = self.accepted == TEXT && media.starts_with(TEXT);
-        let bytes = response.into_body().collect().await.map_err(|error| self.unreachable(error))?.to_bytes();
+        let body = Limited::new(response.into_body(), self.max_answer).collect().await;
+        let bytes = body.map_err(|error| self.unreachable(error_of_body(&*error, self.max_answer)))?.to_bytes();
         if status.is_success() && (is_text || serde_json::from_slice::<IgnoredAny>(&bytes).is_ok()) {
             return Ok(bytes);
         }
@@ -201,6 +224,9 @@ impl<'a> Call<'a> {
             while let Some(Ok(frame)) = response.frame().await {
                 let Ok(data) = frame.into_data() else { continue };
                 text.extend_from_slice(&data);
+                if text.len() > self.max_answer {
+                    return Err(self.unreachable(too_long(self.max_answer)));
+                }
                 while let Some(end) = text.windows(2).position(|window| window == b"\n\n") {
                     let block: Vec<u8> = text.drain(..end + 2).collect();
                     let block = String::from_utf8_lossy(&block);
@@ -283,6 +309,14 @@ impl<'a> Call<'a> {
         };
         Failure::new(3, Code::Unreachable, format!("cannot reach the emulator at {url}: {cause}")).with_hint(hint)
     }
+}
+
+fn error_of_body(error: &(dyn std::error::Error + 'static), most: usize) -> String {
+    if error.is::<LengthLimitError>() { too_long(most) } else { error.to_string() }
+}
+
+fn too_long(most: usize) -> String {
+    format!("it answers with more than {} MiB; is that a wrs-emulator?", most / (1024 * 1024))
 }
 
 /// The answer to a call, read as a type.

@@ -83,6 +83,14 @@ pub(super) fn set_json(as_json: bool) {
     AS_JSON.store(as_json, Ordering::Relaxed);
 }
 
+impl Failure {
+    /// Whether the emulator was too busy to begin the call.
+    pub(super) fn is_busy(&self) -> bool {
+        let code = self.answer.as_ref().and_then(|answer| answer.pointer("/error/code"));
+        code.is_some_and(|code| code == "busy")
+    }
+}
+
 /// Whether the command was given `--json`, so that all messages are JSON.
 pub(super) fn is_json() -> bool {
     AS_JSON.load(Ordering::Relaxed)

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::arguments::{CallArgs, examples};
 use super::client::{Call, CallPath, SHORT};
 use super::failure::{Code, Failure, note, warn};
-use super::output::{cell, compact, end_line, is_printed, lines, optional, print_as_is, print_json};
+use super::output::{cell, compact, end_line, is_printed, lines, optional, print, print_as_is, print_json};
 use crate::clock::machine;
 use crate::control::api::{self, Missed, Restarted, StreamedAttempt};
 use crate::redact::visible_lines;
@@ -181,7 +181,8 @@ pub(super) fn print_answer(call: Call<'_>, route: CallPath, json: bool) -> Resul
         let is_listing = answer.get("data").is_some_and(Value::is_array);
         if is_listing { print_as_is(&lines(answer)) } else { print_json(&answer) }
     } else {
-        print_as_is(&text);
+        // The emulator's text is escaped already; another program's is not.
+        print(&text);
     }
     Ok(text)
 }

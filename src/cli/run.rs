@@ -15,7 +15,7 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 
 use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples, time};
-use super::client::{Call, CallPath, runtime};
+use super::client::{Call, CallPath, MAX_SNAPSHOT, runtime};
 use super::document::{LARGEST, RunDocument, RunRecords};
 use super::failure::{Code, Failure, note};
 use super::har::archive;
@@ -326,7 +326,7 @@ pub(super) struct LoadStateArgs {
 
 pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
     let call = Call::new(&args.common.target).key(&*args.key).limit(LIMIT);
-    let snapshot: Value = call.send(CallPath("GET", "snapshot"))?;
+    let snapshot: Value = call.max_answer(MAX_SNAPSHOT).send(CallPath("GET", "snapshot"))?;
     if is_stream(&args.file) {
         print_json(&snapshot);
         return Ok(ExitCode::SUCCESS);

@@ -9,6 +9,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("contract", 0),
     ("util/duration", 0),
     ("util/header_lines", 0),
+    ("util/schema", 0),
     ("util/wording", 0),
     ("settings", 1),
     ("clock", 1),

@@ -139,6 +139,42 @@ fn a_taken_port_says_whether_an_emulator_answers_there() {
     assert!(said.contains("another program listens there") && said.contains(&next), "{said}");
 }
 
+/// What answers at the address may be another program, or mean ill.
+#[test]
+fn another_program_can_neither_write_to_the_terminal_nor_fill_the_memory() {
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", other.local_addr().expect("an address"));
+    let answered = |head: &'static str, body: &'static [u8], repeat: usize, arguments: &[&str]| {
+        std::thread::scope(|scope| {
+            let serving = scope.spawn(|| {
+                let (mut stream, _) = other.accept().expect("a connection");
+                let mut line = String::new();
+                let mut reader = BufReader::new(stream.try_clone().expect("the same connection"));
+                while reader.read_line(&mut line).expect("a line") > 2 {}
+                let _ = write!(stream, "HTTP/1.1 {head}\r\nConnection: close\r\n\r\n");
+                // The command hangs up when it has had enough.
+                (0..repeat).take_while(|_| stream.write_all(body).is_ok()).count()
+            });
+            let output = finish(wrs_emulator(arguments).env("WRS_EMULATOR_URL", &url));
+            (output, serving.join().expect("no panic"))
+        })
+    };
+    let plain = "200 OK\r\nContent-Type: text/plain";
+    let (printed, _) = answered(plain, b"\x1b]0;owned\x07\x1b[31mred\r\n", 1, &["explain"]);
+    let said = text(&printed.exits(0).stdout);
+    assert!(said.contains("owned") && !said.contains(['\u{1b}', '\u{7}', '\r']), "{said:?}");
+    let refusal = br#"{"error":{"code":"\u001b[31mno","message":"\u001b]0;owned\u0007"}}"#;
+    let (refused, _) = answered("422 No", refusal, 1, &["explain"]);
+    let said = text(&refused.exits(2).stderr);
+    assert!(said.contains("owned") && !said.contains(['\u{1b}', '\u{7}']), "{said:?}");
+    let (refused, _) = answered("200 OK", b"<html>", 1, &["explain"]);
+    refused.exits(3).says(&["not JSON; is that a wrs-emulator?"]);
+    // 1 GiB.
+    let (refused, sent) = answered(plain, &[b'x'; 1024 * 1024], 1024, &["explain"]);
+    refused.exits(3).says(&["it answers with more than 128 MiB; is that a wrs-emulator?"]);
+    assert!((128..1024).contains(&sent), "{sent} MiB were sent");
+}
+
 #[test]
 fn an_address_where_nothing_listens_is_named_once() {
     Program::new(&["health", "--url", "http://127.0.0.1:1"])
