@@ -5,6 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Deserializer;
+
 use crate::clock::{Clock, Instant, Now};
 use crate::diagnostic::Diagnostic;
 use crate::settings::Profile;
@@ -12,7 +14,7 @@ use crate::state::engine::deliveries::DeliveryStore;
 use crate::state::engine::sink::Receipt;
 use crate::state::engine::{Engine, FireProblem, KeyProblem, settle_for_a_moment};
 use crate::state::journal::{Entry, Journal};
-use crate::state::workspace::{EventRecord, FireRequest, Snapshot, SnapshotProblem};
+use crate::state::workspace::{EventRecord, FireRequest, SnapshotProblem};
 
 /// Controls a running emulator from a Rust test, without a socket. Cloning it is cheap.
 ///
@@ -184,7 +186,7 @@ impl ControlHandle {
     /// nothing changes.
     pub fn restore(&self, snapshot: &[u8]) -> Result<Vec<String>, SnapshotProblem> {
         let _writing = self.engine.begin_write();
-        self.engine.load_snapshot(&Snapshot::read(snapshot)?)
+        self.engine.load_snapshot(self.engine.read_snapshot(|| Ok(Deserializer::from_slice(snapshot)))?)
     }
 
     /// Appends a notice to the journal.

@@ -25,6 +25,7 @@ mod handle;
 mod settings;
 mod state;
 
+use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,9 +69,6 @@ pub(crate) use file_limit::FileLimit;
 use file_limit::Shares;
 use state::StateFile;
 
-/// How long the last save of the state may delay the end of the process.
-const LONGEST_LAST_SAVE: Duration = Duration::from_millis(500);
-
 /// A running emulator. Dropping it stops it without a drain; [`Emulator::stop`] drains first.
 #[derive(Debug)]
 pub struct Emulator {
@@ -81,7 +79,8 @@ pub struct Emulator {
     handle: ControlHandle,
     stop: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
-    state: Option<Arc<StateFile>>,
+    /// The file of the state, and the task that saves changes until the end.
+    state: Option<(Arc<StateFile>, JoinHandle<()>)>,
     grace: Duration,
     _watcher: Option<Watcher>,
 }
@@ -136,12 +135,12 @@ impl Emulator {
 
         let mut tasks = Vec::new();
         let state = match settings.state {
-            Some(file) => Some(StateFile::open(Arc::clone(&engine), file).await?),
+            Some(file) => {
+                let file = StateFile::open(Arc::clone(&engine), file).await?;
+                Some((Arc::clone(&file), tokio::spawn(file.keep())))
+            }
             None => None,
         };
-        if let Some(state) = &state {
-            tasks.push(tokio::spawn(Arc::clone(state).keep(stopping.clone())));
-        }
         let (limits, grace) = (Limits { connections: shares.connections, ..settings.limits }, settings.grace);
         let mut spawn_server = |listener, router| {
             let server = serve(listener, Arc::new(router), tls.clone(), limits, stopping.clone(), grace);
@@ -183,32 +182,30 @@ impl Emulator {
     }
 
     /// Stops accepting connections, ends streams and waiting calls, finishes requests, and attempts deliveries that are due. After
-    /// the grace period, whatever is left is aborted. The state is saved before and after, so that a process killed in between
-    /// does not lose it.
+    /// the grace period, whatever is left is aborted. Then the state is saved, if anything has changed, however long that takes.
     ///
     /// Fails if the state could not be saved; the emulator has stopped all the same.
-    pub async fn stop(mut self) -> Result<(), StopProblem> {
+    pub async fn stop(self) -> Result<(), StopProblem> {
+        self.stop_by(pending()).await
+    }
+
+    /// Stops as [`Self::stop`] does. Once `hurry` completes, nothing is waited for any more but the save.
+    pub(crate) async fn stop_by(mut self, hurry: impl Future<Output = ()>) -> Result<(), StopProblem> {
         self.stop.send_replace(true);
         let tasks = std::mem::take(&mut self.tasks);
         let aborts: Vec<_> = tasks.iter().map(JoinHandle::abort_handle).collect();
-        let drained = async {
-            // An error here occurs again in the last save, which reports it.
-            let _ = self.save_state().await;
+        tokio::select! {
             // A task that panicked has nothing left to drain.
-            join_all(tasks).await;
-        };
-        if tokio::time::timeout(self.grace, drained).await.is_err() {
-            aborts.iter().for_each(AbortHandle::abort);
+            _ = join_all(tasks) => {}
+            () = tokio::time::sleep(self.grace) => {}
+            () = hurry => {}
         }
-        match tokio::time::timeout(LONGEST_LAST_SAVE, self.save_state()).await {
-            Ok(saved) => saved,
-            Err(_) => self.state.as_ref().map_or(Ok(()), |state| Err(state.too_slow(LONGEST_LAST_SAVE))),
-        }
-    }
-
-    async fn save_state(&self) -> Result<(), StopProblem> {
-        match &self.state {
-            Some(state) => state.save().await,
+        aborts.iter().for_each(AbortHandle::abort);
+        match self.state.take() {
+            Some((file, keeper)) => {
+                keeper.abort();
+                file.save().await
+            }
             None => Ok(()),
         }
     }
@@ -216,7 +213,7 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        for task in &self.tasks {
+        for task in self.tasks.iter().chain(self.state.iter().map(|(_, keeper)| keeper)) {
             task.abort();
         }
     }

@@ -1,33 +1,31 @@
 //! `--state FILE`: loaded at the start, saved within a second of each change, and when the emulator stops. Each save is atomic.
 
-use std::io;
+use std::io::{self, BufReader, Seek as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use serde_json::Deserializer;
 
 use super::StartError;
-use crate::state::engine::Engine;
-use crate::state::workspace::Snapshot;
-use crate::util::file::{self, Claim};
-use crate::util::tasks::stopped;
+use crate::state::engine::{Engine, Mark};
+use crate::util::file::Claim;
 
 /// How long a change may go unnoticed.
 const LOOK: Duration = Duration::from_millis(50);
 /// The least time from the start of one save to the next look. A change just after a save has begun is still on disk within a
 /// second.
 const PAUSE: Duration = Duration::from_millis(850);
-const LARGEST: u64 = 1024 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) struct StateFile {
     engine: Arc<Engine>,
     file: PathBuf,
-    /// Held while a state is taken and written, so that an older one never replaces a newer one.
-    saving: Mutex<()>,
     claim: Claim,
+    /// What the file has; `None` if the last save failed. Held while a state is taken and written, so that an older one never
+    /// replaces a newer one.
+    saved: Mutex<Option<Mark>>,
 }
 
 /// The state could not be saved when the emulator stopped; everything else ended normally.
@@ -45,35 +43,29 @@ impl StateFile {
         opened.await.map_err(|error| StartError::Setting(format!("--state: {error}")))?
     }
 
-    pub(super) async fn keep(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
-        // Changes from before this task began are in the file already, or are found by the first look.
-        let mut saved = None;
+    /// Saves every change, for as long as this is polled.
+    pub(super) async fn keep(self: Arc<Self>) {
         let mut is_failing = false;
-        let mut pause = tokio::time::sleep(LOOK);
         loop {
-            tokio::select! {
-                () = stopped(&mut stop) => return,
-                () = pause => {}
-            }
-            pause = tokio::time::sleep(LOOK);
-            let mark = Some(self.engine.mark());
-            if mark == saved {
+            tokio::time::sleep(LOOK).await;
+            if *self.saved.lock() == Some(self.engine.mark()) {
                 continue;
             }
-            pause = tokio::time::sleep(PAUSE);
+            let pause = tokio::time::sleep(PAUSE);
             // If it fails, the file keeps the last state that was saved. It is tried again, and reported once.
             let result = self.save().await;
-            saved = if result.is_ok() { mark } else { None };
             if let Err(problem) = &result
                 && !is_failing
             {
                 self.engine.note(None, problem.to_string(), true);
             }
             is_failing = result.is_err();
+            pause.await;
         }
     }
 
-    /// Saves the present state, on a thread that may block.
+    /// Saves the present state if it differs from that of the file, on a thread that may block. If this is no longer polled, the save
+    /// is still made.
     pub(super) async fn save(self: &Arc<Self>) -> Result<(), StopProblem> {
         let state = Arc::clone(self);
         let saved = tokio::task::spawn_blocking(move || state.save_now()).await;
@@ -82,35 +74,35 @@ impl StateFile {
             .map_err(|source| StopProblem { file: self.file.clone(), source })
     }
 
-    /// The problem if saving took longer than a stop may wait.
-    pub(super) fn too_slow(&self, limit: Duration) -> StopProblem {
-        let source = io::Error::new(io::ErrorKind::TimedOut, format!("it took longer than {} s", limit.as_secs_f64()));
-        StopProblem { file: self.file.clone(), source }
-    }
-
     fn open_now(engine: Arc<Engine>, file: PathBuf) -> Result<Self, StartError> {
         let refused =
             |problem: &dyn std::fmt::Display| StartError::Setting(format!("--state: `{}`: {problem}", file.display()));
         let claim = Claim::new(&file).map_err(|problem| refused(&problem))?;
         let claim =
             claim.ok_or_else(|| refused(&"another process keeps its state there; stop it, or name another file"))?;
-        match file::read(&file, LARGEST) {
-            Ok(bytes) => {
-                let snapshot = Snapshot::read(&bytes).map_err(|problem| refused(&problem))?;
-                for warning in engine.load_snapshot(&snapshot).map_err(|problem| refused(&problem))? {
-                    engine.note(None, format!("state loaded, but {warning}"), true);
-                }
+        if let Some(kept) = claim.open().map_err(|problem| refused(&problem))? {
+            let open = || {
+                (&kept).rewind()?;
+                Ok(Deserializer::from_reader(BufReader::with_capacity(64 * 1024, &kept)))
+            };
+            let loaded = engine.read_snapshot(open).and_then(|snapshot| engine.load_snapshot(snapshot));
+            for warning in loaded.map_err(|problem| refused(&problem))? {
+                engine.note(None, format!("state loaded, but {warning}"), true);
             }
-            Err(problem) if problem.is_missing() => {}
-            Err(problem) => return Err(refused(&problem)),
         }
-        let kept = Self { engine, file: file.clone(), saving: Mutex::default(), claim };
-        kept.save_now().map_err(|error| refused(&error))?;
-        Ok(kept)
+        let state = Self { engine, file: file.clone(), claim, saved: Mutex::default() };
+        state.save_now().map_err(|error| refused(&error))?;
+        Ok(state)
     }
 
     fn save_now(&self) -> io::Result<()> {
-        let _saving = self.saving.lock();
-        self.claim.write(self.engine.snapshot(None).written())
+        let mut saved = self.saved.lock();
+        let mark = Some(self.engine.mark());
+        if *saved != mark || !self.claim.is_kept() {
+            *saved = None;
+            self.claim.write(|to| self.engine.snapshot(None).write(to))?;
+            *saved = mark;
+        }
+        Ok(())
     }
 }

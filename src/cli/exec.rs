@@ -107,7 +107,16 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     {
         report(&problem);
     }
-    let (child, tee) = begun?;
+    let (child, tee) = match begun {
+        Ok(begun) => begun,
+        Err(failure) => {
+            let (stopped, _) = stop(emulator, log, &mut signals, None).await;
+            if let Err(problem) = stopped {
+                report(&problem);
+            }
+            return Err(failure);
+        }
+    };
     let (status, was_signalled) = wait_for(child, &mut signals, &mut adopted)
         .await
         .map_err(|error| Failure::io(format!("cannot wait for the command: {error}")))?;
@@ -120,7 +129,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     }
     // After a signal nothing is waited for.
     let waits_for_report = report_file.is_some() && !was_signalled;
-    let (judged, mut signalled) = tokio::select! {
+    let (judged, signalled) = tokio::select! {
         judged = judge(args, target.clone(), accepted, file.as_mut(), waits_for_report) => (judged, None),
         number = signals.wait() => (Ok(Vec::new()), Some(number)),
     };
@@ -130,13 +139,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         Some(file) => write_report(file, &target, facts).await,
         None => Ok(()),
     };
-    let mut stopped = Ok(());
-    if signalled.is_none() {
-        tokio::select! {
-            done = stop(emulator, log) => stopped = done,
-            number = signals.wait() => signalled = Some(number),
-        }
-    }
+    let (stopped, signalled) = stop(emulator, log, &mut signals, signalled).await;
     let fails = judged.as_ref().is_ok_and(|kinds| !kinds.is_empty());
     let failures: Vec<Failure> = [judged.map(drop), reported, stopped].into_iter().filter_map(Result::err).collect();
     for failure in &failures {

@@ -7,11 +7,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::arguments::{LAST, OutputFile, address, at_least, period};
 use super::client::{emulator_at, run_task};
-use super::failure::Failure;
+use super::failure::{Failure, report};
 use super::log::{Log, LogFormat};
 use super::output::{compact, print, ready_line};
 use super::profile::{load_profile, shown_forward, with_forwards};
@@ -193,9 +194,14 @@ async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure
     let (emulator, log) = start(args, settings, &port_file, true).await?;
     announce(args, &emulator);
     signals.wait().await;
-    tokio::select! {
-        stopped = stop(emulator, log) => stopped.map(|()| ExitCode::SUCCESS),
-        number = signals.wait() => Ok(ExitCode::from(128u8.saturating_add(number))),
+    match stop(emulator, log, &mut signals, None).await {
+        (stopped, None) => stopped.map(|()| ExitCode::SUCCESS),
+        (stopped, Some(number)) => {
+            if let Err(failure) = stopped {
+                report(&failure);
+            }
+            Ok(ExitCode::from(128 + number))
+        }
     }
 }
 
@@ -239,12 +245,28 @@ impl Drop for PortFile {
     }
 }
 
-pub(super) async fn stop(emulator: Emulator, log: Option<Log>) -> Result<(), Failure> {
-    let stopped = emulator.stop().await;
-    if let Some(log) = log {
-        log.finish().await;
+/// Stops the emulator, then its log. After a further signal, which is returned, or if there was one already, only the state is saved.
+pub(super) async fn stop(
+    emulator: Emulator,
+    log: Option<Log>,
+    signals: &mut Signals,
+    mut signalled: Option<u8>,
+) -> (Result<(), Failure>, Option<u8>) {
+    let hurry = async {
+        if signalled.is_none() {
+            signalled = Some(signals.wait().await);
+        }
+    };
+    let stopped = emulator.stop_by(hurry).await;
+    // One may have come while the state was saved.
+    signalled = signalled.or_else(|| signals.wait().now_or_never());
+    if let (Some(log), None) = (log, signalled) {
+        tokio::select! {
+            () = log.finish() => {}
+            number = signals.wait() => signalled = Some(number),
+        }
     }
-    stopped.map_err(|problem| Failure::check_failed(problem.to_string()))
+    (stopped.map_err(|problem| Failure::check_failed(problem.to_string())), signalled)
 }
 
 fn announce(args: &ServeArgs, emulator: &Emulator) {

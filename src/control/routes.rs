@@ -548,7 +548,7 @@ impl Control {
     }
 }
 
-fn busy(why: &str) -> ControlError {
+pub(super) fn busy(why: &str) -> ControlError {
     ControlError::new(ErrorKind::RateLimitExceeded, format!("{why}; try again")).coded("busy")
 }
 

@@ -1,26 +1,39 @@
 //! `GET snapshot`, `PUT snapshot`, `POST reset`: saves the state of one key, or of everything, as a document, loads it, or restores
 //! the state before the first request.
 
+use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::{iter, unfold};
 use hyper::StatusCode;
+use hyper::body::Bytes;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Deserializer, Map, Value};
+use tokio::sync::mpsc;
 
 use super::call::{Call, Input, Scope, scope, scope_or_all, scope_soon, whose};
 use super::endpoint::{Empty, Nothing};
 use super::render::{Text, cell, joined};
+use super::routes::busy;
+use super::stream::PIECE_BYTES;
 use super::{Control, ControlError, Reply, scenarios};
 use crate::http::answer::{JSON, answer};
+use crate::http::body::Outgoing;
 use crate::scenario::generation_text;
 use crate::state::engine::settle_for_a_moment;
 use crate::state::journal::record::WorkspaceId;
 use crate::state::workspace;
-use crate::state::workspace::SnapshotProblem;
+use crate::state::workspace::{SnapshotProblem, Workspace};
 use crate::util::wording::counted;
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
 pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// Most bytes of a document that is made as a whole before it is sent.
+const SHORT: usize = 1024 * 1024;
+/// How long a document waits for others that are being sent: as long as a reader that has stopped reading is waited for.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Most keys named in the log line.
 const MOST_NAMED: usize = 5;
 
@@ -87,27 +100,88 @@ impl Text for WasReset {
 pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {
     let scope = scope_soon(control, call.key()?).await?;
     settle_for_a_moment(&scope.workspaces(control)).await;
-    let document = control.read(&call.is_disconnected, move |control| control.snapshot(scope.0).written()).await?;
-    Ok(answer(StatusCode::OK, JSON, document))
+    let Scope(only) = scope;
+    let workspace = only.clone();
+    let document = control.read(&call.is_disconnected, move |control| short(&control.snapshot(workspace))).await?;
+    match document {
+        Some(document) => Ok(answer(StatusCode::OK, JSON, document)),
+        None => Ok(answer(StatusCode::OK, JSON, made_while_sent(control, only).await?)),
+    }
+}
+
+/// The document, if it is short enough to be made before it is sent.
+fn short(snapshot: &workspace::Snapshot) -> Option<Vec<u8>> {
+    struct Short(Vec<u8>);
+    impl Write for Short {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let fits = self.0.len() + bytes.len() <= SHORT;
+            if fits { self.0.write(bytes) } else { Err(io::ErrorKind::FileTooLarge.into()) }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut document = Short(Vec::new());
+    snapshot.write(&mut document).is_ok().then_some(document.0)
+}
+
+/// A long document, of which only a few pieces exist at a time. A few are sent at a time, as each keeps what it still has to show.
+async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -> Result<Outgoing, ControlError> {
+    let (pieces, mut made) = mpsc::channel(2);
+    let (documents, engine) = (control.blocking.documents.clone(), Arc::clone(&control.engine));
+    let make = move || {
+        if !pieces.is_closed() {
+            // An error means that nobody reads any more.
+            let _ = engine.snapshot(only).write(BufWriter::with_capacity(PIECE_BYTES, Pieces(pieces)));
+        }
+    };
+    let making = tokio::spawn(async move { documents.run(make).await });
+    let first = tokio::time::timeout(LONGEST_WAIT, made.recv())
+        .await
+        .map_err(|_| busy("other snapshots are still being sent"))?;
+    let rest = unfold((made, Some(making)), |(mut made, making)| async move {
+        if let Some(piece) = made.recv().await {
+            return Some((Ok(piece), (made, making)));
+        }
+        let has_failed = making?.await.is_err();
+        has_failed.then(|| (Err(io::Error::other("the snapshot could not be made")), (made, None)))
+    });
+    Ok(Outgoing::stream(iter(first.map(Ok)).chain(rest)))
+}
+
+/// Sends what is written to it as pieces of a body.
+struct Pieces(mpsc::Sender<Bytes>);
+
+impl Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let size = bytes.len().min(PIECE_BYTES);
+        let sent = self.0.blocking_send(Bytes::copy_from_slice(&bytes[..size]));
+        sent.map(|()| size).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 pub(super) fn load(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
     let scope = scope_or_all(control, call)?;
-    let snapshot = workspace::Snapshot::read(&call.body).map_err(refused)?;
+    let snapshot = control.read_snapshot(|| Ok(Deserializer::from_slice(&call.body))).map_err(refused)?;
+    let names = || snapshot.workspaces.iter().map(|restored| restored.workspace.name());
     if let Scope(Some(workspace)) = scope {
         let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
-        if !only || snapshot.workspaces[0].key != **workspace.name() {
+        if !only || names().next() != Some(workspace.name()) {
             let message =
                 format!("the snapshot is not one of the key `{}` alone", call.redactor().key(workspace.name()));
             return Err(ControlError::invalid(message));
         }
     }
-    let warnings = control.load_snapshot(&snapshot).map_err(refused)?;
     let loaded = snapshot.workspaces.len();
-    let first = snapshot.workspaces.iter().take(MOST_NAMED);
-    let keys: Vec<String> = first.map(|saved| call.redactor().key(&saved.key).into_owned()).collect();
+    let keys: Vec<String> = names().take(MOST_NAMED).map(|name| call.redactor().key(name).into_owned()).collect();
     let more = if loaded > keys.len() { format!(" and {} more", loaded - keys.len()) } else { String::new() };
     let whole = if snapshot.whole.is_some() { "everything, with " } else { "" };
+    let warnings = control.load_snapshot(snapshot).map_err(refused)?;
     control.note(None, format!("snapshot loaded: {whole}{}{more}", keys.join(", ")), false);
     let generation = control.library.load().number;
     Ok(call.reply(&Loaded { loaded, keys, generation, warnings }))

@@ -172,10 +172,10 @@ impl Library {
         changed.unwrap_or_else(|_| self.load().number)
     }
 
-    pub fn inline_texts(&self) -> BTreeMap<String, String> {
+    pub fn inline_texts(&self) -> BTreeMap<Arc<str>, Arc<str>> {
         let generation = self.load();
         let inline = generation.content.inline.values();
-        inline.map(|scenario| (scenario.name.to_string(), scenario.text.to_string())).collect()
+        inline.map(|scenario| (Arc::clone(&scenario.name), Arc::clone(&scenario.text))).collect()
     }
 
     /// Puts in place what a snapshot kept. Every list that is restored is a new activation; with any error nothing changes.
@@ -190,10 +190,11 @@ impl Library {
         self.change(now, |content, now| {
             if let Some(inline) = inline {
                 content.inline.clear();
-                for (name, text) in &inline {
-                    let (scenario, found) = parse_scenario(name, text, ScenarioOrigin::Inline, &base);
+                // Each text is dropped once it is read.
+                for (name, text) in inline {
+                    let (scenario, found) = parse_scenario(&name, &text, ScenarioOrigin::Inline, &base);
                     let scenario = scenario
-                        .ok_or_else(|| found.into_iter().map(|problem| problem.in_file(name)).collect::<Vec<_>>())?;
+                        .ok_or_else(|| found.into_iter().map(|problem| problem.in_file(&name)).collect::<Vec<_>>())?;
                     content.put_inline(scenario, &self.budget)?;
                 }
                 content.keys.clear();

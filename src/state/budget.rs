@@ -4,8 +4,11 @@
 //! receivers received, each oldest first. If that is not enough, the charge is refused. Must not know what is kept.
 
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+
+use serde::Serialize;
 
 /// The budget unless `--max-memory-bytes` sets another.
 pub const DEFAULT_BYTES: usize = 256 * 1024 * 1024;
@@ -146,6 +149,45 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         self.budget.give_back(self.bytes);
+    }
+}
+
+/// A record with its charge. Whoever shares it, such as a snapshot that is being sent, keeps it charged after it has been replaced.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub struct Charged<T> {
+    record: T,
+    #[serde(skip)]
+    charge: Charge,
+}
+
+impl<T> Charged<T> {
+    pub fn new(record: T, bytes: usize, budget: &Budget) -> Result<Arc<Self>, Full> {
+        let charge = budget.charge(bytes)?;
+        Ok(Arc::new(Self { record, charge }))
+    }
+}
+
+/// For a record that is changed while it is shared: both are charged, even beyond the budget, as a change is not refused for it.
+impl<T: Clone> Clone for Charged<T> {
+    fn clone(&self) -> Self {
+        let Charge { budget, bytes } = &self.charge;
+        budget.take_anyway(*bytes);
+        Self { record: self.record.clone(), charge: Charge { budget: budget.clone(), bytes: *bytes } }
+    }
+}
+
+impl<T> Deref for Charged<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.record
+    }
+}
+
+impl<T> DerefMut for Charged<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.record
     }
 }
 

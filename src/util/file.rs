@@ -4,10 +4,11 @@
 //! running emulator opens files without blocking and checks the opened file, not the path. Must not know what the files contain.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufWriter, ErrorKind, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use rand::Rng as _;
 use same_file::Handle;
 
@@ -146,11 +147,18 @@ fn create_new(path: &Path, mode: u32) -> io::Result<File> {
 
 fn write_as(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let (beside, new) = create_beside(path, mode)?;
-    write_beside(path, bytes, &beside, new)
+    write_beside(path, &beside, &new, |to| to.write_all(bytes))
 }
 
-fn write_beside(path: &Path, bytes: &[u8], beside: &Path, mut new: File) -> io::Result<()> {
-    let written = new.write_all(bytes).and_then(|()| new.sync_all()).and_then(|()| fs::rename(beside, path));
+fn write_beside(
+    path: &Path,
+    beside: &Path,
+    new: &File,
+    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut to = BufWriter::with_capacity(64 * 1024, new);
+    let written = content(&mut to).and_then(|()| to.flush()).and_then(|()| new.sync_all());
+    let written = written.and_then(|()| fs::rename(beside, path));
     if written.is_err() {
         // An incomplete file is useless.
         let _ = fs::remove_file(beside);
@@ -177,59 +185,116 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 /// An exclusive claim on a file across processes, under whatever name they know it. It ends when dropped, or when the process
 /// ends or is killed.
 ///
-/// The lock is on `FILE.lock`, since the file itself is replaced by every write.
+/// The file itself is locked, and each new one before it replaces it, so that there is no time at which another process could claim
+/// it. On Windows a locked file cannot be read; `FILE.lock` is locked there, which exists as long as the claim.
 #[derive(Debug)]
 pub struct Claim {
     file: PathBuf,
-    lock: PathBuf,
-    _locked: File,
-    /// The file as it was found: locked as well, since a hard link in another folder has another `FILE.lock`.
-    _found: Option<File>,
+    /// What was locked first. It stays locked, as the file may have had further names, which still lead to it.
+    locked: File,
+    /// The file as it was written last.
+    written: Mutex<Option<File>>,
 }
 
 impl Claim {
-    /// Claims a file, whether or not it exists; `None` if another process has claimed it.
+    /// Claims a file, which is created if it does not exist; `None` if another process has claimed it.
     pub fn new(path: &Path) -> Result<Option<Self>, FileProblem> {
-        // A link leads to the same lock as its target.
-        let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let lock = beside(&file, ".lock")?;
         loop {
+            let lock = lock_path(path)?;
             let mut options = OpenOptions::new();
             own::creation_mode(&mut options, 0o600);
-            let locked = open(&lock, options.read(true).write(true).create(true), false)?;
+            let locked = open(&lock, options.read(true).write(true).create(true), !own::LOCKS_HIDE_CONTENT)
+                // It is replaced and not written, so it may be read-only.
+                .or_else(|problem| open(&lock, OpenOptions::new().read(true), false).map_err(|_| problem))?;
             if !try_lock(&locked)? {
                 return Ok(None);
             }
-            // The previous owner may have removed the lock file after this process opened it.
-            let ours = Handle::from_file(locked.try_clone()?)?;
-            let present = open(&lock, OpenOptions::new().read(true), false);
-            if !present.is_ok_and(|present| Handle::from_file(present).is_ok_and(|present| present == ours)) {
-                continue;
+            // The previous owner may have replaced or removed it after this process opened it.
+            if is_at(&locked, &lock)? {
+                // Links are followed once.
+                let claim = Self {
+                    file: path.canonicalize().unwrap_or_else(|_| path.to_owned()),
+                    locked,
+                    written: Mutex::default(),
+                };
+                return Ok(claim.remove_unfinished()?.then_some(claim));
             }
-            let found =
-                if own::LOCKS_HIDE_CONTENT { None } else { open(&file, OpenOptions::new().read(true), true).ok() };
-            if let Some(found) = &found
-                && !try_lock(found)?
-            {
-                let _ = fs::remove_file(&lock);
-                return Ok(None);
-            }
-            let claim = Self { file, lock, _locked: locked, _found: found };
-            // Left behind by a process that was killed while it wrote.
-            remove(&claim.new_file()?)?;
-            return Ok(Some(claim));
         }
     }
 
+    /// Opens the file for reading; `None` if nothing was written to it so far.
+    pub fn open(&self) -> Result<Option<File>, FileProblem> {
+        let file = match open(&self.file, OpenOptions::new().read(true), true) {
+            Err(problem) if problem.is_missing() => return Ok(None),
+            opened => opened?,
+        };
+        let is_empty = file.metadata()?.len() == 0;
+        Ok((!is_empty).then_some(file))
+    }
+
     /// Writes the file as [`write_whole`] does. A process killed meanwhile leaves a file that the next claim removes.
-    pub fn write(&self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+    pub fn write(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let taken_over = || io::Error::other("another process has taken the file over");
+        let mut written = self.written.lock();
+        if !own::LOCKS_HIDE_CONTENT && !self.is_ours(written.as_ref()) {
+            return Err(taken_over());
+        }
         let beside = self.new_file()?;
-        write_beside(&self.file, bytes.as_ref(), &beside, create_new(&beside, 0o600)?)
+        let new = create_new(&beside, 0o600)?;
+        write_beside(&self.file, &beside, &new, |to| {
+            let is_locked = own::LOCKS_HIDE_CONTENT || try_lock(&new)?;
+            if is_locked { content(to) } else { Err(taken_over()) }
+        })?;
+        *written = (!own::LOCKS_HIDE_CONTENT).then_some(new);
+        Ok(())
+    }
+
+    /// Whether the file is still the one that was written last.
+    pub fn is_kept(&self) -> bool {
+        self.written
+            .lock()
+            .as_ref()
+            .map_or_else(|| self.file.exists(), |written| is_at(written, &self.file).unwrap_or(false))
+    }
+
+    /// Whether no other process has claimed the file that has replaced this one, if any has.
+    fn is_ours(&self, written: Option<&File>) -> bool {
+        let ours = written.unwrap_or(&self.locked);
+        is_at(ours, &self.file).unwrap_or(false)
+            || open(&self.file, OpenOptions::new().read(true), true)
+                .map_or(true, |other| try_lock(&other).unwrap_or(true))
+    }
+
+    /// Removes what a process that was killed while it wrote has left behind; false if it is still being written.
+    fn remove_unfinished(&self) -> Result<bool, FileProblem> {
+        let beside = self.new_file()?;
+        let is_written = match open(&beside, OpenOptions::new().read(true), false) {
+            Ok(unfinished) if !own::LOCKS_HIDE_CONTENT => !try_lock(&unfinished)?,
+            _ => false,
+        };
+        if !is_written {
+            remove(&beside)?;
+        }
+        Ok(!is_written)
     }
 
     fn new_file(&self) -> io::Result<PathBuf> {
         beside(&self.file, ".tmp")
     }
+}
+
+/// The file that is locked to claim another.
+fn lock_path(path: &Path) -> io::Result<PathBuf> {
+    // A link leads to the same lock as its target.
+    let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if own::LOCKS_HIDE_CONTENT { beside(&file, ".lock") } else { Ok(file) }
+}
+
+/// Whether this file is the one at the path.
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let file = Handle::from_file(file.try_clone()?)?;
+    let present = open(path, OpenOptions::new().read(true), true);
+    Ok(present.is_ok_and(|present| Handle::from_file(present).is_ok_and(|present| present == file)))
 }
 
 fn beside(path: &Path, ending: &str) -> io::Result<PathBuf> {
@@ -249,8 +314,12 @@ fn try_lock(file: &File) -> io::Result<bool> {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // Removed while still locked. If this fails, the file left behind does no harm.
-        let _ = fs::remove_file(&self.lock);
+        if own::LOCKS_HIDE_CONTENT
+            && let Ok(lock) = lock_path(&self.file)
+        {
+            // Removed while still locked. If this fails, the file left behind does no harm.
+            let _ = fs::remove_file(lock);
+        }
     }
 }
 
@@ -371,21 +440,51 @@ mod tests {
         fs::write(path("state.json"), "0").expect("it is written");
         std::os::unix::fs::symlink("state.json", path("link.json")).expect("it is linked");
         fs::hard_link(path("state.json"), path("hard.json")).expect("it is linked");
-        // Both are left behind by killed processes.
-        fs::write(path("state.json.lock"), "").expect("it is written");
+        // Left behind by a killed process.
         fs::write(path("state.json.tmp"), "{\"secret").expect("it is written");
+        let names = ["state.json", "link.json", "hard.json"];
         let free = |name: &str| Claim::new(&path(name)).expect("it can be claimed").is_some();
-        let first = Claim::new(&path("link.json")).expect("it can be claimed").expect("it is free");
+        let write = |claim: &Claim, text: &str| claim.write(|to| to.write_all(text.as_bytes()));
+        let claim = |name: &str| Claim::new(&path(name)).expect("it can be claimed").expect("it is free");
+        let first = claim("link.json");
         assert!(!path("state.json.tmp").exists());
-        for _ in 0..2 {
-            assert_eq!(["state.json", "link.json", "hard.json"].map(free), [false; 3]);
-            first.write("1").expect("it is written");
+        for _ in 0..3 {
+            assert_eq!(names.map(free), [false; 3]);
+            write(&first, "1").expect("it is written");
         }
+        fs::hard_link(path("state.json"), path("later.json")).expect("it is linked");
+        assert!(!free("later.json"), "the file as it was written last has further names, too");
         assert_eq!(fs::read(path("state.json")).expect("it is read"), b"1", "a link is written through");
         assert!(path("link.json").is_symlink());
-        drop(first);
-        assert_eq!(["state.json", "link.json", "hard.json"].map(free), [true; 3]);
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 4, "there is no lock file");
+        // Somebody else replaces the file. Whoever claims that has it, and the first owner writes nothing more.
+        fs::write(path("copy"), "2").expect("it is written");
+        fs::rename(path("copy"), path("state.json")).expect("it is renamed");
+        let second = claim("state.json");
+        assert!(write(&first, "1").is_err());
+        write(&second, "3").expect("it is written");
+        assert!(write(&first, "1").is_err());
+        assert_eq!(fs::read(path("state.json")).expect("it is read"), b"3");
+        drop((first, second));
+        assert_eq!(names.map(free), [true; 3]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_claimed_file_may_be_new_unreadable_by_a_writer_or_behind_a_link_to_nothing() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        std::os::unix::fs::symlink("target.json", path("link.json")).expect("it is linked");
+        let claim = Claim::new(&path("link.json")).expect("it can be claimed").expect("it is free");
+        assert!(claim.open().expect("it is opened").is_none(), "nothing was written");
+        claim.write(|to| to.write_all(b"1")).expect("it is written");
+        assert!(path("link.json").is_symlink() && fs::read(path("target.json")).is_ok_and(|text| text == b"1"));
+        drop(claim);
+        fs::set_permissions(path("target.json"), fs::Permissions::from_mode(0o400)).expect("it may be changed");
+        let claim = Claim::new(&path("target.json")).expect("it can be claimed").expect("it is free");
+        claim.write(|to| to.write_all(b"2")).expect("it is replaced");
+        assert!(claim.open().is_ok_and(|opened| opened.is_some()));
     }
 
     #[cfg(target_os = "linux")]

@@ -47,6 +47,8 @@ pub struct Blocking {
     pub answers: Pool,
     /// For calls of the control API that change something.
     pub changes: Pool,
+    /// For documents that are sent while they are made, however slowly their readers take them.
+    pub documents: Pool,
     reads: Pool,
     /// For reads whose callers have disconnected.
     abandoned: Pool,
@@ -58,6 +60,7 @@ impl Default for Blocking {
         Self {
             answers: Pool::new(MOST_OF_A_KIND),
             changes: Pool::new(MOST_OF_A_KIND),
+            documents: Pool::new(MOST_OF_A_KIND),
             reads: Pool::new(MOST_OF_A_KIND),
             abandoned: Pool::new(1),
             waiting_reads: Arc::new(Semaphore::new(MOST_READS)),

@@ -9,8 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::exec::{ended, start};
-use crate::process::Served;
+use crate::process::{Served, eventually, signal};
 use crate::support::{Outcome, finish, text, wrs_emulator};
+use crate::wire::process::{has_closed, under_way};
 
 fn make_pipe(path: &Path) {
     let made = Command::new("mkfifo").arg(path).status().expect("mkfifo runs");
@@ -56,6 +57,14 @@ fn with_state() -> (tempfile::TempDir, String) {
     (folder, file)
 }
 
+/// What is in a folder, in order.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
 /// Runs a command that is to end by itself.
 fn run(arguments: &[&str]) -> Outcome {
     let mut command = wrs_emulator(arguments);
@@ -72,6 +81,7 @@ fn serve_again(state: &str) -> Outcome {
 fn a_state_that_cannot_be_saved_at_the_stop_is_an_exit_code_of_1() {
     let (folder, state) = with_state();
     let served = Served::start(&["--state", &state]);
+    served.serves();
     // A save at the same moment may put its file into the folder that is being removed.
     while folder.path().exists() {
         let _ = std::fs::remove_dir_all(folder.path());
@@ -138,6 +148,58 @@ fn every_signal_that_asks_for_the_end_saves_the_state() {
     }
 }
 
+/// The second signal, as `timeout` and impatient people send it, cuts short what the first one waits for, and no more.
+#[test]
+fn a_second_signal_loses_nothing_of_the_state() {
+    let (folder, state) = with_state();
+    let flags = ["--state", &state, "--grace", "1h", "--body-timeout", "1h", "--set", "rate_limit.enabled=false"];
+    let mut served = Served::start(&flags);
+    for number in 0..400 {
+        let hook = json!({
+            "url": format!("https://app.sink.localhost/{number}"), "events": ["workflow.completed"],
+            "description": "x".repeat(60_000),
+        });
+        served.send("POST", "/v1/events/subscribe", hook.to_string());
+    }
+    served.subscribe("https://app.sink.localhost/last");
+    let _waited_for = under_way(&served, 100);
+    served.signal("INT");
+    has_closed(&served);
+    served.signal("INT");
+    assert_eq!(served.exit_code(), 128 + 2);
+    let saved = std::fs::read_to_string(folder.path().join("state.json")).expect("the state is saved");
+    assert!(saved.contains("https://app.sink.localhost/last") && saved.ends_with('}'));
+    assert_eq!(names_in(folder.path()), ["state.json"]);
+}
+
+#[test]
+fn a_signal_while_exec_computes_the_verdict_loses_nothing_of_the_state() {
+    let (folder, state) = with_state();
+    // The delivery is due in an hour, so the verdict is waited for.
+    let script = "curl -s -H \"Authorization: Bearer $WRS_API_KEY\" -H 'Content-Type: application/json' \
+         -d '{\"url\":\"https://app.sink.localhost/kept\",\"events\":[\"workflow.completed\"]}' \
+         \"$WRS_BASE_URL/v1/events/subscribe\" > subscribed && \
+         curl -s -H 'Content-Type: application/json' -d '{\"type\":\"workflow.completed\",\"delay\":\"60s\"}' \
+         \"$WRS_EMULATOR_URL/_emulator/events\" > fired";
+    let arguments =
+        ["exec", "--state", &state, "--settle", "5m", "--fail-on", "undelivered", "--listen", "127.0.0.1:0"];
+    let mut command = wrs_emulator(&[&arguments[..], &["--", "sh", "-c", script]].concat());
+    let mut child = start(command.current_dir(folder.path()));
+    eventually("the command has ended", || {
+        std::fs::read_to_string(folder.path().join("fired")).is_ok_and(|text| text.ends_with('\n'))
+    });
+    // The first may still go to the command.
+    eventually("it ends", || {
+        signal(&child, "INT");
+        child.try_wait().expect("a child to wait for").is_some()
+    });
+    assert_eq!(child.wait().expect("it ends").code(), Some(128 + 2));
+    let saved = std::fs::read_to_string(folder.path().join("state.json")).expect("the state is saved");
+    let saved: Value = serde_json::from_str(&saved).expect("a snapshot");
+    assert_eq!(saved["workspaces"][0]["deliveries"].as_array().map(Vec::len), Some(1), "{saved}");
+    assert_eq!(names_in(folder.path()), ["fired", "state.json", "subscribed"]);
+}
+
 #[test]
 fn a_hang_up_that_nohup_ignores_ends_nothing() {
     let served = Served::start_after("trap '' HUP", &[]);
@@ -163,7 +225,7 @@ fn a_background_job_is_ended_by_each_signal_that_asks_for_it() {
 #[test]
 fn a_limit_on_file_sizes_is_reported_and_ends_nothing() {
     let (_folder, state) = with_state();
-    let served = Served::start_after("ulimit -f 1", &["--state", &state]);
+    let served = Served::start_after("ulimit -f 4", &["--state", &state]);
     served.subscribe(&format!("https://app.example.com/{}", "x".repeat(1_500)));
     let (code, said) = served.stop();
     assert!(code == Some(1) && said.contains("the state was not saved in `"), "{code:?} {said}");
@@ -172,15 +234,35 @@ fn a_limit_on_file_sizes_is_reported_and_ends_nothing() {
 #[test]
 fn a_second_process_with_the_same_state_is_refused() {
     let (folder, state) = with_state();
+    assert_eq!(Served::start(&["--state", &state]).stop().0, Some(0));
+    let [link, hard] = ["link.json", "hard.json"].map(|name| folder.path().join(name));
+    std::os::unix::fs::symlink(&state, &link).expect("it is linked");
+    std::fs::hard_link(&state, &hard).expect("it is linked");
     let mut first = Served::start(&["--state", &state]);
-    serve_again(&state).exits(2).says(&["another process keeps its state there"]);
+    for round in 0..3 {
+        // A file beside it, such as a lock, decides nothing.
+        for entry in std::fs::read_dir(folder.path()).expect("a folder").flatten() {
+            if !["state.json", "link.json", "hard.json"].contains(&entry.file_name().to_str().expect("text")) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+        for name in [Path::new(&state), &link, &hard] {
+            let refused = serve_again(name.to_str().expect("text"));
+            refused.exits(2).says(&["another process keeps its state there"]);
+        }
+        // Each save replaces the file.
+        let number = |path: &str| std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(path).expect("it is there"));
+        let before = number(&state);
+        first.subscribe(&format!("https://app.sink.localhost/{round}"));
+        eventually("it is saved", || number(&state) != before);
+    }
+    std::fs::remove_file(link).and_then(|()| std::fs::remove_file(hard)).expect("they are removed");
     // Whoever was killed holds nothing.
     first.kill();
     let again = Served::start(&["--state", &state]);
     again.serves();
     assert_eq!(again.stop().0, Some(0));
-    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().map(|e| e.file_name()).collect();
-    assert_eq!(left, ["state.json"], "nothing else is left");
+    assert_eq!(names_in(folder.path()), ["state.json"]);
 }
 
 /// What others put beside the file is neither followed nor written over, and nobody else can read what is saved.
@@ -200,8 +282,6 @@ fn a_saved_state_follows_no_link_and_is_private() {
     assert_eq!(mode(), 0o600);
     assert_eq!(second.stop().0, Some(0));
     assert_eq!(std::fs::read_to_string(&victim).expect("it is there"), "precious");
-    symlink(&victim, folder.path().join("state.json.lock")).expect("it is linked");
-    serve_again(&state).exits(2).says(&["--state: "]);
 }
 
 /// `sign <(curl …)`: a command that a person runs waits for the other end of a pipe.

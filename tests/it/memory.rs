@@ -21,7 +21,7 @@ fn assert_within(served: &Served, budget: usize, what: &str) {
 fn snapshot_of(served: &Served, keys: usize, own_settings: bool) -> Vec<u8> {
     let (_, empty) = served.control("GET", "snapshot?key=*", &Value::Null);
     let mut snapshot: Value = serde_json::from_str(&empty).expect("a snapshot");
-    let (clock, sources) = (snapshot["clock"].clone(), snapshot["whole"]["anonymous"].clone());
+    let (clock, sources) = (snapshot["clock"].clone(), snapshot["whole"]["anonymous"]["sources"].clone());
     let workspace = |number: usize| {
         let settings = if own_settings { json!({ "rate_limit.requests": number + 1 }) } else { json!({}) };
         json!({
@@ -124,7 +124,8 @@ fn what_is_kept_shares_one_budget() {
         assert!(status == 422 && answer.contains("too_many_pending"), "{status} {answer}");
         assert!(answer.contains("of 2000 events were fired") && answer.len() < MIB, "{answer}");
         let (status, snapshot) = served.control("GET", "snapshot?key=*", &Value::Null);
-        assert!(status == 200 && snapshot.ends_with('}'), "{status} {} bytes", snapshot.len());
+        // In chunks, of which the last is empty.
+        assert!(status == 200 && snapshot.ends_with("}\r\n0\r\n\r\n"), "{status} {} bytes", snapshot.len());
         served.serves();
         assert_within(&served, budget, "one budget");
         // What is forgotten makes room.
@@ -134,6 +135,94 @@ fn what_is_kept_shares_one_budget() {
     let (status, answer) = served.control("POST", "events?wait=10s", &json!({ "type": "workflow.completed" }));
     assert!(status == 200 && answer.contains("\"delivered\""), "{status} {answer}");
     (0..200).for_each(|number| assert_eq!(subscribe(&hook(number, 50_000)).0, 200));
+}
+
+/// As much as the budget allows, of one key: what is saved, sent eight times at once and loaded is never there as a whole again.
+#[test]
+fn a_full_state_is_saved_sent_and_loaded_within_the_budget() {
+    let budget = 32 * MIB;
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state.json").display().to_string();
+    let most = budget.to_string();
+    let flags = [&PLAIN[..], &["--max-memory-bytes", &most, "--state", &state]].concat();
+    let served = Served::start(&flags);
+    let hook = |number: usize| {
+        json!({
+            "url": format!("https://a.sink.localhost/{number}"), "events": ["workflow.completed"],
+            "description": "x".repeat(60_000),
+        })
+    };
+    let subscribe = |number: &usize| served.send("POST", "/v1/events/subscribe", hook(*number).to_string()).0 == 200;
+    let count = (0..10_000).take_while(subscribe).count();
+    assert!(count * 60_000 > budget / 2, "{count} subscriptions");
+    let size = count * 60_000;
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            // While too many are being sent, others are refused.
+            scope.spawn(|| eventually("it is sent", || received(&served, "snapshot?key=*") > size));
+        }
+    });
+    assert_within(&served, budget, "sent");
+    eventually("it is saved", || std::fs::metadata(&state).is_ok_and(|file| file.len() > size as u64));
+    assert_within(&served, budget, "saved");
+    let (code, said) = served.stop();
+    assert_eq!(code, Some(0), "{said}");
+
+    let again = Served::start(&flags);
+    assert!(received(&again, "snapshot?key=*") > size);
+    assert_within(&again, budget, "loaded");
+}
+
+/// The deliveries of an event are saved one by one, and share the event again once they are loaded.
+#[test]
+fn full_of_events_it_is_loaded_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let state = folder.path().join("state.json").display().to_string();
+    let most = (16 * MIB).to_string();
+    let flags = [&PLAIN[..], &["--max-memory-bytes", &most, "--state", &state, "--clock", "frozen"]].concat();
+    let served = Served::start(&flags);
+    (0..10).for_each(|number| drop(served.subscribe(&format!("https://a.sink.localhost/{number}"))));
+    let event = json!({ "type": "workflow.completed", "delay": "1h", "count": 100 });
+    while served.control("POST", "events", &event).0 == 200 {}
+    let pending = |served: &Served| metric(&served.control("GET", "metrics", &Value::Null).1, "deliveries_pending");
+    let count = pending(&served);
+    assert!(count > 10_000, "{count}");
+    assert_eq!(served.stop().0, Some(0));
+    let again = Served::start(&flags);
+    assert_eq!(pending(&again), count);
+}
+
+/// The bytes of an answer, none of which are kept.
+fn received(served: &Served, path: &str) -> usize {
+    let head = format!("GET /_emulator/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let copied = std::io::copy(&mut served.sending(head), &mut std::io::sink()).expect("an answer and the end");
+    usize::try_from(copied).expect("a number of bytes")
+}
+
+/// A few bytes of text may be many of memory. What a document has is charged as it is read.
+#[test]
+fn a_snapshot_that_expands_is_refused_within_the_budget() {
+    let budget = 32 * MIB;
+    let served = Served::start(&["--max-memory-bytes", &budget.to_string()]);
+    let keyed = String::from_utf8(snapshot_of(&served, 1, false)).expect("text");
+    let many = |item: &str| format!("[{}{item}]", format!("{item},").repeat(15 * MIB / (item.len() + 1)));
+    for (field, list) in [
+        ("\"users\":[]", format!("\"users\":{}", many("{}"))),
+        ("\"users\":[]", format!("\"users\":[{{\"x\":{}}}]", many("1"))),
+        ("\"named_steps\":[]", format!("\"named_steps\":{}", many("[0,\"\"]"))),
+        ("\"active\":[]", format!("\"active\":{}", many("\"\""))),
+        (
+            "\"scenarios\":{}",
+            format!("\"scenarios\":{{{}\"x\":\"\"}}", {
+                (0..MIB).map(|number| format!("\"{number:x}\":\"\",")).collect::<String>()
+            }),
+        ),
+    ] {
+        assert!(keyed.contains(field), "{field} in {keyed}");
+        let (status, answer) = load(&served, keyed.replacen(field, &list, 1).as_bytes());
+        assert!(status == 422 && answer.contains("--max-memory-bytes"), "{field}: {status} {answer}");
+        assert_within(&served, budget, field);
+    }
 }
 
 #[test]

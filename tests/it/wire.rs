@@ -9,6 +9,6 @@ mod descriptors;
 mod half_close;
 mod mutations;
 pub(crate) mod peer;
-mod process;
+pub(crate) mod process;
 mod refusals;
 mod requests;

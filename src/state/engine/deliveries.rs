@@ -102,7 +102,7 @@ impl DeliveryStore {
                 status: DeliveryStatus::Pending,
                 made: 0,
                 attempts: Vec::new(),
-                next: Some(event.due),
+                next: Some(event.due_of(planned)),
                 note: None,
             };
             state.by_serial.insert(serial, record);
@@ -215,6 +215,12 @@ impl DeliveryStore {
         let state = self.state.lock();
         let below = state.by_serial.range(..before.unwrap_or(u64::MAX)).rev();
         below.filter(|(_, record)| pick(record)).take(most).map(|(serial, record)| (*serial, record.clone())).collect()
+    }
+
+    /// Passes on every delivery that is not settled, oldest first.
+    pub fn each_pending(&self, pass: impl FnMut(&DeliveryRecord)) {
+        let state = self.state.lock();
+        state.by_serial.values().filter(|record| record.status == DeliveryStatus::Pending).for_each(pass);
     }
 
     pub fn count(&self, pick: impl Fn(&DeliveryRecord) -> bool) -> usize {
@@ -368,6 +374,7 @@ mod tests {
             subscription: "sub_1".to_owned(),
             url: HookUrl::new("https://a.example/", Arc::new("https://a.example/".parse().expect("a URL"))),
             attempts_before: 0,
+            due: None,
             serial: std::sync::OnceLock::new(),
         };
         let deliveries = vec![Arc::new(planned)];

@@ -94,7 +94,14 @@ impl Engine {
             deliveries.extend((0..copies).map(|_| {
                 let id = sources.make_id(IdKind::Delivery, profile, now);
                 let (subscription, url) = (subscription.clone(), url.clone());
-                Arc::new(PlannedDelivery { id, subscription, url, attempts_before: 0, serial: OnceLock::new() })
+                Arc::new(PlannedDelivery {
+                    id,
+                    subscription,
+                    url,
+                    attempts_before: 0,
+                    due: None,
+                    serial: OnceLock::new(),
+                })
             }));
         }
         let delay = scatter(profile, &mut sources.event_random) + swap(profile, was_delayed);
@@ -140,7 +147,7 @@ impl Engine {
         let (now, profile) = (workspace.clock().now(), self.profile_for(Some(workspace.name())));
         let id = workspace.lock().sources.make_id(IdKind::Delivery, &profile, now);
         let (copied, serial) = (PlannedDelivery::clone(&old.planned), OnceLock::new());
-        let planned = PlannedDelivery { id: id.clone(), attempts_before: 0, serial, ..copied };
+        let planned = PlannedDelivery { id: id.clone(), attempts_before: 0, due: None, serial, ..copied };
         let event = EventRecord {
             deliveries: vec![Arc::new(planned)],
             skipped: Vec::new(),

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use jiff::SignedDuration;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -28,7 +29,7 @@ pub use emissions::fire_request_of;
 pub use fire::{FireProblem, WORKSPACE_GONE};
 pub use snapshot::settle_for_a_moment;
 
-use crate::clock::{Clock, SavedClock};
+use crate::clock::{Clock, ClockMode, SavedClock};
 use crate::contract::keys::{SAMPLE_KEY, judge, not_a_key, workspace_of};
 use crate::diagnostic::Diagnostic;
 use crate::scenario::{EffectiveConfig, FileTexts, Folders, HeldBack, Library, Reload, generation_text};
@@ -82,6 +83,10 @@ pub struct Engine {
 #[derive(Debug)]
 pub struct WriteGuard(Arc<AtomicU64>);
 
+/// A value that differs once anything has changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mark((u64, u64, u64, usize, ClockMode, bool, SignedDuration));
+
 impl Drop for WriteGuard {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
@@ -129,12 +134,11 @@ impl Engine {
         WriteGuard(Arc::clone(&self.writes))
     }
 
-    /// A value that differs once anything has changed.
-    pub fn mark(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+    pub fn mark(&self) -> Mark {
         let clock = self.registry.clock();
         let SavedClock { frozen, ahead, .. } = clock.save();
         let (entries, writes) = (self.journal.next_number(), self.writes.load(Ordering::SeqCst));
-        (entries, writes, self.library.load().number, self.registry.kept(), clock.mode(), frozen, ahead)
+        Mark((entries, writes, self.library.load().number, self.registry.kept(), clock.mode(), frozen, ahead))
     }
 
     /// The scenarios and the profile in force for a workspace, or for every key without its own.

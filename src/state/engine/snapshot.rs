@@ -2,26 +2,26 @@
 //! not stopped. A snapshot does not contain the journal, settled deliveries and running requests.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
+use std::{io, mem};
 
 use futures_util::future::join_all;
 use jiff::Timestamp;
+use serde_json::Deserializer;
+use serde_json::de::Read;
 use serde_json::value::{RawValue, to_raw_value};
-use url::Url;
 
-use super::deliveries::DeliveryStatus;
 use super::{Engine, settle};
-use crate::clock::{Instant, SavedClock, Seed, machine};
+use crate::clock::{Instant, SavedClock, machine};
 use crate::contract::keys::workspace_of;
-use crate::contract::signature::Tamper;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{Restored, RestoredList, SettingPatch};
-use crate::state::budget::Budget;
 use crate::state::workspace::{
-    EventRecord, GlobalState, HookUrl, PlannedDelivery, PlannedEvent, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery,
-    SavedEmission, SavedScenarios, SavedWorkspace, Snapshot, SnapshotProblem, Sources, Workspace,
+    PendingDelivery, PlannedEvent, RestoredGlobal, RestoredSnapshot, RestoredWorkspace, SNAPSHOT_FORMAT,
+    SNAPSHOT_VERSION, SavedEmission, SavedGlobal, SavedScenarios, SavedWorkspace, Snapshot, SnapshotProblem,
+    SnapshotReader, Workspace,
 };
 
 /// How long running tasks may take to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
@@ -40,17 +40,17 @@ impl Engine {
         let mut pending = self.pending();
         let is_whole = only.is_none();
         let workspaces = only.map_or_else(|| self.registry.all(), |one| vec![one]);
-        let saved = workspaces.iter().map(|workspace| {
+        let mut saved = |workspace: &Workspace, key: Option<&str>| {
             let deliveries = pending.remove(workspace.name()).unwrap_or_default();
-            self.saved(workspace, deliveries)
-        });
-        let workspaces = saved.collect();
+            self.saved(workspace, key, deliveries)
+        };
+        let workspaces = workspaces.iter().map(|workspace| saved(workspace, Some(workspace.name()))).collect();
         let clock = self.registry.clock().save();
         let whole = is_whole.then(|| {
             let generation = self.library.load();
-            GlobalState {
+            SavedGlobal {
                 seed: self.registry.seed().to_text(),
-                anonymous: self.registry.anonymous().lock().sources.save(),
+                anonymous: saved(&self.registry.anonymous(), None),
                 scenarios: self.library.inline_texts(),
                 active: generation.active().names.iter().map(ToString::to_string).collect(),
                 active_for: self.age(generation.active().at),
@@ -58,14 +58,16 @@ impl Engine {
                 sinks: self.sinks.scripts(),
             }
         });
-        Snapshot { format: SNAPSHOT_FORMAT.to_owned(), version: SNAPSHOT_VERSION, clock, whole, workspaces, key: None }
+        Snapshot { format: SNAPSHOT_FORMAT, version: SNAPSHOT_VERSION, clock, whole, workspaces }
     }
 
-    fn saved(&self, workspace: &Workspace, deliveries: Vec<SavedDelivery>) -> SavedWorkspace {
+    /// One workspace, with the scenarios and settings of this key.
+    fn saved(&self, workspace: &Workspace, key: Option<&str>, deliveries: Vec<PendingDelivery>) -> SavedWorkspace {
         let generation = self.library.load();
         let name = workspace.name();
-        let config = generation.config_for(Some(name));
-        let own_settings = raw(generation.patches().keys.get(name).map_or(&SettingPatch::default(), AsRef::as_ref));
+        let config = generation.config_for(key);
+        let own_settings = key.and_then(|key| generation.patches().keys.get(key));
+        let own_settings = raw(own_settings.map_or(&SettingPatch::default(), AsRef::as_ref));
         let state = workspace.lock();
         let (turns, steps) = state.counters.save(config.activation);
         let (named_turns, named_steps) = state.counters.save(0);
@@ -75,16 +77,12 @@ impl Engine {
             leaves: planned.leaves,
         };
         SavedWorkspace {
-            key: name.to_string(),
+            key: Arc::clone(name),
             clock: workspace.clock().save(),
-            sources: state.sources.save(),
-            quotas: state.used_quotas(name),
-            subscriptions: state.subscriptions.iter().cloned().collect(),
-            workflows: state.workflows.records.clone(),
-            users: state.workflows.users.clone(),
+            state: state.save(name),
             scenarios: SavedScenarios {
                 active: config.active.iter().map(|scenario| scenario.name.to_string()).collect(),
-                own: generation.active_by_key().contains_key(name),
+                own: key.is_some_and(|key| generation.active_by_key().contains_key(key)),
                 active_for: self.age(config.activated_at),
                 began: state.started_at(config.activation),
                 turns,
@@ -105,89 +103,89 @@ impl Engine {
     }
 
     /// Every delivery that is not settled, by workspace, oldest first.
-    fn pending(&self) -> HashMap<Arc<str>, Vec<SavedDelivery>> {
-        let mut found: HashMap<_, Vec<SavedDelivery>> = HashMap::new();
-        let records = self.deliveries.list(None, usize::MAX, |record| record.status == DeliveryStatus::Pending);
-        for (_, record) in records.into_iter().rev().filter(|(_, record)| !record.event.lost) {
+    fn pending(&self) -> HashMap<Arc<str>, Vec<PendingDelivery>> {
+        let mut found: HashMap<_, Vec<PendingDelivery>> = HashMap::new();
+        self.deliveries.each_pending(|record| {
             let event = &record.event;
-            found.entry(Arc::clone(&event.workspace)).or_default().push(SavedDelivery {
-                id: record.planned.id.clone(),
-                subscription: record.planned.subscription.clone(),
-                url: record.planned.url.to_string(),
-                attempts: record.planned.attempts_before.saturating_add(record.made),
-                due: record.next.unwrap_or(event.due),
-                event: event.id.clone(),
-                event_type: event.event_type.clone(),
-                created_at: event.created_at,
-                body: event.body.clone(),
-                tamper: event.tamper.map(|tamper| tamper.name().to_owned()),
-                damage: event.damage.as_deref().map(str::to_owned),
-            });
-        }
+            if !event.lost {
+                found.entry(Arc::clone(&event.workspace)).or_default().push(PendingDelivery {
+                    planned: Arc::clone(&record.planned),
+                    event: Arc::clone(event),
+                    attempts: record.planned.attempts_before.saturating_add(record.made),
+                    due: record.next.unwrap_or_else(|| event.due_of(&record.planned)),
+                });
+            }
+        });
         found
     }
 
-    /// Loads a snapshot: validates everything first, then replaces the state. Returns warnings about what could not be restored.
-    pub fn load_snapshot(self: &Arc<Self>, snapshot: &Snapshot) -> Result<Vec<String>, SnapshotProblem> {
+    /// Reads a snapshot, for which `open` is called twice. Changes nothing.
+    pub fn read_snapshot<'de, R: Read<'de>>(
+        &self,
+        open: impl FnMut() -> io::Result<Deserializer<R>>,
+    ) -> Result<RestoredSnapshot, SnapshotProblem> {
+        let (registry, budget, profile) = (&*self.registry, self.journal.budget(), self.profile_for(None));
+        SnapshotReader { registry, budget, redactor: Redactor::new(&profile.keys) }.read(open)
+    }
+
+    /// Loads a snapshot: validates the rest of it first, then replaces the state. Returns warnings about what could not be restored.
+    pub fn load_snapshot(self: &Arc<Self>, mut snapshot: RestoredSnapshot) -> Result<Vec<String>, SnapshotProblem> {
         let clock = self.registry.clock();
+        let saved_clock = snapshot.clock;
         let shown = match &snapshot.whole {
-            Some(_) if snapshot.clock.frozen => snapshot.clock.now,
-            Some(_) => machine::wall_time().saturating_add(snapshot.clock.ahead).unwrap_or(Timestamp::MAX),
+            Some(_) if saved_clock.frozen => saved_clock.now,
+            Some(_) => machine::wall_time().saturating_add(saved_clock.ahead).unwrap_or(Timestamp::MAX),
             None => clock.now().wall,
         };
-        let in_range = |clock: &SavedClock, of: &str| clock.check().map_err(|early| problem(format!("{of}: {early}")));
-        in_range(&snapshot.clock, "clock")?;
-        for saved in &snapshot.workspaces {
-            in_range(&saved.clock, "workspaces: clock")?;
+        let in_range =
+            |clock: &SavedClock, of: &str| clock.check().map_err(|early| SnapshotProblem(format!("{of}: {early}")));
+        in_range(&saved_clock, "clock")?;
+        for restored in &snapshot.workspaces {
+            in_range(&restored.clock, "workspaces: clock")?;
         }
         // The time since the snapshot has passed for everything that waits, too.
-        let elapsed = Duration::try_from(shown.duration_since(snapshot.clock.now)).unwrap_or_default();
-        let whole = snapshot.whole.as_ref().map(|whole| {
-            let seed =
-                Seed::from_text(&whole.seed).ok_or_else(|| problem("whole.seed: expected 32 bytes as base64"))?;
-            let anonymous =
-                Sources::restored(&whole.anonymous).map_err(|text| problem(format!("whole.anonymous: {text}")))?;
-            Ok((whole, seed, anonymous))
-        });
-        let whole = whole.transpose()?;
-        let budget = self.journal.budget();
-        let mut ready: Vec<(_, _, Vec<EventRecord>)> = Vec::new();
-        for saved in &snapshot.workspaces {
-            let whose = |text: String| {
-                let profile = self.profile_for(None);
-                problem(format!("workspace of `{}`: {text}", Redactor::new(&profile.keys).key(&saved.key)))
-            };
-            let workspace = self.registry.restored(saved, elapsed).map_err(whose)?;
-            let events =
-                saved.deliveries.iter().map(|saved| event(&workspace, saved, budget)).collect::<Result<_, _>>();
-            ready.push((workspace, saved, events.map_err(whose)?));
-        }
-        let restored = self.restored(snapshot, elapsed)?;
+        let elapsed = Duration::try_from(shown.duration_since(saved_clock.now)).unwrap_or_default();
+        let restored = self.restored(&mut snapshot, elapsed)?;
         let instant = match &snapshot.whole {
             // Late enough that activations can be as long ago as they were.
-            Some(_) => clock.instant().max(snapshot.clock.moment.plus(elapsed)),
+            Some(_) => clock.instant().max(saved_clock.moment.plus(elapsed)),
             None => clock.instant(),
         };
         self.library.restore(restored, instant).map_err(|found| refused_by(&found))?;
 
         // From here on nothing fails.
-        if let Some((whole, seed, anonymous)) = whole {
+        let mut warnings = Vec::new();
+        if let Some(RestoredGlobal { seed, anonymous, sinks, .. }) = snapshot.whole {
             self.clear_all();
             self.registry.set_seed(seed);
-            clock.restore(&SavedClock { moment: instant, ..snapshot.clock }, Duration::ZERO);
-            self.registry.anonymous().lock().sources = anonymous;
-            for (name, statuses) in &whole.sinks {
-                self.sinks.script(name, statuses.clone());
+            clock.restore(&SavedClock { moment: instant, ..saved_clock }, Duration::ZERO);
+            for (name, statuses) in sinks {
+                self.sinks.script(&name, statuses);
             }
+            self.registry.replace_anonymous(Arc::clone(&anonymous.workspace));
+            // It has the emulator's clock, whose instants go on from where they are.
+            let shift = instant.since(saved_clock.moment.plus(elapsed));
+            warnings.extend(self.install(anonymous, None, shift));
         }
-        Ok(ready
-            .into_iter()
-            .flat_map(|(workspace, saved, events)| self.install(&workspace, saved, events, elapsed))
-            .collect())
+        for restored in snapshot.workspaces {
+            let workspace = &restored.workspace;
+            self.clear(workspace.name());
+            // Only now, as the emulator's clock may have been restored.
+            workspace.clock().restore(&restored.clock, elapsed);
+            // A request in between may have created a new workspace, which is removed here.
+            if let Some(short_lived) = self.registry.replace(workspace, clock.now()) {
+                // Compared by pointer: other workspaces have the same name.
+                self.deliveries.clear(|of| Arc::ptr_eq(of, short_lived.name()));
+                self.journal.clear(|entry| entry.workspace().is_some_and(|of| Arc::ptr_eq(of, short_lived.name())));
+            }
+            let key = Arc::clone(workspace.name());
+            warnings.extend(self.install(restored, Some(&key), Duration::ZERO));
+        }
+        Ok(warnings)
     }
 
     /// The scenarios and settings of the snapshot, for the library.
-    fn restored(&self, snapshot: &Snapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
+    fn restored(&self, snapshot: &mut RestoredSnapshot, elapsed: Duration) -> Result<Restored, SnapshotProblem> {
         let list = |key: Option<&str>, active: Option<(&Vec<String>, u64)>, knobs: &RawValue| {
             let age = |nanos| Duration::from_nanos(nanos).saturating_add(elapsed);
             Ok(RestoredList {
@@ -199,57 +197,50 @@ impl Engine {
         let whole =
             snapshot.whole.iter().map(|whole| list(None, Some((&whole.active, whole.active_for)), &whole.knobs));
         let generation = self.library.load();
-        let keys = snapshot.workspaces.iter().map(|saved| {
-            let scenarios = &saved.scenarios;
+        let keys = snapshot.workspaces.iter().map(|restored| {
+            let scenarios = &restored.scenarios;
             // A key gets its own list if it followed a list of all keys that differs from this emulator's.
             let own_names = generation.active().names.iter().map(AsRef::as_ref);
             let follows = snapshot.whole.is_some() || own_names.eq(scenarios.active.iter().map(String::as_str));
             let active = (scenarios.own || !follows).then_some((&scenarios.active, scenarios.active_for));
-            list(Some(&saved.key), active, &saved.knobs)
+            list(Some(restored.workspace.name()), active, &restored.knobs)
         });
         let lists = whole.chain(keys).collect::<Result<_, SnapshotProblem>>()?;
-        Ok(Restored { inline: snapshot.whole.as_ref().map(|whole| whole.scenarios.clone()), lists })
+        Ok(Restored { inline: snapshot.whole.as_mut().map(|whole| mem::take(&mut whole.scenarios)), lists })
     }
 
-    /// Replaces the workspace of a key by a restored one; returns warnings about what could not be restored.
-    fn install(
-        self: &Arc<Self>,
-        workspace: &Arc<Workspace>,
-        saved: &SavedWorkspace,
-        events: Vec<EventRecord>,
-        elapsed: Duration,
-    ) -> Vec<String> {
-        let name = workspace.name();
-        self.clear(name);
-        let config = self.config_for(Some(name));
-        // Again, as the emulator's clock may have been restored since.
-        workspace.clock().restore(&saved.clock, elapsed);
-        workspace.lock().restore_scenarios(&saved.scenarios, config.activation);
-        for token in &saved.tokens {
-            self.registry.tokens().put(token.clone());
-        }
-        // A request in between may have created a new workspace, which is removed here.
-        if let Some(short_lived) = self.registry.replace(workspace, self.registry.clock().now()) {
-            // Compared by pointer: other workspaces have the same name.
-            self.deliveries.clear(|of| Arc::ptr_eq(of, short_lived.name()));
-            self.journal.clear(|entry| entry.workspace().is_some_and(|of| Arc::ptr_eq(of, short_lived.name())));
+    /// Restores what belongs to a workspace that is in place, by whose clock everything is `shift` later; returns warnings about what
+    /// could not be restored.
+    fn install(self: &Arc<Self>, restored: RestoredWorkspace, key: Option<&str>, shift: Duration) -> Vec<String> {
+        let RestoredWorkspace { workspace, mut scenarios, tokens, planned, events, .. } = restored;
+        let config = self.config_for(key);
+        scenarios.began = scenarios.began.map(|began| began.plus(shift));
+        workspace.lock().restore_scenarios(&scenarios, config.activation);
+        for token in tokens {
+            self.registry.tokens().put(token);
         }
         let by_print: HashMap<u64, _> = config.emits.iter().map(|emit| (emit.fingerprint, emit)).collect();
-        let planned = saved.planned.iter().filter_map(|planned| {
-            let emit = Arc::clone(by_print.get(&planned.emission)?);
-            Some(PlannedEvent { emit, activation: config.activation, at: planned.at, leaves: planned.leaves })
-        });
-        let planned: Vec<PlannedEvent> = planned.collect();
-        let lost = saved.planned.len() - planned.len();
-        let add = |planned: &PlannedEvent| workspace.lock().timeline.add(planned.clone());
-        self.note_dropped_emissions(workspace, planned.iter().filter(|planned| !add(planned)).count());
+        let (mut lost, mut dropped) = (0, 0);
+        for SavedEmission { emission, at, leaves } in planned {
+            let Some(emit) = by_print.get(&emission).map(|emit| Arc::clone(emit)) else {
+                lost += 1;
+                continue;
+            };
+            let (at, leaves) = (at.plus(shift), leaves.map(|leaves| leaves.plus(shift)));
+            let event = PlannedEvent { emit, activation: config.activation, at, leaves };
+            dropped += usize::from(!workspace.lock().timeline.add(event));
+        }
+        self.note_dropped_emissions(&workspace, dropped);
         // Deliveries due at this instant come after its events.
         workspace.agenda().set_next_firing(Some(Instant::default()));
         let mut refused = 0;
-        for event in events {
-            refused += usize::from(self.hand_over(workspace, Arc::new(event)).is_err());
+        for mut event in events {
+            event.workspace = Arc::clone(workspace.name());
+            let count = event.deliveries.len();
+            event.handed_at = workspace.clock().now().wall;
+            refused += self.hand_over(&workspace, Arc::new(event)).map_or(count, |()| 0);
         }
-        self.fire_due(workspace);
+        self.fire_due(&workspace);
         let (id, full) = (workspace.id(), self.journal.budget().full());
         let warnings = [
             (lost, format!("{lost} planned events of {id} are of emissions that have changed since")),
@@ -264,40 +255,7 @@ fn raw(patch: &SettingPatch) -> Box<RawValue> {
     to_raw_value(patch.entries()).expect("JSON always serialises")
 }
 
-fn problem(text: impl Into<String>) -> SnapshotProblem {
-    SnapshotProblem(text.into())
-}
-
 fn refused_by(found: &[Diagnostic]) -> SnapshotProblem {
     let first = found.iter().find(|diagnostic| diagnostic.is_error()).or(found.first());
-    problem(first.map_or_else(String::new, Diagnostic::one_line))
-}
-
-/// The event of a delivery that is not settled.
-fn event(workspace: &Workspace, saved: &SavedDelivery, budget: &Budget) -> Result<EventRecord, String> {
-    let url = Url::parse(&saved.url).map_err(|error| format!("delivery {}: url: {error}", saved.id))?;
-    let tamper =
-        |name: &String| Tamper::from_name(name).ok_or_else(|| format!("delivery {}: tamper: no `{name}`", saved.id));
-    let tamper = saved.tamper.as_ref().map(tamper).transpose()?;
-    let delivery = PlannedDelivery {
-        id: saved.id.clone(),
-        subscription: saved.subscription.clone(),
-        url: HookUrl::new(&saved.url, Arc::new(url)),
-        attempts_before: saved.attempts,
-        serial: OnceLock::new(),
-    };
-    let event = EventRecord {
-        id: saved.event.clone(),
-        workspace: Arc::clone(workspace.name()),
-        event_type: saved.event_type.clone(),
-        created_at: saved.created_at,
-        handed_at: workspace.clock().now().wall,
-        body: saved.body.clone(),
-        due: saved.due,
-        deliveries: vec![Arc::new(delivery)],
-        tamper,
-        damage: saved.damage.as_deref().map(Arc::from),
-        ..EventRecord::default()
-    };
-    event.charged(budget).map_err(|full| full.to_string())
+    SnapshotProblem(first.map_or_else(String::new, Diagnostic::one_line))
 }

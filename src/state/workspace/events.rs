@@ -113,6 +113,21 @@ impl EventRecord {
         self.charge = Some(Arc::new(budget.charge(FIXED + self.body.len() + damage + targets)?));
         Ok(self)
     }
+
+    /// Adds a further delivery, before anything shares the event.
+    pub(super) fn add(&mut self, delivery: PlannedDelivery, budget: &Budget) -> Result<(), Full> {
+        let charge = budget.charge(DELIVERY)?;
+        if let Some(charged) = self.charge.as_mut().and_then(Arc::get_mut) {
+            charged.absorb(charge);
+        }
+        self.deliveries.push(Arc::new(delivery));
+        Ok(())
+    }
+
+    /// When the first attempt of one of its deliveries is due.
+    pub fn due_of(&self, delivery: &PlannedDelivery) -> Instant {
+        delivery.due.unwrap_or(self.due)
+    }
 }
 
 /// Bytes of a planned delivery, and of a skipped subscription.
@@ -123,8 +138,8 @@ const SKIPPED: usize = 64;
 #[derive(Clone, Debug)]
 pub struct HookUrl {
     parsed: Arc<Url>,
-    /// If it differs.
-    written: Option<Box<str>>,
+    /// If it differs. Shared by all deliveries.
+    written: Option<Arc<str>>,
 }
 
 impl HookUrl {
@@ -157,6 +172,8 @@ pub struct PlannedDelivery {
     pub url: HookUrl,
     /// Attempts made before it was queued: more than 0 only after a snapshot was loaded.
     pub attempts_before: u32,
+    /// When its first attempt is due, if not with its event: only after a snapshot was loaded.
+    pub due: Option<Instant>,
     /// Its number in the delivery store, once it is entered there.
     pub serial: OnceLock<u64>,
 }

@@ -2,12 +2,13 @@
 //!
 //! Nothing here waits, reads files or knows of HTTP. Time is the argument `now`.
 //! Reading order: this file, `sources`, `subscriptions`, `events`, `queue` (deliveries that wait), `workflows`,
-//! `timeline`, `outcome`, `registry`, `tokens`, `saved` (snapshots).
+//! `timeline`, `outcome`, `registry`, `tokens`, `saved` and `restored` (snapshots).
 
 mod events;
 mod outcome;
 mod queue;
 mod registry;
+mod restored;
 mod saved;
 mod sources;
 mod subscriptions;
@@ -29,8 +30,9 @@ pub use events::{
 pub use outcome::{Ending, TestOutcome};
 pub use queue::{AfterAttempt, Job, Queue};
 pub use registry::{MOST_WORKSPACES, Registry};
+pub use restored::{RestoredGlobal, RestoredSnapshot, RestoredWorkspace, SnapshotReader};
 pub use saved::{
-    GlobalState, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedScenarios, SavedWorkspace,
+    PendingDelivery, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedEmission, SavedGlobal, SavedScenarios, SavedWorkspace,
     Snapshot, SnapshotProblem,
 };
 pub use sources::Sources;
@@ -216,7 +218,7 @@ impl Workspace {
 
 impl WorkspaceState {
     fn budget(&self) -> &Budget {
-        self.subscriptions.charge.budget()
+        self.subscriptions.budget()
     }
 
     pub fn subscribe(&mut self, checked: CheckedSubscribe, profile: &Profile, now: Now) -> Result<Subscribed, Error> {

@@ -86,9 +86,10 @@ impl Queue {
     pub fn push(&mut self, event: &Arc<EventRecord>) {
         for delivery in &event.deliveries {
             self.serial += 1;
-            let key = (event.due, self.serial);
+            let due = event.due_of(delivery);
+            let key = (due, self.serial);
             let attempt = delivery.attempts_before + 1;
-            let job = Job { delivery: delivery.clone(), event: Arc::clone(event), attempt, due: event.due };
+            let job = Job { delivery: delivery.clone(), event: Arc::clone(event), attempt, due };
             let lane = self.lanes.entry(delivery.subscription.clone()).or_default();
             lane.waiting.insert(key, job);
             if attempt > 1 {

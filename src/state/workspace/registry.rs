@@ -71,6 +71,15 @@ impl Registry {
         self.anonymous.load_full()
     }
 
+    /// Puts a restored one in its place.
+    pub fn replace_anonymous(&self, workspace: Arc<Workspace>) {
+        self.anonymous.swap(workspace).reset();
+    }
+
+    pub(super) fn new_anonymous(&self) -> Workspace {
+        Workspace::new(Arc::from(ANONYMOUS), &self.seed(), self.clock.clone(), self.journal.budget())
+    }
+
     /// The workspace of this name, created if it does not exist; `now` is by the emulator's clock. The journal records the
     /// workspace evicted for it.
     pub fn open(&self, name: &str, now: Now) -> Arc<Workspace> {
@@ -143,8 +152,7 @@ impl Registry {
         for workspace in &removed {
             workspace.reset();
         }
-        let anonymous = Workspace::new(Arc::from(ANONYMOUS), &self.seed(), self.clock.clone(), self.journal.budget());
-        self.anonymous.swap(Arc::new(anonymous)).reset();
+        self.replace_anonymous(Arc::new(self.new_anonymous()));
         removed
     }
 

@@ -1,26 +1,27 @@
-//! The JSON of a saved emulator or workspace, and how one workspace is restored from it: state, counters, progress of scenarios,
-//! clock, random sources. The engine saves, and restores what is kept elsewhere: planned events, deliveries, tokens.
+//! The JSON of a saved emulator or workspace, written from what the workspaces share with it: no record is copied. `restored` reads it.
 //!
 //! Instants are nanoseconds of the workspace's own clock; wall times are RFC 3339. Secrets and keys are not masked, as the state
 //! could not be restored without them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use hyper::body::Bytes;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::sources::{SavedSources, Sources};
-use super::subscriptions::{SubscriptionRecord, Subscriptions};
+use super::WorkspaceState;
+use super::events::{EventRecord, PlannedDelivery};
+use super::sources::SavedSources;
+use super::subscriptions::SubscriptionRecord;
 use super::tokens::AccessToken;
-use super::workflows::{WorkflowRecord, Workflows};
-use super::{Registry, Workspace, WorkspaceState};
+use super::workflows::KeptWorkflow;
 use crate::clock::{Instant, SavedClock};
 use crate::scenario::rule_counters::SavedCounter;
+use crate::state::budget::Charged;
 use crate::state::quota::Quota;
 
 /// The value of the first field of every snapshot.
@@ -33,59 +34,61 @@ pub const SNAPSHOT_VERSION: u32 = 1;
 #[error("{0}")]
 pub struct SnapshotProblem(pub(crate) String);
 
-/// A snapshot: of some workspaces, or of everything.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A snapshot to be written: of some workspaces, or of everything.
+#[derive(Debug, Serialize)]
 pub struct Snapshot {
-    pub format: String,
-    pub version: u32,
+    pub(crate) format: &'static str,
+    pub(crate) version: u32,
     /// The emulator's clock when the snapshot was taken.
-    pub clock: SavedClock,
-    /// What does not belong to a workspace; present if everything was saved.
-    pub whole: Option<GlobalState>,
+    pub(crate) clock: SavedClock,
+    /// What does not belong to a key; present if everything was saved.
+    pub(crate) whole: Option<SavedGlobal>,
     /// By id.
-    pub workspaces: Vec<SavedWorkspace>,
-    /// The `key` that a request may send with the snapshot; never saved.
-    #[serde(default, skip_serializing)]
-    pub key: Option<String>,
+    pub(crate) workspaces: Vec<SavedWorkspace>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GlobalState {
-    pub seed: String,
-    pub anonymous: SavedSources,
-    pub scenarios: BTreeMap<String, String>,
+#[derive(Debug, Serialize)]
+pub struct SavedGlobal {
+    pub(crate) seed: String,
+    /// The workspace of requests without a key.
+    pub(crate) anonymous: SavedWorkspace,
+    pub(crate) scenarios: BTreeMap<Arc<str>, Arc<str>>,
     /// The scenarios active for every key without its own list.
-    pub active: Vec<String>,
+    pub(crate) active: Vec<String>,
     /// How long they have been active, by the emulator's clock, in nanoseconds.
-    pub active_for: u64,
-    pub knobs: Box<RawValue>,
+    pub(crate) active_for: u64,
+    pub(crate) knobs: Box<RawValue>,
     /// The scripted answers of the built-in receivers, by name.
-    pub sinks: BTreeMap<String, Vec<u16>>,
+    pub(crate) sinks: BTreeMap<String, Vec<u16>>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Serialize)]
 pub struct SavedWorkspace {
     /// The key, or the name of the group of keys.
-    pub key: String,
-    pub clock: SavedClock,
-    pub(crate) sources: SavedSources,
-    pub(crate) quotas: BTreeMap<String, Quota>,
-    pub(crate) subscriptions: Vec<SubscriptionRecord>,
-    pub(crate) workflows: Vec<WorkflowRecord>,
-    pub(crate) users: Vec<Map<String, Value>>,
-    pub scenarios: SavedScenarios,
-    pub knobs: Box<RawValue>,
-    pub tokens: Vec<AccessToken>,
-    pub planned: Vec<SavedEmission>,
+    pub(crate) key: Arc<str>,
+    pub(crate) clock: SavedClock,
+    #[serde(flatten)]
+    pub(crate) state: SavedState,
+    pub(crate) scenarios: SavedScenarios,
+    pub(crate) knobs: Box<RawValue>,
+    pub(crate) tokens: Vec<AccessToken>,
+    pub(crate) planned: Vec<SavedEmission>,
     /// Deliveries that are not settled.
-    pub deliveries: Vec<SavedDelivery>,
+    pub(crate) deliveries: Vec<PendingDelivery>,
+}
+
+/// The part of a workspace that it saves itself.
+#[derive(Debug, Serialize)]
+pub struct SavedState {
+    sources: SavedSources,
+    quotas: BTreeMap<Arc<str>, Quota>,
+    subscriptions: Vec<Arc<Charged<SubscriptionRecord>>>,
+    workflows: Vec<KeptWorkflow>,
+    users: Vec<Arc<Charged<Map<String, Value>>>>,
 }
 
 /// The progress of a workspace's scenarios.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SavedScenarios {
     pub active: Vec<String>,
@@ -111,57 +114,37 @@ pub struct SavedEmission {
     pub leaves: Option<Instant>,
 }
 
-/// A delivery that is not settled, with its event: the form in which several deliveries of an event are independent.
+/// A delivery that is not settled. It is written as a [`SavedDelivery`].
+#[derive(Debug)]
+pub struct PendingDelivery {
+    pub(crate) planned: Arc<PlannedDelivery>,
+    pub(crate) event: Arc<EventRecord>,
+    pub(crate) attempts: u32,
+    pub(crate) due: Instant,
+}
+
+/// A delivery with its event: the form in which several deliveries of an event are independent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SavedDelivery {
-    pub id: String,
-    pub subscription: String,
-    pub url: String,
-    pub attempts: u32,
-    pub due: Instant,
-    pub event: String,
-    pub event_type: String,
-    pub created_at: Timestamp,
-    #[serde(with = "shared_text")]
-    pub body: Bytes,
-    pub tamper: Option<String>,
+pub(super) struct SavedDelivery<'a> {
+    pub(super) id: Cow<'a, str>,
+    pub(super) subscription: Cow<'a, str>,
+    pub(super) url: Cow<'a, str>,
+    pub(super) attempts: u32,
+    pub(super) due: Instant,
+    pub(super) event: Cow<'a, str>,
+    pub(super) event_type: Cow<'a, str>,
+    pub(super) created_at: Timestamp,
+    pub(super) body: Cow<'a, str>,
+    pub(super) tamper: Option<Cow<'a, str>>,
     /// What is deliberately wrong with it and who asked for it, in words; absent if nothing is, and in snapshots of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub damage: Option<String>,
+    pub(super) damage: Option<Cow<'a, str>>,
 }
 
 impl Snapshot {
-    /// Reads a document; the error says why it cannot be loaded.
-    pub fn read(bytes: &[u8]) -> Result<Self, SnapshotProblem> {
-        Self::check_version(bytes)?;
-        serde_json::from_slice(bytes).map_err(|error| SnapshotProblem(format!("the snapshot cannot be read: {error}")))
-    }
-
-    /// Refuses documents that are not snapshots of this version.
-    fn check_version(bytes: &[u8]) -> Result<(), SnapshotProblem> {
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Frame {
-            format: Value,
-            version: Value,
-        }
-        let frame = match serde_json::from_slice(bytes) {
-            Err(error) if !error.is_data() => {
-                return Err(SnapshotProblem(format!("the snapshot is not JSON: {error}")));
-            }
-            frame => frame.unwrap_or_else(|_| Frame::default()),
-        };
-        if frame.format != SNAPSHOT_FORMAT {
-            return Err(SnapshotProblem(format!("expected a snapshot (`format` is `{SNAPSHOT_FORMAT}`)")));
-        }
-        if frame.version != SNAPSHOT_VERSION {
-            let version: String = frame.version.to_string().chars().take(40).collect();
-            return Err(SnapshotProblem(format!(
-                "the snapshot has version {version}, and this emulator reads version {SNAPSHOT_VERSION}; take it again with this one"
-            )));
-        }
-        Ok(())
+    pub fn write(&self, to: impl io::Write) -> io::Result<()> {
+        serde_json::to_writer(to, self).map_err(io::Error::from)
     }
 
     pub fn written(&self) -> Vec<u8> {
@@ -169,40 +152,42 @@ impl Snapshot {
     }
 }
 
-impl Registry {
-    /// The workspace that a snapshot describes, not yet in the registry; the error says what is invalid. Its clock continues from
-    /// its saved instant, `elapsed` later if it was running.
-    pub fn restored(&self, saved: &SavedWorkspace, elapsed: Duration) -> Result<Arc<Workspace>, String> {
-        let workspace = self.fresh(Arc::from(saved.key.as_str()));
-        workspace.clock.restore(&saved.clock, elapsed);
-        workspace.lock().restore(saved)?;
-        Ok(Arc::new(workspace))
+impl Serialize for PendingDelivery {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { planned, event, attempts, due } = self;
+        let saved = SavedDelivery {
+            id: Cow::from(&planned.id),
+            subscription: Cow::from(&planned.subscription),
+            url: Cow::from(planned.url.as_str()),
+            attempts: *attempts,
+            due: *due,
+            event: Cow::from(&event.id),
+            event_type: Cow::from(&event.event_type),
+            created_at: event.created_at,
+            body: String::from_utf8_lossy(&event.body),
+            tamper: event.tamper.map(|tamper| Cow::from(tamper.name())),
+            damage: event.damage.as_deref().map(Cow::from),
+        };
+        saved.serialize(serializer)
     }
 }
 
 impl WorkspaceState {
-    /// The quotas that were used, by key; `name` is the workspace's.
-    pub fn used_quotas(&self, name: &Arc<str>) -> BTreeMap<String, Quota> {
-        let quotas = std::iter::once((name, &self.quota)).chain(&self.group_quotas);
-        quotas.filter(|(_, quota)| quota.is_used()).map(|(key, quota)| (key.to_string(), quota.clone())).collect()
+    /// What the workspace of this name keeps itself. Records are shared and not copied.
+    pub fn save(&self, name: &Arc<str>) -> SavedState {
+        SavedState {
+            sources: self.sources.save(),
+            quotas: self.used_quotas(name),
+            subscriptions: self.subscriptions.save(),
+            workflows: self.workflows.records.clone(),
+            users: self.workflows.users.clone(),
+        }
     }
 
-    fn restore(&mut self, saved: &SavedWorkspace) -> Result<(), String> {
-        self.sources = Sources::restored(&saved.sources)?;
-        for (key, quota) in &saved.quotas {
-            let quota = quota.clone().restored();
-            if *key == saved.key {
-                self.quota = quota;
-            } else {
-                self.group_quotas.insert(Arc::from(key.as_str()), quota);
-            }
-        }
-        let budget = self.budget().clone();
-        self.subscriptions = Subscriptions::restore(&saved.subscriptions, &budget)?;
-        self.workflows =
-            Workflows::restore(&saved.workflows, &saved.users, &budget).map_err(|full| full.to_string())?;
-        self.counters.restore(0, &saved.scenarios.named_turns, &saved.scenarios.named_steps);
-        Ok(())
+    /// The quotas that were used, by key; `name` is the workspace's.
+    fn used_quotas(&self, name: &Arc<str>) -> BTreeMap<Arc<str>, Quota> {
+        let quotas = std::iter::once((name, &self.quota)).chain(&self.group_quotas);
+        quotas.filter(|(_, quota)| quota.is_used()).map(|(key, quota)| (Arc::clone(key), quota.clone())).collect()
     }
 
     /// Restores the progress of the scenarios, under their present activation.
@@ -211,18 +196,5 @@ impl WorkspaceState {
         if let Some(began) = saved.began {
             self.record_activation(activation, began);
         }
-    }
-}
-
-mod shared_text {
-    use hyper::body::Bytes;
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&String::from_utf8_lossy(bytes))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Bytes, D::Error> {
-        String::deserialize(deserializer).map(|text| text.into_boxed_str().into_boxed_bytes().into())
     }
 }

@@ -20,7 +20,7 @@ pub struct Sources {
 /// The states of the sources, as base64, and how many ids they have made.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SavedSources {
+pub(crate) struct SavedSources {
     random: String,
     serial: u64,
     event_random: String,

@@ -23,7 +23,7 @@ use crate::contract::signature::{KeyReading, Scheme, SchemeName, SecretProblem, 
 use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{Subscription, SubscriptionStatus};
 use crate::settings::{Profile, Upsert};
-use crate::state::budget::{Budget, Charge, Full};
+use crate::state::budget::{Budget, Charged, Full};
 
 /// A signing secret; its text never appears in debug output. Clones share the key that was read from it.
 #[derive(Clone)]
@@ -125,12 +125,12 @@ mod target {
 /// delivery and each subscribe call looks one up, and a client may make many.
 #[derive(Debug)]
 pub(crate) struct Subscriptions {
-    by_serial: BTreeMap<u64, SubscriptionRecord>,
+    by_serial: BTreeMap<u64, Arc<Charged<SubscriptionRecord>>>,
     serial_by_id: HashMap<String, u64>,
     /// Those of one URL; more than one only where `subscriptions.upsert` is or was `never`.
     serials_by_url: HashMap<Arc<Url>, Vec<u64>>,
     made: u64,
-    pub(super) charge: Charge,
+    budget: Budget,
 }
 
 impl Subscriptions {
@@ -140,16 +140,25 @@ impl Subscriptions {
             serial_by_id: HashMap::new(),
             serials_by_url: HashMap::new(),
             made: 0,
-            charge: Charge::empty(budget),
+            budget: budget.clone(),
         }
     }
 
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &SubscriptionRecord> {
-        self.by_serial.values()
+        self.by_serial.values().map(|record| &***record)
+    }
+
+    /// Those of now, without copying any.
+    pub(super) fn save(&self) -> Vec<Arc<Charged<SubscriptionRecord>>> {
+        self.by_serial.values().cloned().collect()
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&SubscriptionRecord> {
-        self.by_serial.get(self.serial_by_id.get(id)?)
+        self.by_serial.get(self.serial_by_id.get(id)?).map(|record| &***record)
     }
 
     fn newest_of(&self, url: &Url) -> Option<u64> {
@@ -166,7 +175,8 @@ impl Subscriptions {
     }
 
     fn insert(&mut self, record: SubscriptionRecord) -> Result<(), Full> {
-        self.charge.grow(record.bytes())?;
+        let bytes = record.bytes();
+        let record = Charged::new(record, bytes, &self.budget)?;
         self.made += 1;
         self.serial_by_id.insert(record.id.clone(), self.made);
         self.serials_by_url.entry(Arc::clone(&record.target)).or_default().push(self.made);
@@ -180,30 +190,25 @@ impl Subscriptions {
         serial: u64,
         change: impl FnOnce(&mut SubscriptionRecord),
     ) -> Result<&SubscriptionRecord, Full> {
-        let mut changed = self.by_serial[&serial].clone();
+        let mut changed = SubscriptionRecord::clone(&self.by_serial[&serial]);
         change(&mut changed);
-        self.charge.grow(changed.bytes())?;
-        let target = Arc::clone(&changed.target);
-        if let Some(old) = self.by_serial.insert(serial, changed) {
-            self.charge.shrink(old.bytes());
-            if old.target != target {
-                self.release_url(&old.target, serial);
-                self.serials_by_url.entry(target).or_default().push(serial);
-            }
+        let (bytes, target) = (changed.bytes(), Arc::clone(&changed.target));
+        let changed = Charged::new(changed, bytes, &self.budget)?;
+        if let Some(old) = self.by_serial.insert(serial, changed)
+            && old.target != target
+        {
+            self.release_url(&old.target, serial);
+            self.serials_by_url.entry(target).or_default().push(serial);
         }
         Ok(&self.by_serial[&serial])
     }
 
-    /// The subscriptions of a snapshot, oldest first. The error names the one that cannot be restored.
-    pub(super) fn restore(saved: &[SubscriptionRecord], budget: &Budget) -> Result<Self, String> {
-        let mut subscriptions = Self::within(budget);
-        for record in saved {
-            if subscriptions.get(&record.id).is_some() {
-                return Err(format!("subscription {} is there twice", record.id));
-            }
-            subscriptions.insert(record.clone()).map_err(|full| full.to_string())?;
+    /// Adds the next subscription of a snapshot, which has the oldest first.
+    pub(super) fn restore(&mut self, record: SubscriptionRecord) -> Result<(), String> {
+        if self.get(&record.id).is_some() {
+            return Err(format!("subscription {} is there twice", record.id));
         }
-        Ok(subscriptions)
+        self.insert(record).map_err(|full| full.to_string())
     }
 
     /// Creates a subscription, or updates the one with the same URL: id and `created_at` stay, events and description are
@@ -295,7 +300,7 @@ impl Subscriptions {
     pub(crate) fn disable(&mut self, id: &str) -> bool {
         let Subscriptions { by_serial, serial_by_id, .. } = self;
         let record = serial_by_id.get(id).and_then(|serial| by_serial.get_mut(serial));
-        record.map(|record| record.disabled = true).is_some()
+        record.map(|record| Arc::make_mut(record).disabled = true).is_some()
     }
 
     /// Replaces a subscription's secret; the old one keeps signing until `grace` is over. `None` if there is no subscription.
@@ -311,7 +316,6 @@ impl Subscriptions {
     pub(crate) fn remove(&mut self, id: &str) -> bool {
         let Some(serial) = self.serial_by_id.remove(id) else { return false };
         if let Some(record) = self.by_serial.remove(&serial) {
-            self.charge.shrink(record.bytes());
             self.release_url(&record.target, serial);
         }
         true

@@ -1,6 +1,8 @@
 //! The preview's workflows and users of one workspace: create, list, change, cancel, complete, restore. Their form on the wire is in
 //! `contract::preview`.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,7 +17,7 @@ use crate::contract::timestamp::timestamp_of;
 use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
 use crate::scenario::GivenWorkflow;
 use crate::settings::Profile;
-use crate::state::budget::{Budget, Charge, Full};
+use crate::state::budget::{Budget, Charged, Full};
 
 /// One workflow as it is kept and saved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,13 +38,6 @@ pub(crate) struct WorkflowRecord {
 }
 
 impl WorkflowRecord {
-    fn complete_if_due(&mut self, now: Now) {
-        if self.status == WorkflowStatus::Running && self.completes <= now.instant {
-            self.status = WorkflowStatus::Completed;
-            self.updated_at = self.updated_at.max(self.completes_at);
-        }
-    }
-
     fn view(&self, profile: &Profile) -> Workflow {
         let shown = |instant| timestamp_of(&self.id, instant, profile.time.precision);
         Workflow {
@@ -56,12 +51,23 @@ impl WorkflowRecord {
     }
 }
 
+/// A workflow that is kept. A snapshot shares it.
+pub(crate) type KeptWorkflow = Arc<Charged<WorkflowRecord>>;
+
+fn complete_if_due(kept: &mut KeptWorkflow, now: Now) {
+    if kept.status == WorkflowStatus::Running && kept.completes <= now.instant {
+        let record = Arc::make_mut(kept);
+        record.status = WorkflowStatus::Completed;
+        record.updated_at = record.updated_at.max(record.completes_at);
+    }
+}
+
 /// The workflows and users of one workspace, in the order in which they were created. They are few, so they are searched by id.
 #[derive(Debug)]
 pub(crate) struct Workflows {
-    pub(crate) records: Vec<WorkflowRecord>,
-    pub(crate) users: Vec<Map<String, Value>>,
-    charge: Charge,
+    pub(super) records: Vec<KeptWorkflow>,
+    pub(super) users: Vec<Arc<Charged<Map<String, Value>>>>,
+    budget: Budget,
 }
 
 const WORKFLOW: usize = 1024;
@@ -78,16 +84,18 @@ fn user_id(user: &Map<String, Value>) -> Option<String> {
 
 impl Workflows {
     pub(super) fn within(budget: &Budget) -> Self {
-        Self { records: Vec::new(), users: Vec::new(), charge: Charge::empty(budget) }
+        Self { records: Vec::new(), users: Vec::new(), budget: budget.clone() }
     }
 
-    pub(super) fn restore(
-        records: &[WorkflowRecord],
-        users: &[Map<String, Value>],
-        budget: &Budget,
-    ) -> Result<Self, Full> {
-        let charge = budget.charge(WORKFLOW * records.len() + users.iter().map(user_bytes).sum::<usize>())?;
-        Ok(Self { records: records.to_vec(), users: users.to_vec(), charge })
+    pub(super) fn add(&mut self, record: WorkflowRecord) -> Result<(), Full> {
+        self.records.push(Charged::new(record, WORKFLOW, &self.budget)?);
+        Ok(())
+    }
+
+    pub(super) fn add_user(&mut self, user: Map<String, Value>) -> Result<(), Full> {
+        let bytes = user_bytes(&user);
+        self.users.push(Charged::new(user, bytes, &self.budget)?);
+        Ok(())
     }
 
     fn position(&self, id: &str) -> Option<usize> {
@@ -106,10 +114,7 @@ impl Workflows {
         now: Now,
         sources: &mut Sources,
     ) -> Result<Workflow, Error> {
-        match placed.id.as_deref().and_then(|id| self.position(id)) {
-            Some(known) => drop(self.records.remove(known)),
-            None => self.charge.grow(WORKFLOW).map_err(|full| invalid("body", full.to_string()))?,
-        }
+        let known = placed.id.as_deref().and_then(|id| self.position(id)).map(|at| self.records.remove(at));
         let run_time = profile.preview.run_time.get();
         let record = WorkflowRecord {
             id: placed.id.unwrap_or_else(|| sources.make_id(IdKind::Workflow, profile, now)),
@@ -123,7 +128,14 @@ impl Workflows {
             is_due: placed.status == WorkflowStatus::Running,
         };
         let view = record.view(profile);
-        self.records.push(record);
+        match known {
+            // It takes over the charge.
+            Some(mut known) => {
+                **Arc::make_mut(&mut known) = record;
+                self.records.push(known);
+            }
+            None => self.add(record).map_err(|full| invalid("body", full.to_string()))?,
+        }
         Ok(view)
     }
 
@@ -138,7 +150,7 @@ impl Workflows {
             Some(cursor) => self.position(cursor).ok_or_else(|| bad_cursor(cursor))?,
         };
         let matching = self.records[..before].iter_mut().rev().filter_map(|record| {
-            record.complete_if_due(now);
+            complete_if_due(record, now);
             let matches = query.status.is_none_or(|status| status == record.status)
                 && query.created_after.is_none_or(|after| record.created_at > after)
                 && query.created_before.is_none_or(|before| record.created_at < before);
@@ -152,38 +164,40 @@ impl Workflows {
     }
 
     pub(crate) fn update(&mut self, id: &str, fields: WorkflowFields, profile: &Profile, now: Now) -> Option<Workflow> {
-        let record = self.current(id, now)?;
-        let name = fields.name.unwrap_or_else(|| record.name.clone());
-        let reference = fields.reference.unwrap_or_else(|| record.reference.clone());
-        if name != record.name || reference != record.reference {
+        let kept = self.current(id, now)?;
+        let name = fields.name.unwrap_or_else(|| kept.name.clone());
+        let reference = fields.reference.unwrap_or_else(|| kept.reference.clone());
+        if name != kept.name || reference != kept.reference {
+            let record = Arc::make_mut(kept);
             (record.name, record.reference) = (name, reference);
             record.updated_at = now.wall;
         }
-        Some(record.view(profile))
+        Some(kept.view(profile))
     }
 
     /// Cancels a workflow. A cancelled one stays as it is; for a completed one, that is an error. `None` if there is none.
     pub(crate) fn cancel(&mut self, id: &str, profile: &Profile, now: Now) -> Option<Result<Workflow, Error>> {
-        let record = self.current(id, now)?;
-        match record.status {
+        let kept = self.current(id, now)?;
+        match kept.status {
             WorkflowStatus::Completed => {
                 return Some(Err(invalid("status", "a completed workflow cannot be cancelled")));
             }
             WorkflowStatus::Running => {
+                let record = Arc::make_mut(kept);
                 record.status = WorkflowStatus::Cancelled;
                 record.updated_at = now.wall;
             }
             WorkflowStatus::Cancelled => {}
         }
-        record.is_due = false;
-        Some(Ok(record.view(profile)))
+        Arc::make_mut(kept).is_due = false;
+        Some(Ok(kept.view(profile)))
     }
 
-    fn current(&mut self, id: &str, now: Now) -> Option<&mut WorkflowRecord> {
+    fn current(&mut self, id: &str, now: Now) -> Option<&mut KeptWorkflow> {
         let at = self.position(id)?;
-        let record = &mut self.records[at];
-        record.complete_if_due(now);
-        Some(record)
+        let kept = &mut self.records[at];
+        complete_if_due(kept, now);
+        Some(kept)
     }
 
     /// When the next workflow completes whose event has not been fired.
@@ -194,13 +208,13 @@ impl Workflows {
     /// The events of workflows that have completed since the last call, oldest first: each completion, and the match of its
     /// reference. Fields that are absent from the profile's `events.data` are left out.
     pub(crate) fn take_completed(&mut self, profile: &Profile, now: Now) -> Vec<FireRequest> {
-        let is_due = |record: &&mut WorkflowRecord| record.is_due && record.completes <= now.instant;
-        let mut due: Vec<&mut WorkflowRecord> = self.records.iter_mut().filter(is_due).collect();
-        due.sort_by_key(|record| record.completes);
+        let is_due = |kept: &&mut KeptWorkflow| kept.is_due && kept.completes <= now.instant;
+        let mut due: Vec<&mut KeptWorkflow> = self.records.iter_mut().filter(is_due).collect();
+        due.sort_by_key(|kept| kept.completes);
         let mut events = Vec::new();
         for record in due {
-            record.is_due = false;
-            record.complete_if_due(now);
+            Arc::make_mut(record).is_due = false;
+            complete_if_due(record, now);
             let id = Value::from(record.id.clone());
             let completed = [("workflow_id", id.clone()), ("status", WorkflowStatus::Completed.name().into())];
             events.push(event(WORKFLOW_COMPLETED, completed, profile));
@@ -227,9 +241,8 @@ impl Workflows {
         });
         match self.user_position(&id) {
             // The user that is replaced was charged already.
-            Some(known) => self.users[known] = user,
-            None if self.charge.grow(user_bytes(&user)).is_err() => {}
-            None => self.users.push(user),
+            Some(known) => **Arc::make_mut(&mut self.users[known]) = user,
+            None => drop(self.add_user(user)),
         }
     }
 
@@ -238,11 +251,11 @@ impl Workflows {
             None => 0,
             Some(cursor) => self.user_position(cursor).ok_or_else(|| bad_cursor(cursor))? + 1,
         };
-        Ok(listed(self.users[after..].iter().cloned(), page, user_id))
+        Ok(listed(self.users[after..].iter().map(|user| Map::clone(user)), page, user_id))
     }
 
     pub(crate) fn read_user(&self, id: &str) -> Option<&Map<String, Value>> {
-        self.user_position(id).map(|at| &self.users[at])
+        self.user_position(id).map(|at| &**self.users[at])
     }
 }
 

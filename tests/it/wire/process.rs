@@ -11,12 +11,12 @@ use crate::process::{Served, eventually, status};
 use crate::support::wrs_emulator;
 
 /// The listener is closed: the stop has begun.
-fn has_closed(served: &Served) {
+pub(crate) fn has_closed(served: &Served) {
     eventually("the listener closes", || TcpStream::connect(served.address()).is_err());
 }
 
 /// A request that has reached its handler and waits for its body.
-fn under_way(served: &Served, size: usize) -> TcpStream {
+pub(crate) fn under_way(served: &Served, size: usize) -> TcpStream {
     let mut stream = served.sending(subscription(&format!("Content-Length: {size}\r\nExpect: 100-continue\r\n")));
     let mut told = [0; 25];
     stream.read_exact(&mut told).expect("the interim answer");
