@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::cassette::{Cassette, Exchange, GENERATED, SUBSCRIPTION, SUPPLIED};
+use super::cassette::{ALTERED, Cassette, Exchange, GENERATED, KEY, SUBSCRIPTION, SUPPLIED};
 use super::evidence::{Observation, Seen, Unclear, contradiction, hidden, unlike_any};
 use super::quota;
 use crate::contract::error::ErrorKind;
@@ -70,7 +70,7 @@ pub fn infer(cassette: &Cassette, setting: &str) -> Option<Observation> {
 
 /// Whether a text was masked when it was recorded.
 fn has_credential(text: &str) -> bool {
-    text.contains('…') || text.contains("<key>")
+    text.contains('…') || [KEY, ALTERED, SUPPLIED].iter().any(|mark| text.contains(mark))
 }
 
 fn text<'v>(fields: &'v Value, name: &str) -> &'v str {
