@@ -12,6 +12,7 @@ use super::evidence::{Observation, RowOutcome, hidden};
 use super::infer::{infer, reason};
 use super::plan::step;
 use crate::contract::keys::{KeyRules, judge};
+use crate::redact::visible;
 use crate::settings::{Draft, Layered, LedgerRow, Profile, ledger};
 use crate::util::wording::counted;
 
@@ -85,17 +86,21 @@ impl Report {
     pub fn profile(&self, cassette: &Cassette) -> String {
         let date = cassette.calls.last().map(|call| call.at.strftime("%Y-%m-%d").to_string()).unwrap_or_default();
         let calls = counted(self.calls as u64, "call");
+        let about = format!(
+            "What {} does where the contract is silent, by {calls} of `wrs-emulator calibrate` on {date}.",
+            self.url
+        );
         let mut text = format!(
-            "#:schema ./profile.schema.json\n# What {} does where the contract is silent, by {calls} of `wrs-emulator calibrate` on {date}.\n\
-             # What is not here was as assumed, or was not observed.\n",
-            self.url,
+            "#:schema ./profile.schema.json\n{}{}",
+            comment(&about),
+            comment("What is not here was as assumed, or was not observed.")
         );
         for row in &self.data {
             let Some((observed, assumed)) = row.change() else { continue };
             let mut about = vec![format!("observed in {} on {date}", row.source), format!("assumed: {assumed}")];
             about.extend(row.clause.map(|clause| format!("contradicts the contract ({clause})")));
             about.extend(Some(row.detail.clone()).filter(|detail| !detail.is_empty()));
-            text.push_str(&format!("\n# {}\n", about.join("; ").replace(char::is_control, " ")));
+            text.push_str(&format!("\n{}", comment(&about.join("; "))));
             // A list of no keys, and two equal prefixes, are refused.
             text.push_str(match (row.setting, observed.as_str()) {
                 ("keys.mode", Some("list")) => "keys.list = [\"sk_test_local\"]\n",
@@ -116,6 +121,12 @@ impl Report {
         }
         if refuses_key(&text, cassette) { text + REFUSES_KEY } else { text }
     }
+}
+
+/// A comment line of a profile. What a service or a cassette says stays in it: TOML ends a comment at a line end, and refuses other
+/// control characters.
+fn comment(text: &str) -> String {
+    format!("# {}\n", visible(text))
 }
 
 /// The end of a profile under which the key that calibrated may not be valid.
@@ -273,4 +284,67 @@ fn notes(cassette: &Cassette) -> Vec<String> {
     let slowest = cassette.calls.iter().max_by_key(|call| call.took_ms);
     notes.extend(slowest.map(|call| format!("the slowest answer took {} ms ({})", call.took_ms, call.name)));
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The paths at which a table has values.
+    fn paths(table: &toml::Table, before: &str) -> BTreeSet<String> {
+        let entries = table.iter().map(|(name, value)| (format!("{before}{name}"), value));
+        let below = |(path, value): (String, &toml::Value)| match value {
+            toml::Value::Table(table) if path != "hello.body" => paths(table, &format!("{path}.")),
+            _ => BTreeSet::from([path]),
+        };
+        entries.flat_map(below).collect()
+    }
+
+    /// Texts with what ends a comment, or is refused in one.
+    fn odd_text() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            Just("\n".to_owned()),
+            Just("\r\nwebhooks.timeout = \"1s\"\n".to_owned()),
+            Just("\0".to_owned()),
+            Just("\u{7f}\u{85}\u{2028}\"\"\"'''#".to_owned()),
+            ".{0,8}",
+        ];
+        proptest::collection::vec(part, 0..4).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn a_profile_sets_what_was_observed_whatever_the_texts_are(texts in proptest::array::uniform5(odd_text())) {
+            let [url, detail, source, message, field] = texts;
+            let mut cassette = Cassette::new("http://localhost", "sk_test_a", 40, true, false);
+            cassette.url.clone_from(&url);
+            let row = |setting, observed: Value| Row {
+                setting,
+                result: RowOutcome::Differs,
+                observed: Some(observed),
+                expected: Value::Null,
+                expected_from: String::new(),
+                differs: true,
+                source: source.clone(),
+                detail: detail.clone(),
+                clause: None,
+            };
+            let body = serde_json::json!({ (field.clone()): [{ (field): message.clone() }] });
+            let data = vec![
+                row("errors.messages", serde_json::json!({ "unauthorized": message })),
+                row("hello.body", body.clone()),
+                row("ids.style", "uuid".into()),
+            ];
+            let report = Report { url, calls: 1, stopped: None, data, broken: Vec::new(), notes: Vec::new() };
+            let text = report.profile(&cassette);
+            let table: toml::Table = text.parse().map_err(|error| TestCaseError::fail(format!("{error}: {text:?}")))?;
+            let set = ["errors.messages.unauthorized", "hello.body", "ids.style"].map(str::to_owned);
+            prop_assert_eq!(paths(&table, ""), BTreeSet::from(set), "{:?}", text);
+            prop_assert_eq!(serde_json::to_value(&table["hello"]["body"]).expect("JSON"), body);
+        }
+    }
 }
