@@ -7,6 +7,9 @@ use super::evidence::{Seen, hidden};
 use super::report::OtherSource;
 use crate::contract::types::EVENT_TYPES;
 
+/// Most references that lead to each other.
+const MOST_REFERENCES: usize = 8;
+
 /// Reads a document; it must be JSON.
 pub fn shows(text: &str) -> Result<OtherSource, String> {
     let document: Value = serde_json::from_str(text).map_err(|error| {
@@ -21,7 +24,7 @@ pub fn shows(text: &str) -> Result<OtherSource, String> {
         return Err("it is not an OpenAPI document: expected `openapi` and `paths`".to_owned());
     }
     let subscribe = resolved(&document, &document["paths"]["/v1/events/subscribe"]["post"]);
-    let at = |path: &str| path.split(' ').fold(subscribe.clone(), |place, name| resolved(&document, &place[name]));
+    let at = |path: &str| path.split(' ').fold(subscribe, |place, name| resolved(&document, &place[name]));
 
     let listed = at("requestBody content application/json schema properties events items enum");
     let types: Vec<&str> = listed.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -37,7 +40,7 @@ pub fn shows(text: &str) -> Result<OtherSource, String> {
     let retry_after = header("retry-after").map(|name| at(&format!("responses 429 headers {name} schema type")));
     let form = match retry_after {
         None => headers.is_object().then_some("off"),
-        Some(form) => (form == "integer").then_some("seconds"),
+        Some(form) => (*form == "integer").then_some("seconds"),
     };
     let ietf = headers.is_object().then(|| header("ratelimit-policy").is_some());
     let secret = if let [one] = secrets[..] { Some(one.as_str()) } else { None };
@@ -58,12 +61,36 @@ pub fn shows(text: &str) -> Result<OtherSource, String> {
 }
 
 /// A part of the document, with a reference followed.
-fn resolved(document: &Value, place: &Value) -> Value {
-    let mut place = place;
+fn resolved<'d>(document: &'d Value, mut place: &'d Value) -> &'d Value {
     // A reference may lead to another; more than a few would be a circle.
-    for _ in 0..8 {
+    for _ in 0..MOST_REFERENCES {
         let Some(pointer) = place["$ref"].as_str().and_then(|text| text.strip_prefix('#')) else { break };
         place = document.pointer(pointer).unwrap_or(&Value::Null);
     }
-    place.clone()
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A clone at each reference would take many times the memory of a large document.
+    #[test]
+    fn references_lead_to_the_document_itself_and_circles_end() {
+        let document = json!({
+            "start": { "$ref": "#/a~1b/0" },
+            "a/b": [{ "$ref": "#/end" }],
+            "end": { "large": [1, 2, 3] },
+            "circle": { "$ref": "#/circle" },
+            "elsewhere": { "$ref": "other.json#/a" },
+            "nowhere": { "$ref": "#/none" },
+        });
+        for (from, to) in [("start", "/end"), ("circle", "/circle"), ("elsewhere", "/elsewhere")] {
+            let found = resolved(&document, &document[from]);
+            assert!(std::ptr::eq(found, document.pointer(to).expect("a place")), "{from}: {found}");
+        }
+        assert_eq!(*resolved(&document, &document["nowhere"]), Value::Null);
+    }
 }
