@@ -112,9 +112,8 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     let out = file("--out", &args.out, "sandbox.toml")?;
     let kept = file("--cassette", &args.cassette, "sandbox.cassette.json")?;
     let cassette: Cassette = match (&args.from, &args.url) {
-        (Some(path), _) => {
-            serde_json::from_slice(&read("--from", path, LARGEST)?).map_err(|problem| invalid("--from", path, &problem))?
-        }
+        (Some(path), _) => serde_json::from_slice(&read("--from", path, LARGEST)?)
+            .map_err(|problem| invalid("--from", path, &problem))?,
         (None, url) => called(&args, url.as_deref().unwrap_or_default())?,
     };
     let report = Report::new(&cassette, &others, &profile);
