@@ -7,21 +7,20 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::promises::is_published;
 use crate::redact::Redactor;
 use crate::util::escapes::Secrets;
 
 /// Most calls of a calibration.
 pub const MOST_CALLS: usize = 40;
 /// In place of the key, or of more than half of it.
-pub(super) const KEY: &str = "<key>";
+const KEY: &str = "<key>";
 /// In place of an altered key.
-pub(super) const ALTERED: &str = "<altered key>";
+const ALTERED: &str = "<altered key>";
 /// In place of a secret that the service generated.
 pub(super) const GENERATED: &str = "<generated secret>";
 /// In place of the secret that the calibration supplied.
 pub(super) const SUPPLIED: &str = "<supplied secret>";
-/// The fields of a subscription that the contract publishes.
-pub(super) const SUBSCRIPTION: [&str; 5] = ["id", "url", "events", "status", "created_at"];
 /// A calibration ends when this many calls had no answer.
 const MOST_FAILURES: usize = 2;
 /// Most characters of a body of ours that are kept.
@@ -80,6 +79,9 @@ pub struct RecordedAnswer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
+    /// Whether more of the body came than is read, or it broke off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut: bool,
 }
 
 /// The key that a call carries in `Authorization`.
@@ -181,11 +183,6 @@ impl Mask {
         }
         value.to_string()
     }
-}
-
-/// Whether the contract publishes a field of a subscription.
-pub(super) fn is_published(field: &str) -> bool {
-    SUBSCRIPTION.contains(&field)
 }
 
 /// The signing secret that a text in an answer is or may be: the one that was supplied, or a long text without spaces that is neither a
@@ -296,10 +293,19 @@ impl Cassette {
     }
 }
 
+/// Whether a text was masked when it was recorded.
+pub(super) fn is_masked(text: &str) -> bool {
+    text.contains('…') || [KEY, ALTERED, GENERATED, SUPPLIED].iter().any(|mark| text.contains(mark))
+}
+
 impl Exchange {
     /// The status of the answer; 0 without one.
     pub(super) fn status(&self) -> u16 {
         self.answer.as_ref().map_or(0, |answer| answer.status)
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| answer.is_cut)
     }
 
     /// The headers of the answer.
@@ -360,7 +366,7 @@ mod tests {
             body: String::new(),
             at: Timestamp::UNIX_EPOCH,
             took_ms: 0,
-            answer: Some(RecordedAnswer { status: 400, headers, body: body.to_owned() }),
+            answer: Some(RecordedAnswer { status: 400, headers, body: body.to_owned(), is_cut: false }),
             failed: None,
         };
         cassette.push(exchange, &caller(key));

@@ -11,6 +11,7 @@ use url::Url;
 
 use super::evidence::{Observation, Seen, contradiction, hidden};
 use super::infer::style_of;
+use super::promises::{COMPLETED, EVENT};
 use super::report::OtherSource;
 use crate::contract::ids::IdKind;
 use crate::contract::signature::{
@@ -60,8 +61,6 @@ const BETWEEN: [&str; 5] = [".", ":", "", "|", "\n"];
 const OTHERS: [&str; 6] = ["authorization", "content-digest", "content-length", "cookie", "digest", "repr-digest"];
 const SECONDS: &str = "Unix seconds";
 const ISO: &str = "ISO 8601";
-const ENVELOPE: &str = "Event envelope: id (form evt_<id>), type, created_at (ISO 8601 UTC) and data (object)";
-const COMPLETED: &str = "Events: workflow.completed has workflow_id (form wf_<id>) and status (value completed)";
 
 type Header = (String, String);
 
@@ -197,42 +196,28 @@ impl CapturedDelivery {
     /// What the body shows.
     fn envelope(&self) -> Vec<(&'static str, Observation)> {
         let text = |name: &str| self.event[name].as_str().unwrap_or_default();
-        let shown = |name: &str| {
-            let value = self.event.get(name).map_or_else(|| "absent".to_owned(), Value::to_string);
-            format!("`{name}` is {}", value.chars().take(60).collect::<String>())
+        let shown =
+            |name: &str| format!("`{name}` is {}", self.event[name].to_string().chars().take(60).collect::<String>());
+        let event_type = text("type");
+        let further = if event_type == WORKFLOW_COMPLETED { COMPLETED } else { &[] };
+        // What is seen of a field, unless it breaks a promise.
+        let field = |name: &str, seen: Observation| {
+            let promises = EVENT.iter().chain(further).filter(|promise| promise.field.starts_with(name));
+            let broken =
+                promises.into_iter().find_map(|promise| Some((promise.clause, promise.broken_by(&self.event)?)));
+            broken.map_or(seen, |(clause, how)| contradiction(clause, how))
         };
-        let (time, event_type, data) = (text("created_at"), text("type"), &self.event["data"]);
-        let is_utc = (time.ends_with('Z') || time.ends_with("+00:00")) && form(time) == ISO;
-        let is_completed = data["status"] == "completed"
-            && data["workflow_id"].as_str().is_some_and(|id| id.starts_with(IdKind::Workflow.prefix()));
+        let style = style_of(IdKind::Event, text("id")).map(|style| Seen::new(style, []));
+        let precision = format!("{}; whether others have as many digits takes more deliveries", shown("created_at"));
+        let data = format!("{}; one value does not show how it is made", shown("data"));
         let mut found = vec![
-            ("ids.style", style_of(IdKind::Event, text("id")).map(|style| Seen::new(style, []))),
-            (
-                "time.precision",
-                match shown("created_at") {
-                    time if is_utc => {
-                        hidden(format!("{time}; whether others have as many digits takes more deliveries"))
-                    }
-                    time => contradiction(ENVELOPE, time),
-                },
-            ),
-            (
-                "events.data",
-                match data.as_object() {
-                    None => contradiction(ENVELOPE, shown("data")),
-                    Some(_) if event_type == WORKFLOW_COMPLETED && !is_completed => {
-                        contradiction(COMPLETED, shown("data"))
-                    }
-                    Some(_) => hidden(format!("{}; one value does not show how it is made", shown("data"))),
-                },
-            ),
+            ("ids.style", field("/id", style)),
+            ("time.precision", field("/created_at", hidden(precision))),
+            ("events.data", field("/data", hidden(data))),
         ];
-        match shown("type") {
-            absent if event_type.is_empty() => found.push(("events.extra", contradiction(ENVELOPE, absent))),
-            other if !EVENT_TYPES.contains(&event_type) => {
-                found.push(("events.extra", hidden(format!("{other}; one delivery does not show all types"))));
-            }
-            _ => {}
+        if !EVENT_TYPES.contains(&event_type) {
+            let types = format!("{}; one delivery does not show all types", shown("type"));
+            found.push(("events.extra", field("/type", hidden(types))));
         }
         found
     }

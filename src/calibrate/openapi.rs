@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::cassette::SUBSCRIPTION;
 use super::evidence::{Seen, hidden};
+use super::promises::is_published;
 use super::report::OtherSource;
 use crate::contract::types::EVENT_TYPES;
 
@@ -32,8 +32,7 @@ pub fn shows(text: &str) -> Result<OtherSource, String> {
     let extra: Value = types.iter().filter(|name| !EVENT_TYPES.contains(name)).copied().collect();
     let fields = at("responses 200 content application/json schema properties");
     let names = fields.as_object().into_iter().flat_map(serde_json::Map::keys);
-    let secrets: Vec<&String> =
-        names.filter(|name| !SUBSCRIPTION.contains(&name.as_str()) && name.contains("secret")).collect();
+    let secrets: Vec<&String> = names.filter(|name| !is_published(name) && name.contains("secret")).collect();
     let [may_be_400, may_be_422] = ["400", "422"].map(|status| at(&format!("responses {status}")).is_object());
     let headers = at("responses 429 headers");
     let header = |wanted: &str| headers.as_object()?.keys().find(|name| name.eq_ignore_ascii_case(wanted));

@@ -71,7 +71,7 @@ impl Report {
     /// Compares what a cassette and other sources show with the settings of a profile.
     pub fn new(cassette: &Cassette, others: &[OtherSource], profile: &Layered) -> Self {
         let mut clauses = BTreeSet::new();
-        let broken = cassette.answered().filter_map(broken_promise).filter(|found| clauses.insert(found.clause));
+        let broken = cassette.answered().flat_map(broken_promises).filter(|found| clauses.insert(found.clause));
         Self {
             url: cassette.url.clone(),
             calls: cassette.calls.len(),
@@ -245,24 +245,28 @@ impl Row {
     }
 }
 
-/// The promise about a call, beside settings, that its answer breaks.
-fn broken_promise(call: &Exchange) -> Option<Broken> {
-    let (status, clause, fields) = step(&call.name)?.promise?;
-    // A key that is refused may be the wrong one.
-    let is_refused = status == 200 && matches!(call.status(), 401 | 403) && call.key == CallKey::Given;
-    if call.status() == 429 || is_refused {
-        return None;
-    }
-    let json = call.json();
-    let mut missing = fields.split_whitespace().filter(|field| json.pointer(field).is_none());
-    let content_type = call.header("content-type").unwrap_or("absent");
-    let found = match missing.next() {
-        _ if call.status() != status => format!("it was answered {}", call.status()),
-        _ if !content_type.starts_with("application/json") => format!("Content-Type is {content_type}"),
-        Some(field) => format!("the {status} has no {field}"),
-        None => return None,
+/// The promises about a call that its answer breaks.
+fn broken_promises(call: &Exchange) -> Vec<Broken> {
+    let broken = |clause, found| Broken {
+        clause,
+        observed: format!("{} {}: {found}", call.method, call.target.get(..60).unwrap_or(&call.target)),
+        call: call.number,
     };
-    Some(Broken { clause, observed: format!("{} {}: {found}", call.method, call.target), call: call.number })
+    let of_fields = call.breaches().into_iter().map(|(promise, how)| broken(promise.clause, how));
+    let of_call = step(&call.name).and_then(|step| step.promise).and_then(|(status, clause)| {
+        // A key that is refused may be the wrong one.
+        let is_refused = status == 200 && matches!(call.status(), 401 | 403) && call.key == CallKey::Given;
+        let content_type = call.header("content-type").unwrap_or("absent");
+        let found = match call.status() {
+            _ if call.status() == 429 || is_refused => return None,
+            other if other != status => format!("it was answered {other}"),
+            _ if !content_type.starts_with("application/json") => format!("Content-Type is {content_type}"),
+            _ if call.json().is_null() && !call.is_cut() => "its body is not JSON".to_owned(),
+            _ => return None,
+        };
+        Some(broken(clause, found))
+    });
+    of_call.into_iter().chain(of_fields).collect()
 }
 
 /// What there is no setting for: the order of checks, limits, headers.

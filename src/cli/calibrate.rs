@@ -257,16 +257,19 @@ fn text(report: &Report, checks: bool) -> String {
         (RowOutcome::NotObservable, "not observable"),
     ] {
         let rows: Vec<&Row> = report.data.iter().filter(|row| row.result == outcome).collect();
-        if !rows.is_empty() {
-            text.push_str(&format!("{words} ({})\n{}\n", rows.len(), rows.into_iter().map(line).collect::<String>()));
+        let mut lines: Vec<String> = rows.iter().map(|row| line(row)).collect();
+        if outcome == RowOutcome::Contradicts {
+            // What contradicts beside the settings.
+            let others = report.broken.iter().filter(|broken| rows.iter().all(|row| row.clause != Some(broken.clause)));
+            lines.extend(
+                others.map(|broken| {
+                    format!("  {}   (call {}; {})\n", cell(&broken.observed), broken.call, broken.clause)
+                }),
+            );
         }
-    }
-    if !report.broken.is_empty() {
-        text.push_str("promises of the contract that are not kept\n");
-        for broken in &report.broken {
-            text.push_str(&format!("  {}\n    call {}: {}\n", broken.clause, broken.call, cell(&broken.observed)));
+        if !lines.is_empty() {
+            text.push_str(&format!("{words} ({})\n{}\n", lines.len(), lines.concat()));
         }
-        text.push('\n');
     }
     text.push_str("beside the settings\n");
     text.extend(report.notes.iter().map(|note| format!("  {}\n", cell(note))));
