@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::contract::keys::{Keys, is_test_key, masked, shown};
 use crate::settings::Layered;
+use crate::util::escapes::unescaped;
 
 pub const MASK: &str = "…";
 
@@ -74,8 +75,16 @@ impl<'k> Redactor<'k> {
     }
 
     /// Any text, such as a URL, a message or a header's value, with live keys, signing secrets, user information of URLs and
-    /// secret parameters masked, percent-encoded or not.
+    /// secret parameters masked, escaped or not.
     pub fn text(self, text: &str) -> Cow<'_, str> {
+        match self.escaped(text) {
+            Some(masked) => masked.into(),
+            None => self.unescaped(text),
+        }
+    }
+
+    /// [`Self::text`] of a text without escapes, percent-encoding aside.
+    fn unescaped(self, text: &str) -> Cow<'_, str> {
         let decoded = self.encoded(text);
         match self.plain(decoded.as_deref().unwrap_or(text)) {
             Some(masked) => Cow::Owned(masked),
@@ -251,6 +260,41 @@ impl<'k> Redactor<'k> {
         if !harmless {
             *value = MASK.into();
         }
+    }
+
+    /// The text with each word in which escapes, such as those of JSON or HTML, hide a credential unescaped and masked; `None` if there is
+    /// none.
+    fn escaped(self, text: &str) -> Option<String> {
+        let may_escape = text.contains('\\') || (text.contains('&') && text.contains(';'));
+        if !may_escape {
+            return None;
+        }
+        let mut changed = false;
+        let mut shown = |word| {
+            let masked = self.escaped_word(word);
+            changed |= masked.is_some();
+            masked.map_or(Cow::Borrowed(word), Cow::Owned)
+        };
+        let words: String = text.split_inclusive(char::is_whitespace).map(&mut shown).collect();
+        changed.then_some(words)
+    }
+
+    fn escaped_word(self, word: &str) -> Option<String> {
+        let (mut plain, mut masked) = (Cow::Borrowed(word), self.unescaped(word));
+        let mut found = None;
+        for _ in 0..DEEPEST {
+            let Cow::Owned(once) = unescaped(&plain) else { break };
+            masked = unescaped(&masked).into_owned().into();
+            let shown = self.unescaped(&once).into_owned();
+            // What is masked before it is unescaped as well was not hidden.
+            if shown == masked {
+                plain = once.into();
+            } else {
+                (plain, masked) = (shown.clone().into(), shown.clone().into());
+                found = Some(shown);
+            }
+        }
+        found
     }
 
     /// The text with each percent-encoded part that contains a credential decoded and masked; `None` if there is none.
@@ -467,6 +511,12 @@ mod tests {
             ("/x?api_key=abc&apiKey=abc", "/x?api_key=…&apiKey=…"),
             ("/x?a=sk%255Flive%255Fabcdefgh&b=%2573k%25255Flive_abcdefgh", "/x?a=sk_live_…efgh&b=sk_live_…efgh"),
             ("ä?token=ä:// é@x", "ä?token=… é@x"),
+            ("f({\"a\":\"sk\\u005flive\\u005fabcdefgh\"})", "f({\"a\":\"sk_live_…efgh\"})"),
+            ("data: \"whsec_ab\\/cd\" \"a\\/b\"", "data: \"whsec_…\" \"a\\/b\""),
+            ("<a>sk&#95;live&#x5f;abcdefgh</a> a&amp;b", "<a>sk_live_…efgh</a> a&amp;b"),
+            ("see \"https:\\/\\/user:pw@host\\/\"", "see \"https://***@host/\""),
+            ("[\"\\\"sk\\\\u005flive_abcdefgh\\\"\"", "[\"\"sk_live_…efgh\"\""),
+            ("\\sk_live_abcdefgh\\n", "\\sk_live_…efgh\\n"),
         ] {
             let shown = redactor(&[]).text(text).into_owned();
             assert_eq!(shown, expected, "{text}");

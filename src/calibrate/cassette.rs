@@ -1,20 +1,26 @@
 //! The record of a calibration: each call and its answer, credentials masked before anything is inferred, so that a cassette read
 //! from a file shows what the live run showed. JSON with a version.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use super::promises::is_published;
 use crate::redact::Redactor;
+use crate::util::escapes::Secrets;
 
 /// Most calls of a calibration.
 pub const MOST_CALLS: usize = 40;
+/// In place of the key, or of more than half of it.
+const KEY: &str = "<key>";
+/// In place of an altered key.
+const ALTERED: &str = "<altered key>";
 /// In place of a secret that the service generated.
 pub(super) const GENERATED: &str = "<generated secret>";
 /// In place of the secret that the calibration supplied.
 pub(super) const SUPPLIED: &str = "<supplied secret>";
-/// The fields of a subscription that the contract publishes.
-pub(super) const SUBSCRIPTION: [&str; 5] = ["id", "url", "events", "status", "created_at"];
 /// A calibration ends when this many calls had no answer.
 const MOST_FAILURES: usize = 2;
 /// Most characters of a body of ours that are kept.
@@ -73,6 +79,9 @@ pub struct RecordedAnswer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
+    /// Whether more of the body came than is read, or it broke off.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut: bool,
 }
 
 /// The key that a call carries in `Authorization`.
@@ -113,36 +122,75 @@ impl Caller {
         }
     }
 
-    /// A text without the keys that the call may have sent and the supplied secret.
-    fn hide_own(&self, text: &str, key: CallKey) -> String {
-        let known = text.replace(&self.secret, SUPPLIED).replace(&self.key, "<key>");
-        match (key, self.authorization(key)) {
-            (CallKey::Altered(1..), Some(sent)) => known.replace(sent.trim_start_matches("Bearer "), "<altered key>"),
-            _ => known,
-        }
-    }
-
-    /// A body without any credential. In a subscription it stays visible whose secret each field has.
-    fn hide(&self, text: &str, call: &str, key: CallKey) -> String {
-        let known = self.hide_own(text, key);
-        match serde_json::from_str::<Map<String, Value>>(&known) {
-            Ok(mut fields) if call.starts_with("subscribe") => {
-                for (_, field) in fields.iter_mut().filter(|(name, _)| !SUBSCRIPTION.contains(&name.as_str())) {
-                    if field.as_str().is_some_and(is_secret) {
-                        *field = GENERATED.into();
-                    }
-                }
-                Redactor::default().text(&Value::from(fields).to_string()).into_owned()
-            }
-            _ => String::from_utf8_lossy(&Redactor::default().body(known.as_bytes())).into_owned(),
-        }
+    /// What masks an answer to a call with this key.
+    fn mask(&self, key: CallKey) -> Mask {
+        let own = Secrets::default().and(&self.secret, SUPPLIED).and(&self.key, KEY);
+        let altered = self.authorization(key).filter(|_| matches!(key, CallKey::Altered(1..)));
+        Mask(match altered {
+            Some(sent) => own.and_whole(sent.trim_start_matches("Bearer "), ALTERED),
+            None => own,
+        })
     }
 }
 
-/// Whether a text in an answer may be a signing secret: long, without spaces, and neither a URL nor a time.
-fn is_secret(text: &str) -> bool {
+/// Masks what a call sent, and then whatever else may be a credential.
+struct Mask(Secrets);
+
+impl Mask {
+    fn own_in(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.0.hide(text).into_owned(),
+            // A key may consist of digits.
+            Value::Number(number) => {
+                if let Cow::Owned(hidden) = self.0.hide(&number.to_string()) {
+                    *value = hidden.into();
+                }
+            }
+            Value::Array(values) => values.iter_mut().for_each(|value| self.own_in(value)),
+            Value::Object(fields) => {
+                let named = std::mem::take(fields).into_iter().map(|(name, mut value)| {
+                    self.own_in(&mut value);
+                    (self.0.hide(&name).into_owned(), value)
+                });
+                *fields = named.collect();
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn header(&self, (name, value): &(String, String)) -> (String, String) {
+        let value = self.0.hide(value);
+        (self.0.hide(name).into_owned(), Redactor::default().header(name, &value).into_owned())
+    }
+
+    /// A body without any credential: JSON is read before its texts are masked, and is kept as it was read. In a subscription it stays
+    /// visible whose secret each field has.
+    fn body(&self, text: &str, call: &str) -> String {
+        let Ok(mut value) = serde_json::from_str::<Value>(text) else {
+            return String::from_utf8_lossy(&Redactor::default().body(self.0.hide(text).as_bytes())).into_owned();
+        };
+        self.own_in(&mut value);
+        let whose = match &value {
+            Value::Object(fields) if call.starts_with("subscribe") => {
+                let others = fields.iter().filter(|(name, _)| !is_published(name));
+                others.filter_map(|(name, field)| Some((name.clone(), whose_secret(field.as_str()?)?))).collect()
+            }
+            _ => Vec::new(),
+        };
+        Redactor::default().value(&mut value);
+        for (name, secret) in whose {
+            value.get_mut(name).into_iter().for_each(|field| *field = secret.into());
+        }
+        value.to_string()
+    }
+}
+
+/// The signing secret that a text in an answer is or may be: the one that was supplied, or a long text without spaces that is neither a
+/// URL nor a time.
+fn whose_secret(text: &str) -> Option<&'static str> {
     let plain = text.len() >= 16 && text.bytes().all(|byte| byte.is_ascii_graphic());
-    plain && !text.contains("://") && text.parse::<Timestamp>().is_err()
+    let is_generated = plain && !text.contains("://") && text.parse::<Timestamp>().is_err();
+    if text == SUPPLIED { Some(SUPPLIED) } else { is_generated.then_some(GENERATED) }
 }
 
 impl Cassette {
@@ -150,7 +198,7 @@ impl Cassette {
         let assumed = ["sk_test_", "sk_live_"].into_iter().find(|prefix| key.starts_with(prefix));
         Self {
             format: Format::One,
-            url: Redactor::default().text(url).into_owned(),
+            url: Redactor::default().text(&Secrets::default().and(key, KEY).hide(url)).into_owned(),
             max_calls,
             subscribes,
             exhausts,
@@ -164,14 +212,14 @@ impl Cassette {
 
     /// Adds an exchange, with everything masked that must not be kept.
     pub fn push(&mut self, mut exchange: Exchange, caller: &Caller) {
-        let (name, key) = (exchange.name.as_str(), exchange.key);
-        exchange.body = caller.hide(&exchange.body, name, key).chars().take(LONGEST_BODY).collect();
-        exchange.failed = exchange.failed.map(|text| caller.hide(&text, name, key));
+        let mask = caller.mask(exchange.key);
+        // Of a long body only the beginning is masked, as no more is kept.
+        let body: String = exchange.body.chars().take(2 * LONGEST_BODY).collect();
+        exchange.body = mask.body(&body, &exchange.name).chars().take(LONGEST_BODY).collect();
+        exchange.failed = exchange.failed.map(|text| mask.body(&text, &exchange.name));
         if let Some(answer) = &mut exchange.answer {
-            for (name, value) in &mut answer.headers {
-                *value = Redactor::default().header(name, &caller.hide_own(value, key)).into_owned();
-            }
-            answer.body = caller.hide(&answer.body, name, key);
+            answer.headers = answer.headers.iter().map(|header| mask.header(header)).collect();
+            answer.body = mask.body(&answer.body, &exchange.name);
         }
         self.calls.push(exchange);
         let (invalid, valid) = self.prefix_bounds();
@@ -245,10 +293,19 @@ impl Cassette {
     }
 }
 
+/// Whether a text was masked when it was recorded.
+pub(super) fn is_masked(text: &str) -> bool {
+    text.contains('…') || [KEY, ALTERED, GENERATED, SUPPLIED].iter().any(|mark| text.contains(mark))
+}
+
 impl Exchange {
     /// The status of the answer; 0 without one.
     pub(super) fn status(&self) -> u16 {
         self.answer.as_ref().map_or(0, |answer| answer.status)
+    }
+
+    pub(super) fn is_cut(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| answer.is_cut)
     }
 
     /// The headers of the answer.
@@ -275,5 +332,171 @@ impl Exchange {
     pub(super) fn error(&self) -> Option<Value> {
         let error = self.field("error");
         (self.status() >= 400 && error["code"].is_string()).then_some(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use percent_encoding::percent_decode_str;
+    use proptest::prelude::*;
+    use regex::{Captures, Regex};
+
+    use super::*;
+
+    const SUPPLIED_SECRET: &str = "whsec_a+/b==c0d1E2f3";
+
+    fn caller(key: &str) -> Caller {
+        let url = "https://a.example/".to_owned();
+        Caller { key: key.to_owned(), url, secret: SUPPLIED_SECRET.to_owned() }
+    }
+
+    /// What is kept of a call that was answered with this.
+    fn kept(key: &str, name: &str, headers: &[(&str, &str)], body: &str) -> String {
+        let mut cassette = Cassette::new("https://a.example", key, 40, true, false);
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let exchange = Exchange {
+            number: 1,
+            name: name.to_owned(),
+            method: "GET".to_owned(),
+            target: "/".to_owned(),
+            key: CallKey::Given,
+            headers: Vec::new(),
+            body: String::new(),
+            at: Timestamp::UNIX_EPOCH,
+            took_ms: 0,
+            answer: Some(RecordedAnswer { status: 400, headers, body: body.to_owned(), is_cut: false }),
+            failed: None,
+        };
+        cassette.push(exchange, &caller(key));
+        serde_json::to_string(&cassette.calls[0].answer).expect("JSON")
+    }
+
+    /// A character as a service may write it, one kind of escape around another.
+    fn spelled(c: char, kinds: &[u8]) -> String {
+        let code = u32::from(c);
+        let spell = |text: String, kind: &u8| -> String {
+            let each = |spell: &dyn Fn(u32) -> String| text.chars().map(|c| spell(u32::from(c))).collect();
+            match kind {
+                0 => text,
+                1 => each(&|code| format!("%{code:02X}")),
+                2 => each(&|code| format!("%{code:02x}")),
+                3 => text.replace('%', "%25"),
+                4 => text.replace('\\', "\\\\").replace('"', "\\\"").replace('/', "\\/"),
+                5 => each(&|code| format!("\\u{code:04x}")),
+                6 => each(&|code| format!("&#{code};")),
+                _ => text.replace('&', "&amp;"),
+            }
+        };
+        let first = match kinds.first() {
+            Some(5) => format!("\\u{code:04X}"),
+            Some(6) => format!("&#x{code:x};"),
+            Some(7) if c == '_' => "&lowbar;".to_owned(),
+            Some(7) if c == '/' => "&sol;".to_owned(),
+            _ => c.to_string(),
+        };
+        kinds.iter().fold(first, spell)
+    }
+
+    static JSON: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"\\(?:u([0-9a-fA-F]{4})|(.))").expect("a valid expression"));
+    static HTML: LazyLock<Regex> = LazyLock::new(|| Regex::new("&#(x?)([0-9a-f]+);").expect("a valid expression"));
+
+    /// Every text that is a decoding of this one, each kind of escape at a time, as programs do.
+    fn decodings(text: &str) -> Vec<String> {
+        let json = |text: &str| {
+            let decoded = |found: &Captures<'_>| match (found.get(1), found.get(2)) {
+                (Some(code), _) => {
+                    let code = u32::from_str_radix(code.as_str(), 16).expect("digits");
+                    char::from_u32(code).map(String::from).unwrap_or_default()
+                }
+                (_, other) => other.map_or("", |found| found.as_str()).to_owned(),
+            };
+            JSON.replace_all(text, decoded).into_owned()
+        };
+        let html = |text: &str| {
+            let decoded = |found: &Captures<'_>| {
+                let radix = if found[1].is_empty() { 10 } else { 16 };
+                let code = u32::from_str_radix(&found[2], radix).unwrap_or_default();
+                char::from_u32(code).map(String::from).unwrap_or_default()
+            };
+            let text = HTML.replace_all(text, decoded).into_owned();
+            text.replace("&lowbar;", "_").replace("&sol;", "/").replace("&amp;", "&")
+        };
+        let percent = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+        let mut found = vec![text.to_owned()];
+        let mut next = 0;
+        while let Some(text) = found.get(next).cloned() {
+            next += 1;
+            for decoded in [json(&text), html(&text), percent(&text)] {
+                if !found.contains(&decoded) && found.len() < 100 {
+                    found.push(decoded);
+                }
+            }
+        }
+        found
+    }
+
+    const SPELLED_KEY: &str = "wrs_K+/4f1d%&\\u=9a";
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        /// The service echoes key and secret in its error, each character escaped somehow, in JSON and in other texts.
+        #[test]
+        fn nothing_that_is_kept_decodes_to_the_key_or_the_secret(
+            kinds in proptest::collection::vec(proptest::collection::vec(0_u8..8, 0..3), SPELLED_KEY.len()),
+            is_secret: bool,
+            around in "[a-z%&=\\\\]{0,2}",
+        ) {
+            let secret = if is_secret { SUPPLIED_SECRET } else { SPELLED_KEY };
+            let text: String = secret.chars().zip(kinds.iter().cycle()).map(|(c, kinds)| spelled(c, kinds)).collect();
+            let text = format!("{around}{text}{around}");
+            let quoted = serde_json::to_string(&text).expect("JSON");
+            for body in [
+                format!("{{\"error\":{{\"code\":\"a\",\"message\":{quoted}}},{quoted}:[{quoted}]}}"),
+                format!("{{\"error\":\"{text}\"}}"),
+                format!("callback({quoted})"),
+                text.clone(),
+            ] {
+                for name in ["status", "subscribe"] {
+                    let kept = kept(SPELLED_KEY, name, &[("x-echo", &text), (&text, "1")], &body);
+                    for decoded in decodings(&kept) {
+                        prop_assert!(!decoded.contains(secret), "{text}\n{kept}\n{decoded}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn other_spellings_are_masked_and_the_rest_is_kept() {
+        use base64::Engine as _;
+        use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+        let key = "wrs_sandbox_4f1d9a";
+        let base64 = |text: &str| STANDARD.encode(text);
+        for (body, shows) in [
+            (format!("{{\"a\":\"key {key}.\"}}"), "key <key>."),
+            (format!("{{\"{key}\":{{\"a\":[\"b\"]}}}}"), r#"{\"<key>\":{\"a\":[\"b\"]}}"#),
+            (format!("[\"{}\"]", base64(&format!("user:{key}"))), "<key>"),
+            (format!("[\"{}\"]", URL_SAFE_NO_PAD.encode(format!("a{key}>>??"))), "<key>"),
+            (format!("[\"{}\"]", base64(&base64(&format!("ab{key}c")))), "<key>"),
+            (format!("{{\"a\":\"{}\"}}", base64(key).replace('=', "%3D")), "<key>"),
+            (key.bytes().map(|byte| format!("{byte:02X}")).collect(), "<key>"),
+            (key.to_uppercase(), "<key>"),
+            ("no wrs_sandbox_4f1d…".to_owned(), "no <key>…"),
+            ("wrs_sand".to_owned(), "wrs_sand"),
+            (format!("{}u005f{}", "wrs".to_owned() + &"\\".repeat(500), &key[4..]), "<key>"),
+            (key.replace("box", "=62=\r\no=78"), "<key>"),
+            (r#"{"secret":"abcdef0123456789abcd","n":{"secret":"abc"}}"#.to_owned(), "<generated secret>"),
+        ] {
+            let kept = kept(key, "subscribe", &[], &body);
+            assert!(kept.contains(shows), "{body}: {kept}");
+            assert!(!kept.contains("9a") && !kept.contains("\"abc\\\""), "{body}: {kept}");
+        }
+        let digits = kept("1234567890", "status", &[], "{\"a\":1234567890,\"b\":[71234567890.5]}");
+        assert!(!digits.contains("1234567890"), "{digits}");
+        let url = Cassette::new(&format!("https://a.example/{key}"), key, 40, true, false).url;
+        assert_eq!(url, "https://a.example/<key>");
     }
 }

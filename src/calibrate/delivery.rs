@@ -11,10 +11,11 @@ use url::Url;
 
 use super::evidence::{Observation, Seen, contradiction, hidden};
 use super::infer::style_of;
+use super::promises::{COMPLETED, EVENT};
 use super::report::OtherSource;
 use crate::contract::ids::IdKind;
 use crate::contract::signature::{
-    CustomScheme, Encoding, Hash, KeyReading, Message, Scheme, SchemeName, SigningKey, sign_as,
+    CustomScheme, Encoding, Hash, KeyReading, Message, Scheme, SchemeName, Signed, SigningKey, sign, sign_as,
 };
 use crate::contract::types::{EVENT_TYPES, WORKFLOW_COMPLETED};
 
@@ -24,7 +25,7 @@ pub struct CapturedDelivery {
     /// What may have been subscribed.
     urls: Vec<String>,
     /// Names in lower case.
-    headers: Vec<(String, String)>,
+    headers: Vec<Header>,
     /// The body, and as it would be without what an editor adds.
     bodies: Vec<Vec<u8>>,
     /// The event; null if the body is none.
@@ -47,6 +48,11 @@ struct Signing<'d> {
 
 const LARGEST: usize = 256 * 1024;
 const MOST_CANDIDATES: usize = 4;
+/// Most headers that are compared with signatures of the service's own.
+const MOST_HEADERS: usize = 16;
+/// Most bytes that are signed to find the scheme, and how many a signature counts at least.
+const MOST_SIGNED: usize = 128 * 1024 * 1024;
+const LEAST_SIGNED: usize = 4 * 1024;
 /// What services sign, with or without something between the parts.
 const CONTENTS: &str = "{body},{timestamp} {body},{id} {timestamp} {body},{timestamp} {id} {body},{id} {body},v0 {timestamp} {body},\
                         {url} {body},{timestamp} {url} {body},{body} {timestamp}";
@@ -55,8 +61,21 @@ const BETWEEN: [&str; 5] = [".", ":", "", "|", "\n"];
 const OTHERS: [&str; 6] = ["authorization", "content-digest", "content-length", "cookie", "digest", "repr-digest"];
 const SECONDS: &str = "Unix seconds";
 const ISO: &str = "ISO 8601";
-const ENVELOPE: &str = "Event envelope: id (form evt_<id>), type, created_at (ISO 8601 UTC) and data (object)";
-const COMPLETED: &str = "Events: workflow.completed has workflow_id (form wf_<id>) and status (value completed)";
+
+type Header = (String, String);
+
+/// The search for the schemes of a delivery, and what it took.
+struct Search<'d> {
+    delivery: &'d CapturedDelivery,
+    secret: &'d str,
+    /// The ids and times that may be signed.
+    ids: Vec<&'d str>,
+    times: Vec<&'d str>,
+    signatures: usize,
+    bytes: usize,
+    /// Whether something was not tried.
+    is_cut: bool,
+}
 
 static SIGNATURE: LazyLock<Regex> = LazyLock::new(|| {
     let hex = "[0-9a-fA-F]{40}|[0-9a-fA-F]{64}|[0-9a-fA-F]{128}";
@@ -93,8 +112,12 @@ impl CapturedDelivery {
         let urls: Vec<String> =
             if target.starts_with('/') { hosts.into_iter().flat_map(whole).collect() } else { vec![target.to_owned()] };
         let sent = of("content-length").and_then(|length| body.get(..length.parse().ok()?)).unwrap_or(body);
-        let mut bodies = vec![body.to_vec(), sent.to_vec(), body.trim_ascii_end().to_vec()];
-        bodies.dedup();
+        let mut bodies = vec![body.to_vec()];
+        for other in [sent, body.trim_ascii_end()] {
+            if bodies.iter().all(|known| known != other) {
+                bodies.push(other.to_vec());
+            }
+        }
         let urls = urls.into_iter().map(|url| Url::parse(&url).map_or(url, String::from)).collect();
         Ok(Self {
             urls,
@@ -106,16 +129,15 @@ impl CapturedDelivery {
 
     /// What it shows with the secret of its subscription.
     pub fn shows(&self, secret: &str) -> OtherSource {
-        let settings = self.signature(secret).into_iter().chain(self.envelope()).collect();
+        let settings = self.signature(&mut Search::new(self, secret)).into_iter().chain(self.envelope()).collect();
         OtherSource { source: "the delivery", settings }
     }
 
-    fn signature(&self, secret: &str) -> Vec<(&'static str, Observation)> {
+    fn signature<'d>(&'d self, search: &mut Search<'d>) -> Vec<(&'static str, Observation)> {
         let named = SchemeName::ALL.into_iter().filter(|name| *name != SchemeName::Custom);
-        let mut schemes: Vec<Signing<'_>> =
-            named.filter_map(|name| self.find(name, &CustomScheme::default(), secret)).collect();
+        let mut schemes: Vec<Signing<'_>> = named.filter_map(|name| search.named(name)).collect();
         let is_named = !schemes.is_empty();
-        let own = if is_named { hidden("a named scheme verifies it") } else { self.own(secret, &mut schemes) };
+        let own = if is_named { hidden("a named scheme verifies it") } else { search.own(&mut schemes) };
         schemes.sort_by_key(|scheme| self.headers.iter().rposition(|(name, _)| Some(name) == scheme.headers.last()));
         let names: Vec<&str> = schemes.iter().map(|scheme| scheme.name.name()).collect();
         let all = names.join(", ");
@@ -159,91 +181,166 @@ impl CapturedDelivery {
         others.map(|(name, value)| (name, value.as_str()))
     }
 
-    /// The ids that may be signed: the event's, and those in headers.
-    fn ids(&self) -> Vec<&str> {
-        let in_headers = self.others().filter(|(name, _)| name.ends_with("id")).map(|(_, value)| value);
-        self.event["id"].as_str().into_iter().chain(in_headers).take(MOST_CANDIDATES).collect()
+    /// The headers with something at their end that may be a signature like this one.
+    fn ending_like(&self, token: &str) -> Vec<&Header> {
+        // What is hexadecimal is not tried as base64.
+        let is_hexadecimal = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_alike = |end: &str| SIGNATURE.is_match(end) && is_hexadecimal(end) == is_hexadecimal(token);
+        let ends = |value: &str| {
+            let end = value.len().checked_sub(token.len()).and_then(|at| value.get(at..));
+            end.is_some_and(is_alike)
+        };
+        self.headers.iter().filter(|(_, value)| ends(value)).take(MOST_HEADERS).collect()
     }
 
-    /// The times that may be signed.
-    fn times(&self) -> Vec<&str> {
-        let parts = self.others().flat_map(|(_, value)| value.split([',', ';', ' ', '=']));
-        parts.filter(|part| !form(part).is_empty()).take(MOST_CANDIDATES).collect()
+    /// What the body shows.
+    fn envelope(&self) -> Vec<(&'static str, Observation)> {
+        let text = |name: &str| self.event[name].as_str().unwrap_or_default();
+        let shown =
+            |name: &str| format!("`{name}` is {}", self.event[name].to_string().chars().take(60).collect::<String>());
+        let event_type = text("type");
+        let further = if event_type == WORKFLOW_COMPLETED { COMPLETED } else { &[] };
+        // What is seen of a field, unless it breaks a promise.
+        let field = |name: &str, seen: Observation| {
+            let promises = EVENT.iter().chain(further).filter(|promise| promise.field.starts_with(name));
+            let broken =
+                promises.into_iter().find_map(|promise| Some((promise.clause, promise.broken_by(&self.event)?)));
+            broken.map_or(seen, |(clause, how)| contradiction(clause, how))
+        };
+        let style = style_of(IdKind::Event, text("id")).map(|style| Seen::new(style, []));
+        let precision = format!("{}; whether others have as many digits takes more deliveries", shown("created_at"));
+        let data = format!("{}; one value does not show how it is made", shown("data"));
+        let mut found = vec![
+            ("ids.style", field("/id", style)),
+            ("time.precision", field("/created_at", hidden(precision))),
+            ("events.data", field("/data", hidden(data))),
+        ];
+        if !EVENT_TYPES.contains(&event_type) {
+            let types = format!("{}; one delivery does not show all types", shown("type"));
+            found.push(("events.extra", field("/type", hidden(types))));
+        }
+        found
+    }
+}
+
+/// What a scheme sends, made with a key of no meaning.
+fn sample(scheme: &Scheme) -> Signed {
+    let key = SigningKey::from_bytes(vec![0; 32]).expect("it is not empty");
+    sign(scheme, &[key], &Message { id: "", timestamp: 0, url: "", body: b"" })
+}
+
+impl<'d> Search<'d> {
+    fn new(delivery: &'d CapturedDelivery, secret: &'d str) -> Self {
+        let in_headers = delivery.others().filter(|(name, _)| name.ends_with("id")).map(|(_, value)| value);
+        let ids = delivery.event["id"].as_str().into_iter().chain(in_headers).take(MOST_CANDIDATES);
+        let parts = delivery.others().flat_map(|(_, value)| value.split([',', ';', ' ', '=']));
+        let times = parts.filter(|part| !form(part).is_empty()).take(MOST_CANDIDATES);
+        let (ids, times) = (ids.collect(), times.collect());
+        Self { delivery, secret, ids, times, signatures: 0, bytes: 0, is_cut: false }
     }
 
-    /// Signs everything that may have been signed under a scheme, until a signature is found in a header: in the scheme's, or at the end
-    /// of any, if it is one of the service's own.
-    fn find(&self, name: SchemeName, custom: &CustomScheme, secret: &str) -> Option<Signing<'_>> {
-        let keys = KeyReading::ALL.into_iter().filter_map(|reading| {
+    /// Counts signatures of a text of this size; false if that is too much, and for everything after it.
+    fn spend(&mut self, size: usize, signatures: usize) -> bool {
+        let bytes = self.bytes + size.max(LEAST_SIGNED) * signatures;
+        self.is_cut |= bytes > MOST_SIGNED;
+        if !self.is_cut {
+            (self.bytes, self.signatures) = (bytes, self.signatures + signatures);
+        }
+        !self.is_cut
+    }
+
+    /// A scheme that has a name, if its headers are there.
+    fn named(&mut self, name: SchemeName) -> Option<Signing<'d>> {
+        let custom = CustomScheme::default();
+        let sent = sample(&Scheme::new(name, &custom)).headers;
+        let all = &self.delivery.headers;
+        let has_all = sent.iter().all(|(name, _)| all.iter().any(|(known, _)| name == known));
+        let is_signature = |(known, _): &&Header| has_all && sent.last().is_some_and(|(name, _)| name == known);
+        let headers: Vec<&Header> = all.iter().filter(is_signature).take(MOST_HEADERS).collect();
+        self.find(name, &custom, &headers)
+    }
+
+    /// Signs what may have been signed under a scheme, until a signature is found in a header: in the scheme's, or at the end of any, if it
+    /// is one of the service's own.
+    fn find(&mut self, name: SchemeName, custom: &CustomScheme, headers: &[&'d Header]) -> Option<Signing<'d>> {
+        let (delivery, scheme) = (self.delivery, Scheme::new(name, custom));
+        // Readings that are the same key sign alike.
+        let mut keys: Vec<(Vec<KeyReading>, SigningKey)> = Vec::new();
+        for reading in KeyReading::ALL {
             let scheme = Scheme::new(name, &CustomScheme { key: reading, ..custom.clone() });
-            Some((reading, SigningKey::read(secret, &scheme, reading).ok()?))
-        });
-        let (keys, scheme): (Vec<_>, _) = (keys.collect(), Scheme::new(name, custom));
-        let if_signed = |part, values| if scheme.content().contains(part) { values } else { vec![""] };
-        let (ids, times) = (if_signed("{id}", self.ids()), if_signed("{timestamp}", self.times()));
-        let urls = if_signed("{url}", self.urls.iter().map(String::as_str).collect());
+            let Ok(key) = SigningKey::read(self.secret, &scheme, reading) else { continue };
+            match keys.iter_mut().find(|(_, known)| known.as_bytes() == key.as_bytes()) {
+                Some((readings, _)) => readings.push(reading),
+                None => keys.push((vec![reading], key)),
+            }
+        }
+        let if_signed =
+            |part, values: &[&'d str]| if scheme.content().contains(part) { values.to_vec() } else { vec![""] };
+        let (ids, times) = (if_signed("{id}", &self.ids), if_signed("{timestamp}", &self.times));
+        let urls = if_signed("{url}", &delivery.urls.iter().map(String::as_str).collect::<Vec<_>>());
         let with_time = ids.iter().flat_map(|id| times.iter().map(move |time| (*id, *time)));
         let with_url = with_time.flat_map(|parts| urls.iter().map(move |url| (parts, *url)));
-        let candidates = with_url.flat_map(|parts| self.bodies.iter().map(move |body| (parts, body)));
-        for (((id, time), url), body) in candidates {
-            let message = Message { id, timestamp: 0, url, body };
-            let sign = |key| sign_as(&scheme, from_ref(key), &message, time.to_owned());
-            let signed: Vec<_> = keys.iter().map(|(reading, key)| (*reading, sign(key))).collect();
-            let sent: Vec<String> = signed.first()?.1.headers.iter().map(|(name, _)| name.to_string()).collect();
-            let is_own = name == SchemeName::Custom;
-            let has = |name: &String| self.headers.iter().any(|(known, _)| known == name);
-            if !is_own && !sent.iter().all(has) {
+        let candidates = with_url.flat_map(|parts| delivery.bodies.iter().map(move |body| (parts, body)));
+        for (((id, time), url), body) in candidates.filter(|_| !headers.is_empty()) {
+            if !self.spend(id.len() + time.len() + url.len() + body.len(), keys.len()) {
                 return None;
             }
-            for (header, value) in self.headers.iter().filter(|(name, _)| is_own || sent.last() == Some(name)) {
+            let message = Message { id, timestamp: 0, url, body };
+            let signed: Vec<_> = keys
+                .iter()
+                .map(|(readings, key)| (readings, sign_as(&scheme, from_ref(key), &message, time.to_owned())))
+                .collect();
+            let is_own = name == SchemeName::Custom;
+            for (header, value) in headers {
                 let in_value = |token: &str| if is_own { value.ends_with(token) } else { value.contains(token) };
-                let alike = signed.iter().filter(|(_, signed)| in_value(&signed.signatures[0]));
-                let readings: Vec<KeyReading> = alike.map(|(reading, _)| *reading).collect();
-                if readings.is_empty() {
+                let Some((readings, found)) = signed.iter().find(|(_, signed)| in_value(&signed.signatures[0])) else {
                     continue;
-                }
-                let prefix = value.len().saturating_sub(signed[0].1.signatures[0].len());
+                };
+                let prefix = value.len().saturating_sub(found.signatures[0].len());
                 let custom = CustomScheme {
                     signature_header: header.clone(),
                     prefix: value.get(..prefix).unwrap_or_default().to_owned(),
                     ..custom.clone()
                 };
-                return Some(Signing { name, custom, headers: sent, readings, id, time });
+                let headers = found.headers.iter().map(|(name, _)| name.to_string()).collect();
+                return Some(Signing { name, custom, headers, readings: readings.to_vec(), id, time });
             }
         }
         None
     }
 
     /// The fields of `webhooks.custom` that are shown by a scheme of the service's own, which is added to the schemes.
-    fn own<'d>(&'d self, secret: &str, schemes: &mut Vec<Signing<'d>>) -> Observation {
+    fn own(&mut self, schemes: &mut Vec<Signing<'d>>) -> Observation {
         let contents = CONTENTS.split(',').flat_map(|parts| BETWEEN.map(|between| parts.replace(' ', between)));
         let hashes = [Hash::Sha256, Hash::Sha512, Hash::Sha1];
         let forms = hashes.map(|hash| [(hash, Encoding::Hex), (hash, Encoding::Base64)]).concat();
-        let mut customs = contents.flat_map(|content| {
-            let custom = CustomScheme { content, prefix: String::new(), ..CustomScheme::default() };
-            forms.iter().map(move |(hash, encoding)| CustomScheme {
-                hash: *hash,
-                encoding: *encoding,
-                ..custom.clone()
-            })
-        });
-        let Some(mut found) = customs.find_map(|custom| self.find(SchemeName::Custom, &custom, secret)) else {
-            return hidden(self.unverified());
+        let sent_form = |(hash, encoding)| {
+            let custom = CustomScheme { hash, encoding, prefix: String::new(), ..CustomScheme::default() };
+            let headers = self.delivery.ending_like(&sample(&Scheme::new(SchemeName::Custom, &custom)).signatures[0]);
+            (!headers.is_empty()).then_some((custom, headers))
         };
+        let forms: Vec<_> = forms.into_iter().filter_map(sent_form).collect();
+        let mut customs = contents.flat_map(|content| {
+            let custom = move |custom: &CustomScheme| CustomScheme { content: content.clone(), ..custom.clone() };
+            forms.iter().map(move |(form, headers)| (custom(form), headers))
+        });
+        let found = customs.find_map(|(custom, headers)| self.find(SchemeName::Custom, &custom, headers));
+        let Some(mut found) = found else { return hidden(self.unverified()) };
+        let delivery = self.delivery;
         let (custom, time) = (&found.custom, found.time);
-        let is_beside = !time.is_empty() && self.others().all(|(_, value)| value != time);
-        if is_beside || self.times().iter().any(|time| custom.prefix.contains(time)) {
+        let is_beside = !time.is_empty() && delivery.others().all(|(_, value)| value != time);
+        if is_beside || self.times.iter().any(|time| custom.prefix.contains(time)) {
             let (name, content, hash) = (&custom.signature_header, json!(custom.content), json!(custom.hash));
             return hidden(format!("`{name}` has {hash} of {content} beside the time, which no setting sends"));
         }
         // The header that must be meant; none if several may be.
         let only = |is_it: &dyn Fn(&str) -> bool| {
-            let mut found = self.others().filter(|(_, value)| is_it(value)).map(|(name, _)| name.as_str());
+            let mut found = delivery.others().filter(|(_, value)| is_it(value)).map(|(name, _)| name.as_str());
             let first = found.next().unwrap_or_default();
             found.next().is_none().then_some(first)
         };
         let id_header = match found.id {
-            "" => only(&|value| self.event["id"] == value),
+            "" => only(&|value| delivery.event["id"] == value),
             id => only(&|value| value == id),
         };
         let time_header = match time {
@@ -262,55 +359,18 @@ impl CapturedDelivery {
     }
 
     fn unverified(&self) -> String {
-        let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        let length = self.headers.iter().find(|(name, _)| name == "content-length");
+        let names: Vec<&str> = self.delivery.headers.iter().map(|(name, _)| name.as_str()).collect();
+        let length = self.delivery.headers.iter().find(|(name, _)| name == "content-length");
         let sent: usize = length.and_then(|(_, length)| length.parse().ok()).unwrap_or_default();
-        let found = self.bodies[0].len();
+        let found = self.delivery.bodies[0].len();
         let cut = if sent > found { format!("; the body has {found} of {sent} bytes") } else { String::new() };
-        format!("no scheme verifies the delivery with this secret; its headers: {}{cut}", names.join(", "))
-    }
-
-    /// What the body shows.
-    fn envelope(&self) -> Vec<(&'static str, Observation)> {
-        let text = |name: &str| self.event[name].as_str().unwrap_or_default();
-        let shown = |name: &str| {
-            let value = self.event.get(name).map_or_else(|| "absent".to_owned(), Value::to_string);
-            format!("`{name}` is {}", value.chars().take(60).collect::<String>())
-        };
-        let (time, event_type, data) = (text("created_at"), text("type"), &self.event["data"]);
-        let is_utc = (time.ends_with('Z') || time.ends_with("+00:00")) && form(time) == ISO;
-        let is_completed = data["status"] == "completed"
-            && data["workflow_id"].as_str().is_some_and(|id| id.starts_with(IdKind::Workflow.prefix()));
-        let mut found = vec![
-            ("ids.style", style_of(IdKind::Event, text("id")).map(|style| Seen::new(style, []))),
-            (
-                "time.precision",
-                match shown("created_at") {
-                    time if is_utc => {
-                        hidden(format!("{time}; whether others have as many digits takes more deliveries"))
-                    }
-                    time => contradiction(ENVELOPE, time),
-                },
-            ),
-            (
-                "events.data",
-                match data.as_object() {
-                    None => contradiction(ENVELOPE, shown("data")),
-                    Some(_) if event_type == WORKFLOW_COMPLETED && !is_completed => {
-                        contradiction(COMPLETED, shown("data"))
-                    }
-                    Some(_) => hidden(format!("{}; one value does not show how it is made", shown("data"))),
-                },
-            ),
-        ];
-        match shown("type") {
-            absent if event_type.is_empty() => found.push(("events.extra", contradiction(ENVELOPE, absent))),
-            other if !EVENT_TYPES.contains(&event_type) => {
-                found.push(("events.extra", hidden(format!("{other}; one delivery does not show all types"))));
+        let tried = match self.signatures {
+            count if self.is_cut => {
+                format!(" among {count} signatures; for a delivery of this size no more are tried")
             }
-            _ => {}
-        }
-        found
+            _ => String::new(),
+        };
+        format!("no scheme verifies the delivery with this secret{tried}; its headers: {}{cut}", names.join(", "))
     }
 }
 
@@ -323,5 +383,48 @@ fn form(text: &str) -> &'static str {
         15..=19 if is_number => "a fraction of milliseconds",
         _ if text.parse::<jiff::Timestamp>().is_ok() => ISO,
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+    /// What the search takes for a delivery with these headers and a body of this size, and its reason.
+    fn effort(headers: &str, size: usize) -> (usize, usize, String) {
+        let body = format!("{{\"id\":\"evt_1\",\"x\":\"{}\"}}\n", "x".repeat(size));
+        let raw = format!("POST /hooks HTTP/1.1\nhost: a.example\ncontent-length: {size}\n{headers}\n\n{body}");
+        let delivery = CapturedDelivery::read(raw.as_bytes()).expect("a delivery");
+        let mut search = Search::new(&delivery, SECRET);
+        let found = delivery.signature(&mut search);
+        let reason = found.into_iter().find_map(|(_, found)| found.err()).expect("no scheme").reason;
+        (search.signatures, search.bytes, reason)
+    }
+
+    #[test]
+    fn the_search_for_the_scheme_ends() {
+        // Nothing that looks like a signature, however long it is.
+        let (signatures, ..) = effort("x-own: none\nx-time: 1769851800\n", 200_000);
+        assert_eq!(signatures, 0);
+        // The usual: one signature, an id and a time.
+        let usual = format!("x-sign: v1={}\nx-time: 1769851800\nx-id: 1\n", "a".repeat(64));
+        let (signatures, _, reason) = effort(&usual, 2_000);
+        assert!((100..2_000).contains(&signatures) && !reason.contains("no more"), "{signatures} {reason}");
+        // Every form, and as many ids, times and headers as there is room for.
+        let any = |form: fn(usize) -> String| (0..100).map(form).collect::<String>();
+        let signed = any(|at| {
+            let tokens = [40, 64, 128].map(|length| "a".repeat(length));
+            let base64 = [27, 43, 86].map(|length| format!("{}{}", "+".repeat(length), &"=="[..length % 3 / 2 + 1]));
+            tokens.iter().chain(&base64).map(|token| format!("x-{at}: {token}\n")).collect()
+        });
+        let others = any(|at| format!("x-{at}-id: {at}\nx-{at}-time: 17698518{at:02}\n"));
+        for size in [10, 150_000] {
+            let (signatures, bytes, reason) = effort(&format!("{signed}{others}"), size);
+            assert!(signatures > 100 && bytes <= MOST_SIGNED, "{size}: {signatures}, {bytes}");
+            assert!(signatures <= MOST_SIGNED / LEAST_SIGNED, "{size}: {signatures}");
+            assert_eq!(reason.contains("no more are tried"), size > 10, "{size}: {signatures}, {reason}");
+        }
     }
 }

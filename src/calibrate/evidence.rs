@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cassette::{Cassette, Exchange, MOST_CALLS};
+use super::cassette::{Cassette, Exchange, MOST_CALLS, is_masked};
+use super::promises::{ERROR, Promise, STATUS, SUBSCRIBE, SUBSCRIPTION, SYSTEM_STATUS, UNAUTHORIZED};
 
 /// The result for a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -71,6 +72,39 @@ pub(super) fn contradiction<T>(clause: &'static str, found: impl Into<String>) -
 pub(super) fn unlike_any<T>(call: &Exchange) -> Result<T, Unclear> {
     let Exchange { number, name, .. } = call;
     hidden(format!("call {number} (`{name}`) was answered {} as under no value of the setting", call.status()))
+}
+
+impl Exchange {
+    /// What the contract promises of the fields of this answer.
+    pub(super) fn promised(&self) -> impl Iterator<Item = &'static Promise> {
+        let path = self.target.split('?').next().unwrap_or_default();
+        let (promises, further): (&[Promise], &[Promise]) = match (self.status(), self.method.as_str(), path) {
+            // Answers of the announced token endpoint may have a form of their own.
+            _ if self.name == "token" => (&[], &[]),
+            (200, "GET", STATUS) => (SYSTEM_STATUS, &[]),
+            (200, "POST", SUBSCRIBE) => (SUBSCRIPTION, &[]),
+            (401, ..) => (ERROR, UNAUTHORIZED),
+            (422 | 429, ..) => (ERROR, &[]),
+            // Other statuses are not of the contract, and may be those of a proxy before the service.
+            (400.., ..) if self.field("error").is_object() => (ERROR, &[]),
+            _ => (&[], &[]),
+        };
+        promises.iter().chain(further)
+    }
+
+    /// The promises about fields that the answer breaks, at most one about each field, and how.
+    pub(super) fn breaches(&self) -> Vec<(&'static Promise, String)> {
+        let body = self.json();
+        let mut found: Vec<(&Promise, String)> = Vec::new();
+        // That a body is not JSON is no matter of a field.
+        for promise in self.promised().filter(|_| !body.is_null()) {
+            // Of something that is not there, no part is there; the form of what was masked is not known.
+            let is_covered = found.iter().any(|(known, _)| promise.field.starts_with(known.field));
+            let is_hidden = body.pointer(promise.field).and_then(Value::as_str).is_some_and(is_masked);
+            found.extend(promise.broken_by(&body).filter(|_| !is_covered && !is_hidden).map(|how| (promise, how)));
+        }
+        found
+    }
 }
 
 impl Cassette {

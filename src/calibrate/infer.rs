@@ -7,8 +7,9 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value};
 
-use super::cassette::{Cassette, Exchange, GENERATED, SUBSCRIPTION, SUPPLIED};
+use super::cassette::{Cassette, Exchange, GENERATED, SUPPLIED, is_masked};
 use super::evidence::{Observation, Seen, Unclear, contradiction, hidden, unlike_any};
+use super::promises::{Promise, UNAUTHORIZED, is_published};
 use super::quota;
 use crate::contract::error::ErrorKind;
 use crate::contract::ids::IdKind;
@@ -64,13 +65,14 @@ const INFERENCES: &[(&str, Inference)] = &[
 pub fn infer(cassette: &Cassette, setting: &str) -> Option<Observation> {
     let (_, inference) = INFERENCES.iter().find(|(path, _)| *path == setting)?;
     let found = inference(cassette);
-    let is_masked = found.as_ref().is_ok_and(|seen| has_credential(&seen.value.to_string()));
-    Some(if is_masked { hidden("it has a credential in it, which was masked") } else { found })
+    let has_credential = found.as_ref().is_ok_and(|seen| is_masked(&seen.value.to_string()));
+    Some(if has_credential { hidden("it has a credential in it, which was masked") } else { found })
 }
 
-/// Whether a text was masked when it was recorded.
-fn has_credential(text: &str) -> bool {
-    text.contains('…') || text.contains("<key>")
+/// Nothing, unless an answer breaks a promise about a field.
+fn keeps(call: &Exchange, field: &str) -> Result<(), Unclear> {
+    let broken = call.breaches().into_iter().find(|(promise, _)| promise.field == field);
+    broken.map_or(Ok(()), |(promise, how)| contradiction(promise.clause, how))
 }
 
 fn text<'v>(fields: &'v Value, name: &str) -> &'v str {
@@ -78,11 +80,10 @@ fn text<'v>(fields: &'v Value, name: &str) -> &'v str {
 }
 
 fn environment(cassette: &Cassette) -> Observation {
-    const CLAUSE: &str = "System status: environment, for example the value sandbox; two environments exist";
     let answers = cassette.answers("status").filter(|call| call.status() == 200);
-    cassette.agreed("status", answers, |call| match text(&call.json(), "environment") {
-        name @ ("sandbox" | "production") => Ok(name.to_owned()),
-        other => contradiction(CLAUSE, format!("`environment` is `{}`", other.escape_debug())),
+    cassette.agreed("status", answers, |call| {
+        keeps(call, "/environment")?;
+        Ok(call.field("environment"))
     })
 }
 
@@ -161,7 +162,7 @@ fn codes(cassette: &Cassette) -> Observation {
         _ => Err("more than one code"),
     })?;
     let is_wrong = seen.value.get("unauthorized").is_some_and(|code| code != "unauthorized");
-    Ok(seen.against("Authentication 4: 401 with error code unauthorized", is_wrong))
+    Ok(seen.against(UNAUTHORIZED[0].clause, is_wrong))
 }
 
 fn messages(cassette: &Cassette) -> Observation {
@@ -176,7 +177,7 @@ fn messages(cassette: &Cassette) -> Observation {
         };
         match messages {
             _ if !different.iter().all(|name| calls.contains(name)) => Err("not met twice"),
-            [message] if has_credential(message) => Err("has a masked credential in it"),
+            [message] if is_masked(message) => Err("has a masked credential in it"),
             [message] => Ok(message.as_str().into()),
             _ => Ok(Value::Null),
         }
@@ -337,35 +338,38 @@ static STYLES: LazyLock<[(&str, Regex); 4]> = LazyLock::new(|| {
 
 /// The style of an id.
 pub(super) fn style_of(kind: IdKind, id: &str) -> Result<&'static str, Unclear> {
-    const CLAUSE: &str = "Resources and events: ids have the form sub_<id>, req_<id>, evt_<id>";
-    let shown = id.escape_debug();
-    let Some(part) = id.strip_prefix(kind.prefix()) else {
-        return contradiction(CLAUSE, format!("`id` is \"{shown}\""));
-    };
+    let part = id.strip_prefix(kind.prefix()).unwrap_or(id);
     match STYLES.iter().find(|(_, form)| form.is_match(part)) {
         Some((style, _)) => Ok(style),
-        None => hidden(format!("ids such as `{shown}` ({} bytes) have none of the known forms", id.len())),
+        None => {
+            let shown = id.escape_debug();
+            hidden(format!("ids such as `{shown}` ({} bytes) have none of the known forms", id.len()))
+        }
     }
 }
 
 fn id_style(cassette: &Cassette) -> Observation {
     let errors = cassette.errors().map(|(call, _)| call);
     let made = cassette.answered().filter(|call| call.name.starts_with("subscribe") && call.status() == 200);
-    cassette.agreed("no-key", errors.chain(made), |call| match call.error() {
-        Some(error) => style_of(IdKind::Request, text(&error, "request_id")),
-        None => style_of(IdKind::Subscription, text(&call.json(), "id")),
+    cassette.agreed("no-key", errors.chain(made), |call| {
+        keeps(call, REQUEST_ID)?;
+        keeps(call, "/id")?;
+        match call.error() {
+            Some(error) => style_of(IdKind::Request, text(&error, "request_id")),
+            None => style_of(IdKind::Subscription, text(&call.json(), "id")),
+        }
     })
 }
 
+const REQUEST_ID: &str = "/error/request_id";
+
 fn request_header(cassette: &Cassette) -> Observation {
-    const CLAUSE: &str = "Errors: request_id, the request identifier";
     cassette.agreed("no-key", cassette.errors().map(|(call, _)| call), |call| {
         let json = call.json();
         let id = text(&json["error"], "request_id");
         let with_id = call.answer_headers().filter(|(name, value)| *value == id && !name.starts_with("x-emulator-"));
         match with_id.map(|(name, _)| name).collect::<Vec<_>>()[..] {
-            [] if id.is_empty() => contradiction(CLAUSE, format!("call {} has no `request_id`", call.number)),
-            [] => Ok(String::new()),
+            [] => keeps(call, REQUEST_ID).map(|()| String::new()),
             [name] => Ok(name.to_owned()),
             [one, other, ..] => hidden(format!("`{one}` and `{other}` carry the id")),
         }
@@ -375,25 +379,36 @@ fn request_header(cassette: &Cassette) -> Observation {
 /// How many different timestamps show that their precision is fixed.
 pub(super) const TIMESTAMPS: usize = 8;
 
-/// The timestamps of answers, with their calls.
-pub(super) fn timestamps(cassette: &Cassette) -> impl Iterator<Item = (String, &Exchange)> {
-    cassette.answered().filter(|call| call.status() == 200).filter_map(|call| {
-        let object = call.json();
-        Some((object["checked_at"].as_str().or(object["created_at"].as_str())?.to_owned(), call))
-    })
+/// The timestamps that answers must have: their calls and the promises.
+pub(super) fn timed(cassette: &Cassette) -> impl Iterator<Item = (&Exchange, &'static Promise)> {
+    cassette
+        .answered()
+        .flat_map(|call| call.promised().filter(|promise| promise.is_time()).map(move |time| (call, time)))
+}
+
+/// The timestamps that are ones, with their calls.
+pub(super) fn timestamps(cassette: &Cassette) -> BTreeMap<String, &Exchange> {
+    let valid = timed(cassette).filter_map(|(call, promise)| {
+        let json = call.json();
+        let time = json.pointer(promise.field)?.as_str()?.to_owned();
+        promise.broken_by(&json).is_none().then_some((time, call))
+    });
+    valid.collect()
 }
 
 fn precision(cassette: &Cassette) -> Observation {
     const NAMES: [(usize, &str); 4] = [(0, "seconds"), (3, "milliseconds"), (6, "microseconds"), (9, "nanoseconds")];
-    let times: BTreeMap<_, _> = timestamps(cassette).collect();
-    let mut digits = BTreeSet::new();
-    for time in times.keys() {
-        let zoneless = time.trim_end_matches("+00:00").trim_end_matches('Z');
-        if zoneless.len() == time.len() || time.parse::<jiff::Timestamp>().is_err() {
-            return contradiction("Resources: ISO 8601 UTC timestamps", format!("`{}`", time.escape_debug()));
-        }
-        digits.insert(zoneless.split_once('.').map_or(0, |(_, fraction)| fraction.len()));
+    for (call, promise) in timed(cassette) {
+        keeps(call, promise.field)?;
     }
+    let times = timestamps(cassette);
+    let fraction = |time: &str| {
+        time.trim_end_matches("+00:00")
+            .trim_end_matches('Z')
+            .split_once(['.', ','])
+            .map_or(0, |(_, digits)| digits.len())
+    };
+    let digits: BTreeSet<usize> = times.keys().map(|time| fraction(time)).collect();
     let named: Vec<&str> = NAMES.iter().filter(|(count, _)| digits.contains(count)).map(|(_, name)| *name).collect();
     let is_offset = times.keys().any(|time| !time.ends_with('Z'));
     let name = match named[..] {
@@ -424,7 +439,7 @@ fn subscriptions(cassette: &Cassette) -> Result<[&Exchange; 2], Unclear> {
 fn fields_with(call: &Exchange, text: &str) -> Vec<String> {
     let json = call.json();
     let fields = json.as_object().into_iter().flatten();
-    let with = fields.filter(|(name, value)| !SUBSCRIPTION.contains(&name.as_str()) && **value == text);
+    let with = fields.filter(|(name, value)| !is_published(name) && **value == text);
     with.map(|(name, _)| name.clone()).collect()
 }
 

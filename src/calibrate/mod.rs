@@ -1,6 +1,6 @@
 //! What a service does where the contract is silent: a few harmless calls, and what their answers show about each setting.
 //!
-//! Reading order: `cassette` (calls and answers, masked), `plan` (which call comes next), `infer` (what the answers show), `report`
+//! Reading order: `cassette` (calls and answers, masked), `plan` (which call comes next), `promises` (what the contract says of every field), `infer` (what the answers show), `report`
 //! (every setting with its result, and the profile made of them), `run` (the calls over HTTP). Must not know a running emulator, the
 //! control API or the terminal.
 
@@ -10,6 +10,7 @@ pub mod evidence;
 pub mod infer;
 pub mod openapi;
 pub mod plan;
+mod promises;
 mod quota;
 pub mod report;
 pub mod run;

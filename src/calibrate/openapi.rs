@@ -2,10 +2,13 @@
 
 use serde_json::Value;
 
-use super::cassette::SUBSCRIPTION;
 use super::evidence::{Seen, hidden};
+use super::promises::is_published;
 use super::report::OtherSource;
 use crate::contract::types::EVENT_TYPES;
+
+/// Most references that lead to each other.
+const MOST_REFERENCES: usize = 8;
 
 /// Reads a document; it must be JSON.
 pub fn shows(text: &str) -> Result<OtherSource, String> {
@@ -21,7 +24,7 @@ pub fn shows(text: &str) -> Result<OtherSource, String> {
         return Err("it is not an OpenAPI document: expected `openapi` and `paths`".to_owned());
     }
     let subscribe = resolved(&document, &document["paths"]["/v1/events/subscribe"]["post"]);
-    let at = |path: &str| path.split(' ').fold(subscribe.clone(), |place, name| resolved(&document, &place[name]));
+    let at = |path: &str| path.split(' ').fold(subscribe, |place, name| resolved(&document, &place[name]));
 
     let listed = at("requestBody content application/json schema properties events items enum");
     let types: Vec<&str> = listed.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -29,15 +32,14 @@ pub fn shows(text: &str) -> Result<OtherSource, String> {
     let extra: Value = types.iter().filter(|name| !EVENT_TYPES.contains(name)).copied().collect();
     let fields = at("responses 200 content application/json schema properties");
     let names = fields.as_object().into_iter().flat_map(serde_json::Map::keys);
-    let secrets: Vec<&String> =
-        names.filter(|name| !SUBSCRIPTION.contains(&name.as_str()) && name.contains("secret")).collect();
+    let secrets: Vec<&String> = names.filter(|name| !is_published(name) && name.contains("secret")).collect();
     let [may_be_400, may_be_422] = ["400", "422"].map(|status| at(&format!("responses {status}")).is_object());
     let headers = at("responses 429 headers");
     let header = |wanted: &str| headers.as_object()?.keys().find(|name| name.eq_ignore_ascii_case(wanted));
     let retry_after = header("retry-after").map(|name| at(&format!("responses 429 headers {name} schema type")));
     let form = match retry_after {
         None => headers.is_object().then_some("off"),
-        Some(form) => (form == "integer").then_some("seconds"),
+        Some(form) => (*form == "integer").then_some("seconds"),
     };
     let ietf = headers.is_object().then(|| header("ratelimit-policy").is_some());
     let secret = if let [one] = secrets[..] { Some(one.as_str()) } else { None };
@@ -58,12 +60,36 @@ pub fn shows(text: &str) -> Result<OtherSource, String> {
 }
 
 /// A part of the document, with a reference followed.
-fn resolved(document: &Value, place: &Value) -> Value {
-    let mut place = place;
+fn resolved<'d>(document: &'d Value, mut place: &'d Value) -> &'d Value {
     // A reference may lead to another; more than a few would be a circle.
-    for _ in 0..8 {
+    for _ in 0..MOST_REFERENCES {
         let Some(pointer) = place["$ref"].as_str().and_then(|text| text.strip_prefix('#')) else { break };
         place = document.pointer(pointer).unwrap_or(&Value::Null);
     }
-    place.clone()
+    place
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A clone at each reference would take many times the memory of a large document.
+    #[test]
+    fn references_lead_to_the_document_itself_and_circles_end() {
+        let document = json!({
+            "start": { "$ref": "#/a~1b/0" },
+            "a/b": [{ "$ref": "#/end" }],
+            "end": { "large": [1, 2, 3] },
+            "circle": { "$ref": "#/circle" },
+            "elsewhere": { "$ref": "other.json#/a" },
+            "nowhere": { "$ref": "#/none" },
+        });
+        for (from, to) in [("start", "/end"), ("circle", "/circle"), ("elsewhere", "/elsewhere")] {
+            let found = resolved(&document, &document[from]);
+            assert!(std::ptr::eq(found, document.pointer(to).expect("a place")), "{from}: {found}");
+        }
+        assert_eq!(*resolved(&document, &document["nowhere"]), Value::Null);
+    }
 }

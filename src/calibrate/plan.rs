@@ -1,12 +1,11 @@
-//! Which call comes next: a table of steps in their order, each with when it is made in view of the answers so far, and with what
-//! the contract promises. What is refused comes first, then one subscription, the quota last. Pure: a cassette in, a call out.
-
-use std::collections::BTreeSet;
+//! Which call comes next: a table of steps in their order, each with when it is made in view of the answers so far, and with the
+//! status that the contract promises. What is refused comes first, then one subscription, the quota last. Pure: a cassette in, a call out.
 
 use jiff::Timestamp;
 
 use super::cassette::{CallKey, Caller, Cassette, Exchange};
-use super::infer::{TIMESTAMPS, names_url, timestamps};
+use super::infer::{TIMESTAMPS, names_url, timed, timestamps};
+use super::promises::{STATUS, SUBSCRIBE};
 use super::quota;
 
 pub(super) struct Step {
@@ -20,41 +19,30 @@ pub(super) struct Step {
     headers: &'static [(&'static str, &'static str)],
     /// Whether it is made again after this many times, as far as the answers so far show.
     is_due: fn(&Cassette, usize) -> bool,
-    pub(super) promise: Option<Promise>,
+    pub(super) promise: Option<StatusPromise>,
     /// Its description, if its status is worth reporting beside the settings.
     pub(super) about: &'static str,
 }
 
-/// What the contract promises about an answer: the status, the clause, and JSON pointers to fields of the body.
-pub(super) type Promise = (u16, &'static str, &'static str);
+/// The status that the contract promises, and the clause.
+pub(super) type StatusPromise = (u16, &'static str);
 
 const MOST_SUBSCRIPTIONS: usize = 3;
 /// Timestamps of this many calls may repeat another.
 const MOST_ALIKE: usize = 3;
 const HELLO: &str = "/v1/hello";
-const STATUS: &str = "/v1/system/status";
-const SUBSCRIBE: &str = "/v1/events/subscribe";
 const SUBSCRIPTION: &str = r#"{"url":"$url","events":["workflow.completed"]}"#;
 const LONG_BODY: &str = r#"{"url":"","events":[],"description":"$long"}"#;
 const JSON: &[(&str, &str)] = &[("content-type", "application/json")];
 const CODED: &[(&str, &str)] = &[("content-type", "application/json"), ("content-encoding", "gzip")];
 
-const GREETING: Promise = (200, "GET /v1/hello: no Bearer token is needed", "");
-const ERROR: &str = "/error/code /error/message /error/request_id";
-const NO_KEY: Promise = (401, "GET /v1/system/status: 401 when the Bearer token is missing or invalid", ERROR);
-const INVALID: Promise = (422, "GET /v1/system/status: 422 when query parameters fail validation", ERROR);
-const REFUSED: Promise = (
-    422,
-    "POST /v1/events/subscribe: 422 for an invalid URL, an empty events list, or an unsupported event type",
-    ERROR,
-);
-const VALID_KEY: Promise =
-    (200, "GET /v1/system/status: 200 when the key is valid", "/ok /environment /version /checked_at");
-const SUBSCRIBED: Promise = (
-    200,
-    "POST /v1/events/subscribe: 200 when a subscription is created or updated",
-    "/id /url /events /status /created_at",
-);
+const GREETING: StatusPromise = (200, "GET /v1/hello: no Bearer token is needed");
+const NO_KEY: StatusPromise = (401, "GET /v1/system/status: 401 when the Bearer token is missing or invalid");
+const INVALID: StatusPromise = (422, "GET /v1/system/status: 422 when query parameters fail validation");
+const REFUSED: StatusPromise =
+    (422, "POST /v1/events/subscribe: 422 for an invalid URL, an empty events list, or an unsupported event type");
+const VALID_KEY: StatusPromise = (200, "GET /v1/system/status: 200 when the key is valid");
+const SUBSCRIBED: StatusPromise = (200, "POST /v1/events/subscribe: 200 when a subscription is created or updated");
 
 const fn get(name: &'static str, target: &'static str, key: CallKey) -> Step {
     let is_due = |_: &Cassette, made| made == 0;
@@ -66,7 +54,7 @@ const fn post(name: &'static str, body: &'static str) -> Step {
 }
 
 impl Step {
-    const fn promised(self, promise: Promise) -> Self {
+    const fn promised(self, promise: StatusPromise) -> Self {
         Self { promise: Some(promise), ..self }
     }
 
@@ -123,8 +111,8 @@ const STEPS: &[Step] = &[
         .due(|cassette, made| made == 0 && ["subscribe", "subscribe-text"].map(|name| cassette.status_of(name)).contains(&200)),
     // Each may show one more timestamp; if several were alike, the calls are too fast for that.
     get("status", STATUS, CallKey::Given).due(|cassette, _| {
-        let different = timestamps(cassette).map(|(time, _)| time).collect::<BTreeSet<_>>().len();
-        let alike = timestamps(cassette).count() - different;
+        let different = timestamps(cassette).len();
+        let alike = timed(cassette).count() - different;
         different < TIMESTAMPS && alike < MOST_ALIKE && cassette.status_of("status") == 200
     }),
     get("exhaust", STATUS, CallKey::Given).due(|cassette, _| {

@@ -12,6 +12,7 @@ use super::evidence::{Observation, RowOutcome, hidden};
 use super::infer::{infer, reason};
 use super::plan::step;
 use crate::contract::keys::{KeyRules, judge};
+use crate::redact::visible;
 use crate::settings::{Draft, Layered, LedgerRow, Profile, ledger};
 use crate::util::wording::counted;
 
@@ -70,7 +71,7 @@ impl Report {
     /// Compares what a cassette and other sources show with the settings of a profile.
     pub fn new(cassette: &Cassette, others: &[OtherSource], profile: &Layered) -> Self {
         let mut clauses = BTreeSet::new();
-        let broken = cassette.answered().filter_map(broken_promise).filter(|found| clauses.insert(found.clause));
+        let broken = cassette.answered().flat_map(broken_promises).filter(|found| clauses.insert(found.clause));
         Self {
             url: cassette.url.clone(),
             calls: cassette.calls.len(),
@@ -85,17 +86,21 @@ impl Report {
     pub fn profile(&self, cassette: &Cassette) -> String {
         let date = cassette.calls.last().map(|call| call.at.strftime("%Y-%m-%d").to_string()).unwrap_or_default();
         let calls = counted(self.calls as u64, "call");
+        let about = format!(
+            "What {} does where the contract is silent, by {calls} of `wrs-emulator calibrate` on {date}.",
+            self.url
+        );
         let mut text = format!(
-            "#:schema ./profile.schema.json\n# What {} does where the contract is silent, by {calls} of `wrs-emulator calibrate` on {date}.\n\
-             # What is not here was as assumed, or was not observed.\n",
-            self.url,
+            "#:schema ./profile.schema.json\n{}{}",
+            comment(&about),
+            comment("What is not here was as assumed, or was not observed.")
         );
         for row in &self.data {
             let Some((observed, assumed)) = row.change() else { continue };
             let mut about = vec![format!("observed in {} on {date}", row.source), format!("assumed: {assumed}")];
             about.extend(row.clause.map(|clause| format!("contradicts the contract ({clause})")));
             about.extend(Some(row.detail.clone()).filter(|detail| !detail.is_empty()));
-            text.push_str(&format!("\n# {}\n", about.join("; ").replace(char::is_control, " ")));
+            text.push_str(&format!("\n{}", comment(&about.join("; "))));
             // A list of no keys, and two equal prefixes, are refused.
             text.push_str(match (row.setting, observed.as_str()) {
                 ("keys.mode", Some("list")) => "keys.list = [\"sk_test_local\"]\n",
@@ -116,6 +121,12 @@ impl Report {
         }
         if refuses_key(&text, cassette) { text + REFUSES_KEY } else { text }
     }
+}
+
+/// A comment line of a profile. What a service or a cassette says stays in it: TOML ends a comment at a line end, and refuses other
+/// control characters.
+fn comment(text: &str) -> String {
+    format!("# {}\n", visible(text))
 }
 
 /// The end of a profile under which the key that calibrated may not be valid.
@@ -234,24 +245,28 @@ impl Row {
     }
 }
 
-/// The promise about a call, beside settings, that its answer breaks.
-fn broken_promise(call: &Exchange) -> Option<Broken> {
-    let (status, clause, fields) = step(&call.name)?.promise?;
-    // A key that is refused may be the wrong one.
-    let is_refused = status == 200 && matches!(call.status(), 401 | 403) && call.key == CallKey::Given;
-    if call.status() == 429 || is_refused {
-        return None;
-    }
-    let json = call.json();
-    let mut missing = fields.split_whitespace().filter(|field| json.pointer(field).is_none());
-    let content_type = call.header("content-type").unwrap_or("absent");
-    let found = match missing.next() {
-        _ if call.status() != status => format!("it was answered {}", call.status()),
-        _ if !content_type.starts_with("application/json") => format!("Content-Type is {content_type}"),
-        Some(field) => format!("the {status} has no {field}"),
-        None => return None,
+/// The promises about a call that its answer breaks.
+fn broken_promises(call: &Exchange) -> Vec<Broken> {
+    let broken = |clause, found| Broken {
+        clause,
+        observed: format!("{} {}: {found}", call.method, call.target.get(..60).unwrap_or(&call.target)),
+        call: call.number,
     };
-    Some(Broken { clause, observed: format!("{} {}: {found}", call.method, call.target), call: call.number })
+    let of_fields = call.breaches().into_iter().map(|(promise, how)| broken(promise.clause, how));
+    let of_call = step(&call.name).and_then(|step| step.promise).and_then(|(status, clause)| {
+        // A key that is refused may be the wrong one.
+        let is_refused = status == 200 && matches!(call.status(), 401 | 403) && call.key == CallKey::Given;
+        let content_type = call.header("content-type").unwrap_or("absent");
+        let found = match call.status() {
+            _ if call.status() == 429 || is_refused => return None,
+            other if other != status => format!("it was answered {other}"),
+            _ if !content_type.starts_with("application/json") => format!("Content-Type is {content_type}"),
+            _ if call.json().is_null() && !call.is_cut() => "its body is not JSON".to_owned(),
+            _ => return None,
+        };
+        Some(broken(clause, found))
+    });
+    of_call.into_iter().chain(of_fields).collect()
 }
 
 /// What there is no setting for: the order of checks, limits, headers.
@@ -273,4 +288,67 @@ fn notes(cassette: &Cassette) -> Vec<String> {
     let slowest = cassette.calls.iter().max_by_key(|call| call.took_ms);
     notes.extend(slowest.map(|call| format!("the slowest answer took {} ms ({})", call.took_ms, call.name)));
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The paths at which a table has values.
+    fn paths(table: &toml::Table, before: &str) -> BTreeSet<String> {
+        let entries = table.iter().map(|(name, value)| (format!("{before}{name}"), value));
+        let below = |(path, value): (String, &toml::Value)| match value {
+            toml::Value::Table(table) if path != "hello.body" => paths(table, &format!("{path}.")),
+            _ => BTreeSet::from([path]),
+        };
+        entries.flat_map(below).collect()
+    }
+
+    /// Texts with what ends a comment, or is refused in one.
+    fn odd_text() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            Just("\n".to_owned()),
+            Just("\r\nwebhooks.timeout = \"1s\"\n".to_owned()),
+            Just("\0".to_owned()),
+            Just("\u{7f}\u{85}\u{2028}\"\"\"'''#".to_owned()),
+            ".{0,8}",
+        ];
+        proptest::collection::vec(part, 0..4).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn a_profile_sets_what_was_observed_whatever_the_texts_are(texts in proptest::array::uniform5(odd_text())) {
+            let [url, detail, source, message, field] = texts;
+            let mut cassette = Cassette::new("http://localhost", "sk_test_a", 40, true, false);
+            cassette.url.clone_from(&url);
+            let row = |setting, observed: Value| Row {
+                setting,
+                result: RowOutcome::Differs,
+                observed: Some(observed),
+                expected: Value::Null,
+                expected_from: String::new(),
+                differs: true,
+                source: source.clone(),
+                detail: detail.clone(),
+                clause: None,
+            };
+            let body = serde_json::json!({ (field.clone()): [{ (field): message.clone() }] });
+            let data = vec![
+                row("errors.messages", serde_json::json!({ "unauthorized": message })),
+                row("hello.body", body.clone()),
+                row("ids.style", "uuid".into()),
+            ];
+            let report = Report { url, calls: 1, stopped: None, data, broken: Vec::new(), notes: Vec::new() };
+            let text = report.profile(&cassette);
+            let table: toml::Table = text.parse().map_err(|error| TestCaseError::fail(format!("{error}: {text:?}")))?;
+            let set = ["errors.messages.unauthorized", "hello.body", "ids.style"].map(str::to_owned);
+            prop_assert_eq!(paths(&table, ""), BTreeSet::from(set), "{:?}", text);
+            prop_assert_eq!(serde_json::to_value(&table["hello"]["body"]).expect("JSON"), body);
+        }
+    }
 }

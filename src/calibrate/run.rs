@@ -88,7 +88,7 @@ impl Calibration {
             AttemptOutcome::Answered { status, body, .. } => {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
                 let headers = answered.headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes())));
-                Ok(RecordedAnswer { status, headers: headers.collect(), body: text(&body) })
+                Ok(RecordedAnswer { status, headers: headers.collect(), body: text(&body), is_cut: !answered.is_whole })
             }
             AttemptOutcome::Failed { detail, .. } => Err(first_clause(&detail)),
         }

@@ -36,6 +36,8 @@ use crate::webhook::resolve::{LookUp, Resolver};
 
 const SHORTEST_KEY: usize = 8;
 const LARGEST: u64 = 16 * 1024 * 1024;
+/// A document takes up to 40 times as much memory once it is read.
+const LARGEST_DOCUMENT: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Args)]
 #[command(after_help = examples([
@@ -94,12 +96,12 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     let profile = load_profile(args.check.as_deref(), &[])?;
     let mut others = Vec::new();
     if let Some(path) = &args.delivery {
-        let delivery = CapturedDelivery::read(&read("--delivery", path)?);
+        let delivery = CapturedDelivery::read(&read("--delivery", path, LARGEST)?);
         let delivery = delivery.map_err(|problem| invalid("--delivery", path, &problem))?;
         others.push(delivery.shows(&variable("WRS_WEBHOOK_SECRET", "the secret of the subscription")?));
     }
     if let Some(path) = &args.openapi {
-        let text = String::from_utf8_lossy(&read("--openapi", path)?).into_owned();
+        let text = String::from_utf8_lossy(&read("--openapi", path, LARGEST_DOCUMENT)?).into_owned();
         others.push(openapi::shows(&text).map_err(|problem| invalid("--openapi", path, &problem))?);
     }
     let writes = args.from.is_none() && args.check.is_none();
@@ -110,9 +112,8 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     let out = file("--out", &args.out, "sandbox.toml")?;
     let kept = file("--cassette", &args.cassette, "sandbox.cassette.json")?;
     let cassette: Cassette = match (&args.from, &args.url) {
-        (Some(path), _) => {
-            serde_json::from_slice(&read("--from", path)?).map_err(|problem| invalid("--from", path, &problem))?
-        }
+        (Some(path), _) => serde_json::from_slice(&read("--from", path, LARGEST)?)
+            .map_err(|problem| invalid("--from", path, &problem))?,
         (None, url) => called(&args, url.as_deref().unwrap_or_default())?,
     };
     let report = Report::new(&cassette, &others, &profile);
@@ -149,8 +150,8 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-fn read(flag: &str, path: &Path) -> Result<Vec<u8>, Failure> {
-    let read = file::read_input(path, LARGEST);
+fn read(flag: &str, path: &Path, largest: u64) -> Result<Vec<u8>, Failure> {
+    let read = file::read_input(path, largest);
     read.map_err(|problem| Failure::io(format!("{flag}: cannot read `{}`: {problem}", path.display())))
 }
 
@@ -256,16 +257,19 @@ fn text(report: &Report, checks: bool) -> String {
         (RowOutcome::NotObservable, "not observable"),
     ] {
         let rows: Vec<&Row> = report.data.iter().filter(|row| row.result == outcome).collect();
-        if !rows.is_empty() {
-            text.push_str(&format!("{words} ({})\n{}\n", rows.len(), rows.into_iter().map(line).collect::<String>()));
+        let mut lines: Vec<String> = rows.iter().map(|row| line(row)).collect();
+        if outcome == RowOutcome::Contradicts {
+            // What contradicts beside the settings.
+            let others = report.broken.iter().filter(|broken| rows.iter().all(|row| row.clause != Some(broken.clause)));
+            lines.extend(
+                others.map(|broken| {
+                    format!("  {}   (call {}; {})\n", cell(&broken.observed), broken.call, broken.clause)
+                }),
+            );
         }
-    }
-    if !report.broken.is_empty() {
-        text.push_str("promises of the contract that are not kept\n");
-        for broken in &report.broken {
-            text.push_str(&format!("  {}\n    call {}: {}\n", broken.clause, broken.call, cell(&broken.observed)));
+        if !lines.is_empty() {
+            text.push_str(&format!("{words} ({})\n{}\n", lines.len(), lines.concat()));
         }
-        text.push('\n');
     }
     text.push_str("beside the settings\n");
     text.extend(report.notes.iter().map(|note| format!("  {}\n", cell(note))));

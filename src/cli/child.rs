@@ -23,7 +23,8 @@ use super::failure::{Code, Failure, note};
 use crate::app::{Emulator, FileLimit};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api::ExecFacts;
-use crate::redact::{Redactor, visible_lines};
+use crate::redact::{MASK, Redactor, visible_lines};
+use crate::util::escapes::Secrets;
 use crate::util::file;
 use crate::util::process::ending_signal;
 
@@ -281,7 +282,8 @@ impl Tail {
         let text = if self.is_cut { text.split_once('\n').map_or("", |(_, rest)| rest) } else { &text };
         let plain = ESCAPES.replace_all(text, "");
         let masked = Redactor::default().text(&plain).into_owned();
-        let masked = secret.map_or_else(|| masked.clone(), |secret| masked.replace(secret, "…"));
+        let secret = secret.map(|secret| Secrets::default().and_whole(secret, MASK));
+        let masked = secret.map_or_else(|| masked.clone(), |secret| secret.hide(&masked).into_owned());
         visible_lines(&masked).into_owned()
     }
 }

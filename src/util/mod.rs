@@ -1,6 +1,7 @@
-//! Durations and wording in messages, files, processes and tasks, without knowledge of the emulator.
+//! Durations, escapes and wording in messages, files, processes and tasks, without knowledge of the emulator.
 
 pub mod duration;
+pub mod escapes;
 pub mod file;
 pub mod header_lines;
 pub mod process;

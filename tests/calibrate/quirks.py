@@ -90,7 +90,7 @@ def calibrated(command, pause):
         service.terminate()
 
 
-def compare(name, report, expected):
+def compare(name, report, expected, broken=()):
     rows = {row["setting"]: row for row in report["data"]}
     wrong = []
     for setting, value in expected.items():
@@ -98,6 +98,8 @@ def compare(name, report, expected):
         found = row.get("observed", row["result"])
         if found != value:
             wrong.append(f"{setting}: expected {value!r}, found {found!r} ({row.get('detail')})")
+    wrong += [f"breaks {one['clause']}: {one['observed']}" for one in report["broken"] if one["clause"] not in broken]
+    wrong += [f"not broken: {clause}" for clause in set(broken) - {one["clause"] for one in report["broken"]}]
     assert not wrong, f"{name}\n" + "\n".join(wrong)
     print(f"{name}: {len(expected)} settings in {report['calls']} calls")
     return report
@@ -108,6 +110,10 @@ assert {"an unknown path without a key: 401", "an unknown path with the key: 404
 checks = next(row for row in python["data"] if row["setting"] == "status.checks")
 # Its milliseconds change from call to call.
 assert checks["observed"]["db"]["state"] == "up" and "numbers in it change" in json.dumps(checks), checks
+# Its times as numbers.
+times = {f"{field}, an ISO 8601 UTC timestamp" for field in ("System status: checked_at", "Subscription: created_at")}
+numbers = {**PYTHON, "time.precision": "contradicts"}
+compare("Python, numbers", calibrated([sys.executable, HERE / "service.py", "numbers"], "0s"), numbers, times)
 # The window's kind takes a second between calls.
 compare("Node", calibrated(["node", HERE / "service.mjs"], "1s"), NODE)
 

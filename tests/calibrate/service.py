@@ -1,7 +1,9 @@
 """The API written by hand, with quirks of its own: ids in hexadecimal, microseconds, snake codes, a code of its own for each 422, a bucket
-of 50 in a minute under other header names, no secret in answers, timestamps with +00:00. Prints its port."""
+of 50 in a minute under other header names, no secret in answers, timestamps with +00:00, or numbers if that is its argument. Prints its
+port."""
 import json
 import secrets
+import sys
 import time
 from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,6 +13,8 @@ STATE = {"used": 0, "subscriptions": {}}
 
 
 def now():
+    if sys.argv[1:] == ["numbers"]:
+        return time.time()
     return datetime.now(timezone.utc).isoformat(timespec="microseconds")
 
 

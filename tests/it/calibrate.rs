@@ -56,6 +56,7 @@ async fn calibrated(settings: &[String], plan: &Plan<'_>, seed: u64) -> Cassette
                 .map(|(name, value)| (name.to_string(), value.to_str().expect("text").to_owned()))
                 .collect(),
             body: String::from_utf8(found.body.to_vec()).expect("text"),
+            is_cut: false,
         });
         cassette.push(exchange, &caller);
         emulator.control().advance(STEP).await;
@@ -104,6 +105,10 @@ fn check(cassette: &Cassette, key: &str, settings: &[String], rows: &[&str]) {
             assert_eq!(*observed, expected(row, &set), "{}: {settings:#?}", row.setting);
         }
     }
+    let unauthorized = "Authentication 4: 401 with error code unauthorized";
+    let is_set = |clause: &str| clause == unauthorized && settings.concat().contains("unauthorized");
+    let broken: Vec<_> = report.broken.iter().filter(|broken| !is_set(broken.clause)).collect();
+    assert!(broken.is_empty(), "{settings:?}: {broken:?}");
     let subscribed: Vec<&str> = cassette
         .calls
         .iter()
@@ -181,6 +186,98 @@ async fn the_default_profile_is_observed_as_assumed() {
     let promised = row(&report, "rate_limit.retry_after");
     let shown = (promised.observed.as_ref(), promised.source.as_str());
     assert_eq!(shown, (Some(&"seconds".into()), "the OpenAPI document"));
+}
+
+/// What the contract promises of each field of an answer: values that break it, and the clause that is named.
+#[rustfmt::skip]
+const PROMISED: &[(&str, &[&str], &str)] = &[
+    ("/ok", &["false", "\"true\"", "1"], "System status: ok, a boolean, true when the service is reachable and the key is valid"),
+    ("/environment", &["1", "\"staging\"", "null"], "System status: environment, for example the value sandbox; two environments exist"),
+    ("/version", &["1.0", "\"1.0\"", "\"v1\"", "\"v1.0.0\""], "System status: version, form v<major>.<minor>"),
+    ("/version", &["\"v2.0\""], "Versioning: the status response field version carries the label v1.0"),
+    ("/checked_at", TIMES, "System status: checked_at, an ISO 8601 UTC timestamp"),
+    ("/id", &["1", "\"sub_\"", "\"subscription-1\""], "Subscription: id, form sub_<id>"),
+    ("/url", &["null", "[]"], "Subscription: url, a string"),
+    ("/events", &["\"workflow.completed\"", "[1]", "{}"], "Subscription: events, a list of strings"),
+    ("/status", &["true", "[\"active\"]"], "Subscription: status, a string"),
+    ("/created_at", TIMES, "Subscription: created_at, an ISO 8601 UTC timestamp"),
+    ("/error", &["\"no\"", "[]"], "Errors: failed responses carry a JSON object with the key error"),
+    ("/error/code", &["401", "null"], "Errors: code, a string"),
+    ("/error/code", &["\"no_key\""], "Authentication 4: 401 with error code unauthorized"),
+    ("/error/message", &["{}", "1"], "Errors: message, a string"),
+    ("/error/request_id", &["1", "\"req_\"", "\"abc\""], "Errors: request_id, form req_<id>"),
+];
+const TIMES: &[&str] = &[
+    "1769851817",
+    "1769851817.5",
+    "\"1769851817\"",
+    "\"2026-01-31T09:30:17\"",
+    "\"2026-01-31T10:30:17+01:00\"",
+    "\"Sat, 31 Jan 2026 09:30:17 GMT\"",
+    "\"2026-01-31\"",
+    "\"2026-01-31 09:30:17Z\"",
+    "\"2026-13-31T09:30:17Z\"",
+    "null",
+];
+
+/// The clauses that a service breaks whose answers have this value in place of a field, and its row of a setting.
+fn broken_with(cassette: &Cassette, pointer: &str, value: Option<&str>) -> (Vec<&'static str>, Report) {
+    let mut cassette = cassette.clone();
+    for answer in cassette.calls.iter_mut().filter_map(|call| call.answer.as_mut()) {
+        let mut body: Value = serde_json::from_str(&answer.body).unwrap_or_default();
+        let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+        let Some(fields) = body.pointer_mut(parent).and_then(Value::as_object_mut) else { continue };
+        match value {
+            Some(value) if fields.contains_key(name) => {
+                fields.insert(name.to_owned(), serde_json::from_str(value).expect("JSON"));
+            }
+            _ => drop(fields.remove(name)),
+        }
+        answer.body = body.to_string();
+    }
+    let report = report(&cassette);
+    (report.broken.iter().map(|broken| broken.clause).collect(), report)
+}
+
+#[tokio::test]
+async fn each_promise_about_a_field_is_checked() {
+    let cassette = calibrated(&[], &WHOLE, 1).await;
+    for (pointer, values, clause) in PROMISED {
+        for value in *values {
+            let (broken, _) = broken_with(&cassette, pointer, Some(value));
+            assert_eq!(broken, [*clause], "{pointer} = {value}");
+        }
+        if !clause.starts_with("Versioning") && !clause.starts_with("Authentication") {
+            assert_eq!(broken_with(&cassette, pointer, None).0, [*clause], "no {pointer}");
+        }
+    }
+    let (broken, found) = broken_with(&cassette, "/checked_at", Some("\"2026-01-31T09:30:17.5+00:00\""));
+    assert!(broken.is_empty() && row(&found, "time.precision").clause.is_none(), "{broken:?}");
+    // The setting that the field is about contradicts the contract, too.
+    for (pointer, value, setting, says) in [
+        ("/checked_at", "1769851817", "time.precision", "`checked_at` is 1769851817"),
+        ("/created_at", "1769851817", "time.precision", "`created_at` is 1769851817"),
+        ("/environment", "\"staging\"", "environment", "`environment` is \"staging\""),
+        ("/id", "1", "ids.style", "`id` is 1"),
+        ("/error/request_id", "\"abc\"", "ids.style", "`error.request_id` is \"abc\""),
+    ] {
+        let (broken, found) = broken_with(&cassette, pointer, Some(value));
+        let row = row(&found, setting);
+        assert_eq!((row.result, row.clause), (RowOutcome::Contradicts, Some(broken[0])), "{row:?}");
+        assert_eq!(row.detail, says);
+    }
+}
+
+/// Of a body that was cut, and of what was masked, nothing is claimed.
+#[tokio::test]
+async fn what_is_cut_or_masked_breaks_no_promise() {
+    let mut cassette = calibrated(&[], &WHOLE, 1).await;
+    assert!(broken_with(&cassette, "/error/request_id", Some("\"<key>\"")).0.is_empty());
+    for answer in cassette.calls.iter_mut().filter_map(|call| call.answer.as_mut()) {
+        answer.body.pop();
+        answer.is_cut = true;
+    }
+    assert!(report(&cassette).broken.is_empty());
 }
 
 /// A list of event types that a service without a check of URLs would take is sent to none.

@@ -349,7 +349,8 @@ fn servers_that_turn_out_otherwise_leave_a_partial_result() {
     });
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("the key was refused with 401"), "{}", text(&output.stderr));
-    assert!(!text(&output.stdout).contains("not kept"), "the key may be the wrong one: {}", text(&output.stdout));
+    let shown = text(&output.stdout);
+    assert!(!shown.contains("contradicts the contract"), "the key may be the wrong one: {shown}");
 
     let (output, _) = of_stranger(move |head, stream| {
         greets(head, stream);
@@ -375,6 +376,38 @@ fn what_subscribes_is_posted_three_times_at_most() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let heads = heads.lock().expect("no panic");
     assert_eq!(heads.iter().filter(|head| head.starts_with("POST /v1/events/subscribe ")).count(), 3);
+}
+
+/// A service that gives its times as numbers: neither does the calibration try for timestamps until the calls are used up, nor does it
+/// blame the pause between them.
+#[test]
+fn times_that_are_numbers_contradict_the_contract() {
+    let (address, heads) = server(|head, stream| {
+        let (status, body) = match head {
+            _ if head.starts_with("GET /v1/hello ") => ("200 OK", "{}"),
+            _ if !head.contains(KEY) => ("401 No", ENVELOPE),
+            _ if head.starts_with("GET /v1/system/status ") => {
+                ("200 OK", r#"{"ok":true,"environment":"sandbox","version":"v1.0","checked_at":1769851817}"#)
+            }
+            _ => ("422 No", r#"{"error":{"code":"no","message":"no","request_id":"req_1"}}"#),
+        };
+        write(stream, status, "content-type: application/json\r\n", body);
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = format!("http://{address}");
+    let output = calibrate(folder.path(), &[&url, "--pause", "0s", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let clause = "System status: checked_at, an ISO 8601 UTC timestamp";
+    let row = &rows(&report)["time.precision"];
+    assert_eq!([&row["result"], &row["clause"], &row["detail"]], ["contradicts", clause, "`checked_at` is 1769851817"]);
+    assert!(report["broken"].as_array().expect("a list").iter().any(|broken| broken["clause"] == clause), "{report}");
+    let of_status =
+        heads.lock().expect("no panic").iter().filter(|head| head.starts_with("GET /v1/system/status ")).count();
+    assert!(of_status < 12, "{of_status} calls of system status");
+    let shown = text(&calibrate(folder.path(), &["--from", "sandbox.cassette.json"]).stdout);
+    let contradictions = shown.split("\n\n").find(|part| part.starts_with("contradicts the contract")).expect("some");
+    assert_eq!(contradictions.matches(clause).count(), 1, "{contradictions}");
 }
 
 /// The raw request of a delivery that an emulator with these settings sends to a receiver.

@@ -8,6 +8,7 @@ use crate::circles::uses;
 const LAYERS: &[(&str, u8)] = &[
     ("contract", 0),
     ("util/duration", 0),
+    ("util/escapes", 0),
     ("util/header_lines", 0),
     ("util/schema", 0),
     ("util/wording", 0),
