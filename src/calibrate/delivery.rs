@@ -303,7 +303,7 @@ impl<'d> Search<'d> {
                     ..custom.clone()
                 };
                 let headers = found.headers.iter().map(|(name, _)| name.to_string()).collect();
-                return Some(Signing { name, custom, headers, readings: readings.to_vec(), id, time });
+                return Some(Signing { name, custom, headers, readings: (*readings).clone(), id, time });
             }
         }
         None
@@ -416,7 +416,7 @@ mod tests {
         let any = |form: fn(usize) -> String| (0..100).map(form).collect::<String>();
         let signed = any(|at| {
             let tokens = [40, 64, 128].map(|length| "a".repeat(length));
-            let base64 = [27, 43, 86].map(|length| format!("{}{}", "+".repeat(length), &"=="[..length % 3 / 2 + 1]));
+            let base64 = [27, 43, 86].map(|length| format!("{}{}", "+".repeat(length), &"=="[..=length % 3 / 2]));
             tokens.iter().chain(&base64).map(|token| format!("x-{at}: {token}\n")).collect()
         });
         let others = any(|at| format!("x-{at}-id: {at}\nx-{at}-time: 17698518{at:02}\n"));

@@ -339,13 +339,11 @@ static STYLES: LazyLock<[(&str, Regex); 4]> = LazyLock::new(|| {
 /// The style of an id.
 pub(super) fn style_of(kind: IdKind, id: &str) -> Result<&'static str, Unclear> {
     let part = id.strip_prefix(kind.prefix()).unwrap_or(id);
-    match STYLES.iter().find(|(_, form)| form.is_match(part)) {
-        Some((style, _)) => Ok(style),
-        None => {
-            let shown = id.escape_debug();
-            hidden(format!("ids such as `{shown}` ({} bytes) have none of the known forms", id.len()))
-        }
+    if let Some((style, _)) = STYLES.iter().find(|(_, form)| form.is_match(part)) {
+        return Ok(style);
     }
+    let shown = id.escape_debug();
+    hidden(format!("ids such as `{shown}` ({} bytes) have none of the known forms", id.len()))
 }
 
 fn id_style(cassette: &Cassette) -> Observation {

@@ -144,7 +144,7 @@ fn a_taken_port_says_whether_an_emulator_answers_there() {
 fn another_program_can_neither_write_to_the_terminal_nor_fill_the_memory() {
     let other = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", other.local_addr().expect("an address"));
-    let answered = |head: &'static str, body: &'static [u8], repeat: usize, arguments: &[&str]| {
+    let answered = |head: &'static str, body: &[u8], repeat: usize, arguments: &[&str]| {
         std::thread::scope(|scope| {
             let serving = scope.spawn(|| {
                 let (mut stream, _) = other.accept().expect("a connection");
@@ -170,7 +170,7 @@ fn another_program_can_neither_write_to_the_terminal_nor_fill_the_memory() {
     let (refused, _) = answered("200 OK", b"<html>", 1, &["explain"]);
     refused.exits(3).says(&["not JSON; is that a wrs-emulator?"]);
     // 1 GiB.
-    let (refused, sent) = answered(plain, &[b'x'; 1024 * 1024], 1024, &["explain"]);
+    let (refused, sent) = answered(plain, &vec![b'x'; 1024 * 1024], 1024, &["explain"]);
     refused.exits(3).says(&["it answers with more than 128 MiB; is that a wrs-emulator?"]);
     assert!((128..1024).contains(&sent), "{sent} MiB were sent");
 }
