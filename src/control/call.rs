@@ -13,7 +13,7 @@ use hyper::body::Bytes;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
@@ -162,6 +162,10 @@ pub(super) fn number_in(
 /// A body as a typed value; an empty one counts as `{}`.
 fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
     let bytes = if body.trim_ascii().is_empty() { b"{}" } else { body };
+    // A list would be read as the fields in their order.
+    if bytes.trim_ascii_start().starts_with(b"[") && serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
+        return Err(ControlError::invalid("body: expected an object, found a list"));
+    }
     serde_json::from_slice(bytes).map_err(|error| ControlError::invalid(format!("body: {error}")))
 }
 

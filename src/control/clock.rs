@@ -37,7 +37,11 @@ pub(crate) struct Clock {
 
 /// A change of a clock: one of `mode`, `advance` and `set`.
 #[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(
+    test,
+    derive(schemars::JsonSchema),
+    schemars(extend("not" = super::endpoint::not_one_of(&["mode", "advance", "set"]), "examples" = [{ "advance": "60s" }]))
+)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClockChange {
     #[serde(default, skip_serializing, rename = "key")]
@@ -45,6 +49,7 @@ pub(crate) struct ClockChange {
     pub(crate) mode: Option<NewMode>,
     pub(crate) advance: Option<DurationInput>,
     /// A timestamp, or `now` for the real time.
+    #[cfg_attr(test, schemars(with = "Option<super::requests::Since>"))]
     pub(crate) set: Option<String>,
     /// How long the call waits until everything due is done; 60s if absent.
     pub(crate) timeout: Option<DurationInput>,

@@ -91,6 +91,19 @@ impl<T> Described for T {}
 #[cfg(test)]
 pub(crate) use schemars::JsonSchema as Described;
 
+/// What is refused where exactly one of these fields must be given; null is as good as absent.
+#[cfg(test)]
+pub(crate) fn not_one_of(fields: &[&str]) -> serde_json::Value {
+    let given = |field: &str| serde_json::json!({ "required": [field], "properties": { field: { "not": { "type": "null" } } } });
+    let none: serde_json::Map<_, _> =
+        fields.iter().map(|field| ((*field).to_owned(), serde_json::json!({ "type": "null" }))).collect();
+    let mut wrong = vec![serde_json::json!({ "properties": none })];
+    for (at, field) in fields.iter().enumerate() {
+        wrong.extend(fields[at + 1..].iter().map(|other| serde_json::json!({ "allOf": [given(field), given(other)] })));
+    }
+    serde_json::json!({ "anyOf": wrong })
+}
+
 /// A duration such as 250ms, 5s or 1m30s.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[cfg_attr(

@@ -30,7 +30,11 @@ use crate::util::wording::counted;
 
 /// What is fired.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(
+    test,
+    derive(schemars::JsonSchema),
+    schemars(extend("not" = super::endpoint::not_one_of(&["type", "emit"]), "examples" = [{ "type": "workflow.completed" }]))
+)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Fire {
     #[serde(skip_serializing, rename = "key")]

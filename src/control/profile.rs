@@ -52,9 +52,18 @@ pub(crate) struct Setting {
 
 /// Settings to change: nested like a scenario's `[profile]`, by dotted path, or both.
 #[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, extend("minProperties" = 1, "examples" = [{ "rate_limit": { "requests": 5 } }])))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, extend("minProperties" = 1, "propertyNames" = setting_names(), "examples" = [{ "rate_limit": { "requests": 5 } }])))]
 #[serde(transparent)]
 pub(crate) struct Patch(pub(crate) Map<String, Value>);
+
+/// What the names of changes begin with.
+#[cfg(test)]
+fn setting_names() -> Value {
+    let groups: std::collections::BTreeSet<&str> =
+        crate::settings::SETTINGS.iter().filter_map(|setting| setting.path.split('.').next()).collect();
+    let groups: Vec<&str> = groups.into_iter().collect();
+    serde_json::json!({ "pattern": format!(r"^(key|({})(\..+)?)$", groups.join("|")) })
+}
 
 /// The changes in force.
 #[derive(Debug, Deserialize, Serialize)]

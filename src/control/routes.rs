@@ -374,7 +374,7 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
         CallRow {
             takes_toml: true,
             media: JSON_OR_TEXT,
-            ..at_once_reply::<_, Map<String, Value>, scenarios::Added>(
+            ..at_once_reply::<_, scenarios::ScenarioFile, scenarios::Added>(
                 "PUT scenarios/{name}",
                 "Add a scenario, or replace it",
                 scenarios::put,

@@ -290,6 +290,23 @@ pub(super) fn whole(generation: &Generation, name: &str) -> ScenarioWhole {
     }
 }
 
+/// A scenario as JSON; `scenarios schema` prints the schema of all of it.
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, extend("minProperties" = 1, "propertyNames" = file_keys(), "examples" = [file_example()])))]
+pub(super) struct ScenarioFile(#[allow(dead_code, reason = "for the schema")] Map<String, Value>);
+
+/// The keys of a scenario, and the field of every body.
+#[cfg(test)]
+fn file_keys() -> Value {
+    let schema = crate::scenario::schema();
+    let keys = schema["properties"].as_object().expect("it has keys").keys().map(String::as_str);
+    serde_json::json!({ "enum": keys.chain(["key"]).collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+fn file_example() -> Value {
+    serde_json::json!({ "rule": [{ "times": 3, "reply": { "error": "rate_limit_exceeded" } }] })
+}
+
 pub(super) fn put(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
     let text = std::str::from_utf8(&call.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
     let content_type = call.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();

@@ -71,9 +71,12 @@ pub(crate) enum SubscriptionState {
 pub(crate) struct NewSubscription {
     #[serde(default, skip_serializing, rename = "key")]
     pub(crate) _key: KeyField,
+    #[cfg_attr(test, schemars(schema_with = "url_schema"))]
     pub(crate) url: String,
     /// Every type that can be subscribed, if absent.
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub(crate) events: Option<Vec<String>>,
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub(crate) secret: Option<String>,
     pub(crate) description: Option<String>,
 }
@@ -95,13 +98,28 @@ pub(crate) struct Created {
 pub(crate) struct SubscriptionChange {
     #[serde(default, skip_serializing, rename = "key")]
     pub(crate) _key: KeyField,
+    #[cfg_attr(test, schemars(schema_with = "url_schema_or_null"))]
     pub(crate) url: Option<String>,
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub(crate) events: Option<Vec<String>>,
     /// Null removes the description; absent, it stays.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub(crate) description: Option<Value>,
     pub(crate) status: Option<SubscriptionState>,
+}
+
+#[cfg(test)]
+fn url_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    // Whether http is allowed, the profile in force says.
+    crate::contract::rules::url_schema(true).try_into().expect("it is a schema")
+}
+
+#[cfg(test)]
+fn url_schema_or_null(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let mut schema = url_schema(generator).to_value();
+    schema["anyOf"].as_array_mut().expect("it has choices").push(serde_json::json!({ "type": "null" }));
+    schema.try_into().expect("it is a schema")
 }
 
 /// Distinguishes a null field from an absent one.
@@ -123,6 +141,7 @@ pub(crate) struct Deleted {
 pub(crate) struct Rotate {
     #[serde(default, skip_serializing, rename = "key")]
     pub(crate) _key: KeyField,
+    #[cfg_attr(test, schemars(length(min = 1)))]
     pub(crate) secret: Option<String>,
 }
 

@@ -156,7 +156,9 @@ async fn every_call_of_the_control_api_refuses_what_is_no_json() {
     let emulator = stage(&[]).await;
     let before = view(&emulator, "snapshot?key=*").await;
     for (method, path) in documented_calls(&emulator).await.into_iter().filter(|(method, _)| method != "GET") {
-        for body in [&b"{"[..], b"{\"key\":\"\\ud800\"}", b"\xff", b"[1,]", b"{\"key\":NaN}", &b"[".repeat(50_000)] {
+        let improper = [&b"{"[..], b"{\"key\":\"\\ud800\"}", b"\xff", b"[1,]", b"{\"key\":NaN}", &b"[".repeat(50_000)];
+        let not_objects = [&b"[]"[..], b" [null, null]", b"[\"sk_test_local\"]", b"null", b"7", b"\"x\"", b"true"];
+        for body in improper.into_iter().chain(not_objects) {
             let answer = calling(&emulator, &method, &path, body.to_vec()).await;
             // Some look for what the path names first.
             assert!([404, 422].contains(&answer.status), "{method} {path}: {answer:?}");
