@@ -5,12 +5,17 @@ const { createHash } = require("node:crypto");
 // Kept as they are now, because tests replace such functions.
 const { request: plain } = require("node:http");
 const { request: secure } = require("node:https");
-const { text } = require("node:stream/consumers");
+
+/** Most bytes of an answer: whatever answers at the address may be no emulator. */
+const MOST_ANSWER = 64 * 1024 * 1024;
+
+/** A text with what drives a terminal as escapes; line ends are kept. */
+const visible = (text) => text.replace(/[^\P{C}\n]|[\u2028\u2029]/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 
 /** A refused control call: `status`, `code`, and the whole answer in `body`. */
 class ControlError extends Error {
   constructor(call, status, body) {
-    super(`${call}: ${status} ${body.error.code}: ${body.error.message}`);
+    super(visible(`${call}: ${status} ${body.error.code}: ${body.error.message}`));
     Object.assign(this, { status, code: body.error.code, body });
   }
 }
@@ -49,7 +54,7 @@ class Emulator {
     const isGood = answer.status >= 200 && answer.status < 300;
     if (isGood ? !parsed : !parsed?.error?.code) {
       const first = answer.text.split("\n").map((line) => line.trim()).find(Boolean) ?? "nothing";
-      throw new Error(`${method} ${url}: status ${answer.status} with an answer that is not the emulator's: ${first.slice(0, 200)}`);
+      throw new Error(visible(`${method} ${url}: status ${answer.status} with an answer that is not the emulator's: ${first.slice(0, 200)}`));
     }
     if (!isGood) throw new ControlError(`${method} ${path}`, answer.status, parsed);
     return parsed;
@@ -158,7 +163,7 @@ class Emulator {
     const lines = [
       ...requests.map((row) => [`${row.method} ${row.path}${row.query ? `?${row.query}` : ""}`, row.id]),
       ...failed.map((row) => [`${row.type} to ${row.url}`, row.id]),
-    ].map(async ([what, id]) => `${what}  ${id}: ${await this.explain(id)}`);
+    ].map(async ([what, id]) => visible(`${what}  ${id}: ${await this.explain(id)}`));
     return lines.length ? Promise.all(lines) : [`no request carried the key ${this.key}`];
   }
 }
@@ -168,10 +173,22 @@ function exchange(url, options, body) {
   return new Promise((resolve, reject) => {
     const call = url.startsWith("https:") ? secure : plain;
     const request = call(url, { ...options, agent: false }, (answer) => {
-      text(answer).then((received) => resolve({ status: answer.statusCode, text: received }), reject);
+      read(answer, url).then((received) => resolve({ status: answer.statusCode, text: received }), reject);
     });
     request.on("error", reject).end(body);
   });
+}
+
+/** The text of an answer. */
+async function read(answer, url) {
+  const parts = [];
+  let size = 0;
+  for await (const part of answer) {
+    size += part.length;
+    if (size > MOST_ANSWER) throw new Error(`${url}: the answer has more than ${MOST_ANSWER >> 20} MiB; is that a wrs-emulator?`);
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString();
 }
 
 /** An object in JSON, or nothing. */

@@ -31,10 +31,13 @@ use crate::webhook::link::{Sender, open_in_a_task};
 
 /// How long a command waits before it repeats a call that the emulator was too busy for.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
-/// Most bytes of an answer, and of an event of the stream: several times those of the largest run document. What answers may be
-/// another program.
-const MAX_ANSWER: usize = 128 * 1024 * 1024;
-/// Most bytes of a snapshot.
+/// Most bytes of an answer, and of an event of the stream. What answers may be another program, and JSON takes many times its size once it
+/// is read.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+/// Most bytes of an answer that refuses the call.
+const MAX_REFUSAL: usize = 1024 * 1024;
+/// Most bytes of a run document, and of a snapshot.
+pub(super) const MAX_RUN: usize = 64 * 1024 * 1024;
 pub(super) const MAX_SNAPSHOT: usize = 1024 * 1024 * 1024;
 
 /// How long a call waits for an answer that takes no work.
@@ -162,9 +165,12 @@ impl<'a> Call<'a> {
                 }
             }
         };
-        runtime(Builder::new_current_thread())?
-            .block_on(async { tokio::time::timeout(self.limit, exchange).await })
-            .unwrap_or_else(|_| Err(self.unreachable(format!("no answer within {} s", self.limit.as_secs()))))
+        runtime(Builder::new_current_thread())?.block_on(self.in_time(exchange))
+    }
+
+    async fn in_time<T>(&self, answer: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let late = |_| Err(self.unreachable(format!("no answer within {} s", self.limit.as_secs())));
+        tokio::time::timeout(self.limit, answer).await.unwrap_or_else(late)
     }
 
     /// Sends the call, up to the head of the answer.
@@ -187,8 +193,12 @@ impl<'a> Call<'a> {
         }
         let request = request.body(self.body.clone().into()).map_err(|error| self.unreachable(error))?;
         sender.send_request(request).await.map_err(|error| {
-            // A TLS server answers plain HTTP with a TLS alert, which does not parse as HTTP.
-            if error.is_parse() && url.scheme() == "http" { self.speaks_tls(url) } else { self.unreachable(error) }
+            match url.scheme() {
+                _ if error.is_parse_too_large() => self.unreachable("its answer has too many or too long headers"),
+                // A TLS server answers plain HTTP with a TLS alert, which does not parse as HTTP.
+                "http" if error.is_parse() => self.speaks_tls(url),
+                _ => self.unreachable(error),
+            }
         })
     }
 
@@ -196,8 +206,9 @@ impl<'a> Call<'a> {
         let status = response.status();
         let media = response.headers().get(CONTENT_TYPE).and_then(|media| media.to_str().ok()).unwrap_or_default();
         let is_text = self.accepted == TEXT && media.starts_with(TEXT);
-        let body = Limited::new(response.into_body(), self.max_answer).collect().await;
-        let bytes = body.map_err(|error| self.unreachable(error_of_body(&*error, self.max_answer)))?.to_bytes();
+        let most = if status.is_success() { self.max_answer } else { MAX_REFUSAL };
+        let body = Limited::new(response.into_body(), most).collect().await;
+        let bytes = body.map_err(|error| self.unreachable(error_of_body(&*error, most)))?.to_bytes();
         if status.is_success() && (is_text || serde_json::from_slice::<IgnoredAny>(&bytes).is_ok()) {
             return Ok(bytes);
         }
@@ -216,19 +227,22 @@ impl<'a> Call<'a> {
         self.path = "stream";
         let url = base(&self.target.url)?;
         runtime(Builder::new_current_thread())?.block_on(async {
-            let mut response = self.open(&url).await?;
+            let mut response = self.in_time(self.open(&url)).await?;
             if !response.status().is_success() {
-                return self.read(&url, response).await.map(drop);
+                return self.in_time(self.read(&url, response)).await.map(drop);
             }
             let mut text = Vec::new();
             while let Some(Ok(frame)) = response.frame().await {
                 let Ok(data) = frame.into_data() else { continue };
+                // An end may have begun with the last byte before.
+                let mut searched = text.len().saturating_sub(1);
                 text.extend_from_slice(&data);
                 if text.len() > self.max_answer {
                     return Err(self.unreachable(too_long(self.max_answer)));
                 }
-                while let Some(end) = text.windows(2).position(|window| window == b"\n\n") {
-                    let block: Vec<u8> = text.drain(..end + 2).collect();
+                while let Some(end) = text[searched..].windows(2).position(|window| window == b"\n\n") {
+                    let block: Vec<u8> = text.drain(..searched + end + 2).collect();
+                    searched = 0;
                     let block = String::from_utf8_lossy(&block);
                     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
                     if let (Some(kind), Some(data)) = (field("event: "), field("data: "))

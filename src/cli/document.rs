@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::client::{Call, CallPath, parsed};
+use super::client::{Call, CallPath, MAX_RUN, parsed};
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use crate::control::api::{
@@ -71,7 +71,7 @@ pub(super) struct Why {
 
 impl RunDocument {
     pub(super) fn ask(call: Call<'_>) -> Result<Self, Failure> {
-        let answer = call.send_to(RUN)?;
+        let answer = call.max_answer(MAX_RUN).send_to(RUN)?;
         let records = parsed(RUN, &answer)?;
         Ok(Self { json: String::from_utf8_lossy(&answer).into_owned(), records })
     }

@@ -13,6 +13,7 @@ use super::output::{YELLOW, cell, mark, painted, pretty, print_as_is};
 use super::report::{Case, Report};
 use crate::contract::nearest;
 use crate::control::api::{Finding, Findings};
+use crate::redact::visible_lines;
 use crate::review::findings::{Check, Confidence, Severity, check, checks};
 use crate::util::file;
 use crate::util::wording::counted;
@@ -117,15 +118,16 @@ fn text(review: &Review, colors: bool) -> String {
         let mark = if is_failing { mark(false, colors) } else { painted(YELLOW, '!', colors) };
         let Finding { title, code, severity, confidence, .. } = finding;
         let (severity, confidence) = (severity.name(), confidence.name());
-        text += &format!("{mark} {number}. {title} ({code}, {severity}, {confidence})\n{}", finding.details());
-        for accepted in review.accepted.iter().filter(|accepted| accepted.code == *code) {
+        let (title, code, details) = (cell(title), cell(code), finding.details());
+        text += &format!("{mark} {number}. {title} ({code}, {severity}, {confidence})\n{}", visible_lines(&details));
+        for accepted in review.accepted.iter().filter(|accepted| accepted.code == finding.code) {
             text += &format!("    accepted: {}\n", cell(&accepted.reason));
         }
     }
     for accepted in review.stale() {
         text += &format!("{} {}\n", mark(false, colors), accepted.line());
     }
-    text += &review.findings.unproven();
+    text += &visible_lines(&review.findings.unproven());
     let forgotten = review.findings.forgotten_entries;
     if forgotten > 0 {
         text += &format!(

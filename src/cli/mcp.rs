@@ -25,7 +25,7 @@ use super::table::{EXPLAIN, LIST_DELIVERIES, LIST_REQUESTS};
 use crate::clock::{Random, Seed};
 use crate::contract::nearest;
 use crate::control::api::Clock;
-use crate::redact::Redactor;
+use crate::redact::{Redactor, visible_lines};
 use crate::scenario::check_text;
 use crate::util::duration::parse_duration;
 use crate::util::wording::{any_of, counted};
@@ -211,7 +211,7 @@ impl Session {
             Ok(text) => (text, false),
             Err(Failure { message, hint, .. }) => {
                 let hint = hint.map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-                (Redactor::default().text(&format!("error: {message}{hint}")).into_owned(), true)
+                (visible_lines(&Redactor::default().text(&format!("error: {message}{hint}"))).into_owned(), true)
             }
         };
         if text.len() > MOST_TEXT {
@@ -250,7 +250,7 @@ impl Session {
                 None => call.body(&arguments),
             }
         };
-        Ok(String::from_utf8_lossy(&call.send_to(route)?).into_owned())
+        Ok(visible_lines(&String::from_utf8_lossy(&call.send_to(route)?)).into_owned())
     }
 }
 

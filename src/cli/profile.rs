@@ -214,7 +214,7 @@ fn list_forwards(args: &ForwardsArgs) -> Result<ExitCode, Failure> {
     let rules = forwards_in_force(&args.common.target, args.key.as_deref(), SHORT)?;
     let data = json!({ "data": rules.iter().map(|(from, to)| json!({ "from": from, "to": to })).collect::<Vec<_>>() });
     Ok(show_list(args.common.json, &data, || {
-        let lines: String = rules.iter().map(|(from, to)| format!("{from} -> {}\n", cell(to))).collect();
+        let lines: String = rules.iter().map(|(from, to)| format!("{} -> {}\n", cell(from), cell(to))).collect();
         if lines.is_empty() { "no forwards\n".to_owned() } else { lines }
     }))
 }

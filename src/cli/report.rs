@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::arguments::OutputFile;
 use super::failure::{Failure, colored};
 use super::output::{BOLD_RED, GREEN, YELLOW, cell, mark, painted, print_as_is, print_json};
+use crate::redact::visible_lines;
 
 /// Most lines of a case in Markdown.
 const MOST_LINES: usize = 20;
@@ -91,10 +92,11 @@ impl Report {
     pub(super) fn text(&self, colors: bool) -> String {
         let mut text = String::new();
         for case in self.judged() {
-            text.push_str(&format!("{} {}: {}\n", mark(case.has_passed(), colors), case.name, case.message));
-            text.extend(case.lines.iter().map(|line| format!("    {line}\n")));
+            let (mark, message) = (mark(case.has_passed(), colors), visible_lines(&case.message));
+            text.push_str(&format!("{mark} {}: {message}\n", cell(&case.name)));
+            text.extend(case.lines.iter().map(|line| format!("    {}\n", visible_lines(line))));
         }
-        text.extend(self.notes.iter().map(|note| format!("note: {note}\n")));
+        text.extend(self.notes.iter().map(|note| format!("note: {}\n", visible_lines(note))));
         text
     }
 
@@ -190,16 +192,15 @@ impl TableReport {
 /// can break the file.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in visible_lines(text).chars() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&apos;"),
-            '\n' => escaped.push(c),
             // The two non-characters of the basic plane are forbidden as well.
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.extend(c.escape_unicode()),
+            '\u{fffe}' | '\u{ffff}' => escaped.extend(c.escape_unicode()),
             c => escaped.push(c),
         }
     }

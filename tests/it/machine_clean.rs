@@ -15,7 +15,7 @@ use crate::support::{Outcome, finish, listing, text, wrs_emulator};
 
 /// What a command prints on stdout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     /// One JSON value.
     Document,
     /// A record a line, then a line that states whether there are more.
@@ -30,10 +30,10 @@ enum Form {
 use Form::{Document, Listing, Nothing, Stream, Text};
 
 /// A command, its form, arguments with which it is done, and arguments with which it is refused, with exit status and code.
-type Row = (&'static str, Form, &'static str, &'static str, i32, &'static str);
+pub(crate) type Row = (&'static str, Form, &'static str, &'static str, i32, &'static str);
 
 /// In order, against one emulator. `{name}` stands for an id or a file made before, see [`Stage`].
-const ROWS: &[Row] = &[
+pub(crate) const ROWS: &[Row] = &[
     ("serve", Stream, "--listen 127.0.0.1:0", "--listen nowhere", 2, "usage"),
     ("exec", Nothing, "-- true", "-- {folder}/missing", 127, "not_run"),
     ("trigger", Document, "workflow.completed --wait", "workflow.completed --key sk_test_nobody", 1, "not_found"),
@@ -126,14 +126,14 @@ const CASSETTE: &str = r#"{"format": "wrs-emulator calibration 1", "url": "http:
   "failed": null}]}"#;
 
 /// An emulator in which something happened, and a folder with files.
-struct Stage {
-    served: Served,
+pub(crate) struct Stage {
+    pub(crate) served: Served,
     folder: tempfile::TempDir,
     names: BTreeMap<&'static str, String>,
 }
 
 impl Stage {
-    fn set() -> Self {
+    pub(crate) fn set() -> Self {
         let served = Served::start(&["--clock", "frozen", "--quiet"]);
         for _ in 0..3 {
             served.subscribe("https://app.sink.localhost/x");
@@ -158,7 +158,11 @@ impl Stage {
 
     /// A command with `--json` and these arguments, for the emulator at this address.
     fn command(&self, command: &str, arguments: &str, url: &str) -> Command {
-        let words = command.split(' ').chain(["--json"]).chain(arguments.split_whitespace());
+        self.command_with(&["--json"], command, arguments, url)
+    }
+
+    pub(crate) fn command_with(&self, flags: &[&str], command: &str, arguments: &str, url: &str) -> Command {
+        let words = command.split(' ').chain(flags.iter().copied()).chain(arguments.split_whitespace());
         let words =
             words.map(|word| self.names.iter().fold(word.to_owned(), |word, (name, id)| word.replace(name, id)));
         let words: Vec<String> = words.collect();

@@ -33,6 +33,7 @@ mod guesses;
 mod har;
 mod held_back;
 mod help;
+mod hostile;
 mod json;
 mod keys;
 mod layers;

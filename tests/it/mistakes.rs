@@ -171,8 +171,8 @@ fn another_program_can_neither_write_to_the_terminal_nor_fill_the_memory() {
     refused.exits(3).says(&["not JSON; is that a wrs-emulator?"]);
     // 1 GiB.
     let (refused, sent) = answered(plain, &vec![b'x'; 1024 * 1024], 1024, &["explain"]);
-    refused.exits(3).says(&["it answers with more than 128 MiB; is that a wrs-emulator?"]);
-    assert!((128..1024).contains(&sent), "{sent} MiB were sent");
+    refused.exits(3).says(&["it answers with more than 16 MiB; is that a wrs-emulator?"]);
+    assert!((16..1024).contains(&sent), "{sent} MiB were sent");
 }
 
 #[test]

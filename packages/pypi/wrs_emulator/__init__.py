@@ -17,12 +17,21 @@ import urllib.parse
 import urllib.request
 
 
+# Most bytes of an answer: whatever answers at the address may be no emulator.
+MOST_ANSWER = 64 * 1024 * 1024
+
+
+def visible(text):
+    """A text with what drives a terminal as escapes; line ends are kept."""
+    return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class ControlError(Exception):
     """A refused control call: `status`, `code`, and the whole answer in `body`."""
 
     def __init__(self, call, status, body):
         self.status, self.body, self.code = status, body, body["error"]["code"]
-        super().__init__(f"{call}: {status} {self.code}: {body['error']['message']}")
+        super().__init__(visible(f"{call}: {status} {self.code}: {body['error']['message']}"))
 
 
 # What `http_proxy` names is for what is beyond this machine.
@@ -53,16 +62,19 @@ class Emulator:
         except urllib.error.HTTPError as error:
             answer = error
         with answer:
-            status, text = answer.getcode(), answer.read().decode(errors="replace")
+            status, data = answer.getcode(), answer.read(MOST_ANSWER + 1)
+        if len(data) > MOST_ANSWER:
+            raise ConnectionError(f"{method} {request.full_url}: the answer has more than {MOST_ANSWER >> 20} MiB; is that a wrs-emulator?")
+        text = data.decode(errors="replace")
         try:
             parsed = json.loads(text)
             if not isinstance(parsed, dict):
                 raise ValueError
             refusal = None if 200 <= status < 300 else ControlError(f"{method} {path}", status, parsed)
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, RecursionError):
             first = next((line.strip() for line in text.splitlines() if line.strip()), "nothing")[:200]
             problem = f"{method} {request.full_url}: status {status} with an answer that is not the emulator's: {first}"
-            raise ConnectionError(problem) from None
+            raise ConnectionError(visible(problem)) from None
         if refusal:
             raise refusal
         return parsed
@@ -157,7 +169,7 @@ class Emulator:
             if (row["forgery"] or row["status"]) not in ("delivered", "refused")
         )
         lines = [f"{what}  {identifier}: {self.explain(identifier)}" for what, identifier in (*requests, *deliveries)]
-        return "\n".join(lines) or f"no request carried the key {self.key}"
+        return visible("\n".join(lines)) or f"no request carried the key {self.key}"
 
 
 class Clock:
