@@ -124,6 +124,11 @@ impl ControlError {
         Self::new(ErrorKind::NotFound, message)
     }
 
+    /// 429: the call has not begun, and may be repeated.
+    pub(super) fn busy(why: &str) -> Self {
+        Self::new(ErrorKind::RateLimitExceeded, format!("{why}; try again")).coded("busy")
+    }
+
     /// 500: the emulator failed.
     pub fn internal() -> Self {
         Self::new(ErrorKind::InternalError, EMULATOR_FAILED)

@@ -499,7 +499,8 @@ impl Control {
         }
         let (head, body) = reply.into_parts();
         let charged = self.bodies.charge(body);
-        let charged = charged.map_err(|Busy| busy("large answers are waiting for their clients to read them"));
+        let charged =
+            charged.map_err(|Busy| ControlError::busy("large answers are waiting for their clients to read them"));
         charged.map(|body| Response::from_parts(head, body))
     }
 
@@ -535,7 +536,7 @@ impl Control {
     ) -> Result<T, ControlError> {
         let control = Arc::clone(self);
         let read = self.blocking.read(is_disconnected, move || work(&control)).await;
-        read.map_err(|Busy| busy(&format!("{MOST_READS} reads of the control API are waiting already")))
+        read.map_err(|Busy| ControlError::busy(&format!("{MOST_READS} reads of the control API are waiting already")))
     }
 
     /// Does work on another thread, to its end even if the caller leaves.
@@ -546,10 +547,6 @@ impl Control {
         let control = Arc::clone(self);
         self.blocking.changes.run(move || work(&control)).await
     }
-}
-
-pub(super) fn busy(why: &str) -> ControlError {
-    ControlError::new(ErrorKind::RateLimitExceeded, format!("{why}; try again")).coded("busy")
 }
 
 /// The call that a method and path mean, and its variable segment, decoded. A path that is in the table literally never matches a

@@ -16,7 +16,6 @@ use tokio::sync::mpsc;
 use super::call::{Call, Input, Scope, scope, scope_or_all, scope_soon, whose};
 use super::endpoint::{Empty, Nothing};
 use super::render::{Text, cell, joined};
-use super::routes::busy;
 use super::stream::PIECE_BYTES;
 use super::{Control, ControlError, Reply, scenarios};
 use crate::http::answer::{JSON, answer};
@@ -139,7 +138,7 @@ async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -
     let making = tokio::spawn(async move { documents.run(make).await });
     let first = tokio::time::timeout(LONGEST_WAIT, made.recv())
         .await
-        .map_err(|_| busy("other snapshots are still being sent"))?;
+        .map_err(|_| ControlError::busy("other snapshots are still being sent"))?;
     let rest = unfold((made, Some(making)), |(mut made, making)| async move {
         if let Some(piece) = made.recv().await {
             return Some((Ok(piece), (made, making)));

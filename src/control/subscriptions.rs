@@ -217,7 +217,10 @@ pub(super) fn all_of(control: &Control, scope: &Scope, redactor: Redactor<'_>) -
         let state = workspace.lock();
         found.extend(state.subscriptions.iter().map(|record| shown(record, &workspace, &profile, redactor)));
     }
-    found.sort_by(|one, other| one.created_at.0.cmp(&other.created_at.0));
+    // Those of one key are in the order in which they were made, whatever its clock did meanwhile.
+    if scope.key().is_none() {
+        found.sort_by(|one, other| one.created_at.0.cmp(&other.created_at.0));
+    }
     found
 }
 
