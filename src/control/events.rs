@@ -204,7 +204,7 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<Wait, Fire>>) -
     Ok(control.run_to_end(show).await)
 }
 
-/// The workspace of a key, as for [`scope_soon`].
+/// The workspace of a key, as for `scope_soon`.
 async fn opened(control: &Arc<Control>, key: Option<String>) -> Result<Arc<Workspace>, ControlError> {
     Ok(control.run_to_end(move |control| control.workspace(key.as_deref())).await?)
 }

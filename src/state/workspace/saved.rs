@@ -114,7 +114,7 @@ pub struct SavedEmission {
     pub leaves: Option<Instant>,
 }
 
-/// A delivery that is not settled. It is written as a [`SavedDelivery`].
+/// A delivery that is not settled. It is written as a `SavedDelivery`.
 #[derive(Debug)]
 pub struct PendingDelivery {
     pub(crate) planned: Arc<PlannedDelivery>,
