@@ -13,6 +13,7 @@ use super::routes::{CALLS, CallRow};
 use crate::committed;
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::SAMPLE_KEY;
+use crate::contract::types::WORKFLOW_COMPLETED;
 use crate::util::schema::{add_examples, plain};
 
 /// The groups in which the document lists calls: the name, what they are about, and what their paths begin with.
@@ -32,6 +33,22 @@ const TAGS: [(&str, &str, &[&str]); 7] = [
     ),
     ("scenarios", "Stories that decide how requests are answered.", &["scenarios"]),
     ("state", "The clock, and the state of keys.", &["clock", "reset", "snapshot"]),
+];
+
+/// What examples have as the values of these names.
+const SAMPLES: [(&str, &str); 12] = [
+    ("active", "rate-limit-burst"),
+    ("cursor", "41"),
+    ("events", WORKFLOW_COMPLETED),
+    ("key", SAMPLE_KEY),
+    ("keys", SAMPLE_KEY),
+    ("method", "POST"),
+    ("next_cursor", "41"),
+    ("path", "/v1/events/subscribe"),
+    ("prefix", "rate_limit."),
+    ("secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"),
+    ("type", WORKFLOW_COMPLETED),
+    ("url", "https://app.example.com/hooks"),
 ];
 
 /// The document of these calls.
@@ -76,7 +93,7 @@ fn document(calls: &[CallRow]) -> Value {
             "schemas": components,
         },
     });
-    add_examples(&mut document);
+    add_examples(&mut document, &SAMPLES);
     document
 }
 

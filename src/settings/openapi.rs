@@ -44,7 +44,7 @@ pub fn document(profile: &Profile) -> Value {
     if let Some(headers) = document["components"]["headers"].as_object_mut() {
         headers.retain(|name, _| text.contains(&format!("#/components/headers/{name}\"")));
     }
-    add_examples(&mut document);
+    add_examples(&mut document, &[]);
     document
 }
 

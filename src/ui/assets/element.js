@@ -15,7 +15,7 @@ const SVG = 'http://www.w3.org/2000/svg';
 /** @param {Element} node @param {string} name @param {unknown} value */
 function setAttribute(node, name, value) {
   if (value == null || value === false) return;
-  if (name === 'href' && !/^(#|docs\/)/.test(String(value))) return;
+  if (name === 'href' && !/^(#|docs\/|(v1\/)?openapi\.json$)/.test(String(value))) return;
   node.setAttribute(name, value === true ? '' : visible(value));
 }
 

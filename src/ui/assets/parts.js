@@ -128,16 +128,21 @@ export function save(name, text) {
   URL.revokeObjectURL(href);
 }
 
-/** The links to the OpenAPI documents. A link sends no token, so with one the page fetches the document and offers it as a file. @param {Page} page @returns {Node} */
+/**
+ * The OpenAPI documents, as files to save: a browser that showed one would ask for an icon, which the journal would have as a request. A
+ * link sends no token, so with one the page fetches the document.
+ * @param {Page} page @returns {Node}
+ */
 export function documentLinks(page) {
   const one = (/** @type {string} */ path, /** @type {string} */ name) => {
-    const open = async (/** @type {Event} */ event) => {
+    const file = path.replace('/', '-');
+    const fetched = async (/** @type {Event} */ event) => {
       if (!page.hasToken) return;
       event.preventDefault();
       const { data } = await page.live.call('GET', path);
-      save(path.replace('/', '-'), `${JSON.stringify(data, null, 2)}\n`);
+      save(file, `${JSON.stringify(data, null, 2)}\n`);
     };
-    return h('a', { href: path, onclick: open }, name);
+    return h('a', { href: path, download: file, onclick: fetched }, name);
   };
   return h('p', null, 'OpenAPI documents: ', one('v1/openapi.json', 'the emulated API'), ' and ', one('openapi.json', 'the control API'), '.');
 }

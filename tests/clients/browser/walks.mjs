@@ -1,7 +1,7 @@
 // Walks through every view as a user would: by role and name, by address, by keyboard alone.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -409,6 +409,12 @@ export async function pause(emulator) {
   await verify();
 }
 
+/** The link saves an OpenAPI document with this path. */
+async function saves(page, name, path) {
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name }).click()]);
+  assert.ok(JSON.parse(readFileSync(await download.path(), "utf8")).paths[path], name);
+}
+
 /** An empty emulator says what to do first. */
 export async function empty() {
   const emulator = await Emulator.start();
@@ -423,11 +429,8 @@ export async function empty() {
   await page.getByText(/pytest/).first().waitFor();
   await page.goBack();
   await page.goBack();
-  for (const [name, path] of [["the emulated API", "/v1/system/status"], ["the control API", "/_emulator/health"]]) {
-    await page.getByRole("link", { name }).click();
-    await page.getByText(`"${path}"`).first().waitFor();
-    await page.goBack();
-  }
+  await saves(page, "the emulated API", "/v1/system/status");
+  await saves(page, "the control API", "/_emulator/health");
   await visit(page, "Subscriptions");
   await page.getByText(/No subscription. Create one/).waitFor();
   await visit(page, "Deliveries");
@@ -472,7 +475,9 @@ export async function token() {
   await rows(page).filter({ hasText: "second" }).first().waitFor();
   await page.keyboard.press("t");
   await showCommands(page, "Subscribe");
-  await page.getByText(/"url":"https:\/\/demo.sink.localhost.*\$WRS_EMULATOR_CONTROL_TOKEN/).waitFor();
+  await page.getByText(/\$WRS_EMULATOR_CONTROL_TOKEN.*"url":"https:\/\/demo.sink.localhost/).waitFor();
+  await visit(page, "Settings");
+  await saves(page, "the emulated API", "/v1/system/status");
   assert.equal(await page.evaluate(() => `${document.documentElement.outerHTML}${location.href}${JSON.stringify(localStorage)}${JSON.stringify(sessionStorage)}${document.cookie}`.includes("walk-token-1")), false);
   assert.deepEqual((await context.storageState()).origins, []);
   await page.reload();
