@@ -67,7 +67,7 @@ export async function poison(emulator) {
 
 /** Elements that only markup of others could have made. */
 const strangers = () => ({
-  elements: [...document.querySelectorAll("img, iframe, object, embed, video, audio, math, form[action], base, body meta[http-equiv], body style, template, x-y, a[href^='javascript' i], a:not([href^='#']), link:not([rel=icon]):not([rel=stylesheet]), script:not([src='app.js']):not([type='application/json']):not([type=module])")].map((node) => node.outerHTML.slice(0, 100)),
+  elements: [...document.querySelectorAll("img, iframe, object, embed, video, audio, math, form[action], base, body meta[http-equiv], body style, template, x-y, a[href^='javascript' i], a:not([href^='#'], [href='openapi.json'], [href='v1/openapi.json']), link:not([rel=icon]):not([rel=stylesheet]), script:not([src='app.js']):not([type='application/json']):not([type=module])")].map((node) => node.outerHTML.slice(0, 100)),
   pwned: globalThis.pwned,
   blank: !document.querySelector("main") || document.querySelector("main").textContent.trim() === "",
 });
