@@ -448,7 +448,8 @@ fn a_change_survives_a_kill_soon_after_its_answer() {
     let served = Served::start(&options);
     let (_, answer) = served.control("GET", "snapshot?key=*", &Value::Null);
     assert!(secrets.iter().all(|secret| answer.contains(secret)), "{answer}");
-    drop(served);
+    // Not killed: it may be saving.
+    served.stop();
     let mut names: Vec<_> =
         std::fs::read_dir(folder.path()).expect("a folder").flatten().map(|entry| entry.file_name()).collect();
     names.sort();
