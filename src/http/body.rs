@@ -1,4 +1,4 @@
-//! Bodies, in both directions within one budget of memory: those that are read, limited in size and time, and those that are sent,
+//! Bodies, each direction within a budget of memory: those that are read, limited in size and time, and those that are sent,
 //! which a scenario may slow down or break off.
 
 use std::future::{pending, poll_fn};
@@ -119,8 +119,10 @@ impl RequestBody {
 pub struct BodyReader {
     most: usize,
     timeout: Duration,
-    /// The bytes of all bodies, either way, beyond the first [`FREE`] of each.
+    /// The bytes of all bodies that are read, beyond the first [`FREE`] of each.
     budget: Arc<Semaphore>,
+    /// The same of those that are sent. Apart from the other: a peer that reads nothing must not keep others from sending.
+    sent: Arc<Semaphore>,
     in_all: usize,
 }
 
@@ -128,7 +130,8 @@ impl BodyReader {
     pub(super) fn new(most: usize, in_all: usize, timeout: Duration) -> Self {
         // A body larger than the budget would wait forever.
         let in_all = in_all.max(most).min(Semaphore::MAX_PERMITS);
-        Self { most, timeout, budget: Arc::new(Semaphore::new(in_all)), in_all }
+        let share = || Arc::new(Semaphore::new(in_all));
+        Self { most, timeout, budget: share(), sent: share(), in_all }
     }
 
     pub async fn read(&self, headers: &HeaderMap, body: &RequestBody) -> Result<Bytes, BodyProblem> {
@@ -202,7 +205,7 @@ impl BodyReader {
         if body.len() <= FREE {
             return Ok(Outgoing { rest: body, ..sent });
         }
-        let held = Arc::clone(&self.budget).try_acquire_many_owned(self.permits(body.len())).map_err(|_| Busy)?;
+        let held = Arc::clone(&self.sent).try_acquire_many_owned(self.permits(body.len())).map_err(|_| Busy)?;
         Ok(Outgoing { rest: Bytes::from_owner(Counted { body, _held: held }), ..sent })
     }
 
@@ -376,5 +379,20 @@ impl PacedBody {
     fn broken_off(&mut self) -> io::Error {
         self.slot.set(None);
         io::Error::new(io::ErrorKind::ConnectionAborted, "a scenario broke this answer off")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_that_nobody_reads_leave_room_for_bodies_that_come_in() {
+        let (size, bodies) = (64 * 1024, BodyReader::new(64 * 1024, 64 * 1024, Duration::from_secs(1)));
+        let unread = bodies.charge(vec![0; 4 * size].into()).expect("there is room for one of any size");
+        assert!(bodies.charge(vec![0; size].into()).is_err());
+        assert_eq!(bodies.budget.available_permits(), size);
+        drop(unread);
+        assert!(bodies.charge(vec![0; size].into()).is_ok());
     }
 }

@@ -65,7 +65,7 @@ pub struct Limits {
     pub uri_bytes: usize,
     /// Bytes of a request body, on every route.
     pub body_bytes: usize,
-    /// Bytes of all large bodies at a time, of requests that are being read and of answers that are being sent.
+    /// Bytes of all large bodies at a time: of requests that are being read, and again of answers that are being sent.
     pub body_bytes_in_all: usize,
     /// Connections at a time. Further ones wait in the kernel's queue, and the oldest that has sent no request is closed for them.
     pub connections: usize,
