@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 use super::PREFIX;
 use super::reply::Error;
 use super::routes::{CALLS, CallRow};
-use crate::committed;
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::types::WORKFLOW_COMPLETED;
+use crate::golden;
 use crate::util::schema::{add_examples, plain};
 
 /// The groups in which the document lists calls: the name, what they are about, and what their paths begin with.
@@ -288,5 +288,5 @@ pub(super) fn describe<Q: JsonSchema, B: JsonSchema, A: JsonSchema>(schemas: &mu
 #[test]
 fn the_file_beside_is_made_from_the_calls_and_their_types() {
     let made = document(&CALLS);
-    committed::compare("src/control/openapi.json", &committed::json(&made, 3));
+    golden::compare("src/control/openapi.json", &golden::json(&made, 3));
 }

@@ -343,9 +343,9 @@ pub(crate) mod tests {
     use schemars::generate::SchemaSettings;
 
     use super::*;
-    use crate::committed;
     use crate::contract::preview::Workflow;
     use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
+    use crate::golden;
     use crate::util::schema::plain;
 
     pub(crate) fn schema<T: JsonSchema>() -> Value {
@@ -367,6 +367,6 @@ pub(crate) mod tests {
             "EventEnvelope": schema::<EventEnvelope>(),
             "Workflow": schema::<Workflow>(),
         });
-        committed::compare("src/settings/schemas.json", &committed::json(&made, 1));
+        golden::compare("src/settings/schemas.json", &golden::json(&made, 1));
     }
 }
