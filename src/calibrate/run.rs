@@ -17,7 +17,8 @@ use super::plan::next;
 use crate::clock::machine;
 use crate::http::body::Outgoing;
 use crate::state::workspace::AttemptOutcome;
-use crate::webhook::client::{DialContext, Progress, send_once};
+use crate::webhook::client::{Progress, send_once};
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::Target;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);

@@ -30,7 +30,7 @@ use crate::settings::Layered;
 use crate::util::duration::parse_duration;
 use crate::util::file;
 use crate::util::wording::counted;
-use crate::webhook::client::DialContext;
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::Egress;
 use crate::webhook::resolve::{LookUp, Resolver};
 

@@ -23,7 +23,7 @@ use crate::review::probe::{CASES, Expectation, LONGEST, Outcome, Probe, ProbeRep
 use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
 use crate::util::wording::counted;
-use crate::webhook::client::DialContext;
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{Destination, DialProblem, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
 

@@ -34,8 +34,8 @@ use crate::http::tls::Trust;
 use crate::redact::{Redactor, visible};
 use crate::settings::{target_url, with_rest};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
-use crate::webhook::client::DialContext;
 use crate::webhook::client::{Client, Post};
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{Egress, Target};
 use crate::webhook::resolve::{LookUp, Resolver};
 

@@ -30,7 +30,8 @@ use crate::contract::named::named;
 use crate::http::body::Outgoing;
 use crate::redact::Redactor;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
-use crate::webhook::client::{DialContext, Progress, send_once};
+use crate::webhook::client::{Progress, send_once};
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{DialProblem, Target};
 
 pub const LONGEST: Duration = Duration::from_secs(10);
