@@ -24,8 +24,6 @@ mod diagnostics;
 mod differential;
 mod documents;
 mod due_now;
-#[path = "../../docs/examples/embedded.rs"]
-mod embedded;
 mod embedding;
 mod exec;
 mod explain;
