@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 use crate::http::tls::{Trust, is_about_the_issuer, noting_requests};
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
 use crate::state::workspace::FailureReason;
@@ -30,7 +30,7 @@ pub trait ByteStream: AsyncRead + AsyncWrite + Debug + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Debug + Unpin + Send> ByteStream for S {}
 
 /// Sends requests on a connection. One type, so that the code of a client's connection is compiled once.
-pub type Sender = http1::SendRequest<Outgoing>;
+pub type Sender = http1::SendRequest<ResponseBody>;
 
 /// A connection, with a task that ends when the sender is dropped or the peer closes.
 pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
