@@ -99,7 +99,11 @@ pub fn check_whole(path: &Path) -> Result<(), FileProblem> {
 /// Refuses a file that is mounted alone, as into a container: no new file can replace it.
 fn check_replaceable(path: &Path) -> io::Result<()> {
     let message = "it is a mount point, so it cannot be replaced by a new file; mount its folder instead";
-    if own::is_mount_point(path) { Err(io::Error::new(ErrorKind::ResourceBusy, message)) } else { Ok(()) }
+    if own::is_mount_point(path, folder_of(path)) {
+        Err(io::Error::new(ErrorKind::ResourceBusy, message))
+    } else {
+        Ok(())
+    }
 }
 
 pub fn remove(path: &Path) -> Result<(), FileProblem> {
@@ -374,17 +378,17 @@ mod own {
 
     /// True if another file system, or another part of this one, is mounted at the path. Before Linux 5.8 only the former is found.
     #[cfg(target_os = "linux")]
-    pub(super) fn is_mount_point(path: &Path) -> bool {
+    pub(super) fn is_mount_point(path: &Path, folder: &Path) -> bool {
         use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
         let mount = |path: &Path| {
             let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
             Some((found.stx_mnt_id, found.stx_dev_major, found.stx_dev_minor))
         };
-        mount(path).is_some_and(|own| mount(super::folder_of(path)).is_some_and(|folder| folder != own))
+        mount(path).is_some_and(|own| mount(folder).is_some_and(|folder| folder != own))
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn is_mount_point(_: &Path) -> bool {
+    pub(super) fn is_mount_point(_: &Path, _: &Path) -> bool {
         false
     }
 
@@ -418,7 +422,7 @@ mod own {
 
     pub(super) fn folder_mode(_: &mut DirBuilder, _: u32) {}
 
-    pub(super) fn is_mount_point(_: &Path) -> bool {
+    pub(super) fn is_mount_point(_: &Path, _: &Path) -> bool {
         false
     }
 

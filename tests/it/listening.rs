@@ -123,7 +123,7 @@ fn an_application_on_a_host_that_does_not_exist_is_a_warning() {
     assert!(said.contains("--forward-to: ") && said.contains("nosuch.invalid"), "{said}");
 }
 
-/// A client that resolves `localhost` may try ::1 first.
+/// A client that resolves `localhost` may try `::1` first.
 #[test]
 fn localhost_is_served_at_both_loopback_addresses() {
     let has_ipv6 = TcpListener::bind("[::1]:0").is_ok();
