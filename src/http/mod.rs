@@ -38,6 +38,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
+use crate::clock::machine::check_machine;
 use crate::http::body::RequestBody;
 use crate::http::connection::{LINGER, Socket, TimedStream};
 use crate::http::connection_state::ConnectionState;
@@ -227,6 +228,8 @@ impl Connection {
             }
         });
         let connection = http1::Builder::new()
+            // A `Date` before 1970 does not exist, and makes hyper panic.
+            .auto_date_header(check_machine().is_ok())
             // The stream has deadlines of its own, which cost less.
             .header_read_timeout(None)
             .max_buf_size(self.limits.header_bytes)
