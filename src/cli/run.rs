@@ -20,7 +20,7 @@ use super::failure::{Code, Failure, note};
 use super::har::archive;
 use super::output::{print, print_as_is, print_json, ready_line, show};
 use super::row::print_answer;
-use super::signals::Signals;
+use super::signals::{Adopted, Signals};
 use crate::control::api::{DOCUMENT_BOUND, DeliveryWhole, Time, WorkspaceId};
 use crate::control::{Access, Viewer, operation_named};
 use crate::http::handler::Limits;
@@ -149,6 +149,7 @@ pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
 async fn serve_view(args: &ViewArgs, listen: ListenAddress, document: String) -> Result<ExitCode, Failure> {
     // Installed before the address is printed, as a signal may follow it at once.
     let mut signals = Signals::install()?;
+    Adopted::watch()?.reap_all();
     let (listener, local) = bound(listen)?;
     let url = format!("http://{local}/_emulator/");
     if args.json {
