@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 /// after a second.
 pub(crate) const BACKLOG: u32 = 1024;
 /// How many free ports of one loopback address are tried for one that is free at the other, too.
-const MOST_PORTS: usize = 20;
+const MAX_PORTS: usize = 20;
 
 /// An address to listen at. Port 0 picks a free one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Listener {
                 Ok(other) => return Ok(Self { main, other: Some(other) }),
                 Err(error) if error.kind() == ErrorKind::AddrInUse => {
                     tried.push(main);
-                    if address.port() != 0 || tried.len() == MOST_PORTS {
+                    if address.port() != 0 || tried.len() == MAX_PORTS {
                         return Err(error);
                     }
                 }
