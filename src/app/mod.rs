@@ -33,7 +33,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hyper::body::Bytes;
 use hyper::{Request, Response, StatusCode};
-use tokio::net::TcpListener;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -50,9 +49,10 @@ use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, Limits, Unreadable};
 use crate::http::host::check_host;
+use crate::http::listener::{ListenAddress, Listener};
+use crate::http::serve;
 use crate::http::service::Api;
 use crate::http::tls::{ServerTls, Trust};
-use crate::http::{bind, serve};
 use crate::redact::Redactor;
 use crate::scenario::{FileTexts, ScenarioStore, Watcher};
 use crate::state::budget::Budget;
@@ -318,9 +318,9 @@ fn new_deliverer(settings: &Settings, engine: &Arc<Engine>, trust: Trust, shares
     Deliverer::new(Arc::clone(engine), egress, Client::new(context, shares.kept), shares.attempts)
 }
 
-fn bind_listener(requested: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+fn bind_listener(requested: ListenAddress) -> Result<(Listener, SocketAddr), StartError> {
     let refused = |source| StartError::Bind { address: requested, source };
-    let listener = bind(requested).map_err(refused)?;
+    let listener = Listener::bind(requested).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
 }

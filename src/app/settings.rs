@@ -10,6 +10,7 @@ use crate::clock::machine::{UnusableClock, check_machine};
 use crate::clock::{Now, check_wall};
 use crate::diagnostic::{Diagnostic, render_all};
 use crate::http::handler::Limits;
+use crate::http::listener::ListenAddress;
 use crate::http::tls::{TlsProblem, TlsSetting, TrustProblem};
 use crate::scenario::{FileTexts, Folders, ScenarioStore};
 use crate::settings::Layered;
@@ -34,9 +35,9 @@ pub enum ClockSetting {
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where the emulated API is served; port 0 picks a free one.
-    pub listen: SocketAddr,
+    pub listen: ListenAddress,
     /// Where the control API is served, if not on the listener of the emulated API.
-    pub control_listen: Option<SocketAddr>,
+    pub control_listen: Option<ListenAddress>,
     /// The token that control calls require.
     pub control_token: Option<String>,
     /// Require no token even if the control API is reachable beyond loopback.
@@ -82,7 +83,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into(),
             control_listen: None,
             control_token: None,
             control_open: false,
@@ -185,7 +186,7 @@ pub enum StartError {
     #[error("cannot listen on {address}: {source}")]
     Bind {
         /// The address.
-        address: SocketAddr,
+        address: ListenAddress,
         /// The system's error.
         source: std::io::Error,
     },

@@ -91,8 +91,19 @@ pub fn check_whole(path: &Path) -> Result<(), FileProblem> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(FileProblem::NotRegular);
     }
+    check_replaceable(path)?;
     let (beside, _) = create_beside(path, 0o600)?;
     Ok(fs::remove_file(&beside)?)
+}
+
+/// Refuses a file that is mounted alone, as into a container: no new file can replace it.
+fn check_replaceable(path: &Path) -> io::Result<()> {
+    let message = "it is a mount point, so it cannot be replaced by a new file; mount its folder instead";
+    if platform::is_mount_point(path, folder_of(path)) {
+        Err(io::Error::new(ErrorKind::ResourceBusy, message))
+    } else {
+        Ok(())
+    }
 }
 
 pub fn remove(path: &Path) -> Result<(), FileProblem> {
@@ -166,9 +177,12 @@ fn write_beside(
     written.and_then(|()| sync_folder(path))
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match File::open(folder).and_then(|folder| folder.sync_all()) {
+    match File::open(folder_of(path)).and_then(|folder| folder.sync_all()) {
         // Some file systems cannot sync folders, and a folder may be writable but not readable.
         Err(error)
             if matches!(
@@ -212,11 +226,9 @@ impl Claim {
             // The previous owner may have replaced or removed it after this process opened it.
             if is_at(&locked, &lock)? {
                 // Links are followed once.
-                let claim = Self {
-                    file: path.canonicalize().unwrap_or_else(|_| path.to_owned()),
-                    locked,
-                    written: Mutex::default(),
-                };
+                let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+                check_replaceable(&file)?;
+                let claim = Self { file, locked, written: Mutex::default() };
                 return Ok(claim.remove_unfinished()?.then_some(claim));
             }
         }
@@ -339,6 +351,7 @@ mod platform {
     use std::fs::{DirBuilder, Metadata, OpenOptions};
     use std::io;
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+    use std::path::Path;
 
     use jiff::Timestamp;
     use rustix::fs::OFlags;
@@ -363,6 +376,22 @@ mod platform {
         options.custom_flags(flags.bits().cast_signed());
     }
 
+    /// True if another file system, or another part of this one, is mounted at the path. Before Linux 5.8 only the former is found.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_mount_point(path: &Path, folder: &Path) -> bool {
+        use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+        let mount = |path: &Path| {
+            let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+            Some((found.stx_mnt_id, found.stx_dev_major, found.stx_dev_minor))
+        };
+        mount(path).is_some_and(|platform| mount(folder).is_some_and(|folder| folder != platform))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn is_mount_point(_: &Path, _: &Path) -> bool {
+        false
+    }
+
     /// Whether opening failed as the path names a pipe without a reader, or a socket.
     pub(super) fn is_irregular(error: &io::Error) -> bool {
         error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
@@ -380,6 +409,7 @@ mod platform {
     use std::fs::{DirBuilder, Metadata, OpenOptions};
     use std::io;
     use std::os::windows::fs::OpenOptionsExt as _;
+    use std::path::Path;
 
     use jiff::Timestamp;
 
@@ -391,6 +421,10 @@ mod platform {
     pub(super) fn creation_mode(_: &mut OpenOptions, _: u32) {}
 
     pub(super) fn folder_mode(_: &mut DirBuilder, _: u32) {}
+
+    pub(super) fn is_mount_point(_: &Path, _: &Path) -> bool {
+        false
+    }
 
     pub(super) fn open_flags(options: &mut OpenOptions, follows_links: bool) {
         options.custom_flags(if follows_links { 0 } else { OPEN_LINK });
@@ -485,6 +519,20 @@ mod tests {
         let claim = Claim::new(&path("target.json")).expect("it can be claimed").expect("it is free");
         claim.write(|to| to.write_all(b"2")).expect("it is replaced");
         assert!(claim.open().is_ok_and(|opened| opened.is_some()));
+    }
+
+    /// With a file, which only root can mount: `tests/machine/mounted_file.sh`.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_mounted_cannot_be_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        fs::write(&file, "").expect("it is written");
+        for path in [&file, &folder.path().join("missing")] {
+            check_replaceable(path).expect("it can be replaced");
+        }
+        let message = check_replaceable(Path::new("/proc")).expect_err("it is mounted").to_string();
+        assert!(message.contains("is a mount point") && message.contains("mount its folder instead"), "{message}");
     }
 
     #[cfg(target_os = "linux")]

@@ -25,7 +25,7 @@ use super::client::{Call, CallPath, in_background, run_task};
 use super::failure::{Code, Failure, note, warn};
 use super::output::{print, ready_line};
 use super::profile::{forwards_in_force, patch_of_forwards};
-use super::signals::Signals;
+use super::signals::{Adopted, Signals};
 use super::signatures::{Signing, SigningArgs, check_url};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
@@ -92,6 +92,7 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
 async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
     // Installed before the ready line, as a signal may follow it at once.
     let mut signals = Signals::install()?;
+    Adopted::watch()?.reap_all();
     let application = args.forward_to.as_deref().map(application_url).transpose()?;
     let (listener, local) = bound(address("--listen", &args.listen)?)?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
