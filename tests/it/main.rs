@@ -4,6 +4,7 @@ mod attacks;
 mod authentication;
 mod calibrate;
 mod calibrate_command;
+mod captures;
 mod circles;
 mod clashes;
 mod clock;

@@ -171,8 +171,8 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
             "the secret makes a key of {bytes} bytes, and some {name} libraries refuse all but {least} to {most}"
         ));
     }
-    if secret.trim() != secret {
-        found.push("the secret starts or ends with white space, which many receivers trim".to_owned());
+    for decoration in undecorated(secret).1 {
+        found.push(format!("the secret includes {decoration}, which many receivers remove"));
     }
     // Most hexadecimal texts would pass for base64 as well, and nobody means them as base64.
     let is_hexadecimal = secret.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -202,6 +202,45 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
         _ => "decodes it",
     };
     found.iter().map(|warning| format!("{warning}; `{setting} = \"{reading}\"` {taken}")).collect()
+}
+
+/// A secret without what came with it from a file or a page, and what that was, in words that complete "the secret without …".
+pub fn undecorated(secret: &str) -> (&str, Vec<&'static str>) {
+    type Strip = fn(&str) -> Option<&str>;
+    const DECORATIONS: [(&str, Strip); 7] = [
+        ("the white space around it", |text| Some(text.trim())),
+        ("the invisible characters around it", |text| Some(text.trim_matches(['\u{feff}', '\u{200b}', '\u{2060}']))),
+        ("the `\\n` at its end", |text| text.strip_suffix("\\n")),
+        ("the punctuation at its end", |text| Some(text.trim_end_matches([',', ';']))),
+        ("the name in front of it", without_name),
+        ("the quotes around it", |text| {
+            let pairs = [('"', '"'), ('\'', '\''), ('`', '`'), ('“', '”'), ('‘', '’')];
+            pairs.into_iter().find_map(|(open, close)| text.strip_prefix(open)?.strip_suffix(close))
+        }),
+        ("the `v1,` in front of it", |text| text.strip_prefix("v1,")),
+    ];
+    let (mut rest, mut found) = (secret, Vec::new());
+    while let Some((what, shorter)) = DECORATIONS.iter().find_map(|(what, strip)| {
+        let shorter = strip(rest).filter(|shorter| shorter.len() < rest.len() && !shorter.is_empty())?;
+        Some((*what, shorter))
+    }) {
+        rest = shorter;
+        if !found.contains(&what) {
+            found.push(what);
+        }
+    }
+    (rest, found)
+}
+
+/// A secret without `NAME=` or `NAME: ` in front, as in files of the environment and in YAML.
+fn without_name(text: &str) -> Option<&str> {
+    let text = text.strip_prefix("export ").unwrap_or(text).trim_start();
+    let at = text.find(['=', ':'])?;
+    let (name, value) = (text[..at].trim_end(), &text[at + 1..]);
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    let is_assigned = text[at..].starts_with('=') || value.starts_with(' ');
+    // Base64 may end with `=`.
+    (is_name && is_assigned && !name.is_empty() && !value.trim_matches('=').is_empty()).then(|| value.trim_start())
 }
 
 #[cfg(test)]
@@ -257,6 +296,20 @@ mod tests {
         check("whsec_a2V5a", KeyReading::Auto, "length");
         check("whsec_a2V5a3==", KeyReading::Auto, "as if the text were cut");
         check("a2V5.", KeyReading::Base64, "expected the secret");
+    }
+
+    #[test]
+    fn decorations_are_named() {
+        type Case = (String, String, Vec<String>);
+        let cases: Vec<Case> = serde_json::from_str(include_str!("../../../tests/ui/secrets.json")).unwrap();
+        for (secret, plain, decorations) in &cases {
+            let (found, named) = undecorated(secret);
+            assert_eq!(
+                (found, named),
+                (plain.as_str(), decorations.iter().map(String::as_str).collect()),
+                "{secret:?}"
+            );
+        }
     }
 
     #[test]
