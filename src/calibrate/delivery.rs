@@ -83,9 +83,6 @@ static SIGNATURE: LazyLock<Regex> = LazyLock::new(|| {
 
 impl CapturedDelivery {
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        if bytes.len() > LARGEST {
-            return Err("it is larger than 256 KiB".to_owned());
-        }
         let is_delivery = |message: &CapturedMessage| message.method.as_deref().is_none_or(|method| method == "POST");
         let mut found: Vec<CapturedMessage> = captured::messages(bytes)?;
         found.retain(|message| is_delivery(message) && message.body.is_some());
@@ -94,6 +91,10 @@ impl CapturedDelivery {
             |message: &CapturedMessage| about_signatures(&message.headers).any(|(_, value)| SIGNATURE.is_match(value));
         let message = found.into_iter().max_by_key(is_signed);
         let message = message.ok_or("expected a request with `POST`, headers and a body")?;
+        let headers: usize = message.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if headers + message.body.as_deref().unwrap_or_default().len() > LARGEST {
+            return Err("the delivery is larger than 256 KiB".to_owned());
+        }
         let target = message.target.as_deref().unwrap_or_default();
         let hosts = ["x-forwarded-host", "host"].into_iter().flat_map(|name| message.values(name));
         let whole = |host: &str| ["https", "http"].map(|scheme| format!("{scheme}://{host}{target}"));

@@ -24,7 +24,7 @@ pub type Header = (String, String);
 
 /// Fields of JSON with the bytes of a body, as text or in base64.
 const BODIES: [&str; 4] = ["body", "rawBody", "content", "body_base64"];
-/// Fields of JSON with what a receiver answered.
+/// Fields of JSON with the answer to a message.
 const ANSWERS: [&str; 2] = ["answer", "response"];
 
 impl CapturedMessage {
@@ -330,6 +330,9 @@ fn add(headers: &mut Vec<Header>, name: &str, value: &Value) -> Result<(), Strin
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::select;
     use serde::Deserialize;
 
     use super::*;
@@ -416,6 +419,40 @@ mod tests {
         ] {
             let problem = messages(capture).expect_err("a problem");
             assert!(problem.contains(says), "{problem}");
+        }
+    }
+
+    const PIECES: [&str; 20] = [
+        "\n",
+        "\r\n",
+        "> ",
+        "< ",
+        "*",
+        ": ",
+        ":",
+        "a",
+        "-H 'a: b'",
+        "curl x",
+        "POST / HTTP/1.1",
+        "HTTP/1.1 200",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"headers\":",
+        "\"a\",",
+        "é",
+        "\u{feff}",
+    ];
+
+    proptest! {
+        #[test]
+        fn anything_is_read_or_refused(pieces in vec(select(PIECES.to_vec()), 0..24), bytes in vec(any::<u8>(), 0..40)) {
+            for capture in [pieces.concat().as_bytes(), &bytes[..], &[&[0xff, 0xfe][..], &bytes[..]].concat()] {
+                if let Ok(found) = messages(capture) {
+                    prop_assert!(!found.is_empty());
+                }
+            }
         }
     }
 }

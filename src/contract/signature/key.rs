@@ -171,8 +171,10 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
             "the secret makes a key of {bytes} bytes, and some {name} libraries refuse all but {least} to {most}"
         ));
     }
-    for decoration in undecorated(secret).1 {
-        found.push(format!("the secret includes {decoration}, which many receivers remove"));
+    let (plain, decorations) = undecorated(secret);
+    // Only a secret in quotes or white space is odd whatever it is; punctuation and a name may belong to a password.
+    for what in decorations.iter().filter(|what| plain.starts_with(PREFIX) || what.ends_with("around it")) {
+        found.push(format!("the secret includes {what}, which many receivers remove"));
     }
     // Most hexadecimal texts would pass for base64 as well, and nobody means them as base64.
     let is_hexadecimal = secret.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -232,11 +234,14 @@ pub fn undecorated(secret: &str) -> (&str, Vec<&'static str>) {
     (rest, found)
 }
 
-/// A secret without `NAME=` or `NAME: ` in front, as in files of the environment and in YAML.
+/// A secret without the name in front, as in files of the environment, in shells, YAML and JSON.
 fn without_name(text: &str) -> Option<&str> {
-    let text = text.strip_prefix("export ").unwrap_or(text).trim_start();
+    let text =
+        ["export ", "set ", "$env:"].iter().find_map(|word| text.strip_prefix(word)).unwrap_or(text).trim_start();
     let at = text.find(['=', ':'])?;
     let (name, value) = (text[..at].trim_end(), &text[at + 1..]);
+    let quoted = |quote| name.strip_prefix(quote)?.strip_suffix(quote);
+    let name = quoted('"').or_else(|| quoted('\'')).unwrap_or(name);
     let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     let is_assigned = text[at..].starts_with('=') || value.starts_with(' ');
     // Base64 may end with `=`.
@@ -363,6 +368,9 @@ mod tests {
             check(marked, scheme, Base64, &["take the whole text"]);
             check(marked, scheme, Utf8, &["take the whole text"]);
             check(" x", scheme, Auto, &["a key of 2 bytes", "white space"]);
+            check(&format!("\"{PHRASE}\""), scheme, Auto, &["the quotes around it"]);
+            check(&format!("{PHRASE};"), scheme, Auto, &[]);
+            check(&format!("v1,{marked}"), scheme, Auto, &["the `v1,` in front of it"]);
             check("", scheme, Auto, &[]);
             check("!", scheme, Base64, &[]);
         }

@@ -1,5 +1,5 @@
-//! What happens to a body before a receiver verifies it, and what the body may have been before: one table of rewrites, and one of
-//! texts that are no body any more. Guesses are bounded, so that a large body costs little.
+//! Changes to a body before a receiver verifies it, and the bodies that may have been sent: one table of rewrites, and one of texts that
+//! have lost the body. Guesses are bounded, so that a large body costs little.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -459,7 +459,24 @@ fn in_ascii(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// The reader of JSON writes what it read.
+        #[test]
+        fn json_is_read_as_it_is(text in r#"(\[|\]|\{|\}|,|:|"[a-z\\\\"é]{0,3}"|[0-9]{1,3}|true|null| ){0,12}"#, value in any::<Vec<(String, f64)>>()) {
+            let fields: serde_json::Map<String, Value> = value.into_iter().map(|(name, number)| (name, number.into())).collect();
+            let whole = Value::from(vec![Value::Object(fields), Value::from(text.as_str())]);
+            let node = Node::read(&whole.to_string()).map(|node| node.written((Layout::Compact, Strings::AsTheyAre)));
+            prop_assert_eq!(node, Some(whole.to_string().into_bytes()));
+            if let Ok(value) = serde_json::from_str::<Value>(&text) {
+                let written = Node::read(&text).map(|node| node.written((Layout::Indented(" "), Strings::Plain))).expect("JSON");
+                prop_assert_eq!(serde_json::from_slice::<Value>(&written).expect("JSON"), value);
+            }
+        }
+    }
 
     #[test]
     fn each_rewritten_body_is_undone() {

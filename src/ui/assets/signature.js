@@ -99,7 +99,7 @@ const DECORATIONS = [
   ['the invisible characters around it', (text) => text.replace(/^[\ufeff\u200b\u2060]+|[\ufeff\u200b\u2060]+$/g, '')],
   ['the `\\n` at its end', (text) => text.replace(/\\n$/, '')],
   ['the punctuation at its end', (text) => text.replace(/[,;]+$/, '')],
-  ['the name in front of it', (text) => text.replace(/^(export )?\s*[\w-]+\s*(=|:(?= ))\s*(?=.*[^=])/s, '')],
+  ['the name in front of it', (text) => text.replace(/^(export |set |\$env:)?\s*(["']?)[\w-]+\2\s*(=|:(?= ))\s*(?=.*[^=])/s, '')],
   ['the quotes around it', (text) => text.replace(/^(?:(["'\x60])(.*)\1|[“‘](.*)[”’])$/s, '$2$3')],
   ['the `v1,` in front of it', (text) => text.replace(/^v1,/, '')],
 ];
