@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples, time};
 use super::client::{Call, CallPath, MAX_SNAPSHOT, runtime};
-use super::document::{LARGEST, RunDocument, RunRecords};
+use super::document::{MAX, RunDocument, RunRecords};
 use super::failure::{Code, Failure, note};
 use super::har::archive;
 use super::output::{print, print_as_is, print_json, ready_line, show};
@@ -341,7 +341,7 @@ pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
 
 pub(super) fn load_state(args: &LoadStateArgs) -> Result<ExitCode, Failure> {
     let unreadable = |cause: String| Failure::io(format!("cannot read `{}`: {cause}", args.file.display()));
-    let bytes = file::read_input(&args.file, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
+    let bytes = file::read_input(&args.file, MAX).map_err(|problem| unreadable(problem.to_string()))?;
     let snapshot: Value = serde_json::from_slice(&bytes)
         .map_err(|error| Failure { code: Code::InvalidFile, ..unreadable(format!("it is not JSON: {error}")) })?;
     let call = Call::new(&args.common.target).body(&snapshot).limit(LIMIT);

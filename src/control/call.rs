@@ -169,8 +169,8 @@ fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
     serde_json::from_slice(bytes).map_err(|error| ControlError::invalid(format!("body: {error}")))
 }
 
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_mins(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const MAX_WAIT: Duration = Duration::from_mins(5);
 
 pub(super) fn duration(field: &str, DurationInput(text): &DurationInput) -> Result<Duration, ControlError> {
     parse_duration(text).map_err(|problem| ControlError::invalid(format!("{field}: {problem}")))
@@ -188,7 +188,7 @@ pub(super) fn wait_of(Wait { wait }: &Wait) -> Result<Option<Duration>, ControlE
 
 fn wait_limit(field: &str, given: &DurationInput) -> Result<Duration, ControlError> {
     let limit = duration(field, given)?;
-    if limit > LONGEST_WAIT { Err(ControlError::invalid(format!("{field}: at most 300s"))) } else { Ok(limit) }
+    if limit > MAX_WAIT { Err(ControlError::invalid(format!("{field}: at most 300s"))) } else { Ok(limit) }
 }
 
 pub(super) struct Paging {

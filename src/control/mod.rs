@@ -52,7 +52,7 @@ pub use page::Viewer;
 pub use reply::ControlError;
 use reply::Reply;
 pub(crate) use requests::operation_named;
-pub use stream::{MOST_VIEWERS, Texts};
+pub use stream::{MAX_VIEWERS, Texts};
 pub use system::{openapi_document, run_schema};
 
 use crate::http::body::BodyReader;

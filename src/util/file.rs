@@ -15,7 +15,7 @@ use same_file::Handle;
 use crate::clock::Seed;
 
 /// Largest file of certificates or keys, in bytes: far more than the authorities of any system.
-pub const LARGEST_PEM: u64 = 16 * 1024 * 1024;
+pub const MAX_PEM: u64 = 16 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FileProblem {
@@ -105,7 +105,7 @@ pub fn remove(path: &Path) -> Result<(), FileProblem> {
 /// Makes a folder that only its owner can read; on Windows, whoever can read the folder that it is in.
 pub fn create_folder(path: &Path, with_parents: bool) -> io::Result<()> {
     let mut builder = DirBuilder::new();
-    own::folder_mode(&mut builder, 0o700);
+    platform::folder_mode(&mut builder, 0o700);
     builder.recursive(with_parents).create(path)
 }
 
@@ -122,7 +122,7 @@ pub struct Stamp {
 impl Stamp {
     pub fn of(path: &Path) -> Option<Self> {
         let about = path.metadata().ok()?;
-        let (number, changed) = own::changed(&about);
+        let (number, changed) = platform::changed(&about);
         let modified = about.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
         Some(Self { size: about.len(), number, times: [modified, changed] })
     }
@@ -141,7 +141,7 @@ fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
 /// A new file; never one that exists, nor what a link there points to.
 fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    own::creation_mode(&mut options, mode);
+    platform::creation_mode(&mut options, mode);
     options.write(true).create_new(true).open(path)
 }
 
@@ -202,8 +202,8 @@ impl Claim {
         loop {
             let lock = lock_path(path)?;
             let mut options = OpenOptions::new();
-            own::creation_mode(&mut options, 0o600);
-            let locked = open(&lock, options.read(true).write(true).create(true), !own::LOCKS_HIDE_CONTENT)
+            platform::creation_mode(&mut options, 0o600);
+            let locked = open(&lock, options.read(true).write(true).create(true), !platform::LOCKS_HIDE_CONTENT)
                 // It is replaced and not written, so it may be read-only.
                 .or_else(|problem| open(&lock, OpenOptions::new().read(true), false).map_err(|_| problem))?;
             if !try_lock(&locked)? {
@@ -236,16 +236,16 @@ impl Claim {
     pub fn write(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let taken_over = || io::Error::other("another process has taken the file over");
         let mut written = self.written.lock();
-        if !own::LOCKS_HIDE_CONTENT && !self.is_ours(written.as_ref()) {
+        if !platform::LOCKS_HIDE_CONTENT && !self.is_ours(written.as_ref()) {
             return Err(taken_over());
         }
         let beside = self.new_file()?;
         let new = create_new(&beside, 0o600)?;
         write_beside(&self.file, &beside, &new, |to| {
-            let is_locked = own::LOCKS_HIDE_CONTENT || try_lock(&new)?;
+            let is_locked = platform::LOCKS_HIDE_CONTENT || try_lock(&new)?;
             if is_locked { content(to) } else { Err(taken_over()) }
         })?;
-        *written = (!own::LOCKS_HIDE_CONTENT).then_some(new);
+        *written = (!platform::LOCKS_HIDE_CONTENT).then_some(new);
         Ok(())
     }
 
@@ -269,7 +269,7 @@ impl Claim {
     fn remove_unfinished(&self) -> Result<bool, FileProblem> {
         let beside = self.new_file()?;
         let is_written = match open(&beside, OpenOptions::new().read(true), false) {
-            Ok(unfinished) if !own::LOCKS_HIDE_CONTENT => !try_lock(&unfinished)?,
+            Ok(unfinished) if !platform::LOCKS_HIDE_CONTENT => !try_lock(&unfinished)?,
             _ => false,
         };
         if !is_written {
@@ -287,7 +287,7 @@ impl Claim {
 fn lock_path(path: &Path) -> io::Result<PathBuf> {
     // A link leads to the same lock as its target.
     let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if own::LOCKS_HIDE_CONTENT { beside(&file, ".lock") } else { Ok(file) }
+    if platform::LOCKS_HIDE_CONTENT { beside(&file, ".lock") } else { Ok(file) }
 }
 
 /// Whether this file is the one at the path.
@@ -314,7 +314,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if own::LOCKS_HIDE_CONTENT
+        if platform::LOCKS_HIDE_CONTENT
             && let Ok(lock) = lock_path(&self.file)
         {
             // Removed while still locked. If this fails, the file left behind does no harm.
@@ -324,10 +324,10 @@ impl Drop for Claim {
 }
 
 fn open(path: &Path, options: &mut OpenOptions, follows_links: bool) -> Result<File, FileProblem> {
-    own::open_flags(options, follows_links);
+    platform::open_flags(options, follows_links);
     let file = options.open(path).map_err(|error| {
         // Windows reports a folder as an access denied.
-        if own::is_irregular(&error) || path.is_dir() { FileProblem::NotRegular } else { FileProblem::Io(error) }
+        if platform::is_irregular(&error) || path.is_dir() { FileProblem::NotRegular } else { FileProblem::Io(error) }
     })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(FileProblem::NotRegular) }
 }
@@ -335,7 +335,7 @@ fn open(path: &Path, options: &mut OpenOptions, follows_links: bool) -> Result<F
 // What opening a file asks of the system beyond `std::fs`. Windows has no modes: who may read a new file follows from its folder. It
 // opens neither pipes nor devices as files.
 #[cfg(unix)]
-mod own {
+mod platform {
     use std::fs::{DirBuilder, Metadata, OpenOptions};
     use std::io;
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -376,7 +376,7 @@ mod own {
 }
 
 #[cfg(windows)]
-mod own {
+mod platform {
     use std::fs::{DirBuilder, Metadata, OpenOptions};
     use std::io;
     use std::os::windows::fs::OpenOptionsExt as _;

@@ -33,9 +33,9 @@ use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
 use crate::util::wording::shell_word;
-use receiver::{Answers, Application, Receiver, Tally, application_url};
+use receiver::{Answers, Application, DeliveryCounts, Receiver, application_url};
 
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -123,7 +123,7 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
         note(&text);
     }
     let (stop, stopping) = watch::channel(false);
-    let limits = Limits { connections: MOST_CONNECTIONS, ..Limits::default() };
+    let limits = Limits { connections: MAX_CONNECTIONS, ..Limits::default() };
     let answers = match application {
         None => Answers::Script(args.respond),
         Some(application) => Answers::Application(application),
@@ -177,7 +177,7 @@ async fn until_the_end(
 ) -> Result<ExitCode, Failure> {
     tokio::select! {
         _ = &mut served => {
-            let Tally { received, rejected } = *receiver.tally.lock();
+            let DeliveryCounts { received, rejected } = *receiver.tally.lock();
             match rejected {
                 0 => Ok(ExitCode::SUCCESS),
                 _ => Err(Failure::check_failed(format!("{rejected} of {received} deliveries did not verify"))),
