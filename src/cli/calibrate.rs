@@ -66,7 +66,7 @@ pub(super) struct CalibrateArgs {
     /// Wait this long between two calls. Below 1s, the kind of the quota's window cannot be told.
     #[arg(long, env, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pause: Duration,
-    /// A captured delivery: the raw HTTP request. Its secret is read from the environment.
+    /// A captured delivery: a raw request, HAR or JSON. Its secret is read from the environment.
     #[arg(long, env, value_name = "FILE")]
     delivery: Option<PathBuf>,
     /// A published OpenAPI document, as JSON.

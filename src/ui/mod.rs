@@ -66,6 +66,7 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "parts.js",
         "connect.js",
         "activity.js",
+        "capture.js",
         "signature.js",
         "delivery.js",
         "check.js",

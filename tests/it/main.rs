@@ -6,6 +6,7 @@ mod authentication;
 mod broken_files;
 mod calibrate;
 mod calibrate_command;
+mod captures;
 mod circles;
 mod clashes;
 mod cli_json;

@@ -74,7 +74,8 @@ pub(super) struct Receiver {
 enum SignatureCheck {
     NotChecked,
     Verified,
-    Rejected(Rejection, Vec<Remedy>),
+    /// What would verify, or else a hint.
+    Rejected(Rejection, Vec<Remedy>, Option<&'static str>),
     Unreadable(BodyProblem),
 }
 
@@ -100,21 +101,24 @@ impl Receiver {
             return SignatureCheck::NotChecked;
         }
         let url = self.webhook_url.clone().unwrap_or_else(|| format!("{}{target}", self.base));
-        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let values =
+            |name: &str| headers.get_all(name).iter().flat_map(|value| value.to_str()).map(str::to_owned).collect();
         for scheme in &self.signing.schemes {
             let evidence = Evidence {
                 scheme,
                 custom: &self.signing.custom,
                 secrets: &self.signing.secrets,
                 reading: self.signing.reading,
-                header: &header,
+                headers: &values,
                 url: &url,
                 body,
                 now: now.as_second(),
                 tolerance: TOLERANCE_SECONDS,
             };
             if let Err(rejection) = evidence.verify() {
-                return SignatureCheck::Rejected(rejection, evidence.remedies());
+                let remedies = evidence.remedies();
+                let hint = evidence.hint().filter(|_| remedies.is_empty());
+                return SignatureCheck::Rejected(rejection, remedies, hint);
             }
         }
         SignatureCheck::Verified
@@ -164,8 +168,9 @@ impl Delivery<'_> {
             SignatureCheck::NotChecked => "not checked".to_owned(),
             SignatureCheck::Verified => "verified".to_owned(),
             SignatureCheck::Unreadable(problem) => format!("not verified: {problem}"),
-            SignatureCheck::Rejected(rejection, remedies) => {
-                let remedy = remedies.first().map_or_else(String::new, |remedy| format!("; would verify: {remedy}"));
+            SignatureCheck::Rejected(rejection, remedies, hint) => {
+                let hint = || hint.map_or_else(String::new, |hint| format!("; {hint}"));
+                let remedy = remedies.first().map_or_else(hint, |remedy| format!("; would verify: {remedy}"));
                 format!("not verified: {rejection}{remedy}")
             }
         };
@@ -205,7 +210,7 @@ impl Delivery<'_> {
             SignatureCheck::Unreadable(problem) => {
                 json!({ "rejection": { "kind": "unreadable_body", "message": problem.to_string() } })
             }
-            SignatureCheck::Rejected(rejection, remedies) => rejected(rejection, remedies),
+            SignatureCheck::Rejected(rejection, remedies, hint) => rejected(rejection, remedies, *hint),
         };
         if let (Value::Object(shown), Value::Object(rejection)) = (&mut shown, rejection) {
             shown.extend(rejection);
