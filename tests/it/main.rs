@@ -29,6 +29,7 @@ mod files;
 mod findings;
 mod forgeries;
 mod forwards;
+mod frozen;
 mod guesses;
 mod har;
 mod held_back;
