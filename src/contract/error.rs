@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -10,8 +11,7 @@ use crate::contract::named::named;
 
 named! {
     /// What went wrong, as clients may branch on it. The setting `errors.codes` has the text sent for each kind.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum ErrorKind {
         /// 401: Bearer token missing or invalid. The one code the contract publishes.
@@ -76,14 +76,13 @@ impl ErrorKind {
 }
 
 /// The error envelope (contract: Errors).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Errors {
     /// Where validation reasons appear beside `message`.
     pub details: ErrorDetails,
     /// Status of a body that is not JSON: 400 or 422.
-    #[cfg_attr(test, schemars(extend("enum" = [400, 422])))]
+    #[schemars(extend("enum" = [400, 422]))]
     pub malformed_json_status: u16,
     /// The `code` of each kind of error.
     pub codes: BTreeMap<ErrorKind, String>,
@@ -105,8 +104,7 @@ impl Errors {
 }
 
 /// Where validation reasons appear beside `message`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorDetails {
     /// Nowhere else.

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use rand::Rng;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use sha2::{Digest as _, Sha512};
 
@@ -35,14 +36,13 @@ impl IdKind {
 }
 
 /// The form of ids.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ids {
     /// What follows the prefix.
     pub style: IdStyle,
     /// The header that carries a request's id; none when empty.
-    #[cfg_attr(test, schemars(with = "String"))]
+    #[schemars(with = "String")]
     #[serde(deserialize_with = "read_request_header")]
     pub request_header: Option<HeaderSetting>,
 }
@@ -54,8 +54,7 @@ fn read_request_header<'de, D: Deserializer<'de>>(setting: D) -> Result<Option<H
 }
 
 /// What follows the prefix of an id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdStyle {
     /// 26 characters, lower case.

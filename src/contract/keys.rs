@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::contract::named::named;
@@ -18,8 +19,7 @@ pub const SAMPLE_KEY: &str = "sk_test_local";
 pub const LONGEST_KEY: usize = 256;
 
 /// Which API keys are valid (contract: Authentication 3, prefixes not given).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Keys {
     /// How a key is judged.
@@ -35,8 +35,7 @@ pub struct Keys {
 }
 
 /// How a key is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyMode {
     /// By the environment's prefix and the characters after it.

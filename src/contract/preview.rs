@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use url::form_urlencoded;
@@ -24,8 +25,7 @@ use crate::util::duration::DurationText;
 pub const LONGEST_LABEL: usize = 256;
 
 /// The announced endpoints: workflows and users (contract: shapes not shown).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Preview {
     /// Whether they are served.
@@ -40,8 +40,7 @@ pub struct Preview {
 
 named! {
     /// The status of a workflow. The contract shows only `completed`.
-    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum WorkflowStatus {
         /// From its creation on.
@@ -54,11 +53,10 @@ named! {
 }
 
 /// A workflow as it is answered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Workflow {
     /// Form `wf_<id>`.
-    #[cfg_attr(test, schemars(regex(pattern = r"^wf_.*$")))]
+    #[schemars(regex(pattern = r"^wf_.*$"))]
     pub id: String,
     /// A label; null when it has none.
     pub name: Option<String>,
@@ -67,10 +65,10 @@ pub struct Workflow {
     /// The reference that it is about; null when it has none.
     pub reference: Option<String>,
     /// ISO 8601 UTC timestamp.
-    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// ISO 8601 UTC timestamp of the last change; completion counts as one.
-    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
+    #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
 }
 
@@ -161,8 +159,7 @@ pub fn bad_cursor(cursor: &str) -> Error {
 }
 
 /// OAuth 2.0 client credentials (contract: announced, endpoints and lifetimes not shown).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Oauth {
     /// How long an access token is valid.
@@ -172,8 +169,7 @@ pub struct Oauth {
 }
 
 /// The form of the token endpoint's errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OauthErrorShape {
     /// `{error, error_description}`.

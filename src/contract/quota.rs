@@ -1,13 +1,13 @@
 //! The settings of a key's quota and its headers (contract: Limits, numbers not shown). The code that counts reads them from here.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::contract::header_setting::HeaderSetting;
 use crate::util::duration::DurationText;
 
 /// The quota of each key (contract: Limits, numbers not shown).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
     /// Whether requests are counted at all; the headers are sent either way.
@@ -31,8 +31,7 @@ pub struct RateLimit {
 }
 
 /// Names of the quota headers (contract: Limits).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RateHeaderNames {
     /// Requests allowed per window.
@@ -42,8 +41,7 @@ pub struct RateHeaderNames {
 }
 
 /// How the quota's window moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RateAlgorithm {
     /// Opened by the first request, closed after the window.
@@ -55,8 +53,7 @@ pub enum RateAlgorithm {
 }
 
 /// Which requests cost quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CountRule {
     /// All but the 429s.
@@ -68,8 +65,7 @@ pub enum CountRule {
 }
 
 /// Form of `Retry-After` on a 429.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryAfterForm {
     /// Not sent.
@@ -81,8 +77,7 @@ pub enum RetryAfterForm {
 }
 
 /// Form of `X-RateLimit-Reset`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResetForm {
     /// Not sent.

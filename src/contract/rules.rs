@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use hyper::header::{CONTENT_TYPE, HeaderMap};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::{Host, Url, form_urlencoded};
@@ -13,8 +14,7 @@ use crate::contract::signature::{KeyReading, Scheme, SigningKey};
 use crate::contract::types::{Events, SubscribeRequest};
 
 /// How strictly requests are read.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Validation {
     /// Unknown body fields and query parameters.
@@ -26,8 +26,7 @@ pub struct Validation {
 }
 
 /// What happens to unknown body fields and query parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unknown {
     /// They are ignored.
@@ -37,8 +36,7 @@ pub enum Unknown {
 }
 
 /// Whether a POST's `Content-Type` matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentTypeRule {
     /// It must be `application/json`.

@@ -4,11 +4,11 @@ use std::cell::RefCell;
 
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The form of timestamps.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Time {
     /// Fraction of a second shown.
@@ -16,8 +16,7 @@ pub struct Time {
 }
 
 /// Fraction of a second in timestamps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
     /// None.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -15,8 +16,7 @@ pub const WORKFLOW_COMPLETED: &str = "workflow.completed";
 pub const REFERENCE_MATCHED: &str = "reference.matched";
 
 /// Event types and their `data`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Events {
     /// Types in addition to the two published ones.
@@ -33,18 +33,17 @@ impl Events {
 }
 
 /// The answer of `GET /v1/system/status`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SystemStatus {
     /// True when the service is reachable and the key is valid.
     pub ok: bool,
     /// `sandbox` or `production`.
     pub environment: Environment,
     /// API version label, form `v<major>.<minor>`.
-    #[cfg_attr(test, schemars(regex(pattern = r"^v[0-9]+\.[0-9]+$")))]
+    #[schemars(regex(pattern = r"^v[0-9]+\.[0-9]+$"))]
     pub version: &'static str,
     /// ISO 8601 UTC timestamp.
-    #[cfg_attr(test, schemars(with = "String", extend("format" = "date-time")))]
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub checked_at: ShownTime,
     /// Dependency health, with `include_checks=true`; its shape is assumed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,8 +74,7 @@ impl SystemStatus {
 }
 
 /// The environments of the contract (Authentication 2 and 3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Environment {
     /// Used during integration: test keys are valid.
@@ -86,8 +84,7 @@ pub enum Environment {
 }
 
 /// The body of `POST /v1/events/subscribe`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct SubscribeRequest {
     /// HTTPS endpoint that receives signed webhook POSTs, as the client wrote it.
     pub url: String,
@@ -100,49 +97,46 @@ pub struct SubscribeRequest {
 }
 
 /// The answer of `POST /v1/events/subscribe`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Subscription {
     /// Form `sub_<id>`.
-    #[cfg_attr(test, schemars(regex(pattern = r"^sub_.+$")))]
+    #[schemars(regex(pattern = r"^sub_.+$"))]
     pub id: String,
     /// The endpoint, as the client wrote it.
-    #[cfg_attr(test, schemars(extend("format" = "uri")))]
+    #[schemars(extend("format" = "uri"))]
     pub url: String,
     /// Subscribed event types.
     pub events: Vec<String>,
     /// `active` is the only value the contract shows.
     pub status: SubscriptionStatus,
     /// ISO 8601 UTC timestamp of when the URL was first subscribed.
-    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
 }
 
 /// Whether events are delivered. The contract shows only `active`; `disabled` is what a 410 leads to and never appears
 /// in an answer of the emulated API, as subscribing again makes the subscription active.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SubscriptionStatus {
     /// Events are delivered.
     Active,
     /// A receiver answered 410 Gone.
-    #[cfg_attr(test, schemars(skip))]
+    #[schemars(skip)]
     Disabled,
 }
 
 /// What a subscribed endpoint receives (contract: Event envelope).
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EventEnvelope {
     /// Form `evt_<id>`.
-    #[cfg_attr(test, schemars(regex(pattern = r"^evt_.+$")))]
+    #[schemars(regex(pattern = r"^evt_.+$"))]
     pub id: String,
     /// Event type, such as `workflow.completed`.
     #[serde(rename = "type")]
     pub event_type: String,
     /// ISO 8601 UTC timestamp.
-    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// Event-specific body.
     pub data: Map<String, Value>,

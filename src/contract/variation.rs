@@ -5,12 +5,12 @@
 
 use rand::seq::SliceRandom as _;
 use rand::{Rng, RngExt as _};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// What a JSON body may be like beyond its published fields: answers and events alike.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Variation {
     /// Whether each object has fields that nobody knows, of any type.
@@ -38,8 +38,7 @@ impl Variation {
 }
 
 /// The order of the keys of JSON objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyOrder {
     /// As the contract's tables have them.
@@ -51,8 +50,7 @@ pub enum KeyOrder {
 }
 
 /// Which bodies are varied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bodies {
     /// Whatever the API sends.

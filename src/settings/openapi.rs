@@ -5,26 +5,23 @@
 
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::sections::Profile;
 use crate::contract::VERSION;
 use crate::contract::error::{ErrorDetails, ErrorKind};
 use crate::contract::ids::IdStyle;
-use crate::contract::preview::{LONGEST_LABEL, OauthErrorShape, WorkflowStatus};
+use crate::contract::preview::{LONGEST_LABEL, OauthErrorShape, Workflow, WorkflowStatus};
 use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
 use crate::contract::rules::{Unknown, url_schema};
 use crate::contract::signature::SigningKey;
-use crate::contract::types::WORKFLOW_COMPLETED;
-use crate::util::schema::add_examples;
+use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus, WORKFLOW_COMPLETED};
+use crate::util::schema::{add_examples, schema_of};
 
 static PARTS: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("openapi_parts.json")).expect("the tests read it as well"));
-
-/// The JSON Schemas of the types on the wire, by name. A test makes the file from the types.
-static SCHEMAS: LazyLock<Map<String, Value>> =
-    LazyLock::new(|| serde_json::from_str(include_str!("schemas.json")).expect("a test has made it"));
 
 pub fn document(profile: &Profile) -> Value {
     let mut document = PARTS["document"].clone();
@@ -215,19 +212,19 @@ fn fill_headers(headers: &mut Value, profile: &Profile) {
 
 fn fill_schemas(schemas: &mut Value, profile: &Profile) {
     let is_varied = profile.variation.unknown_fields;
-    add_type(&mut schemas["SystemStatus"], "SystemStatus");
+    add_type::<SystemStatus>(&mut schemas["SystemStatus"]);
     let status = &mut schemas["SystemStatus"]["properties"];
     status["version"] = json!({ "type": "string", "description": status["version"]["description"], "enum": [VERSION] });
     status["checks"]["additionalProperties"] = if is_varied { json!(true) } else { json!({ "type": "object" }) };
 
-    add_type(&mut schemas["Subscription"], "Subscription");
+    add_type::<Subscription>(&mut schemas["Subscription"]);
     let subscription = &mut schemas["Subscription"]["properties"];
     fill_id(&mut subscription["id"], "sub_", profile);
     subscription["events"]["examples"] = json!([[WORKFLOW_COMPLETED]]);
     let secret = subscription.as_object_mut().and_then(|fields| fields.shift_remove("secret"));
     subscription[profile.subscriptions.secret_field.as_str()] = secret.into();
 
-    add_type(&mut schemas["SubscribeRequest"], "SubscribeRequest");
+    add_type::<SubscribeRequest>(&mut schemas["SubscribeRequest"]);
     let request = &mut schemas["SubscribeRequest"]["properties"];
     request["events"]["items"]["enum"] = profile.events.types().collect();
     fill_secret(&mut request["secret"], profile);
@@ -239,11 +236,11 @@ fn fill_schemas(schemas: &mut Value, profile: &Profile) {
     error["additionalProperties"] = has_more.into();
     error["properties"]["code"]["enum"] = json!(profile.errors.codes.values().collect::<Vec<_>>());
     fill_id(&mut error["properties"]["request_id"], "req_", profile);
-    add_type(&mut schemas["Event"], "EventEnvelope");
+    add_type::<EventEnvelope>(&mut schemas["Event"]);
     fill_id(&mut schemas["Event"]["properties"]["id"], "evt_", profile);
 
     // The id of a workflow has any form after the prefix: a scenario may give one.
-    add_type(&mut schemas["Workflow"], "Workflow");
+    add_type::<Workflow>(&mut schemas["Workflow"]);
     for name in ["name", "reference"] {
         schemas["WorkflowFields"]["properties"][name]["maxLength"] = LONGEST_LABEL.into();
     }
@@ -257,9 +254,9 @@ fn fill_schemas(schemas: &mut Value, profile: &Profile) {
     }
 }
 
-/// Adds the generated schema of a type on the wire; the fixed parts take precedence over it.
-fn add_type(schema: &mut Value, name: &str) {
-    let parts = std::mem::replace(schema, SCHEMAS[name].clone());
+/// Adds the schema of a type on the wire; the fixed parts take precedence over it.
+fn add_type<T: JsonSchema>(schema: &mut Value) {
+    let parts = std::mem::replace(schema, schema_of::<T>());
     for (name, part) in parts.as_object().into_iter().flatten() {
         match part.as_object().filter(|_| name == "properties") {
             Some(properties) => properties.iter().for_each(|(name, part)| schema["properties"][name] = part.clone()),
@@ -334,39 +331,5 @@ fn id_pattern(prefix: &str, profile: &Profile) -> String {
         IdStyle::Uuid => format!("^{prefix}[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$"),
         IdStyle::Counter => format!("^{prefix}[0-9]{{8,}}$"),
         IdStyle::Longest => format!("^{prefix}[A-Za-z0-9_-]{{64}}$"),
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use schemars::JsonSchema;
-    use schemars::generate::SchemaSettings;
-
-    use super::*;
-    use crate::committed;
-    use crate::contract::preview::Workflow;
-    use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
-    use crate::util::schema::plain;
-
-    pub(crate) fn schema<T: JsonSchema>() -> Value {
-        let generator = SchemaSettings::draft2020_12().with(|settings| {
-            settings.inline_subschemas = true;
-            settings.meta_schema = None;
-        });
-        let mut made = generator.into_generator().into_root_schema_for::<T>().to_value();
-        plain(&mut made);
-        made
-    }
-
-    #[test]
-    fn the_file_beside_is_made_from_the_types() {
-        let made = serde_json::json!({
-            "SystemStatus": schema::<SystemStatus>(),
-            "Subscription": schema::<Subscription>(),
-            "SubscribeRequest": schema::<SubscribeRequest>(),
-            "EventEnvelope": schema::<EventEnvelope>(),
-            "Workflow": schema::<Workflow>(),
-        });
-        committed::compare("src/settings/schemas.json", &committed::json(&made, 1));
     }
 }

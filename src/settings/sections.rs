@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use hyper::header::HeaderName;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::forwards::Forwards;
@@ -22,8 +23,7 @@ use crate::contract::variation::Variation;
 use crate::util::duration::DurationText;
 
 /// Every setting, typed. Field paths are the settings' names: `profile.rate_limit.window` is `rate_limit.window`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// The environment emulated; decides which key prefix is valid.
@@ -83,8 +83,7 @@ impl Profile {
 }
 
 /// `GET /v1/system/status`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Status {
     /// What `include_checks=true` adds: name to any object.
@@ -92,8 +91,7 @@ pub struct Status {
 }
 
 /// `GET /v1/hello`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
     /// The whole body.
@@ -101,8 +99,7 @@ pub struct Hello {
 }
 
 /// Subscribing.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubscriptionSettings {
     /// What subscribing twice to one URL does.
@@ -114,8 +111,7 @@ pub struct SubscriptionSettings {
 }
 
 /// What subscribing twice to one URL does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Upsert {
     /// Updates the first subscription.
@@ -125,8 +121,7 @@ pub enum Upsert {
 }
 
 /// Signing and delivering webhooks.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Webhooks {
     /// Whether `http` URLs may be subscribed.
@@ -164,8 +159,7 @@ pub struct Webhooks {
 }
 
 /// Whose time a signature carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SignatureTime {
     /// The workspace's clock while it is frozen, the machine's otherwise.
@@ -177,8 +171,7 @@ pub enum SignatureTime {
 }
 
 /// Whether retries hold later events back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryOrder {
     /// Only first attempts keep the order of events.
@@ -188,8 +181,7 @@ pub enum DeliveryOrder {
 }
 
 /// When failed attempts are repeated.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
     /// A named schedule.
@@ -197,13 +189,12 @@ pub struct Retry {
     /// Delays after each failed attempt, for the preset `custom`; a schedule without a preset implies that preset.
     pub schedule: Vec<DurationText>,
     /// Spread of each delay as a fraction, 0 to 1.
-    #[cfg_attr(test, schemars(extend("minimum" = 0, "maximum" = 1)))]
+    #[schemars(extend("minimum" = 0, "maximum" = 1))]
     pub jitter: f64,
 }
 
 /// Named retry schedules: delays after each failed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryPreset {
     /// One attempt only.
