@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::contract::named::named;
+use crate::contract::setting::settings;
 
 named! {
     /// What went wrong, as clients may branch on it. The setting `errors.codes` has the text sent for each kind.
@@ -75,21 +76,61 @@ impl ErrorKind {
     }
 }
 
-/// The error envelope (contract: Errors).
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Errors {
-    /// Where validation reasons appear beside `message`.
-    pub details: ErrorDetails,
-    /// Status of a body that is not JSON: 400 or 422.
-    #[schemars(extend("enum" = [400, 422]))]
-    pub malformed_json_status: u16,
-    /// The `code` of each kind of error.
-    pub codes: BTreeMap<ErrorKind, String>,
-    /// The `message` of kinds of errors; of the others it depends on the request.
-    pub messages: BTreeMap<ErrorKind, String>,
-    /// Fields added to each error object.
-    pub extra: Map<String, Value>,
+settings! {
+    /// The error envelope.
+    pub struct Errors {
+        /// Where the reasons of a 422 are given, in addition to `message`.
+        pub details: ErrorDetails = "off" {
+            contract: "the shape may gain fields before public launch",
+            assumed: "reasons are in `message` only, each naming its field",
+            observed_by: "`details` in the errors of several 422s",
+        },
+        /// The status of a body that is not JSON: 400 or 422.
+        #[schemars(extend("enum" = [400, 422]))]
+        pub malformed_json_status: u16 = 422 {
+            contract: "422 for validation; a body that is not JSON is not shown",
+            assumed: "422",
+            observed_by: "a subscription whose body is cut off",
+        },
+        /// The `code` of each kind of error. `unauthorized` is the only one that the contract publishes.
+        pub codes: BTreeMap<ErrorKind, String> = {
+            "unauthorized": "unauthorized",
+            "validation_error": "validation_error",
+            "rate_limit_exceeded": "rate_limit_exceeded",
+            "not_found": "not_found",
+            "method_not_allowed": "method_not_allowed",
+            "bad_request": "bad_request",
+            "request_timeout": "request_timeout",
+            "payload_too_large": "payload_too_large",
+            "uri_too_long": "uri_too_long",
+            "unsupported_media_type": "unsupported_media_type",
+            "not_implemented": "not_implemented",
+            "misdirected_request": "misdirected_request",
+            "headers_too_large": "headers_too_large",
+            "internal_error": "internal_error",
+        } {
+            contract: "unauthorized accompanies 401; other codes are not shown",
+            assumed: "validation_error, rate_limit_exceeded, not_found, method_not_allowed and others named after their status",
+            values: "kind of error = code, such as not_found = \"missing\"",
+            observed_by: "`code` of 401, 404, 405, 413, 414, 415, 422, and of a 429 if one comes; others cannot be provoked \
+                harmlessly",
+        },
+        /// The `message` of kinds of errors, instead of the emulator's or a scenario's.
+        pub messages: BTreeMap<ErrorKind, String> = {} {
+            contract: "message is text for people; its wording is not shown",
+            assumed: "what is wrong with the request, in words",
+            values: "kind of error = text, such as not_found = \"no such thing\"",
+            observed_by: "`message` of two different 401s, 404s, 405s and 422s: fixed if they are equal; others are met once \
+                or not at all",
+        },
+        /// Fields added to every `error` object.
+        pub extra: Map<String, Value> = {} {
+            contract: "the shape may gain fields before public launch",
+            assumed: "exactly code, message and request_id",
+            values: "field = any value, such as docs = \"https://docs.example.com\"",
+            observed_by: "fields that every error has, with the same value",
+        },
+    }
 }
 
 impl Errors {

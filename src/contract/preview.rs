@@ -19,23 +19,41 @@ use crate::contract::named::named;
 use crate::contract::rules::{
     ContentTypeRule, Problems, Query, Validation, is_media_type, json_type, parse_object, quoted,
 };
+use crate::contract::setting::settings;
 use crate::util::duration::DurationText;
 
 /// Longest name or reference, in characters.
 pub const LONGEST_LABEL: usize = 256;
 
-/// The announced endpoints: workflows and users (contract: shapes not shown).
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Preview {
-    /// Whether they are served.
-    pub enabled: bool,
-    /// Entries of a page without `limit`.
-    pub page_size: NonZeroU32,
-    /// Most entries of a page.
-    pub page_limit: NonZeroU32,
-    /// How long a created workflow runs.
-    pub run_time: DurationText,
+settings! {
+    /// The announced endpoints.
+    pub struct Preview {
+        /// Whether they are served, in shapes that are wholly assumed (`--preview`).
+        pub enabled: bool = false {
+            contract: "workflows, users and OAuth are announced; methods and payloads are not shown",
+            assumed: "not served: 404; with --preview in assumed shapes",
+            observed_by: "GET /v1/workflows",
+        },
+        /// Entries of a page unless `limit` says otherwise.
+        pub page_size: NonZeroU32 = 20 {
+            contract: "a resource list is announced; paging is not shown",
+            assumed: "20 entries",
+            observed_by: "not by calls: a list longer than a page would be needed",
+        },
+        /// The most entries that `limit` may ask for.
+        pub page_limit: NonZeroU32 = 100 {
+            contract: "a resource list is announced; paging is not shown",
+            assumed: "at most 100",
+            values: "an integer from 1 to 4294967295, such as 20",
+            observed_by: "not by calls: a long list would be needed",
+        },
+        /// How long a created workflow runs, by the workspace's clock.
+        pub run_time: DurationText = "5s" {
+            contract: "workflow.completed exists; when a workflow completes is not shown",
+            assumed: "5 seconds after it was created",
+            observed_by: "not by calls: a workflow would have to be created",
+        },
+    }
 }
 
 named! {
@@ -158,14 +176,22 @@ pub fn bad_cursor(cursor: &str) -> Error {
     Error::validation(vec![FieldProblem::new("cursor", reason)])
 }
 
-/// OAuth 2.0 client credentials (contract: announced, endpoints and lifetimes not shown).
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Oauth {
-    /// How long an access token is valid.
-    pub token_lifetime: DurationText,
-    /// The form of the token endpoint's errors.
-    pub error_shape: OauthErrorShape,
+settings! {
+    /// OAuth 2.0 client credentials, part of the preview.
+    pub struct Oauth {
+        /// How long an access token is valid, by the emulator's clock.
+        pub token_lifetime: DurationText = "1h" {
+            contract: "OAuth 2.0 client credentials are announced; token lifetimes are not shown",
+            assumed: "1 hour",
+            observed_by: "not by calls: a token would have to be issued",
+        },
+        /// The form of the token endpoint's errors.
+        pub error_shape: OauthErrorShape = "rfc6749" {
+            contract: "OAuth 2.0 client credentials are announced; their endpoints are not shown",
+            assumed: "errors of the token endpoint follow RFC 6749",
+            observed_by: "a token request without credentials, if workflows are served",
+        },
+    }
 }
 
 /// The form of the token endpoint's errors.

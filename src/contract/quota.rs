@@ -4,30 +4,70 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::contract::header_setting::HeaderSetting;
+use crate::contract::setting::settings;
 use crate::util::duration::DurationText;
 
-/// The quota of each key (contract: Limits, numbers not shown).
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RateLimit {
-    /// Whether requests are counted at all; the headers are sent either way.
-    pub enabled: bool,
-    /// Requests per window, 0 to 4,294,967,295.
-    pub requests: u32,
-    /// Length of the window.
-    pub window: DurationText,
-    /// How the window moves.
-    pub algorithm: RateAlgorithm,
-    /// Which requests cost quota.
-    pub count: CountRule,
-    /// Names of the two published headers.
-    pub header_names: RateHeaderNames,
-    /// `Retry-After` on 429.
-    pub retry_after: RetryAfterForm,
-    /// `X-RateLimit-Reset`.
-    pub reset: ResetForm,
-    /// `RateLimit` and `RateLimit-Policy` of the IETF draft.
-    pub ietf: bool,
+settings! {
+    /// The quota of each key and its headers.
+    pub struct RateLimit {
+        /// Whether requests are counted at all; the headers are sent either way.
+        pub enabled: bool = true {
+            contract: "sandbox traffic is throttled per key",
+            assumed: "it is",
+            observed_by: "whether the remaining requests become fewer",
+        },
+        /// Requests that a key may make in one window.
+        pub requests: u32 = 100 {
+            contract: "exact quotas are not shown",
+            assumed: "100 requests",
+            observed_by: "the header of the limit",
+        },
+        /// The length of the window.
+        pub window: DurationText = "60s" {
+            contract: "windows are not shown",
+            assumed: "60 seconds",
+            observed_by: "`w` of RateLimit-Policy, or the first X-RateLimit-Reset of a fixed or sliding window; not without \
+                these headers, and not a bucket's",
+        },
+        /// How the window moves.
+        pub algorithm: RateAlgorithm = "fixed" {
+            contract: "not shown",
+            assumed: "a fixed window opened by the first request",
+            observed_by: "how X-RateLimit-Reset, or `t` of RateLimit, changes over calls that are a second apart; not without \
+                these headers",
+        },
+        /// Which requests cost quota.
+        pub count: CountRule = "allowed" {
+            contract: "not shown",
+            assumed: "a 422 counts, a 429 does not",
+            observed_by: "whether a 422 costs; not whether a 429 does, as the first one ends the calls",
+        },
+        /// The names of the two headers that the contract publishes.
+        pub header_names: RateHeaderNames = { "limit": "X-RateLimit-Limit", "remaining": "X-RateLimit-Remaining" } {
+            contract: "X-RateLimit-Limit and X-RateLimit-Remaining; units are not shown",
+            assumed: "those two, as whole requests",
+            values: "limit and remaining = a field name, such as limit = \"RateLimit-Limit\"",
+            observed_by: "the two headers of numbers that only answers to a key have",
+        },
+        /// `Retry-After` on a 429.
+        pub retry_after: RetryAfterForm = "off" {
+            contract: "a 429 is retryable; no Retry-After is mentioned",
+            assumed: "not sent",
+            observed_by: "the first 429; only if the quota may be used up (`--yes`) and is small enough",
+        },
+        /// `X-RateLimit-Reset`.
+        pub reset: ResetForm = "off" {
+            contract: "not mentioned",
+            assumed: "not sent",
+            observed_by: "X-RateLimit-Reset: absent, seconds, or a time",
+        },
+        /// Whether the headers of the IETF draft, `RateLimit` and `RateLimit-Policy`, are sent.
+        pub ietf: bool = false {
+            contract: "not mentioned",
+            assumed: "not sent",
+            observed_by: "RateLimit and RateLimit-Policy",
+        },
+    }
 }
 
 /// Names of the quota headers (contract: Limits).

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::contract::setting::settings;
 use crate::contract::timestamp::{ShownTime, push_timestamp};
 
 /// The published event types.
@@ -15,14 +16,28 @@ pub const WORKFLOW_COMPLETED: &str = "workflow.completed";
 /// A reference was matched; its payload is not shown in the contract.
 pub const REFERENCE_MATCHED: &str = "reference.matched";
 
-/// Event types and their `data`.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Events {
-    /// Types in addition to the two published ones.
-    pub extra: Vec<String>,
-    /// Default `data` by event type, with templates in strings.
-    pub data: BTreeMap<String, Map<String, Value>>,
+settings! {
+    /// Event types and their `data`.
+    pub struct Events {
+        /// Types in addition to the two published ones.
+        pub extra: Vec<String> = [] {
+            contract: "values shown: workflow.completed, reference.matched; the full list is not shown",
+            assumed: "those two",
+            values: "a list of event types such as [\"workflow.failed\"]",
+            observed_by: "the 422 of an unknown event type, if it lists the types",
+        },
+        /// The `data` of an event fired without data, by event type, with templates in strings.
+        pub data: BTreeMap<String, Map<String, Value>> = {
+            "workflow.completed": { "workflow_id": "wf_{{ ulid() }}", "status": "completed" },
+            "reference.matched": { "reference_id": "ref_{{ ulid() }}", "workflow_id": "wf_{{ ulid() }}" },
+        } {
+            contract: "workflow.completed: workflow_id, status; reference.matched: payload not shown",
+            assumed: "reference.matched carries reference_id and workflow_id",
+            values: "event type = an object, such as \"workflow.failed\" = { workflow_id = \"{{ ulid() }}\" }; strings may \
+                use {{ ulid() }}, {{ uuid() }}, {{ now }}",
+            observed_by: "not by calls: a delivery shows one value, and not how it is made",
+        },
+    }
 }
 
 impl Events {

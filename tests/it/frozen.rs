@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 use wrs_emulator::settings::openapi::document;
-use wrs_emulator::settings::{Layered, SETTINGS, file_schema};
+use wrs_emulator::settings::{Layered, SETTINGS, default_text, file_schema};
 
 use crate::help::all_help;
-use crate::support::{assert_in_step, run, text};
+use crate::support::assert_in_step;
 
 fn in_step(name: &str, made: &str) {
     assert_in_step(format!("tests/it/frozen/{name}"), made);
@@ -25,10 +25,9 @@ fn the_help_of_every_command() {
 }
 
 #[test]
-fn the_schemas_of_profiles_and_scenarios() {
+fn the_built_in_profile_and_its_schema() {
+    in_step("profile.toml", &default_text());
     in_step("profile.schema.json", &pretty(&file_schema()));
-    let scenario = run(&["scenarios", "schema"]).exits(0);
-    in_step("scenario.schema.json", &text(&scenario.stdout));
 }
 
 /// Under the default profile, and with settings that change as much of the document as can be.
@@ -60,7 +59,7 @@ fn the_document_of_the_emulated_api() {
 #[test]
 fn the_problems_of_settings() {
     let mut problems = String::new();
-    for setting in SETTINGS {
+    for setting in SETTINGS.iter() {
         for value in ["-1", "1.5", "true", "[]", "[[1]]", "{}", "{ a = 1 }", "{ not_found = 1 }", "\"§ §\"", ""] {
             let assignment = format!("{}={value}", setting.path);
             if let Err(problem) = Layered::default().with_assignment(&assignment, "--set") {
