@@ -70,7 +70,7 @@ pub fn ledger_markdown() -> String {
         let cells = [
             row.contract.to_owned(),
             row.assumed.to_owned(),
-            format!("`{}`", row.default),
+            if row.default.is_null() { "not set".to_owned() } else { format!("`{}`", row.default) },
             row.values.clone(),
             row.observed_by.to_owned(),
         ];
