@@ -1,5 +1,7 @@
 //! The settings of a key's quota and its headers (contract: Limits, numbers not shown). The code that counts reads them from here.
 
+use std::num::NonZeroU32;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -21,6 +23,15 @@ settings! {
             contract: "exact quotas are not shown",
             assumed: "100 requests",
             observed_by: "the header of the limit",
+        },
+        /// Requests that a full bucket holds if `algorithm` is `token_bucket`; as many as `requests` if not set. The headers count what
+        /// the bucket holds: their limit is this number, and the window of `RateLimit-Policy` is the time in which an empty one fills.
+        #[schemars(with = "NonZeroU32")]
+        pub burst: Option<NonZeroU32> = null {
+            contract: "exact quotas are not shown",
+            assumed: "as many as `requests`",
+            values: "an integer from 1 to 4294967295, such as 20",
+            observed_by: "not by calls: a smaller quota in a shorter window is answered alike",
         },
         /// The length of the window.
         pub window: DurationText = "60s" {
