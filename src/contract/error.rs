@@ -198,22 +198,32 @@ impl Error {
     }
 }
 
+/// The error envelope as it is sent (contract: Errors).
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub struct Envelope<'e> {
+    error: EnvelopeError<'e>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct EnvelopeError<'e> {
+    /// Machine-readable; clients branch on this.
+    #[schemars(extend("x-assumed" = "errors.codes"))]
+    code: &'e str,
+    /// For people.
+    message: &'e str,
+    /// Form `req_<id>`.
+    request_id: &'e str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    details: Option<Value>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    extra: &'e Map<String, Value>,
+}
+
 /// The error envelope around any code and message.
 pub fn envelope(settings: &Errors, code: &str, message: &str, problems: &[FieldProblem], request_id: &str) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Envelope<'a> {
-        error: Body<'a>,
-    }
-    #[derive(Serialize)]
-    struct Body<'a> {
-        code: &'a str,
-        message: &'a str,
-        request_id: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        details: Option<Value>,
-        #[serde(flatten)]
-        extra: &'a Map<String, Value>,
-    }
     let details = match settings.details {
         _ if problems.is_empty() => None,
         ErrorDetails::Off => None,
@@ -229,6 +239,6 @@ pub fn envelope(settings: &Errors, code: &str, message: &str, problems: &[FieldP
             Some(Value::Object(map))
         }
     };
-    let body = Body { code, message, request_id, details, extra: &settings.extra };
+    let body = EnvelopeError { code, message, request_id, details, extra: &settings.extra };
     serde_json::to_vec(&Envelope { error: body }).expect("strings and JSON values always serialise")
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use url::form_urlencoded;
 
 use crate::contract::error::{Error, ErrorKind, FieldProblem};
@@ -90,10 +90,15 @@ pub struct Workflow {
     pub updated_at: String,
 }
 
-/// The checked body of `POST /v1/workflows` or `PATCH /v1/workflows/{id}`: each field is absent, null or a text.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The body of `POST /v1/workflows` or `PATCH /v1/workflows/{id}`: each field is absent, null or a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct WorkflowFields {
+    /// A label.
+    #[schemars(with = "Option<String>", length(min = 1, max = LONGEST_LABEL), extend("examples" = ["Nightly import"]))]
     pub name: Option<Option<String>>,
+    /// The reference that it is about.
+    #[schemars(with = "Option<String>", length(min = 1, max = LONGEST_LABEL), extend("examples" = ["ref-42"]))]
     pub reference: Option<Option<String>>,
 }
 
@@ -119,18 +124,37 @@ fn label(value: &Value) -> Result<Option<String>, String> {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 pub struct Page {
+    /// The most entries of the page.
+    #[schemars(range(min = 1))]
     pub limit: usize,
+    /// The `next_cursor` of the previous page.
+    #[schemars(with = "String")]
     pub cursor: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 pub struct WorkflowQuery {
+    #[schemars(flatten)]
     pub page: Page,
+    /// Only workflows with this status.
+    #[schemars(with = "WorkflowStatus")]
     pub status: Option<WorkflowStatus>,
+    /// Only workflows created later.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_after: Option<Timestamp>,
+    /// Only workflows created earlier.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_before: Option<Timestamp>,
+}
+
+/// A page of a list as it is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Listing<T> {
+    pub data: Vec<T>,
+    pub has_more: bool,
+    pub next_cursor: Option<String>,
 }
 
 pub fn parse_workflow_query(
@@ -204,10 +228,24 @@ pub enum OauthErrorShape {
     Envelope,
 }
 
+/// An access token as it is answered (RFC 6749 §5.1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Token<'t> {
+    pub access_token: &'t str,
+    #[schemars(extend("enum" = ["Bearer"]))]
+    pub token_type: &'static str,
+    /// Seconds.
+    pub expires_in: u64,
+}
+
 /// Why no token was issued (RFC 6749 §5.2).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "OauthError")]
 pub struct OauthProblem {
+    #[schemars(extend("enum" = ["invalid_request", "invalid_client", "unsupported_grant_type"]))]
+    #[serde(rename = "error")]
     pub code: &'static str,
+    #[serde(rename = "error_description")]
     pub text: &'static str,
 }
 
@@ -222,10 +260,9 @@ impl OauthProblem {
     }
 
     /// The status, and the body in the form of the RFC; `None` where the shape is the API's own envelope.
-    pub fn body(&self, shape: OauthErrorShape) -> Option<(u16, Value)> {
+    pub fn body(&self, shape: OauthErrorShape) -> Option<(u16, &Self)> {
         let status = if self.code == "invalid_client" { 401 } else { 400 };
-        let body = json!({ "error": self.code, "error_description": self.text });
-        (shape == OauthErrorShape::Rfc6749).then_some((status, body))
+        (shape == OauthErrorShape::Rfc6749).then_some((status, self))
     }
 }
 

@@ -58,9 +58,10 @@ pub enum ContentTypeRule {
     Ignore,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 pub struct StatusQuery {
-    /// Whether dependency details are requested; false when the parameter is absent.
+    /// When true, the response includes dependency health details.
+    #[schemars(extend("default" = false))]
     pub include_checks: bool,
 }
 

@@ -60,7 +60,8 @@ pub struct SystemStatus {
     /// ISO 8601 UTC timestamp.
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub checked_at: ShownTime,
-    /// Dependency health, with `include_checks=true`; its shape is assumed.
+    /// Dependency health, only with `include_checks=true`.
+    #[schemars(with = "Map<String, Value>", extend("x-assumed" = "status.checks"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checks: Option<Map<String, Value>>,
 }
@@ -100,12 +101,15 @@ pub enum Environment {
 
 /// The body of `POST /v1/events/subscribe`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct SubscribeRequest {
     /// HTTPS endpoint that receives signed webhook POSTs, as the client wrote it.
     pub url: String,
     /// Event types to subscribe to, without repetition.
+    #[schemars(length(min = 1), extend("examples" = [[WORKFLOW_COMPLETED]]))]
     pub events: Vec<String>,
-    /// Signing secret; when absent the service generates one.
+    /// Signing secret; when omitted the service generates one and returns it once. How it becomes a key is assumed.
+    #[schemars(length(min = 1), extend("x-assumed" = "webhooks.secret_key"))]
     pub secret: Option<String>,
     /// Short label.
     pub description: Option<String>,
@@ -121,6 +125,7 @@ pub struct Subscription {
     #[schemars(extend("format" = "uri"))]
     pub url: String,
     /// Subscribed event types.
+    #[schemars(extend("examples" = [[WORKFLOW_COMPLETED]]))]
     pub events: Vec<String>,
     /// `active` is the only value the contract shows.
     pub status: SubscriptionStatus,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
+use schemars::generate::Contract;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -81,7 +82,7 @@ pub fn ledger_markdown() -> String {
     page
 }
 
-static TYPES: LazyLock<Value> = LazyLock::new(schema_of::<Profile>);
+static TYPES: LazyLock<Value> = LazyLock::new(|| schema_of::<Profile>(Contract::Deserialize));
 
 /// The JSON Schema of a table of settings, each described by its row of the ledger. None is required.
 pub fn schema() -> Value {

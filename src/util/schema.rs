@@ -2,7 +2,7 @@
 //! from them.
 
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
+use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 /// Deepest nesting of an example; what is below is left out.
@@ -115,13 +115,14 @@ pub(crate) fn add_examples(document: &mut Value, samples: &[(&str, &str)]) {
     shared.into_iter().flat_map(Map::values_mut).for_each(give_all);
 }
 
-/// The schema (draft 2020-12) of a type, with nothing to be looked up elsewhere.
-pub(crate) fn schema_of<T: JsonSchema>() -> Value {
-    let generator = SchemaSettings::draft2020_12().with(|settings| {
+/// The schema (draft 2020-12) of a type that is read or written, with nothing to be looked up elsewhere.
+pub(crate) fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
+        settings.contract = contract;
     });
-    let mut made = generator.into_generator().into_root_schema_for::<T>().to_value();
+    let mut made = settings.into_generator().into_root_schema_for::<T>().to_value();
     plain(&mut made);
     made
 }
