@@ -96,9 +96,10 @@ pub fn schema() -> Value {
         }
         optional(place);
         // What each value means follows the first paragraph.
-        let meanings = place["description"].as_str().and_then(|text| text.split_once("\n\n"));
-        let meanings = meanings.map_or_else(String::new, |(_, meanings)| format!("\n\n{meanings}"));
-        place["description"] = format!("{}. May be set to: {}{meanings}", setting.assumed, setting.values()).into();
+        let text = place["description"].as_str().unwrap_or_default();
+        let (about, meanings) = text.find("\n\n").map_or((text, ""), |end| text.split_at(end));
+        let (assumed, values) = (setting.assumed, setting.values());
+        place["description"] = format!("{about} Assumed: {assumed}. May be set to: {values}{meanings}").into();
     }
     root
 }
