@@ -45,8 +45,8 @@ pub use state::StopProblem;
 
 use crate::clock::{Clock, Now, Random, Seed};
 use crate::contract::error::ErrorKind;
-use crate::control::{Access, Control, ControlError, LastFindings, MOST_VIEWERS, PREFIX, Texts, WrongTokens};
-use crate::http::body::{Outgoing, RequestBody};
+use crate::control::{Access, Control, ControlError, LastFindings, MAX_VIEWERS, PREFIX, Texts, WrongTokens};
+use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, Limits, Unreadable};
 use crate::http::host::check_host;
@@ -54,7 +54,7 @@ use crate::http::service::Api;
 use crate::http::tls::{ServerTls, Trust};
 use crate::http::{bind, serve};
 use crate::redact::Redactor;
-use crate::scenario::{FileTexts, Library, Watcher};
+use crate::scenario::{FileTexts, ScenarioStore, Watcher};
 use crate::state::budget::Budget;
 use crate::state::engine::Engine;
 use crate::state::journal::Journal;
@@ -120,7 +120,7 @@ impl Emulator {
             engine: Arc::clone(&engine),
             bodies,
             ca_pem: ca_pem.clone(),
-            viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
+            viewers: Arc::new(Semaphore::new(MAX_VIEWERS)),
             texts: Arc::new(Texts::new(&seed, started_at)),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stopping.clone(),
@@ -161,7 +161,7 @@ impl Emulator {
         self.base_url.clone()
     }
 
-    /// Where the control API is served: the base URL, unless it has a listener of its own.
+    /// Where the control API is served: the base URL, unless it has its own listener.
     pub fn control_url(&self) -> String {
         self.control_url.clone()
     }
@@ -263,7 +263,7 @@ async fn call(
     control: &Arc<Control>,
     request: Request<RequestBody>,
     connection: &ConnectionState,
-) -> Response<Outgoing> {
+) -> Response<ResponseBody> {
     let host = check_host(request.method(), request.uri(), request.version(), request.headers());
     match host.map(|host| String::from_utf8_lossy(host).into_owned()) {
         Ok(host) => catch_panic(control.handle(request, &host, connection))
@@ -288,7 +288,7 @@ fn new_engine(
     };
     let journal = Arc::new(Journal::new(settings.most_journal_entries, &Budget::new(settings.most_memory_bytes)));
     let registry = Registry::new(seed, clock, settings.most_workspaces, Arc::clone(&journal));
-    let library = Library::new(settings.profile.clone());
+    let library = ScenarioStore::new(settings.profile.clone());
     Engine::new(library, registry, journal, settings.scenario_folders.clone(), stopping)
 }
 
@@ -297,7 +297,8 @@ fn new_engine(
 fn load_scenarios(settings: &Settings, engine: &Arc<Engine>) -> Result<Option<Watcher>, StartError> {
     let (watcher, files) = if settings.scenario_folders.paths().next().is_some() {
         let reloading = Arc::clone(engine);
-        let watched = Watcher::start(settings.scenario_folders.clone(), move |texts| drop(reloading.take_files(texts)));
+        let watched =
+            Watcher::start(settings.scenario_folders.clone(), move |texts| drop(reloading.reload_changed(texts)));
         let (watcher, files) =
             watched.map_err(|error| StartError::Setting(format!("cannot watch the scenario folders: {error}")))?;
         (Some(watcher), files)

@@ -11,11 +11,11 @@ use crate::clock::{Now, check_wall};
 use crate::diagnostic::{Diagnostic, render_all};
 use crate::http::handler::Limits;
 use crate::http::tls::{TlsProblem, TlsSetting, TrustProblem};
-use crate::scenario::{FileTexts, Folders, Library};
+use crate::scenario::{FileTexts, Folders, ScenarioStore};
 use crate::settings::Layered;
 use crate::state::budget::DEFAULT_BYTES;
-use crate::state::journal::MOST_ENTRIES;
-use crate::state::workspace::MOST_WORKSPACES;
+use crate::state::journal::MAX_ENTRIES;
+use crate::state::workspace::MAX_WORKSPACES;
 use crate::webhook::resolve::LookUp;
 
 /// How the clock starts.
@@ -99,9 +99,9 @@ impl Default for Settings {
             allow_egress: Vec::new(),
             look_up: LookUp::default(),
             limits: Limits::default(),
-            most_journal_entries: MOST_ENTRIES,
+            most_journal_entries: MAX_ENTRIES,
             most_memory_bytes: DEFAULT_BYTES,
-            most_workspaces: MOST_WORKSPACES,
+            most_workspaces: MAX_WORKSPACES,
             grace: Duration::from_secs(5),
             state: None,
         }
@@ -144,7 +144,7 @@ impl Settings {
 
     /// Loads the scenario files and texts and activates the initial scenarios. A broken file fails the start only if its scenario
     /// is to be active.
-    pub(super) fn fill(&self, library: &Library, files: FileTexts, now: Now) -> Result<(), StartError> {
+    pub(super) fn fill(&self, library: &ScenarioStore, files: FileTexts, now: Now) -> Result<(), StartError> {
         let found = library.reload_files(files, now.instant).found;
         let mut active: Vec<String> = self.scenarios.clone();
         for (text, number) in self.scenario_texts.iter().zip(1..) {

@@ -46,12 +46,12 @@ struct Signing<'d> {
     time: &'d str,
 }
 
-const LARGEST: usize = 256 * 1024;
-const MOST_CANDIDATES: usize = 4;
+const MAX: usize = 256 * 1024;
+const MAX_CANDIDATES: usize = 4;
 /// Most headers that are compared with signatures of the service's own.
-const MOST_HEADERS: usize = 16;
+const MAX_HEADERS: usize = 16;
 /// Most bytes that are signed to find the scheme, and how many a signature counts at least.
-const MOST_SIGNED: usize = 128 * 1024 * 1024;
+const MAX_SIGNED: usize = 128 * 1024 * 1024;
 const LEAST_SIGNED: usize = 4 * 1024;
 /// What services sign, with or without something between the parts.
 const CONTENTS: &str = "{body},{timestamp} {body},{id} {timestamp} {body},{timestamp} {id} {body},{id} {body},v0 {timestamp} {body},\
@@ -73,7 +73,7 @@ struct Search<'d> {
     times: Vec<&'d str>,
     signatures: usize,
     bytes: usize,
-    /// Whether something was not tried.
+    /// True if something was not tried.
     is_cut: bool,
 }
 
@@ -85,7 +85,7 @@ static SIGNATURE: LazyLock<Regex> = LazyLock::new(|| {
 
 impl CapturedDelivery {
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        if bytes.len() > LARGEST {
+        if bytes.len() > MAX {
             return Err("it is larger than 256 KiB".to_owned());
         }
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
@@ -190,7 +190,7 @@ impl CapturedDelivery {
             let end = value.len().checked_sub(token.len()).and_then(|at| value.get(at..));
             end.is_some_and(is_alike)
         };
-        self.headers.iter().filter(|(_, value)| ends(value)).take(MOST_HEADERS).collect()
+        self.headers.iter().filter(|(_, value)| ends(value)).take(MAX_HEADERS).collect()
     }
 
     /// What the body shows.
@@ -232,9 +232,9 @@ fn sample(scheme: &Scheme) -> Signed {
 impl<'d> Search<'d> {
     fn new(delivery: &'d CapturedDelivery, secret: &'d str) -> Self {
         let in_headers = delivery.others().filter(|(name, _)| name.ends_with("id")).map(|(_, value)| value);
-        let ids = delivery.event["id"].as_str().into_iter().chain(in_headers).take(MOST_CANDIDATES);
+        let ids = delivery.event["id"].as_str().into_iter().chain(in_headers).take(MAX_CANDIDATES);
         let parts = delivery.others().flat_map(|(_, value)| value.split([',', ';', ' ', '=']));
-        let times = parts.filter(|part| !form(part).is_empty()).take(MOST_CANDIDATES);
+        let times = parts.filter(|part| !form(part).is_empty()).take(MAX_CANDIDATES);
         let (ids, times) = (ids.collect(), times.collect());
         Self { delivery, secret, ids, times, signatures: 0, bytes: 0, is_cut: false }
     }
@@ -242,7 +242,7 @@ impl<'d> Search<'d> {
     /// Counts signatures of a text of this size; false if that is too much, and for everything after it.
     fn spend(&mut self, size: usize, signatures: usize) -> bool {
         let bytes = self.bytes + size.max(LEAST_SIGNED) * signatures;
-        self.is_cut |= bytes > MOST_SIGNED;
+        self.is_cut |= bytes > MAX_SIGNED;
         if !self.is_cut {
             (self.bytes, self.signatures) = (bytes, self.signatures + signatures);
         }
@@ -256,7 +256,7 @@ impl<'d> Search<'d> {
         let all = &self.delivery.headers;
         let has_all = sent.iter().all(|(name, _)| all.iter().any(|(known, _)| name == known));
         let is_signature = |(known, _): &&Header| has_all && sent.last().is_some_and(|(name, _)| name == known);
-        let headers: Vec<&Header> = all.iter().filter(is_signature).take(MOST_HEADERS).collect();
+        let headers: Vec<&Header> = all.iter().filter(is_signature).take(MAX_HEADERS).collect();
         self.find(name, &custom, &headers)
     }
 
@@ -331,7 +331,7 @@ impl<'d> Search<'d> {
         let is_beside = !time.is_empty() && delivery.others().all(|(_, value)| value != time);
         if is_beside || self.times.iter().any(|time| custom.prefix.contains(time)) {
             let (name, content, hash) = (&custom.signature_header, json!(custom.content), json!(custom.hash));
-            return hidden(format!("`{name}` has {hash} of {content} beside the time, which no setting sends"));
+            return hidden(format!("`{name}` has {hash} of {content} besides the time, which no setting sends"));
         }
         // The header that must be meant; none if several may be.
         let only = |is_it: &dyn Fn(&str) -> bool| {
@@ -422,8 +422,8 @@ mod tests {
         let others = any(|at| format!("x-{at}-id: {at}\nx-{at}-time: 17698518{at:02}\n"));
         for size in [10, 150_000] {
             let (signatures, bytes, reason) = effort(&format!("{signed}{others}"), size);
-            assert!(signatures > 100 && bytes <= MOST_SIGNED, "{size}: {signatures}, {bytes}");
-            assert!(signatures <= MOST_SIGNED / LEAST_SIGNED, "{size}: {signatures}");
+            assert!(signatures > 100 && bytes <= MAX_SIGNED, "{size}: {signatures}, {bytes}");
+            assert!(signatures <= MAX_SIGNED / LEAST_SIGNED, "{size}: {signatures}");
             assert_eq!(reason.contains("no more are tried"), size > 10, "{size}: {signatures}, {reason}");
         }
     }

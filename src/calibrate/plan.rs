@@ -17,19 +17,19 @@ pub(super) struct Step {
     long: usize,
     key: CallKey,
     headers: &'static [(&'static str, &'static str)],
-    /// Whether it is made again after this many times, as far as the answers so far show.
+    /// True if it is made again after this many times, as far as the answers so far show.
     is_due: fn(&Cassette, usize) -> bool,
     pub(super) promise: Option<StatusPromise>,
-    /// Its description, if its status is worth reporting beside the settings.
+    /// Its description, if its status is worth reporting in addition to the settings.
     pub(super) about: &'static str,
 }
 
 /// The status that the contract promises, and the clause.
 pub(super) type StatusPromise = (u16, &'static str);
 
-const MOST_SUBSCRIPTIONS: usize = 3;
+const MAX_SUBSCRIPTIONS: usize = 3;
 /// Timestamps of this many calls may repeat another.
-const MOST_ALIKE: usize = 3;
+const MAX_ALIKE: usize = 3;
 const HELLO: &str = "/v1/hello";
 const SUBSCRIPTION: &str = r#"{"url":"$url","events":["workflow.completed"]}"#;
 const LONG_BODY: &str = r#"{"url":"","events":[],"description":"$long"}"#;
@@ -90,7 +90,7 @@ const STEPS: &[Step] = &[
     post("ftp-url", r#"{"url":"ftp://wrs-calibrate.invalid/","events":[]}"#).promised(REFUSED),
     post("unknown-event", r#"{"url":"$url","events":["wrs.calibrate"]}"#).promised(REFUSED),
     post("long-list", r#"{"url":"ftp://wrs-calibrate.invalid/","events":[$list]}"#).promised(REFUSED)
-        .about("a list of 1,000 event types beside a wrong URL")
+        .about("a list of 1,000 event types and a wrong URL")
         // A service that does not check URLs would subscribe this one.
         .due(|cassette, made| made == 0 && names_url(cassette) == Ok(true)),
     Step { long: 1_100_000, ..post("long-body", LONG_BODY) }.about("a body of 1,100,000 bytes"),
@@ -113,7 +113,7 @@ const STEPS: &[Step] = &[
     get("status", STATUS, CallKey::Given).due(|cassette, _| {
         let different = timestamps(cassette).len();
         let alike = timed(cassette).count() - different;
-        different < TIMESTAMPS && alike < MOST_ALIKE && cassette.status_of("status") == 200
+        different < TIMESTAMPS && alike < MAX_ALIKE && cassette.status_of("status") == 200
     }),
     get("exhaust", STATUS, CallKey::Given).due(|cassette, _| {
         let calls_left = cassette.max_calls.saturating_sub(cassette.calls.len());
@@ -142,7 +142,7 @@ pub fn next(cassette: &Cassette, caller: &Caller) -> Option<Exchange> {
     }
     // Of a service that checks little, calls that should be refused may have subscribed something.
     let posted = |call: &&Exchange| call.method == "POST" && call.target == SUBSCRIBE && call.status() / 100 == 2;
-    let may_subscribe = cassette.answered().filter(posted).count() < MOST_SUBSCRIPTIONS;
+    let may_subscribe = cassette.answered().filter(posted).count() < MAX_SUBSCRIPTIONS;
     let may_follow = |step: &&Step| may_subscribe || step.method != "POST" || step.target != SUBSCRIBE;
     let mut steps = STEPS.iter().filter(may_follow);
     let step = steps.find(|step| (step.is_due)(cassette, cassette.count(step.name)))?;

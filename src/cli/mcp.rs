@@ -2,7 +2,7 @@
 //!
 //! One thread reads lines, another answers requests in order; so a ping or a cancellation is handled while a tool waits. Nothing but
 //! messages of the protocol, which are JSON-RPC 2.0, goes to stdout. A tool is a call of the control API whose text is passed on, or a
-//! few of them; a session has a key of its own.
+//! few of them; a session has its own key.
 
 use std::any::TypeId;
 use std::collections::BTreeSet;
@@ -33,12 +33,12 @@ use crate::util::wording::{any_of, counted};
 /// The revisions of the protocol that are spoken, the newest first.
 const REVISIONS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
 /// Requests that wait while a tool runs; further ones stay in the pipe.
-const MOST_WAITING: usize = 16;
+const MAX_WAITING: usize = 16;
 /// Most bytes of a tool's text, so that it leaves room in the agent's context.
-const MOST_TEXT: usize = 32 * 1024;
+const MAX_TEXT: usize = 32 * 1024;
 
 /// Longest that a tool waits: clients of this protocol usually give up after a minute.
-const LONGEST_WAIT: Duration = Duration::from_secs(50);
+const MAX_WAIT: Duration = Duration::from_secs(50);
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
@@ -72,12 +72,12 @@ struct Request {
 /// The ids of requests that were cancelled before they were answered.
 type Cancelled = Mutex<BTreeSet<String>>;
 
-/// Serves until stdin is closed, or nobody reads stdout.
+/// Serves until stdin is closed, or stdout is closed.
 pub(super) fn run(args: McpArgs) -> ExitCode {
     let session = Session::new(args.target);
     note(&format!("tools for the emulator at {}, with the key {}", session.target.url, session.key));
     let cancelled = Cancelled::default();
-    let (requests, waiting) = sync_channel(MOST_WAITING);
+    let (requests, waiting) = sync_channel(MAX_WAITING);
     thread::scope(|scope| {
         scope.spawn(|| answer_in_order(&session, &cancelled, waiting));
         for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
@@ -214,9 +214,9 @@ impl Session {
                 (visible_lines(&Redactor::default().text(&format!("error: {message}{hint}"))).into_owned(), true)
             }
         };
-        if text.len() > MOST_TEXT {
-            let more = text.len() - MOST_TEXT;
-            text.truncate(text.floor_char_boundary(MOST_TEXT));
+        if text.len() > MAX_TEXT {
+            let more = text.len() - MAX_TEXT;
+            text.truncate(text.floor_char_boundary(MAX_TEXT));
             text.push_str(&format!("\n… {more} bytes more; ask for less: one key, one id, a limit"));
         }
         Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
@@ -241,7 +241,7 @@ impl Session {
 
     /// The text that a call answers. The arguments are its query if it reads, else its body; `wait` is always in the query.
     fn text(&self, route: CallPath, id: &str, mut arguments: Map<String, Value>) -> Result<String, Failure> {
-        let call = Call::new(&self.target).id(id).limit(LONGEST_WAIT + SHORT).text();
+        let call = Call::new(&self.target).id(id).limit(MAX_WAIT + SHORT).text();
         let call = if route.reads() {
             call.query(&arguments)
         } else {
@@ -292,7 +292,7 @@ enum Key {
 /// The arguments of a call, of the types in the tool's schema.
 type Arguments = Map<String, Value>;
 
-/// A call without a command of its own.
+/// A call without its own command.
 const fn call(method: &'static str, path: &'static str) -> Row {
     Row::new("", "", CallPath(method, path))
 }
@@ -357,7 +357,7 @@ const TOOLS: &[Tool] = &[
     Tool {
         name: "play_scenario",
         title: "Play scenarios for a key",
-        description: "Makes scenarios the active ones of one key, in order, in place of its former list. An empty list turns \
+        description: "Makes scenarios the active ones of one key, in order, instead of its former list. An empty list turns \
                       scenarios off. `status` lists names; `toml` adds one of your own.",
         effect: Effect::Sets,
         row: call("POST", "scenarios/active").arguments(|| {
@@ -381,7 +381,7 @@ const TOOLS: &[Tool] = &[
             let switch = |name, help| field(name, help).action(ArgAction::SetTrue);
             vec![
                 field("type", "The event type, such as workflow.completed. Either this or `emit` is needed"),
-                field("emit", "The name of an emission of the active scenarios, in place of a type"),
+                field("emit", "The name of an emission of the active scenarios, instead of a type"),
                 object("data", "The whole data"),
                 object("set", "Single fields of the data, by dotted path"),
                 field("subscription", "Only this subscription, sub_…"),
@@ -534,8 +534,8 @@ impl Tool {
                 argument.get_default_values().first().and_then(|default| default.to_str()).unwrap_or_default();
             let wait = arguments.entry(&*name).or_insert_with(|| default.into()).as_str().unwrap_or_default();
             let parsed = parse_duration(wait).map_err(|problem| Failure::usage(format!("{name}: {problem}")))?;
-            if parsed > LONGEST_WAIT {
-                let message = format!("{name}: expected at most {} s, found {wait}", LONGEST_WAIT.as_secs());
+            if parsed > MAX_WAIT {
+                let message = format!("{name}: expected at most {} s, found {wait}", MAX_WAIT.as_secs());
                 return Err(Failure::usage(message).with_hint("call again to wait longer"));
             }
         }

@@ -19,7 +19,7 @@ use super::report::{Case, Report, Row, TableReport};
 use super::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
 use crate::http::tls::Trust;
-use crate::review::probe::{CASES, Expectation, LONGEST, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
+use crate::review::probe::{CASES, Expectation, MAX, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
 use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
 use crate::util::wording::counted;
@@ -74,8 +74,8 @@ pub(super) struct ProbeArgs {
 
 fn limit(text: &str) -> Result<Duration, String> {
     let limit = parse_duration(text)?;
-    if limit.is_zero() || limit > LONGEST {
-        return Err(format!("expected more than 0 and at most {} s, found {text}", LONGEST.as_secs()));
+    if limit.is_zero() || limit > MAX {
+        return Err(format!("expected more than 0 and at most {} s, found {text}", MAX.as_secs()));
     }
     Ok(limit)
 }
@@ -102,7 +102,7 @@ async fn with_progress(probe: &Probe) -> Result<ProbeReport, DialProblem> {
     loop {
         match timeout(PROGRESS, &mut running).await {
             Ok(report) => return report,
-            Err(_) => note(&format!("the receiver is still being probed, for at most {} s", LONGEST.as_secs())),
+            Err(_) => note(&format!("the receiver is still being probed, for at most {} s", MAX.as_secs())),
         }
     }
 }
@@ -171,7 +171,7 @@ fn report(probe: &ProbeReport) -> TableReport {
     }
     if !probe.not_applicable.is_empty() {
         let names = probe.not_applicable.join(", ");
-        after.push_str(&format!("\nnot sent, as the scheme {} cannot tell: {names}\n", probe.scheme));
+        after.push_str(&format!("\nnot sent, because the scheme {} cannot tell: {names}\n", probe.scheme));
     }
     let left_out = |name: &&str| Case::skipped(*name, format!("the scheme {} cannot tell", probe.scheme));
     let note = |diagnosis: &String| format!("the valid delivery was not accepted: {diagnosis}");

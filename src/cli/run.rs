@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples, time};
 use super::client::{Call, CallPath, MAX_SNAPSHOT, runtime};
-use super::document::{LARGEST, RunDocument, RunRecords};
+use super::document::{MAX, RunDocument, RunRecords};
 use super::failure::{Code, Failure, note};
 use super::har::archive;
 use super::output::{print, print_as_is, print_json, ready_line, show};
@@ -169,7 +169,7 @@ async fn serve_view(args: &ViewArgs, listen: SocketAddr, document: String) -> Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether somebody is likely to look: at a terminal, and on a screen.
+/// True if a person is likely to look: at a terminal, and on a screen.
 fn has_viewer() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     // Without a screen `xdg-open` starts a browser that takes the terminal.
@@ -341,7 +341,7 @@ pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
 
 pub(super) fn load_state(args: &LoadStateArgs) -> Result<ExitCode, Failure> {
     let unreadable = |cause: String| Failure::io(format!("cannot read `{}`: {cause}", args.file.display()));
-    let bytes = file::read_input(&args.file, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
+    let bytes = file::read_input(&args.file, MAX).map_err(|problem| unreadable(problem.to_string()))?;
     let snapshot: Value = serde_json::from_slice(&bytes)
         .map_err(|error| Failure { code: Code::InvalidFile, ..unreadable(format!("it is not JSON: {error}")) })?;
     let call = Call::new(&args.common.target).body(&snapshot).limit(LIMIT);

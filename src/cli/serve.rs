@@ -67,7 +67,7 @@ pub(super) struct ServeArgs {
     forward: Vec<String>,
     /// Trust the authorities in this PEM file.
     ///
-    /// For receivers with a certificate of their own. Repeatable.
+    /// For receivers with their own certificate. Repeatable.
     #[arg(help_heading = "Webhooks", long, env, value_name = "FILE", value_delimiter = ';')]
     webhook_ca: Vec<PathBuf>,
     /// Accept any certificate of a receiver.
@@ -110,7 +110,7 @@ pub(super) struct ServeArgs {
     control_open: bool,
     /// Serve the control API at this address.
     ///
-    /// Instead of beside the emulated API.
+    /// Instead of together with the emulated API.
     #[arg(help_heading = "Control API", long, env, value_name = "ADDRESS")]
     control_listen: Option<String>,
     /// A further host name for the control API.
@@ -170,13 +170,13 @@ struct LimitArgs {
     #[arg(hide_short_help = true, long, env, default_value = "30s", value_name = "DURATION", value_parser = period)]
     write_timeout: Duration,
     /// Entries in the journal; the oldest are evicted first.
-    #[arg(long, env, default_value_t = crate::state::journal::MOST_ENTRIES, value_name = "N", value_parser = at_least(1))]
+    #[arg(long, env, default_value_t = crate::state::journal::MAX_ENTRIES, value_name = "N", value_parser = at_least(1))]
     max_journal_entries: usize,
     /// Bytes of everything that is kept; when they are used up, the journal gives way first.
     #[arg(hide_short_help = true, long, env, default_value_t = crate::state::budget::DEFAULT_BYTES, value_name = "N", value_parser = at_least(1), alias = "max-journal-bytes")]
     max_memory_bytes: usize,
     /// Workspaces; the least recently used are evicted first.
-    #[arg(long, env, default_value_t = crate::state::workspace::MOST_WORKSPACES, value_name = "N", value_parser = at_least(1))]
+    #[arg(long, env, default_value_t = crate::state::workspace::MAX_WORKSPACES, value_name = "N", value_parser = at_least(1))]
     max_workspaces: usize,
 }
 

@@ -23,7 +23,7 @@ use crate::settings::Layered;
 use crate::util::file;
 
 /// Most bytes of a file: far beyond any webhook, and harmless to memory.
-const LARGEST: u64 = 16 * 1024 * 1024;
+const MAX: u64 = 16 * 1024 * 1024;
 
 #[derive(Debug, Args)]
 pub(super) struct SigningArgs {
@@ -342,7 +342,7 @@ fn json_headers(text: &str) -> Result<Vec<Header>, Failure> {
 /// The bytes of a file, or of stdin for `-`; `what` names them in messages.
 fn read_file(what: &str, path: &str) -> Result<Vec<u8>, Failure> {
     let unreadable = |cause: String| Failure::io(format!("{what}: cannot read `{}`: {cause}", path.escape_debug()));
-    file::read_input(Path::new(path), LARGEST).map_err(|problem| unreadable(problem.to_string()))
+    file::read_input(Path::new(path), MAX).map_err(|problem| unreadable(problem.to_string()))
 }
 
 /// Unix seconds, or `now`.

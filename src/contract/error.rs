@@ -144,7 +144,7 @@ impl Errors {
     }
 }
 
-/// Where validation reasons appear beside `message`.
+/// Where validation reasons appear in addition to `message`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorDetails {

@@ -17,7 +17,7 @@ use crate::contract::types::Environment;
 pub const SAMPLE_KEY: &str = "sk_test_local";
 
 /// Longest key accepted. Longer tokens are refused, as every new key creates a workspace.
-pub const LONGEST_KEY: usize = 256;
+pub const MAX_KEY: usize = 256;
 
 settings! {
     /// Which API keys are valid and which share a workspace.
@@ -50,7 +50,7 @@ settings! {
         /// Keys that share one workspace, by the name of the workspace.
         pub workspaces: BTreeMap<String, Vec<String>> = {} {
             contract: "which keys see the same resources is not shown",
-            assumed: "each key has a workspace of its own",
+            assumed: "each key has its own workspace",
             values: "workspace name = list of keys, such as team = [\"sk_test_a\", \"sk_test_b\"]",
             observed_by: "not by calls: a second key would be needed",
         },
@@ -107,7 +107,7 @@ named! {
 }
 
 impl KeyRefusal {
-    /// Whether a token came at all: decides `error="invalid_token"` in the challenge (RFC 6750 §3).
+    /// True if a token came at all: decides `error="invalid_token"` in the challenge (RFC 6750 §3).
     pub fn token_came(self) -> bool {
         !matches!(self, Self::Missing | Self::InApiKeyHeader | Self::OtherScheme | Self::Empty)
     }
@@ -159,7 +159,7 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
     if token.is_empty() {
         return Err(KeyRefusal::Empty);
     }
-    if token.len() > LONGEST_KEY {
+    if token.len() > MAX_KEY {
         return Err(KeyRefusal::TooLong);
     }
     if !token.iter().all(u8::is_ascii_graphic) {
@@ -168,7 +168,7 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
     std::str::from_utf8(token).map_err(|_| KeyRefusal::Malformed)
 }
 
-pub fn judge(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
+pub fn check_key(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
     let keys = rules.keys;
     match keys.mode {
         KeyMode::Any => Ok(()),
@@ -192,9 +192,9 @@ pub fn judge(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
 }
 
 /// Longest text that is shown in full although it is not a key: a secret of any kind is longer.
-const LONGEST_SLIP: usize = 20;
+const MAX_SLIP: usize = 20;
 
-/// Why a text is not a key, for whoever typed it in place of one.
+/// Why a text is not a key, for a person who typed it instead of one.
 pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String {
     let keys = rules.keys;
     let prefix = match rules.environment {
@@ -207,9 +207,9 @@ pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String
         _ => format!("keys begin with `{prefix}`"),
     };
     // A typing error must be visible; what may be a secret is masked.
-    let is_slip = text.len() <= LONGEST_SLIP || text.starts_with(&keys.test_prefix);
+    let is_slip = text.len() <= MAX_SLIP || text.starts_with(&keys.test_prefix);
     let slip = || text.chars().take(80).collect::<String>().escape_debug().to_string();
-    let shown = if is_slip && !text.starts_with(&keys.live_prefix) { slip().into() } else { shown(text, keys) };
+    let shown = if is_slip && !text.starts_with(&keys.live_prefix) { slip().into() } else { mask_key(text, keys) };
     format!("`{shown}` is not an API key: {reason}")
 }
 
@@ -226,9 +226,9 @@ pub fn workspace_of<'k>(key: &'k str, keys: &'k Keys) -> &'k str {
     groups.iter().find(|(_, keys)| keys.iter().any(|member| member == key)).map_or(key, |(name, _)| name.as_str())
 }
 
-/// A key as it is shown: a test key in full, as it protects nothing and people must distinguish them; the name of a group of keys
+/// A key as it is shown: test keys in full: they protect nothing, and users need to tell them apart; the name of a group of keys
 /// in full; any other key by its prefix and last four characters.
-pub fn shown<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
+pub fn mask_key<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
     if is_test_key(key, keys) || keys.workspaces.contains_key(key) {
         return Cow::Borrowed(key);
     }
@@ -236,7 +236,7 @@ pub fn shown<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
     Cow::Owned(masked(key, prefix))
 }
 
-/// Whether a text is a test key and nothing else. Of two prefixes that match the longer one counts.
+/// True if a text is a test key and nothing else. Of two prefixes that match the longer one counts.
 pub fn is_test_key(key: &str, keys: &Keys) -> bool {
     let is_live = keys.live_prefix.len() > keys.test_prefix.len() && key.starts_with(&keys.live_prefix);
     !is_live && key.strip_prefix(&keys.test_prefix).is_some_and(is_key_text)
@@ -289,7 +289,7 @@ mod tests {
             ("abcd", "…"),
             ("", "…"),
         ] {
-            assert_eq!(shown(key, &keys), expected);
+            assert_eq!(mask_key(key, &keys), expected);
         }
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use url::form_urlencoded;
 
 use crate::contract::error::{Error, ErrorKind, FieldProblem};
-use crate::contract::keys::{KeyRules, LONGEST_KEY, judge};
+use crate::contract::keys::{KeyRules, MAX_KEY, check_key};
 use crate::contract::named::named;
 use crate::contract::rules::{
     ContentTypeRule, Problems, Query, Validation, is_media_type, json_type, parse_object, quoted,
@@ -23,12 +23,12 @@ use crate::contract::setting::settings;
 use crate::util::duration::DurationText;
 
 /// Longest name or reference, in characters.
-pub const LONGEST_LABEL: usize = 256;
+pub const MAX_LABEL: usize = 256;
 
 settings! {
     /// The announced endpoints.
     pub struct Preview {
-        /// Whether they are served, in shapes that are wholly assumed (`--preview`).
+        /// True if they are served, in shapes that are wholly assumed (`--preview`).
         pub enabled: bool = false {
             contract: "workflows, users and OAuth are announced; methods and payloads are not shown",
             assumed: "not served: 404; with --preview in assumed shapes",
@@ -95,10 +95,10 @@ pub struct Workflow {
 #[schemars(deny_unknown_fields)]
 pub struct WorkflowFields {
     /// A label.
-    #[schemars(with = "Option<String>", length(min = 1, max = LONGEST_LABEL), extend("examples" = ["Nightly import"]))]
+    #[schemars(with = "Option<String>", length(min = 1, max = MAX_LABEL), extend("examples" = ["Nightly import"]))]
     pub name: Option<Option<String>>,
     /// The reference that it is about.
-    #[schemars(with = "Option<String>", length(min = 1, max = LONGEST_LABEL), extend("examples" = ["ref-42"]))]
+    #[schemars(with = "Option<String>", length(min = 1, max = MAX_LABEL), extend("examples" = ["ref-42"]))]
     pub reference: Option<Option<String>>,
 }
 
@@ -116,8 +116,8 @@ fn label(value: &Value) -> Result<Option<String>, String> {
     match value {
         Value::Null => Ok(None),
         Value::String(text) if text.is_empty() => Err("must not be empty".to_owned()),
-        Value::String(text) if text.chars().nth(LONGEST_LABEL).is_some() => {
-            Err(format!("must have at most {LONGEST_LABEL} characters"))
+        Value::String(text) if text.chars().nth(MAX_LABEL).is_some() => {
+            Err(format!("must have at most {MAX_LABEL} characters"))
         }
         Value::String(text) => Ok(Some(text.clone())),
         other => Err(format!("must be a string, found {}", json_type(other))),
@@ -302,8 +302,8 @@ pub fn parse_token_request(
             return Err(OauthProblem { code: "unsupported_grant_type", text });
         }
     }
-    let is_text = key.len() <= LONGEST_KEY && !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
-    if !is_text || judge(&key, keys).is_err() {
+    let is_text = key.len() <= MAX_KEY && !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_text || check_key(&key, keys).is_err() {
         return Err(OauthProblem::client("client_secret: is not a valid API key"));
     }
     Ok(key)

@@ -12,7 +12,7 @@ use crate::util::duration::DurationText;
 settings! {
     /// The quota of each key and its headers.
     pub struct RateLimit {
-        /// Whether requests are counted at all; the headers are sent either way.
+        /// True if requests are counted at all; the headers are sent either way.
         pub enabled: bool = true {
             contract: "sandbox traffic is throttled per key",
             assumed: "it is",
@@ -72,7 +72,7 @@ settings! {
             assumed: "not sent",
             observed_by: "X-RateLimit-Reset: absent, seconds, or a time",
         },
-        /// Whether the headers of the IETF draft, `RateLimit` and `RateLimit-Policy`, are sent.
+        /// True if the headers of the IETF draft, `RateLimit` and `RateLimit-Policy`, are sent.
         pub ietf: bool = false {
             contract: "not mentioned",
             assumed: "not sent",

@@ -23,13 +23,13 @@ settings! {
             assumed: "unknown body fields and query parameters are ignored",
             observed_by: "an unknown query parameter; and an unknown field, if the 422 of no events names each reason",
         },
-        /// Whether `include_checks` also takes 1, 0, yes, no, on and off, in any letter case.
+        /// True if `include_checks` also takes 1, 0, yes, no, on and off, in any letter case.
         pub lenient_booleans: bool = false {
             contract: "include_checks is a boolean",
             assumed: "exactly true or false",
             observed_by: "include_checks=1",
         },
-        /// Whether a POST must declare JSON.
+        /// True if a POST must declare JSON.
         pub content_type: ContentTypeRule = "require" {
             contract: "Content-Type of the request is application/json",
             assumed: "anything else is a 422; a body with a Content-Encoding such as gzip is a 415",
@@ -48,7 +48,7 @@ pub enum Unknown {
     Reject,
 }
 
-/// Whether a POST's `Content-Type` matters.
+/// True if a POST's `Content-Type` matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentTypeRule {
@@ -163,7 +163,7 @@ pub fn check_content_type(headers: &HeaderMap, validation: &Validation) -> Resul
     Err(Error::validation(vec![FieldProblem::new("Content-Type", reason)]))
 }
 
-/// Whether the one `Content-Type` header names this type, with any parameters.
+/// True if the one `Content-Type` header names this type, with any parameters.
 pub(super) fn is_media_type(headers: &HeaderMap, media_type: &str) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return false };
@@ -300,7 +300,7 @@ fn secret_field(fields: &Map<String, Value>, rules: &SubscribeRules<'_>) -> Resu
 }
 
 /// Longest URL accepted, in characters.
-pub const LONGEST_URL: usize = 2048;
+pub const MAX_URL: usize = 2048;
 
 /// Checks a subscription's URL; the reasons are written for the message of a 422. `allow_http` is the setting of that name.
 ///
@@ -310,7 +310,7 @@ pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static s
     if text.is_empty() {
         return Err("must not be empty");
     }
-    if text.chars().count() > LONGEST_URL {
+    if text.chars().count() > MAX_URL {
         return Err("must be at most 2048 characters long");
     }
     // The WHATWG parser drops or rewrites these; a receiver would never see what the client wrote.
@@ -364,7 +364,7 @@ pub fn url_schema(allow_http: bool) -> Value {
     let port = "0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
     let rest = r"[^\x00-\x20#\\\x7f-\x9f\s]*";
     let pattern = format!(r"^{scheme}://({name}|\[[0-9A-Fa-f:.]+\])(:({port})?)?([/?]{rest})?$");
-    let longest = LONGEST_URL;
+    let longest = MAX_URL;
     json!({
         "description": "HTTPS endpoint that receives signed webhook POSTs.",
         "anyOf": [
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn urls_are_normalised_or_refused_with_a_reason() {
-        let longest = format!("https://a.example/{}", "x".repeat(LONGEST_URL - 18));
+        let longest = format!("https://a.example/{}", "x".repeat(MAX_URL - 18));
         let schema = jsonschema::options().should_validate_formats(true).build(&url_schema(false)).expect("it is one");
         for (text, expected) in [
             ("https://example.com", Ok("https://example.com/")),

@@ -17,7 +17,7 @@ pub struct Setting {
     pub observed_by: &'static str,
     /// The built-in value; null if it is not set.
     pub default: Value,
-    /// Whether a table given for this setting is merged entry by entry (otherwise it replaces the value whole).
+    /// True if a table given for this setting is merged entry by entry (otherwise it replaces the value whole).
     pub merges: bool,
 }
 

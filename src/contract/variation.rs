@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 settings! {
     /// What a JSON body may be like beyond its published fields.
     pub struct Variation {
-        /// Whether every object, answered or delivered, has fields that nobody knows, of any type.
+        /// Whether every object, answered or delivered, has unknown fields, of any type.
         pub unknown_fields: bool = false {
             contract: "the error shape may gain fields; compatibility guarantees are not shown",
             assumed: "objects have only the fields that the contract or another setting names",
@@ -35,7 +35,7 @@ settings! {
 }
 
 impl Variation {
-    /// Whether bodies are varied at all; if not, nothing is drawn at random for it.
+    /// True if bodies are varied at all; if not, nothing is drawn at random for it.
     pub fn is_on(&self) -> bool {
         self.unknown_fields || self.key_order != KeyOrder::Fixed
     }
@@ -92,7 +92,7 @@ const NAMES: [&str; 12] = [
     "source",
 ];
 /// Most fields added to one object.
-const MOST_ADDED: usize = 3;
+const MAX_ADDED: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyKind {
@@ -142,7 +142,7 @@ fn vary_value(value: &mut Value, variation: &Variation, random: &mut impl Rng) {
 fn add_fields(fields: &mut Map<String, Value>, random: &mut impl Rng) {
     let mut free: Vec<&str> = NAMES.into_iter().filter(|name| !fields.contains_key(*name)).collect();
     free.shuffle(random);
-    free.truncate(random.random_range(1..=MOST_ADDED));
+    free.truncate(random.random_range(1..=MAX_ADDED));
     for name in free {
         fields.insert(name.to_owned(), any_value(random));
     }
@@ -184,7 +184,7 @@ mod tests {
             let grown: Value = serde_json::from_str(&varied(&body, BodyKind::Answer, &variation, seed)).expect("JSON");
             for (pointer, fields) in [("", 4), ("/checks", 1), ("/checks/a", 1), ("/list/0", 1)] {
                 let object = grown.pointer(pointer).and_then(Value::as_object).expect("an object");
-                assert!((fields + 1..=fields + MOST_ADDED).contains(&object.len()), "{pointer} in {grown}");
+                assert!((fields + 1..=fields + MAX_ADDED).contains(&object.len()), "{pointer} in {grown}");
                 let before = body.pointer(pointer).and_then(Value::as_object).expect("an object");
                 assert!(object.keys().take(fields).eq(before.keys()), "the order is another setting: {grown}");
             }

@@ -15,7 +15,7 @@ pub(crate) use crate::clock::ClockMode;
 use crate::clock::{Now, check_wall, machine};
 use crate::contract::error::ErrorKind;
 use crate::redact::Redactor;
-use crate::state::engine::Mover;
+use crate::state::engine::ClockDriver;
 use crate::state::journal::record::{Time, WorkspaceId, time};
 use crate::util::duration::duration_text;
 
@@ -30,7 +30,7 @@ pub(crate) struct Clock {
     pub(crate) workspace: Option<WorkspaceId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
-    /// Whether it shows the emulator's time.
+    /// True if it shows the emulator's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) follows: Option<bool>,
 }
@@ -83,9 +83,9 @@ impl Text for Clock {
 }
 
 /// Longest step, as for any duration.
-const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
+const MAX_STEP: Duration = Duration::from_hours(24 * 3653);
 /// How long a call waits by default until everything due is done.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(super) fn show(control: &Control, input: &Input) -> Result<Clock, ControlError> {
     let mover = mover(control, input)?;
@@ -97,7 +97,7 @@ pub(super) async fn change(
     input: Arc<Input<Nothing, ClockChange>>,
 ) -> Result<Clock, ControlError> {
     // The whole call is validated before anything changes.
-    let limit = timeout(input.body.timeout.as_ref(), PATIENCE)?;
+    let limit = timeout(input.body.timeout.as_ref(), TIMEOUT)?;
     let step = Step::of(&input.body)?;
     let mover = control.mover(scope_soon(&control, key_or_all(&input)?).await?.0);
     let now = take(step, &control, &input, &mover, limit).await?;
@@ -130,7 +130,13 @@ impl Step {
 }
 
 /// Takes a step of a clock, and returns its time when everything due on the way is done.
-async fn take(step: Step, control: &Control, call: &Call, mover: &Mover, limit: Duration) -> Result<Now, ControlError> {
+async fn take(
+    step: Step,
+    control: &Control,
+    call: &Call,
+    mover: &ClockDriver,
+    limit: Duration,
+) -> Result<Now, ControlError> {
     let (clock, wall) = (mover.clock(), mover.clock().now().wall);
     // Logged before the step takes effect, so that its line comes first.
     let log = |did: String| {
@@ -162,7 +168,7 @@ async fn take(step: Step, control: &Control, call: &Call, mover: &Mover, limit: 
             advance(mover, by, limit).await?
         }
         // As far ahead as back, so that each step can be undone.
-        Step::Set(at) if at.duration_since(wall).unsigned_abs() > LONGEST_STEP => {
+        Step::Set(at) if at.duration_since(wall).unsigned_abs() > MAX_STEP => {
             return Err(ControlError::invalid(format!("set: {} is more than ten years from the clock", time(at))));
         }
         // A step back only changes the time shown; nothing is undone.
@@ -182,7 +188,7 @@ async fn take(step: Step, control: &Control, call: &Call, mover: &Mover, limit: 
 
 /// Advances a clock and returns when everything due is done. If the caller hangs up, the step continues, so that a clock never stops
 /// halfway.
-async fn advance(mover: &Mover, by: Duration, limit: Duration) -> Result<Now, ControlError> {
+async fn advance(mover: &ClockDriver, by: Duration, limit: Duration) -> Result<Now, ControlError> {
     let mover_of_task = mover.clone();
     let step = tokio::spawn(async move { mover_of_task.advance(by).await });
     match tokio::time::timeout(limit, step).await {
@@ -209,11 +215,11 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
 }
 
 /// The clock that the call is about: a key's own, or the emulator's without a key or with `*`.
-fn mover(control: &Control, call: &Call) -> Result<Mover, ControlError> {
+fn mover(control: &Control, call: &Call) -> Result<ClockDriver, ControlError> {
     Ok(control.mover(scope_or_all(control, call)?.0))
 }
 
-pub(super) fn shown(mover: &Mover, now: Now, redactor: Redactor<'_>) -> Clock {
+pub(super) fn shown(mover: &ClockDriver, now: Now, redactor: Redactor<'_>) -> Clock {
     let workspace = mover.workspace.as_ref();
     Clock {
         mode: mover.clock().mode(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::call::{Call, Input, PATIENCE, Paging, Scope, key_or_all, scope_or_all, scope_soon, timeout, wait_of};
+use super::call::{Call, Input, Paging, Scope, TIMEOUT, key_or_all, scope_or_all, scope_soon, timeout, wait_of};
 use super::endpoint::{DurationInput, Empty, Integer, KeyField, List, Nothing, Page, Wait};
 use super::render::{Row, Text, body_text, cell, header_text, table};
 use super::reply::Nearest;
@@ -76,7 +76,7 @@ pub(crate) struct Receipt {
     pub(crate) target: String,
     pub(crate) headers: Headers,
     pub(crate) body: Bytes,
-    /// Whether the signature was right.
+    /// True if the signature was right.
     pub(crate) verified: bool,
     /// Why it was not.
     pub(crate) problem: Option<String>,
@@ -233,7 +233,7 @@ pub(super) async fn wait(
     let body = &input.body;
     let scope = scope_soon(&control, key_or_all(&input)?).await?;
     check_status(body.status.as_deref())?;
-    let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
+    let limit = timeout(body.timeout.as_ref(), TIMEOUT)?;
     let count = checked_count(body.count)?;
     let filter = [&body.status, &body.event, &body.event_type, &body.subscription];
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));

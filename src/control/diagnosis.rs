@@ -64,7 +64,7 @@ pub(crate) struct Advice {
 }
 
 /// Most bytes of a body that is repeated in a command.
-const LONGEST_PASTED: usize = 4096;
+const MAX_PASTED: usize = 4096;
 /// Statuses with which receivers refuse a signature.
 const REFUSALS: [u16; 4] = [400, 401, 403, 422];
 
@@ -100,7 +100,7 @@ impl<'a> Diagnosis<'a> {
         let refused = self.delivery.forgery() == Some(Forgery::Refused);
         if self.delivery.status != DeliveryStatus::Delivered && self.delivery.made > 0 && !refused {
             advice.push(Advice {
-                text: "to send the event again now, signed afresh, as a delivery of its own:".to_owned(),
+                text: "to send the event again now, signed afresh, as a separate delivery:".to_owned(),
                 command: Some(format!("wrs-emulator deliveries redeliver {}", self.delivery.planned.id)),
             });
         }
@@ -188,7 +188,7 @@ impl<'a> Diagnosis<'a> {
         }
         let body = std::str::from_utf8(&attempt.body).ok();
         let shown_as_it_is =
-            |text: &&str| text.len() <= LONGEST_PASTED && visible(text) == *text && self.redactor.text(text) == *text;
+            |text: &&str| text.len() <= MAX_PASTED && visible(text) == *text && self.redactor.text(text) == *text;
         let mut command = match body.filter(shown_as_it_is) {
             Some(body) => format!("printf '%s' {} | wrs-emulator verify -", shell_word(body)),
             None => "wrs-emulator verify BODY-FILE".to_owned(),
@@ -252,7 +252,7 @@ pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>
     let last = || match delivery.attempts.last() {
         Some(attempt) => attempt_text(attempt, redactor),
         None if delivery.made == 0 => "no attempt was made".to_owned(),
-        None => "the receiver's answer was evicted, as the pending deliveries take too much memory".to_owned(),
+        None => "the receiver's answer was evicted, because the pending deliveries take too much memory".to_owned(),
     };
     match delivery.status {
         _ if delivery.forgery() == Some(Forgery::Accepted) => format!("accepted, although it is forged: {}", last()),

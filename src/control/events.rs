@@ -57,9 +57,9 @@ pub(crate) struct Fire {
     /// Copies of each delivery in all.
     #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     pub(crate) duplicate: Option<Integer<u32>>,
-    /// Whether the events go out in another order.
+    /// True if the events go out in another order.
     pub(crate) shuffle: bool,
-    /// Whether nothing is delivered, as if it were lost on the way.
+    /// True if nothing is delivered, as if it were lost on the way.
     pub(crate) drop: bool,
 }
 
@@ -161,11 +161,11 @@ fn tamper_names() -> Vec<Option<&'static str>> {
     Tamper::ALL.map(Tamper::name).into_iter().map(Some).chain([None]).collect()
 }
 
-const MOST_EVENTS: usize = 10_000;
+const MAX_EVENTS: usize = 10_000;
 
 /// Most events, and bytes of their bodies, that are returned in full; beyond that the answer has only ids.
-const MOST_SHOWN: usize = 100;
-const MOST_SHOWN_BYTES: usize = 1024 * 1024;
+const MAX_SHOWN: usize = 100;
+const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 
 pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<Wait, Fire>>) -> Result<Fired, ControlError> {
     let wait = wait_of(&input.query)?;
@@ -189,7 +189,7 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<Wait, Fire>>) -
     let records = control.deliveries.wait_attempted(&deliveries, limit).await;
     let show = move |control: &Control| {
         let (registry, redactor) = (&control.registry, input.redactor());
-        let is_shown = records.len() <= MOST_SHOWN && !matches!(answer.events.first(), Some(FiredEvent::Id(_)));
+        let is_shown = records.len() <= MAX_SHOWN && !matches!(answer.events.first(), Some(FiredEvent::Id(_)));
         let shown = |record: &DeliveryRecord| {
             let attempts = if is_shown {
                 AttemptsShown::Each(deliveries::attempts(record, redactor))
@@ -218,7 +218,7 @@ fn fire_all(
 ) -> Result<(Fired, Vec<String>), ControlError> {
     let (shuffle, profile) = (input.body.shuffle, control.profile_for(Some(workspace.name())));
     let (mut ids, mut deliveries, mut bytes) = (Vec::new(), Vec::new(), 0);
-    // Of the other events only the ids are kept, as the store drops events with their deliveries.
+    // Of the other events only the ids are kept, because the store drops events with their deliveries.
     let (mut shown_events, mut to_shuffle) = (Vec::new(), Vec::new());
     while ids.len() < count && !*control.stopping.borrow() {
         let now = workspace.clock().now();
@@ -235,7 +235,7 @@ fn fire_all(
         bytes += event.body.len();
         ids.push(event.id.clone());
         deliveries.extend(event.deliveries.iter().map(|delivery| delivery.id.clone()));
-        if shown_events.len() < MOST_SHOWN && bytes <= MOST_SHOWN_BYTES {
+        if shown_events.len() < MAX_SHOWN && bytes <= MAX_SHOWN_BYTES {
             shown_events.push(Arc::clone(&event));
         }
         if shuffle {
@@ -270,7 +270,7 @@ fn deliver_shuffled(
         events.rotate_left(1);
     }
     for (done, event) in events.into_iter().enumerate() {
-        control.hand_over(workspace, event).map_err(|full| partly_fired(full, done, count))?;
+        control.dispatch(workspace, event).map_err(|full| partly_fired(full, done, count))?;
     }
     Ok(())
 }
@@ -309,7 +309,7 @@ fn no_match(
 
 /// Other keys that would have received the event, as the caller may have named the wrong one.
 fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspace>, event_type: &str) -> String {
-    const MOST_NAMED: usize = 3;
+    const MAX_NAMED: usize = 3;
     let takes = |other: &Arc<Workspace>| {
         let state = other.lock();
         let mut active = state.subscriptions.iter().filter(|record| !record.disabled);
@@ -319,10 +319,10 @@ fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspac
         control.registry.all().into_iter().filter(|other| !Arc::ptr_eq(other, workspace) && takes(other)).collect();
     let named: Vec<String> = others
         .iter()
-        .take(MOST_NAMED)
+        .take(MAX_NAMED)
         .map(|other| format!("`{}` (workspace {})", redactor.key(other.name()), other.id()))
         .collect();
-    match others.len().saturating_sub(MOST_NAMED) {
+    match others.len().saturating_sub(MAX_NAMED) {
         _ if named.is_empty() => String::new(),
         0 => format!("there is one for {}; ", named.join(", ")),
         more => format!("there is one for {} and {more} more; ", named.join(", ")),
@@ -340,8 +340,8 @@ struct Firing {
 impl Firing {
     fn of(request: &Fire) -> Result<Self, ControlError> {
         let count = request.count.map_or(1, |Integer(count)| count);
-        if !(1..=MOST_EVENTS).contains(&count) {
-            return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
+        if !(1..=MAX_EVENTS).contains(&count) {
+            return Err(ControlError::invalid(format!("count: expected 1 to {MAX_EVENTS}, found {count}")));
         }
         let Some(event_type) = request.event_type.clone() else {
             return Err(ControlError::invalid("body: missing field `type`"));
@@ -380,7 +380,9 @@ impl Firing {
 async fn fire_emission(control: &Arc<Control>, input: &Input<Wait, Fire>, name: &str) -> Result<Fired, ControlError> {
     let rest = Fire { _key: KeyField::default(), emit: None, ..input.body.clone() };
     if rest != Fire::default() {
-        return Err(ControlError::invalid("emit: the scenario defines the events; leave out all fields but key"));
+        return Err(ControlError::invalid(
+            "emit: the scenario defines the events; only `key` may be given with `emit`",
+        ));
     }
     let workspace = opened(control, input.key()?).await?;
     let config = control.config_for(Some(workspace.name()));

@@ -1,6 +1,6 @@
 //! `GET metrics`: counters and gauges for Prometheus.
 //!
-//! Counters come from tallies beside the journal's entries, so they only rise. No label contains a key, a URL or an id.
+//! Counters come from counters kept next to the journal's entries, so they only rise. No label contains a key, a URL or an id.
 
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
@@ -8,13 +8,13 @@ use std::time::Duration;
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 
-use super::stream::MOST_VIEWERS;
+use super::stream::MAX_VIEWERS;
 use super::{Control, Reply};
 use crate::contract::routes::Operation;
 use crate::http::answer::answer;
 use crate::state::engine::deliveries::DeliveryStatus;
 use crate::state::journal::record::name_of;
-use crate::state::journal::{LATENCY_BOUNDS, Tally};
+use crate::state::journal::{EntryCounts, LATENCY_BOUNDS};
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
@@ -25,7 +25,7 @@ pub(super) fn show(control: &Control) -> Reply {
 fn metrics_text(control: &Control) -> String {
     let (tally, fill, budget) = (control.journal.tally(), control.journal.fill(), control.journal.budget());
     let (deliveries, registry) = (&control.deliveries, &control.registry);
-    let viewers = MOST_VIEWERS.saturating_sub(control.viewers.available_permits());
+    let viewers = MAX_VIEWERS.saturating_sub(control.viewers.available_permits());
     let mut families = Families::default();
     families.family("build_info", "gauge", "The version, as a label.");
     families.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -66,7 +66,7 @@ fn metrics_text(control: &Control) -> String {
     families.0
 }
 
-fn push_requests(families: &mut Families, tally: &Tally) {
+fn push_requests(families: &mut Families, tally: &EntryCounts) {
     families.family("requests_total", "counter", "Requests to the emulated API, by operation and status class.");
     for (operation, class, count) in tally.requests().filter(|(_, _, count)| *count > 0) {
         let class = if class == 0 { "broken".to_owned() } else { format!("{class}xx") };
@@ -75,7 +75,7 @@ fn push_requests(families: &mut Families, tally: &Tally) {
     }
 }
 
-fn push_attempts(families: &mut Families, tally: &Tally) {
+fn push_attempts(families: &mut Families, tally: &EntryCounts) {
     families.family("delivery_attempts_total", "counter", "Attempts to deliver, by outcome.");
     for (outcome, count) in [("accepted", tally.accepted), ("refused", tally.refused)] {
         families.sample("delivery_attempts_total", &[("outcome", outcome)], count);

@@ -52,7 +52,7 @@ pub use page::Viewer;
 pub use reply::ControlError;
 use reply::Reply;
 pub(crate) use requests::operation_named;
-pub use stream::{MOST_VIEWERS, Texts};
+pub use stream::{MAX_VIEWERS, Texts};
 pub use system::{openapi_document, run_schema};
 
 use crate::http::body::BodyReader;
@@ -99,7 +99,7 @@ impl Deref for Control {
 }
 
 impl Control {
-    /// The profile that decides what is masked: the one of keys without settings of their own.
+    /// The profile that decides what is masked: the one of keys without their own settings.
     pub fn profile(&self) -> Arc<Profile> {
         self.profile_for(None)
     }

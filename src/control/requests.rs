@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Call, Input, PATIENCE, Paging, key_or_all, scope, scope_or_all, scope_soon, timeout};
+use super::call::{Call, Input, Paging, TIMEOUT, key_or_all, scope, scope_or_all, scope_soon, timeout};
 use super::endpoint::{DurationInput, Empty, Integer, KeyField, List, Nothing, Page};
 use super::render::{Row, Text, body_text, cell, header_text, optional, table, warnings};
 use super::reply::Nearest;
@@ -60,7 +60,7 @@ pub(crate) struct WaitForRequests {
     /// 1 if absent.
     #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
     pub(crate) count: Option<Integer<usize>>,
-    /// If absent, requests already in the journal count, too.
+    /// If absent, requests already in the journal count as well.
     #[cfg_attr(test, schemars(with = "Option<Since>"))]
     pub(crate) since: Option<String>,
     /// 10s if absent.
@@ -178,7 +178,7 @@ pub(super) async fn wait(
 ) -> Result<List<Request>, ControlError> {
     let body = &input.body;
     let scope = scope_soon(&control, key_or_all(&input)?).await?;
-    let limit = timeout(body.timeout.as_ref(), PATIENCE)?;
+    let limit = timeout(body.timeout.as_ref(), TIMEOUT)?;
     let count = checked_count(body.count)?;
     let status = body.status.map(|Integer(status)| status);
     let filter = Filter::read(body.operation.as_deref(), status, body.since.as_deref(), &control.journal)?;
@@ -447,7 +447,7 @@ impl Filter<'_> {
     }
 }
 
-/// An operation by its name. An unknown one is refused, as it would silently match nothing.
+/// An operation by its name. An unknown one is refused, because it would silently match nothing.
 pub(crate) fn operation_named(name: &str) -> Result<Operation, String> {
     Operation::from_name(name).ok_or_else(|| {
         let hint = match nearest(name, ROUTES.iter().map(|route| route.operation.name())) {
@@ -461,9 +461,9 @@ pub(crate) fn operation_named(name: &str) -> Result<Operation, String> {
 /// A count that a call waits for.
 pub(super) fn checked_count(count: Option<Integer<usize>>) -> Result<usize, ControlError> {
     /// The default size of the journal.
-    const MOST: usize = 10_000;
+    const MAX: usize = 10_000;
     match count.map_or(1, |Integer(count)| count) {
-        count @ 1..=MOST => Ok(count),
-        count => Err(ControlError::invalid(format!("count: expected 1 to {MOST}, found {count}"))),
+        count @ 1..=MAX => Ok(count),
+        count => Err(ControlError::invalid(format!("count: expected 1 to {MAX}, found {count}"))),
     }
 }

@@ -15,7 +15,7 @@ use super::{Control, ControlError, Reply};
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::scenario::{
-    Activation, Generation, HeldBack, Scenario, ScenarioOrigin, generation_text, json_to_toml, read_file,
+    Activation, Scenario, ScenarioOrigin, ScenarioSnapshot, Stale, generation_text, json_to_toml, read_file,
 };
 use crate::state::journal::record::name_of;
 use crate::util::wording::{counted, shell_word};
@@ -25,7 +25,7 @@ use crate::util::wording::{counted, shell_word};
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Scenarios {
     pub(crate) generation: u64,
-    /// Active for every key without a list of its own, in order; for the key that the call names, those active for it.
+    /// Active for every key without its own list, in order; for the key that the call names, those active for it.
     pub(crate) active: Vec<String>,
     pub(crate) active_by_key: Vec<KeyList>,
     pub(crate) data: Vec<ScenarioRow>,
@@ -44,7 +44,7 @@ pub(crate) struct KeyList {
 impl KeyList {
     fn line(&self) -> String {
         let names = if self.active.is_empty() { "none".to_owned() } else { joined(&self.active) };
-        format!("{} has a list of its own: {names}", cell(&self.key))
+        format!("{} has its own list: {names}", cell(&self.key))
     }
 }
 
@@ -59,12 +59,12 @@ pub(crate) struct ScenarioRow {
     pub(crate) active: bool,
     pub(crate) rules: usize,
     pub(crate) emits: usize,
-    /// Whether it matches its saved file; if not, its last valid version stays.
+    /// True if it matches its saved file; if not, its last valid version stays.
     pub(crate) state: ScenarioState,
     pub(crate) problem: Option<Diagnostic>,
 }
 
-/// Whether a scenario is as its file is saved.
+/// True if a scenario is as its file is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
@@ -132,7 +132,7 @@ pub(crate) struct Activated {
     pub(crate) generation: u64,
     pub(crate) active: Option<Vec<String>>,
     pub(crate) key: Option<String>,
-    /// The keys that keep a list of their own, after a change for all keys.
+    /// The keys that keep their own list, after a change for all keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) own_lists: Vec<KeyList>,
     /// A warning for each that is active in an earlier version than its file has, and for those that clash.
@@ -192,8 +192,8 @@ impl Text for Reloaded {
     }
 }
 
-/// How many keys with lists of their own are named.
-const MOST_NAMED: usize = 5;
+/// How many keys with their own lists are named.
+const MAX_NAMED: usize = 5;
 
 impl Text for Activated {
     fn text(&self) -> String {
@@ -204,12 +204,12 @@ impl Text for Activated {
             Some(names) => format!("active{whose}: {}", joined(names)),
         };
         let mut text = format!("{active} ({})\n", generation_text(self.generation));
-        for own in self.own_lists.iter().take(MOST_NAMED) {
+        for own in self.own_lists.iter().take(MAX_NAMED) {
             // A masked key names nothing.
             let key = if own.key.contains('…') { "KEY".into() } else { cell(shell_word(&own.key)) };
             text.push_str(&format!("{}; `wrs-emulator scenarios follow --key {key}` ends that\n", own.line()));
         }
-        if let Some(more @ 1..) = self.own_lists.len().checked_sub(MOST_NAMED) {
+        if let Some(more @ 1..) = self.own_lists.len().checked_sub(MAX_NAMED) {
             let more = counted(more, "more list");
             text.push_str(&format!("{more} of keys, which `wrs-emulator scenarios list` shows\n"));
         }
@@ -237,7 +237,7 @@ pub(super) fn list(control: &Control, input: &Input) -> Result<Scenarios, Contro
     })
 }
 
-fn own_lists(generation: &Generation, redactor: Redactor<'_>) -> Vec<KeyList> {
+fn own_lists(generation: &ScenarioSnapshot, redactor: Redactor<'_>) -> Vec<KeyList> {
     let list = |(key, own): (&Arc<str>, &Activation)| KeyList {
         key: redactor.key(key).into_owned(),
         active: names(&own.names),
@@ -250,11 +250,11 @@ fn names(names: &[Arc<str>]) -> Vec<String> {
 }
 
 /// A scenario as a row of the listing. One whose file was never valid has only its problem.
-fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> ScenarioRow {
+fn row(generation: &ScenarioSnapshot, name: &str, scenario: Option<&Scenario>) -> ScenarioRow {
     let (state, problem) = match generation.held_back(name) {
         None => (ScenarioState::Ok, None),
-        Some(HeldBack::Deleted) => (ScenarioState::Deleted, None),
-        Some(HeldBack::Broken(problem)) => (ScenarioState::Broken, Some(&**problem)),
+        Some(Stale::Deleted) => (ScenarioState::Deleted, None),
+        Some(Stale::Broken(problem)) => (ScenarioState::Broken, Some(&**problem)),
     };
     let origin = match scenario.map(|scenario| &scenario.origin) {
         Some(ScenarioOrigin::BuiltIn) => "built-in".to_owned(),
@@ -281,7 +281,7 @@ pub(super) fn show(control: &Control, input: &Input) -> Result<ScenarioWhole, Co
 }
 
 /// A scenario with its text, which is empty if its file was never valid.
-pub(super) fn whole(generation: &Generation, name: &str) -> ScenarioWhole {
+pub(super) fn whole(generation: &ScenarioSnapshot, name: &str) -> ScenarioWhole {
     let scenario = generation.find(name);
     ScenarioWhole {
         row: row(generation, name, scenario.as_deref()),
@@ -356,7 +356,7 @@ pub(super) fn activate(control: &Control, input: &Input<Nothing, Activate>) -> R
     }
     // The watcher may not have seen a file that was just saved. Problems with other files are reported elsewhere.
     if names.iter().flatten().any(|name| !is_as_saved(&control.library.load(), name)) {
-        control.take_files(control.scenario_folders.read());
+        control.reload_changed(control.scenario_folders.read());
     }
     let listed = match names.as_deref() {
         None => "those of all keys are active".to_owned(),
@@ -381,8 +381,8 @@ pub(super) fn activate(control: &Control, input: &Input<Nothing, Activate>) -> R
     })
 }
 
-/// Whether a scenario exists and, if it comes from a file, matches the present text of the file.
-fn is_as_saved(generation: &Generation, name: &str) -> bool {
+/// True if a scenario exists and, if it comes from a file, matches the present text of the file.
+fn is_as_saved(generation: &ScenarioSnapshot, name: &str) -> bool {
     let found = generation.find(name).filter(|_| generation.held_back(name).is_none());
     found.is_some_and(|scenario| match &scenario.origin {
         ScenarioOrigin::File(path) => read_file(path).is_ok_and(|text| *text == *scenario.text),
@@ -391,15 +391,15 @@ fn is_as_saved(generation: &Generation, name: &str) -> bool {
 }
 
 /// A warning for each of these scenarios whose active version is older than its file.
-fn not_as_saved(generation: &Generation, names: &[&str]) -> Vec<Diagnostic> {
+fn not_as_saved(generation: &ScenarioSnapshot, names: &[&str]) -> Vec<Diagnostic> {
     let earlier = names.iter().filter_map(|name| match generation.held_back(name)? {
-        HeldBack::Broken(problem) => {
+        Stale::Broken(problem) => {
             let mut warning = Diagnostic::clone(problem).as_warning();
             warning.message =
                 format!("`{name}` is broken, so its last valid version stays active: {}", problem.message);
             Some(warning)
         }
-        HeldBack::Deleted => {
+        Stale::Deleted => {
             let file = generation.find(name)?.file_name();
             let message = format!("the file of `{name}` is gone, so its last valid version stays active");
             let warning = Diagnostic::of_file("scenario/active-missing", message, "restore the file");
@@ -430,7 +430,7 @@ fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
 pub(super) fn reload(control: &Control, _: &Input<Nothing, Empty>) -> Result<Reloaded, ControlError> {
     let files = control.scenario_folders.read();
     let count = files.iter().filter(|(_, text)| text.as_ref().err().is_none_or(|problem| problem.is_error())).count();
-    let reload = control.take_files(files);
+    let reload = control.reload_changed(files);
     let generation = reload.generation;
     if reload.found.iter().any(Diagnostic::is_error) {
         let more = reload.found.iter().filter(|problem| problem.is_error()).count() - 1;
@@ -442,8 +442,8 @@ pub(super) fn reload(control: &Control, _: &Input<Nothing, Empty>) -> Result<Rel
     Ok(Reloaded { generation, files: count, changes: reload.changes, diagnostics: reload.found })
 }
 
-fn unknown(generation: &Generation, name: &str) -> ControlError {
-    if let Some(HeldBack::Broken(problem)) = generation.held_back(name) {
+fn unknown(generation: &ScenarioSnapshot, name: &str) -> ControlError {
+    if let Some(Stale::Broken(problem)) = generation.held_back(name) {
         return ControlError::not_found(format!("`{name}` was never valid: {}", problem.one_line()));
     }
     let names = generation.names();

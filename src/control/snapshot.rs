@@ -19,22 +19,22 @@ use super::render::{Text, cell, joined};
 use super::stream::PIECE_BYTES;
 use super::{Control, ControlError, Reply, scenarios};
 use crate::http::answer::{JSON, answer};
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 use crate::scenario::generation_text;
-use crate::state::engine::settle_for_a_moment;
+use crate::state::engine::wait_idle_briefly;
 use crate::state::journal::record::WorkspaceId;
 use crate::state::workspace;
 use crate::state::workspace::{SnapshotProblem, Workspace};
 use crate::util::wording::counted;
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
-pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// Most bytes of a document that is made as a whole before it is sent.
 const SHORT: usize = 1024 * 1024;
 /// How long a document waits for others that are being sent: as long as a reader that has stopped reading is waited for.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Most keys named in the log line.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// A saved state. Only its frame is documented.
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
@@ -98,7 +98,7 @@ impl Text for WasReset {
 
 pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {
     let scope = scope_soon(control, call.key()?).await?;
-    settle_for_a_moment(&scope.workspaces(control)).await;
+    wait_idle_briefly(&scope.workspaces(control)).await;
     let Scope(only) = scope;
     let workspace = only.clone();
     let document = control.read(&call.is_disconnected, move |control| short(&control.snapshot(workspace))).await?;
@@ -126,17 +126,17 @@ fn short(snapshot: &workspace::Snapshot) -> Option<Vec<u8>> {
 }
 
 /// A long document, of which only a few pieces exist at a time. A few are sent at a time, as each keeps what it still has to show.
-async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -> Result<Outgoing, ControlError> {
+async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -> Result<ResponseBody, ControlError> {
     let (pieces, mut made) = mpsc::channel(2);
     let (documents, engine) = (control.blocking.documents.clone(), Arc::clone(&control.engine));
     let make = move || {
         if !pieces.is_closed() {
-            // An error means that nobody reads any more.
+            // An error means that the client has left.
             let _ = engine.snapshot(only).write(BufWriter::with_capacity(PIECE_BYTES, Pieces(pieces)));
         }
     };
     let making = tokio::spawn(async move { documents.run(make).await });
-    let first = tokio::time::timeout(LONGEST_WAIT, made.recv())
+    let first = tokio::time::timeout(MAX_WAIT, made.recv())
         .await
         .map_err(|_| ControlError::busy("other snapshots are still being sent"))?;
     let rest = unfold((made, Some(making)), |(mut made, making)| async move {
@@ -146,7 +146,7 @@ async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -
         let has_failed = making?.await.is_err();
         has_failed.then(|| (Err(io::Error::other("the snapshot could not be made")), (made, None)))
     });
-    Ok(Outgoing::stream(iter(first.map(Ok)).chain(rest)))
+    Ok(ResponseBody::stream(iter(first.map(Ok)).chain(rest)))
 }
 
 /// Sends what is written to it as pieces of a body.
@@ -177,7 +177,7 @@ pub(super) fn load(control: &Control, call: &Call, _: Nothing) -> Result<Reply, 
         }
     }
     let loaded = snapshot.workspaces.len();
-    let keys: Vec<String> = names().take(MOST_NAMED).map(|name| call.redactor().key(name).into_owned()).collect();
+    let keys: Vec<String> = names().take(MAX_NAMED).map(|name| call.redactor().key(name).into_owned()).collect();
     let more = if loaded > keys.len() { format!(" and {} more", loaded - keys.len()) } else { String::new() };
     let whole = if snapshot.whole.is_some() { "everything, with " } else { "" };
     let warnings = control.load_snapshot(snapshot).map_err(refused)?;

@@ -26,7 +26,7 @@ use super::render::cell;
 use super::{Control, ControlError, Reply, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 use crate::redact::Redactor;
 use crate::state::engine::Engine;
 use crate::state::journal::record::{Attempt, DeliveryId, EventId, LogLine, SubscriptionId, WorkspaceId, time};
@@ -78,7 +78,7 @@ impl StreamedAttempt {
 }
 
 /// Most viewers at a time.
-pub const MOST_VIEWERS: usize = 64;
+pub const MAX_VIEWERS: usize = 64;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// A comment is sent after this much silence, which reveals viewers that have disconnected.
@@ -134,13 +134,13 @@ impl Texts {
         format!("{}-{number}", self.instance)
     }
 
-    /// One server-sent event; JSON has no line ends of its own.
+    /// One server-sent event; JSON has no line ends.
     fn event<T: Serialize>(&self, number: u64, kind: &str, data: &T) -> String {
         let data = serde_json::to_string(data).expect("texts and numbers always serialise");
         format!("id: {}\nevent: {kind}\ndata: {data}\n\n", self.id(number))
     }
 
-    /// The text of an entry, made if it is not in the cache. Other viewers wait for it meanwhile, as they most likely want the same.
+    /// The text of an entry, made if it is not in the cache. Other viewers wait for it meanwhile, because they most likely want the same.
     fn of(&self, number: u64, make: impl FnOnce() -> String) -> Bytes {
         let mut kept = self.kept.lock();
         if let Some((_, text)) = kept.texts.iter().rev().find(|(known, _)| *known == number) {
@@ -161,7 +161,7 @@ pub(super) fn stream(control: &Control, call: &Call, query: StreamQuery) -> Resu
     let kinds = kinds(query.kind.as_deref())?;
     let scope = scope_or_all(control, call)?;
     let Ok(permit) = Arc::clone(&control.viewers).try_acquire_owned() else {
-        let message = format!("{MOST_VIEWERS} viewers follow the stream already, which is the limit");
+        let message = format!("{MAX_VIEWERS} viewers follow the stream already, which is the limit");
         return Err(ControlError::new(ErrorKind::RateLimitExceeded, message).coded("too_many_viewers"));
     };
     let now = control.journal.next_number();
@@ -200,7 +200,7 @@ pub(super) fn stream(control: &Control, call: &Call, query: StreamQuery) -> Resu
         };
         Some((Ok(piece), viewer))
     });
-    let mut response = Response::new(Outgoing::stream(pieces));
+    let mut response = Response::new(ResponseBody::stream(pieces));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response)
 }
@@ -242,7 +242,7 @@ struct Viewer {
     next: u64,
     greeting: Option<Bytes>,
     pause: Duration,
-    /// Whether to pause before the next piece.
+    /// True if to pause before the next piece.
     pauses: bool,
     stopping: watch::Receiver<bool>,
     _permit: OwnedSemaphorePermit,
@@ -251,7 +251,7 @@ struct Viewer {
 impl Viewer {
     /// Waits for the next piece of the stream. A piece is made only after the one before was sent.
     async fn piece(&mut self) -> Bytes {
-        // Sent at once, as the head of the answer goes out with the first bytes.
+        // Sent at once, because the head of the answer goes out with the first bytes.
         if let Some(greeting) = self.greeting.take() {
             return greeting;
         }

@@ -36,7 +36,7 @@ pub(super) const LINGER: Duration = Duration::from_secs(2);
 pub(crate) const HALF_CLOSED: Duration = Duration::from_secs(10);
 
 /// A longer timeout would overflow the clock.
-const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
+const MAX_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 
 /// How a client begins that speaks HTTP/2 without having negotiated it.
 const HTTP_2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
@@ -116,7 +116,7 @@ impl TimedStream {
         self.is_whole = false;
     }
 
-    /// Whether the block that is being read is whole. Of blocks that came in one read, only the last is known.
+    /// True if the block that is being read is whole. Of blocks that came in one read, only the last is known.
     fn has_whole_head(&self) -> bool {
         self.left == PartialHead::Nothing || (self.is_whole && self.head_began_at == Some(self.state.request_count()))
     }
@@ -167,7 +167,7 @@ impl TimedStream {
                 }
                 Peer::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
                 Peer::HalfClosed => self.state.note_disconnect(),
-                Peer::HasSent => {}
+                Peer::UnreadData => {}
             }
             if self.unread_peer.as_ref().is_none_or(|(known, _)| *known != peer) {
                 self.unread_peer = None;
@@ -349,7 +349,7 @@ struct Deadline {
 
 impl Deadline {
     fn after(timeout: Duration) -> Self {
-        Self { timeout: timeout.min(LONGEST_TIMEOUT), due: None, timer: None }
+        Self { timeout: timeout.min(MAX_TIMEOUT), due: None, timer: None }
     }
 
     /// Begins the wait, unless it has begun, and is ready once it took too long.
@@ -419,7 +419,7 @@ pub enum Peer {
     /// It may send more; the task is woken when something changes.
     Open,
     /// It has sent more, which is not read yet; a change after that does not wake the task.
-    HasSent,
+    UnreadData,
     HalfClosed,
     Gone,
 }
@@ -432,7 +432,7 @@ pub enum Socket {
 }
 
 impl Socket {
-    /// Whether a peer may close its sending side and still read. Over TLS, a peer that stops sending has closed the connection;
+    /// True if a peer may close its sending side and still read. Over TLS, a peer that stops sending has closed the connection;
     /// hyper keeps reading while it answers, and notices.
     pub fn half_closes(&self) -> bool {
         matches!(self, Self::Plain(_))
@@ -459,7 +459,7 @@ impl Socket {
             Some(Ok(ready)) if ready.is_write_closed() => Peer::Gone,
             Some(Ok(ready)) if ready.is_read_closed() => Peer::HalfClosed,
             Some(Err(_)) => Peer::Gone,
-            _ => Peer::HasSent,
+            _ => Peer::UnreadData,
         }
     }
 }

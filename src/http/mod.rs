@@ -73,7 +73,7 @@ pub async fn serve(
     let permits = Arc::new(Semaphore::new(limits.connections));
     // Each connection holds a sender; the drain is over when the last one is gone.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
-    let mut silent = Silent::default();
+    let mut silent = IdleConnections::default();
     let mut accepted_so_far = 0;
     loop {
         let accepted = tokio::select! {
@@ -101,13 +101,13 @@ pub async fn serve(
 
 /// Connections that have sent no request yet, oldest first.
 #[derive(Default)]
-struct Silent {
+struct IdleConnections {
     connections: VecDeque<Weak<ConnectionState>>,
     /// The length at which those that have ended or sent a request are taken out.
     full: usize,
 }
 
-impl Silent {
+impl IdleConnections {
     fn join(&mut self, peer: IpAddr, number: u64) -> Arc<ConnectionState> {
         if self.connections.len() >= self.full {
             self.connections.retain(is_silent);
@@ -137,7 +137,7 @@ fn is_silent(connection: &Weak<ConnectionState>) -> bool {
 async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
-    silent: &mut Silent,
+    silent: &mut IdleConnections,
 ) -> Option<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     match listener.accept().await {
         Ok((stream, peer)) => {
@@ -173,7 +173,7 @@ async fn accept(
     }
 }
 
-/// Whether somebody waits to be accepted: without a descriptor, accepting fails even if nobody does.
+/// True if somebody waits to be accepted: without a descriptor, accepting fails even if nobody does.
 #[cfg(unix)]
 fn is_connecting(listener: &TcpListener) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -269,7 +269,7 @@ impl Connection {
                 () = stopped(&mut self.stop) => state.note_stop(),
             }
         };
-        // Polled only when it was woken itself: the connection beside it is woken several times for each request.
+        // Polled only when it was woken itself: the connection next to it is woken several times for each request.
         let mut ended: FuturesUnordered<_> = std::iter::once(ended).collect();
         tokio::select! {
             biased;

@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 use tokio_rustls::TlsAcceptor;
 
 use crate::http::tls_problem::{pem_problem, tls_problem};
-use crate::util::file::{self, FileProblem, LARGEST_PEM};
+use crate::util::file::{self, FileProblem, MAX_PEM};
 
 /// Where the certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl ServerTls {
 
     fn from_files(certificate: &Path, key: &Path) -> Result<Self, TlsProblem> {
         let text = |path: &Path| {
-            file::read(path, LARGEST_PEM).map_err(|source| TlsProblem::Unreadable { path: path.to_owned(), source })
+            file::read(path, MAX_PEM).map_err(|source| TlsProblem::Unreadable { path: path.to_owned(), source })
         };
         let malformed = |path: &Path| {
             let path = path.to_owned();
@@ -214,7 +214,7 @@ fn build(extra: Vec<CertificateDer<'static>>, insecure: bool) -> ClientConfig {
 }
 
 tokio::task_local! {
-    /// Whether the server of the handshake in this task asked for a client certificate.
+    /// True if the server of the handshake in this task asked for a client certificate.
     static IS_ASKED: Cell<bool>;
 }
 
@@ -292,7 +292,7 @@ impl ServerCertVerifier for TrustListed {
     }
 }
 
-/// Whether a certificate is refused for who signed it: nobody known, or the server itself.
+/// True if a certificate is refused because of its issuer: an unknown one, or the server itself.
 pub fn is_about_the_issuer(problem: &CertificateError) -> bool {
     match problem {
         // An authority that was regenerated under the same name shows up as a bad signature.
@@ -304,7 +304,7 @@ pub fn is_about_the_issuer(problem: &CertificateError) -> bool {
 
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustProblem> {
     let text =
-        file::read(path, LARGEST_PEM).map_err(|source| TrustProblem::Unreadable { path: path.to_owned(), source })?;
+        file::read(path, MAX_PEM).map_err(|source| TrustProblem::Unreadable { path: path.to_owned(), source })?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text)
         .collect::<Result<_, _>>()
         .map_err(|source| TrustProblem::Malformed { path: path.to_owned(), source })?;

@@ -28,7 +28,7 @@ pub(crate) struct RuleTrace {
     /// Where it begins in the scenario's text; from 1.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub(crate) line: usize,
-    /// Whether it decided the request.
+    /// True if it decided the request.
     pub(crate) applied: bool,
     /// What it did, or the first condition that failed, in words.
     pub(crate) outcome: String,
@@ -91,7 +91,7 @@ impl RuleSet {
     ) -> (Option<Decision>, LimitTrace) {
         let (reading, mut limits) = (Reading::new(view), LimitTrace::default());
         let mut play = |rule: &Arc<Rule>| {
-            let played = rule.play(&reading, counters, since_activation, random);
+            let played = rule.apply(&reading, counters, since_activation, random);
             if let Err(Some(limit)) = played {
                 limits.push(limit);
             }
@@ -335,7 +335,7 @@ mod tests {
                 };
                 let (found, expected, traces) = request.with_view(|view| {
                     let reading = Reading::new(view);
-                    let expected = rules.rules().find_map(|rule| rule.play(&reading, &mut walked, since, random).ok());
+                    let expected = rules.rules().find_map(|rule| rule.apply(&reading, &mut walked, since, random).ok());
                     let (found, _) = rules.first_decision(view, &mut counters, since, random);
                     let decided = found.as_ref().map(|found| DecidedBy {
                         scenario: &found.scenario,

@@ -2,7 +2,7 @@
 //!
 //! Rules, matchers and parsing are pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
-//! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (scenarios that get in each other's way),
+//! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (conflicting scenarios),
 //! `setting_patch` (settings changed while running), `content` (the scenarios and which are active), `generation` (what is in force
 //! for each key), `library` (changes), `files` (reloads), `watch` (files on disk).
 
@@ -32,14 +32,14 @@ use serde_json::{Map, Value};
 
 pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
 pub(crate) use clashes::{Clash, clashes};
-pub use content::{Activation, HeldBack};
+pub use content::{Activation, Stale};
 use decide::RuleIndex;
 pub use decide::RuleSet;
 pub(crate) use decide::{DecidedBy, RuleTrace};
-pub use emit::{Damage, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
+pub use emit::{DeliveryFaults, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;
-pub use generation::{EffectiveConfig, Generation, generation_text};
-pub use library::{Library, Restored, RestoredList};
+pub use generation::{EffectiveConfig, ScenarioSnapshot, generation_text};
+pub use library::{Restored, RestoredList, ScenarioStore};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};
 pub use render::{Templated, request_facts};
@@ -47,7 +47,7 @@ pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, SequenceEntry, St
 pub use schema::{language_markdown, schema};
 pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
 pub use shipped::{STARTER_TEXT, built_in, built_in_names};
-pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_file, read_folder};
+pub use watch::{FileTexts, Folders, MAX_FILE, Watcher, read_file, read_folder};
 
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::types::SubscribeRequest;
@@ -104,7 +104,7 @@ pub struct Given {
     pub users: Vec<Map<String, Value>>,
 }
 
-/// A workflow that is there from the start, or that is put in place over the control API.
+/// A workflow that exists from the start, or that is put in place over the control API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenWorkflow {
     /// Form `wf_<id>`; generated when absent.

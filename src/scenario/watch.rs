@@ -21,11 +21,11 @@ use crate::clock::machine;
 use crate::diagnostic::Diagnostic;
 use crate::util::file::{self, FileProblem, Stamp};
 
-pub const LARGEST_FILE: u64 = 1024 * 1024;
-pub(crate) const MOST_FILES: usize = 1_000;
+pub const MAX_FILE: u64 = 1024 * 1024;
+pub(crate) const MAX_FILES: usize = 1_000;
 /// Most entries of a folder that are named in warnings because they are not read.
-const MOST_IGNORED: usize = 20;
-pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
+const MAX_IGNORED: usize = 20;
+pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// For how many seconds after its last change a file's stamp does not prove that it is the same.
 const STAMP_UNRELIABLE_SECONDS: u64 = 2;
 /// How often contents are compared without an event, unless that takes more than a fiftieth of the time.
@@ -33,8 +33,8 @@ const POLL: Duration = Duration::from_secs(1);
 /// How long dropping a watcher waits for its thread, which a slow disk may hold up.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// A change is over once no event has arrived for this long, and at the latest after the second time.
-const QUIET: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_millis(600);
+const SETTLE_TIME: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_millis(600);
 /// Contents that were not reported as complete are read again after this time.
 const CONFIRM: Duration = Duration::from_millis(200);
 
@@ -47,7 +47,7 @@ pub type FileTexts = Vec<(PathBuf, Result<String, Box<Diagnostic>>)>;
 pub struct Folders {
     /// Those that the user named.
     pub given: Vec<PathBuf>,
-    /// The default folder, which nobody named: while it does not exist, it counts as empty.
+    /// The default folder, which was not named: while it does not exist, it counts as empty.
     pub usual: Option<PathBuf>,
 }
 
@@ -66,7 +66,7 @@ impl Folders {
 
 /// Reads one file: regular, UTF-8, at most 1 MiB. Symbolic links are followed; pipes and devices are refused.
 pub fn read_file(path: &Path) -> Result<String, Box<Diagnostic>> {
-    let bytes = file::read(path, LARGEST_FILE).map_err(|problem| match problem {
+    let bytes = file::read(path, MAX_FILE).map_err(|problem| match problem {
         FileProblem::Io(error) => {
             let message = format!("the file cannot be read: {error}");
             Diagnostic::of_file("file/unreadable", message, "check the path and its permissions")
@@ -90,7 +90,7 @@ pub fn read_file(path: &Path) -> Result<String, Box<Diagnostic>> {
     Ok(text)
 }
 
-/// Reads every `*.toml` of the folder, in the order of names. A folder in it, or a file that somebody may take for a scenario,
+/// Reads every `*.toml` of the folder, in the order of names. A folder in it, or a file that may be taken for a scenario,
 /// is an entry with a warning. Hidden files, as editors make them while saving, are skipped. A folder that cannot be read is one
 /// entry with its problem; a path that is a file is read as one.
 pub fn read_folder(folder: &Path) -> FileTexts {
@@ -111,11 +111,11 @@ pub fn read_folder(folder: &Path) -> FileTexts {
     for path in paths {
         let text = read_file(&path);
         bytes += text.as_ref().map_or(0, String::len);
-        if files.len() == MOST_FILES || bytes > MOST_BYTES {
+        if files.len() == MAX_FILES || bytes > MAX_BYTES {
             let message = format!(
-                "only the first {} of {count} scenario files, by name, are read: at most {MOST_FILES} per folder, and {} MiB together",
+                "only the first {} of {count} scenario files, by name, are read: at most {MAX_FILES} per folder, and {} MiB together",
                 files.len(),
-                MOST_BYTES / (1024 * 1024)
+                MAX_BYTES / (1024 * 1024)
             );
             let hint = "split the folder, or move other files elsewhere";
             let problem = Diagnostic::of_file("file/too-many", message, hint).as_warning();
@@ -124,8 +124,8 @@ pub fn read_folder(folder: &Path) -> FileTexts {
         }
         files.push((path, text));
     }
-    let more = ignored.len().saturating_sub(MOST_IGNORED);
-    files.extend(ignored.into_iter().take(MOST_IGNORED).map(|path| {
+    let more = ignored.len().saturating_sub(MAX_IGNORED);
+    files.extend(ignored.into_iter().take(MAX_IGNORED).map(|path| {
         let problem = not_read(&path);
         (path, Err(problem))
     }));
@@ -136,7 +136,7 @@ pub fn read_folder(folder: &Path) -> FileTexts {
     files
 }
 
-/// The scenario files of a folder and what else somebody may take for one, each in the order of names.
+/// The scenario files of a folder and others that may be taken for one, each in the order of names.
 fn listed(entries: std::fs::ReadDir) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut scenarios, mut mistaken) = (Vec::new(), Vec::new());
     // A folder may have a hundred thousand other files, so of these only the names are looked at.
@@ -153,7 +153,7 @@ fn listed(entries: std::fs::ReadDir) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (scenarios, mistaken)
 }
 
-/// Whether scenarios are read from a file of this name.
+/// True if scenarios are read from a file of this name.
 fn is_scenario(path: &Path) -> bool {
     !is_hidden(path) && path.extension().is_some_and(|extension| extension == "toml")
 }
@@ -162,7 +162,7 @@ fn is_hidden(path: &Path) -> bool {
     path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// Whether somebody may expect that scenarios are read from this entry. A JSON Schema is there for editors.
+/// True if a user may expect scenarios to be read from this entry. A JSON Schema is for editors.
 fn is_mistaken(entry: &DirEntry, name: &Path) -> bool {
     if is_hidden(name) {
         return false;
@@ -173,7 +173,7 @@ fn is_mistaken(entry: &DirEntry, name: &Path) -> bool {
     is_other && !name.ends_with("schema.json") || is_folder()
 }
 
-/// Whether a link leads to a file outside of its folder. Such a file may be anything, so that nothing of it is shown.
+/// True if a link leads to a file outside of its folder. Such a file may be anything, so that nothing of it is shown.
 pub(super) fn leads_out(path: &Path) -> bool {
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     let file = path.canonicalize().ok();
@@ -182,7 +182,7 @@ pub(super) fn leads_out(path: &Path) -> bool {
 
 fn not_read(path: &Path) -> Box<Diagnostic> {
     if path.is_dir() {
-        let hint = "move its files up, or name it with a --scenarios of its own";
+        let hint = "move its files up, or name it with a separate --scenarios";
         return not_taken("this folder is not read: only files directly in a scenario folder are", hint);
     }
     let hint = "write it as TOML and name it NAME.toml; `wrs-emulator scenarios new NAME` writes one to start from";
@@ -198,7 +198,7 @@ fn not_taken(message: impl Into<String>, hint: &str) -> Box<Diagnostic> {
 struct FolderState {
     stamps: Vec<(PathBuf, Option<Stamp>)>,
     hash: u64,
-    /// Whether a file was so young that another save could leave the same stamp.
+    /// True if a file was so young that another save could leave the same stamp.
     young: bool,
 }
 
@@ -217,7 +217,7 @@ impl FolderState {
         (Self { stamps, hash: hasher.finish(), young }, files)
     }
 
-    /// Whether the folders are unchanged, as far as can be known without reading them.
+    /// True if the folders are unchanged, as far as can be known without reading them.
     fn holds(&self, folders: &Folders) -> bool {
         !self.young && self.stamps == stamps(folders)
     }
@@ -230,8 +230,8 @@ fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
         let (mut paths, mut ignored) =
             std::fs::read_dir(folder).map_or_else(|_| (vec![folder.clone()], Vec::new()), listed);
         // One more than are read shows that there are more.
-        paths.truncate(MOST_FILES + 1);
-        ignored.truncate(MOST_IGNORED + 1);
+        paths.truncate(MAX_FILES + 1);
+        ignored.truncate(MAX_IGNORED + 1);
         paths.append(&mut ignored);
         found.extend(paths.into_iter().map(|path| {
             let stamp = Stamp::of(&path);
@@ -241,7 +241,7 @@ fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
     found
 }
 
-/// Whether a file was changed so shortly before `now` that the clock of its file system may not have moved since.
+/// True if a file was changed so shortly before `now` that the clock of its file system may not have moved since.
 fn is_young(times: [Option<Timestamp>; 2], now: Timestamp) -> bool {
     times.into_iter().flatten().any(|at| now.as_second().abs_diff(at.as_second()) <= STAMP_UNRELIABLE_SECONDS)
 }
@@ -353,8 +353,8 @@ fn run(
 /// Waits until no event has arrived for a while, but not forever; false if the watcher is to end.
 fn wait_for_quiet(signals: &Receiver<Signal>) -> bool {
     let began = machine::monotonic();
-    while machine::monotonic().duration_since(began) < PATIENCE {
-        match signals.recv_timeout(QUIET) {
+    while machine::monotonic().duration_since(began) < TIMEOUT {
+        match signals.recv_timeout(SETTLE_TIME) {
             Ok(Signal::Change) => {}
             Err(RecvTimeoutError::Timeout) => return true,
             Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
@@ -400,7 +400,7 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         fs::write(path("bytes.toml"), b"title = \"\xff\"").expect("it can be written");
         fs::create_dir(path("folder.toml")).expect("it can be made");
-        fs::File::create(path("huge.toml")).and_then(|file| file.set_len(LARGEST_FILE + 1)).expect("it can be written");
+        fs::File::create(path("huge.toml")).and_then(|file| file.set_len(MAX_FILE + 1)).expect("it can be written");
         write(&path("notes.txt"), "");
         write(&path(".hidden.toml"), "");
         #[cfg_attr(windows, expect(unused_mut))]
@@ -429,12 +429,12 @@ mod tests {
     #[test]
     fn a_folder_is_read_up_to_a_number_of_files() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        for number in 0..MOST_FILES + 5 {
+        for number in 0..MAX_FILES + 5 {
             write(&folder.path().join(format!("{number:04}.toml")), "");
         }
         let read = read_folder(folder.path());
-        let problem = read[MOST_FILES].1.as_ref().expect_err("there are more");
-        assert!(read.len() == MOST_FILES + 1 && problem.code == "file/too-many" && !problem.is_error());
+        let problem = read[MAX_FILES].1.as_ref().expect_err("there are more");
+        assert!(read.len() == MAX_FILES + 1 && problem.code == "file/too-many" && !problem.is_error());
     }
 
     #[test]

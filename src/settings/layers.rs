@@ -43,7 +43,7 @@ impl Default for Layered {
 /// The typed profile of raw values, or what is wrong in plain words.
 pub(super) fn deserialize(table: &Table) -> Result<Profile, String> {
     let read: Result<Profile, toml::de::Error> = serde::Deserialize::deserialize(Value::Table(table.clone()));
-    read.map_err(|error| messages::in_words(error.message().trim()))
+    read.map_err(|error| messages::plain_message(error.message().trim()))
 }
 
 impl Layered {
@@ -94,7 +94,7 @@ pub struct Preset {
     pub text: &'static str,
 }
 
-/// Every preset, the default first: it sets nothing, as the built-in profile is the contract's.
+/// Every preset, the default first: it sets nothing, because the built-in profile is the contract's.
 pub const PRESETS: [Preset; 3] = [
     Preset { name: "contract", text: "" },
     Preset { name: "friendly", text: include_str!("friendly.toml") },

@@ -16,7 +16,7 @@ mod sections;
 
 pub use crate::contract::setting::Setting;
 pub use draft::{Draft, OverlaySettings};
-pub use forwards::{Forward, Forwards, MOST_FORWARDS, target_url, with_rest};
+pub use forwards::{Forward, Forwards, MAX_FORWARDS, target_url, with_rest};
 pub use layers::{Layered, PRESETS, Preset, ProfileProblem};
 pub use ledger::{LedgerRow, default_text, file_schema, ledger, ledger_markdown, schema};
 pub(crate) use messages::{SyntaxProblem, other_language, syntax_problems};

@@ -1,5 +1,5 @@
-//! The profile itself, one field a section, and what a whole profile must keep to. Sections with rules of their own are in
-//! the contract, beside the rules; the others are here.
+//! The profile itself, one field a section, and what a whole profile must keep to. Sections with their own rules are in
+//! the contract, next to the rules; the others are here.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -13,7 +13,7 @@ use super::forwards::Forwards;
 use crate::contract::error::Errors;
 use crate::contract::header_setting::HeaderSetting;
 use crate::contract::ids::Ids;
-use crate::contract::keys::{KeyRules, Keys, shown};
+use crate::contract::keys::{KeyRules, Keys, mask_key};
 use crate::contract::preview::{Oauth, Preview};
 use crate::contract::quota::RateLimit;
 use crate::contract::rules::{SubscribeRules, Validation};
@@ -129,7 +129,7 @@ settings! {
             values: "a field name such as \"signing_secret\"",
             observed_by: "the field of the first subscription that looks like a secret",
         },
-        /// Whether a supplied secret is sent back.
+        /// True if a supplied secret is sent back.
         pub echo_secret: bool = false {
             contract: "not shown",
             assumed: "a supplied secret is never sent back",
@@ -151,7 +151,7 @@ pub enum Upsert {
 settings! {
     /// Signing and delivering webhooks.
     pub struct Webhooks {
-        /// Whether `http` URLs may be subscribed.
+        /// True if `http` URLs may be subscribed.
         pub allow_http: bool = false {
             contract: "the URL must be HTTPS",
             assumed: "http is a 422",
@@ -181,15 +181,15 @@ settings! {
         pub timeout: DurationText = "15s" {
             contract: "delivery timeouts are not shown",
             assumed: "15 seconds for a whole attempt",
-            observed_by: "not by calls: a receiver that does not answer would be needed",
+            observed_by: "cannot be observed by calls alone: needs a receiver that never answers",
         },
         /// How long connecting alone may take.
         pub connect_timeout: DurationText = "5s" {
             contract: "delivery timeouts are not shown",
             assumed: "5 seconds",
-            observed_by: "not by calls: a receiver that does not accept connections would be needed",
+            observed_by: "cannot be observed by calls alone: needs a receiver that never accepts connections",
         },
-        /// Whether retries hold later events back.
+        /// True if retries hold later events back.
         pub order: DeliveryOrder = "first_attempts" {
             contract: "not shown",
             assumed: "first attempts in the order of events; retries delay no other event",
@@ -215,13 +215,13 @@ settings! {
             assumed: "no event waits for the one after it",
             observed_by: "not by calls: many deliveries would be needed",
         },
-        /// Whether 410 Gone disables the subscription.
+        /// True if 410 Gone disables the subscription.
         pub disable_on_gone: bool = true {
             contract: "not shown",
             assumed: "410 disables the subscription",
             observed_by: "not by calls: a receiver that answers 410 would be needed",
         },
-        /// Whether a receiver's `Retry-After` is honoured, between one and two retry steps.
+        /// True if a receiver's `Retry-After` is honoured, between one and two retry steps.
         pub honor_retry_after: bool = true {
             contract: "not shown",
             assumed: "honoured, but clamped to between one and two retry steps",
@@ -230,7 +230,7 @@ settings! {
         /// How long a rotated secret still signs beside the new one.
         pub rotation_grace: DurationText = "24h" {
             contract: "the operation for rotating a secret is not shown",
-            assumed: "the old secret signs beside the new one for 24 hours",
+            assumed: "the old secret signs together with the new one for 24 hours",
             observed_by: "not by calls: the operation that rotates a secret is not published",
         },
         pub retry: Retry,
@@ -274,7 +274,7 @@ pub enum SignatureTime {
     Clock,
 }
 
-/// Whether retries hold later events back.
+/// True if retries hold later events back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryOrder {
@@ -354,7 +354,7 @@ const TAKEN: [&str; 17] = [
     "ratelimit-policy",
 ];
 /// Most copies of one delivery.
-const MOST_COPIES: u32 = 100;
+const MAX_COPIES: u32 = 100;
 /// The fields of a subscription that the contract publishes.
 const SUBSCRIPTION_FIELDS: [&str; 5] = ["id", "url", "events", "status", "created_at"];
 const ERROR_FIELDS: [&str; 4] = ["code", "message", "request_id", "details"];
@@ -405,8 +405,8 @@ pub(super) fn check(profile: &Profile) -> Vec<Broken> {
     for (settings, duration) in positive.into_iter().filter(|(_, duration)| duration.get().as_millis() == 0) {
         push(settings, format!("expected at least 1ms, found \"{duration}\""));
     }
-    if webhooks.copies.get() > MOST_COPIES {
-        push(&["webhooks.copies"], format!("expected at most {MOST_COPIES} copies, found {}", webhooks.copies));
+    if webhooks.copies.get() > MAX_COPIES {
+        push(&["webhooks.copies"], format!("expected at most {MAX_COPIES} copies, found {}", webhooks.copies));
     }
     let word = |text: &String| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
@@ -479,7 +479,7 @@ fn check_keys(profile: &Profile, found: &mut Vec<Broken>) {
     }
     let mut seen: BTreeSet<&String> = BTreeSet::new();
     if let Some(key) = keys.workspaces.values().flatten().find(|key| !seen.insert(key)) {
-        push(&["keys.workspaces"], format!("the key \"{}\" is in two groups", shown(key, keys)));
+        push(&["keys.workspaces"], format!("the key \"{}\" is in two groups", mask_key(key, keys)));
     }
 }
 

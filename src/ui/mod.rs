@@ -2,9 +2,9 @@
 //! the documentation.
 //!
 //! The page is a client of the control API. A report is the files of the page and a run document as one HTML file, which any browser
-//! opens without a network. Its scripts are joined into one, which needs no bundler, as they keep to a few rules: each comes after
+//! opens without a network. Its scripts are joined into one, which needs no bundler, because they keep to a few rules: each comes after
 //! those that it imports, imports are single lines, everything is exported where it is declared, and no two files declare the same
-//! name. Must not know an emulator, the control API, nor what is in a document.
+//! name. Independent of emulators, the control API, and the contents of documents.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -20,7 +20,7 @@ use regex::{Captures, Regex};
 use sha2::{Digest as _, Sha256};
 
 use crate::http::answer::{answer as answer_of, header_value};
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 
 /// What the page may do: run its own scripts, ask the emulator that it came from, and nothing else. No text can become markup or
 /// script.
@@ -130,7 +130,7 @@ impl Asset {
         }
     }
 
-    /// Whether it is a script.
+    /// True if it is a script.
     pub fn is_script(&self) -> bool {
         self.content_type().starts_with("text/javascript")
     }
@@ -183,7 +183,7 @@ pub fn find(name: &str) -> Option<&'static Asset> {
 }
 
 /// The answer to a GET or HEAD for a file: the file, or 304 if the browser has it already.
-pub fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response<Outgoing> {
+pub fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response<ResponseBody> {
     let Asset { text, tag, .. } = asset;
     let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let is_known = known.flat_map(|tags| tags.split(',')).any(|known| {
@@ -203,7 +203,7 @@ pub fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response<Outgoing> 
     response
 }
 
-/// Whether this is a person who opened the address in a browser: a client of the API sends a key, and asks for no HTML.
+/// True if this is a person who opened the address in a browser: a client of the API sends a key, and asks for no HTML.
 pub fn asks_for_page(method: &Method, headers: &HeaderMap) -> bool {
     let accepts = || {
         headers
@@ -215,7 +215,7 @@ pub fn asks_for_page(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// Leads a browser from `/` or `/_emulator` to the page. The address is relative, as a proxy may serve the emulator below a path.
-pub fn to_page() -> Response<Outgoing> {
+pub fn to_page() -> Response<ResponseBody> {
     let mut response = answer_of(StatusCode::FOUND, HeaderValue::from_static("text/plain; charset=utf-8"), "");
     response.headers_mut().insert(LOCATION, HeaderValue::from_static("_emulator/"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -279,7 +279,7 @@ fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// The scripts as one: without imports, and with declarations in place of exports.
+/// The scripts as one: without imports, and with declarations instead of exports.
 fn join<'s>(scripts: impl Iterator<Item = &'s str>) -> String {
     let mut script = String::new();
     for line in scripts.flat_map(str::lines).filter(|line| !line.starts_with("import ")) {

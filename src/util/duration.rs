@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 /// The longest duration taken anywhere: ten years. Longer ones are typing errors and would overflow the clock.
-const LONGEST: Duration = Duration::from_hours(87600);
+const MAX: Duration = Duration::from_hours(87600);
 
 /// What a duration looks like, as a pattern of JSON Schema; how long it may be is not part of it.
 pub const DURATION_PATTERN: &str = r"^(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ms|[smhd]))+)$";
@@ -57,7 +57,7 @@ pub fn duration_text(duration: Duration) -> String {
 
 /// Reads a duration such as `250ms`, `30s`, `1m30s` or `24h`. Units: `ms`, `s`, `m`, `h`, `d`.
 ///
-/// The error names what was expected and is written for the person who typed the text.
+/// The error names what was expected, for the person who typed the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong =
         || format!("expected a duration such as \"250ms\", \"30s\" or \"1m30s\", found \"{}\"", text.escape_debug());
@@ -68,7 +68,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         return Err(format!("a duration cannot be negative, found \"{text}\""));
     }
     let duration = parts(text).ok_or_else(wrong)?;
-    if duration > LONGEST {
+    if duration > MAX {
         return Err(format!("a duration can be at most ten years, found \"{text}\""));
     }
     Ok(duration)

@@ -1,5 +1,5 @@
 //! Characters spelled in another way: escapes of JSON and other strings, of URLs and of HTML, and base64. Finds a known secret however it
-//! is spelled, and reads escapes in a text. Must not know which texts are secrets.
+//! is spelled, and reads escapes in a text. Independent of which texts are secrets.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -11,8 +11,8 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 type Reading = (u8, usize);
 
 /// Most characters that are read at one place, and most numbers that the digits of an escape are.
-const MOST_READINGS: usize = 64;
-const MOST_DIGITS: usize = 8;
+const MAX_READINGS: usize = 64;
+const MAX_DIGITS: usize = 8;
 
 /// The names of ASCII characters in HTML, in lower case.
 const NAMED: [(&str, u8); 37] = [
@@ -73,7 +73,7 @@ fn escapes(first: u8, end: usize, read: &dyn Fn(usize) -> Vec<Reading>) -> Vec<R
         b'\\' => {
             let escaped = |(c, end): Reading| match c {
                 b'u' => {
-                    let braced = after(end, b'{').flat_map(|(_, end)| digits(end, 16, 1, MOST_DIGITS));
+                    let braced = after(end, b'{').flat_map(|(_, end)| digits(end, 16, 1, MAX_DIGITS));
                     let closed = braced.flat_map(|(c, end)| after(end, b'}').map(move |(_, end)| (c, end)));
                     digits(end, 16, 4, 4).into_iter().chain(closed).collect()
                 }
@@ -85,7 +85,7 @@ fn escapes(first: u8, end: usize, read: &dyn Fn(usize) -> Vec<Reading>) -> Vec<R
                 c if c.is_ascii() => vec![(c, end)],
                 _ => Vec::new(),
             };
-            // Of several backslashes, the last escapes: the work must not grow with their number squared.
+            // The last of several backslashes escapes: the work must not grow with their number squared.
             let (backslashes, others): (Vec<_>, Vec<_>) = read(end).into_iter().partition(|(c, _)| *c == b'\\');
             others.into_iter().chain(backslashes.into_iter().max()).flat_map(escaped).collect()
         }
@@ -100,8 +100,8 @@ fn escapes(first: u8, end: usize, read: &dyn Fn(usize) -> Vec<Reading>) -> Vec<R
         }
         b'&' => {
             let numbered = after(end, b'#').flat_map(|(_, end)| {
-                let hexadecimal = after(end, b'x').flat_map(|(_, end)| digits(end, 16, 1, MOST_DIGITS));
-                hexadecimal.chain(digits(end, 10, 1, MOST_DIGITS)).collect::<Vec<_>>()
+                let hexadecimal = after(end, b'x').flat_map(|(_, end)| digits(end, 16, 1, MAX_DIGITS));
+                hexadecimal.chain(digits(end, 10, 1, MAX_DIGITS)).collect::<Vec<_>>()
             });
             numbered.chain(named(end, read)).flat_map(closed).collect()
         }
@@ -128,7 +128,7 @@ fn digits(
         states = states.into_iter().flat_map(next).collect();
         states.sort_unstable();
         states.dedup();
-        states.truncate(MOST_READINGS);
+        states.truncate(MAX_READINGS);
         if count.contains(&length) {
             found.extend(states.iter().filter_map(|(value, end)| Some((u8::try_from(*value).ok()?, *end))));
         }
@@ -208,7 +208,7 @@ impl<'t> Spelled<'t> {
             while let Some((c, end)) = readings.get(next).copied() {
                 next += 1;
                 for found in escapes(c, end, &|at| spelled.readings(at).to_vec()) {
-                    if readings.len() < MOST_READINGS && !readings.contains(&found) {
+                    if readings.len() < MAX_READINGS && !readings.contains(&found) {
                         readings.push(found);
                     }
                 }
@@ -259,7 +259,7 @@ impl<'t> Spelled<'t> {
     }
 }
 
-/// Texts that must not be kept, in all their spellings beside escapes.
+/// Texts that must not be kept, in all their spellings besides escapes.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {
     forms: Vec<Form>,
@@ -301,7 +301,7 @@ impl Secrets {
         self
     }
 
-    /// A text with marks in place of the secrets, in whatever case and spelling.
+    /// A text with marks instead of the secrets, in whatever case and spelling.
     pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let spelled = Spelled::new(text);
         let (mut shown, mut done, mut at) = (String::new(), 0, 0);

@@ -1,7 +1,7 @@
 //! Opens the user's files, whether a flag, an argument or a folder names them. No other code opens files.
 //!
 //! A path can be replaced between checking and opening it, and opening a pipe blocks until its other end is open. Therefore a
-//! running emulator opens files without blocking and checks the opened file, not the path. Must not know what the files contain.
+//! running emulator opens files without blocking and checks the opened file, not the path. Independent of what the files contain.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Read as _, Seek as _, SeekFrom, Write};
@@ -15,7 +15,7 @@ use same_file::Handle;
 use crate::clock::Seed;
 
 /// Largest file of certificates or keys, in bytes: far more than the authorities of any system.
-pub const LARGEST_PEM: u64 = 16 * 1024 * 1024;
+pub const MAX_PEM: u64 = 16 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FileProblem {
@@ -75,13 +75,13 @@ pub fn create(path: &Path) -> Result<File, FileProblem> {
     Ok(file)
 }
 
-/// Writes a file atomically. Only its owner can read it, as it may contain secrets; on Windows, whoever can read
+/// Writes a file atomically. Only its owner can read it, because it may contain secrets; on Windows, whoever can read
 /// its folder. It is on the disk when this returns.
 pub fn write_whole(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     write_as(path, bytes.as_ref(), 0o600)
 }
 
-/// The same for a file without secrets: whoever can read the other new files of this user can read it.
+/// The same for a file without secrets: everyone who can read this user's other new files can read it.
 pub fn write_shared(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     write_as(path, bytes.as_ref(), 0o666)
 }
@@ -102,10 +102,10 @@ pub fn remove(path: &Path) -> Result<(), FileProblem> {
     }
 }
 
-/// Makes a folder that only its owner can read; on Windows, whoever can read the folder that it is in.
+/// Makes a folder that only its owner can read; on Windows, everyone who can read the folder that it is in.
 pub fn create_folder(path: &Path, with_parents: bool) -> io::Result<()> {
     let mut builder = DirBuilder::new();
-    own::folder_mode(&mut builder, 0o700);
+    platform::folder_mode(&mut builder, 0o700);
     builder.recursive(with_parents).create(path)
 }
 
@@ -122,7 +122,7 @@ pub struct Stamp {
 impl Stamp {
     pub fn of(path: &Path) -> Option<Self> {
         let about = path.metadata().ok()?;
-        let (number, changed) = own::changed(&about);
+        let (number, changed) = platform::changed(&about);
         let modified = about.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
         Some(Self { size: about.len(), number, times: [modified, changed] })
     }
@@ -141,7 +141,7 @@ fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
 /// A new file; never one that exists, nor what a link there points to.
 fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    own::creation_mode(&mut options, mode);
+    platform::creation_mode(&mut options, mode);
     options.write(true).create_new(true).open(path)
 }
 
@@ -190,7 +190,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Claim {
     file: PathBuf,
-    /// What was locked first. It stays locked, as the file may have had further names, which still lead to it.
+    /// What was locked first. It stays locked, because the file may have had further names, which still lead to it.
     locked: File,
     /// The file as it was written last.
     written: Mutex<Option<File>>,
@@ -202,8 +202,8 @@ impl Claim {
         loop {
             let lock = lock_path(path)?;
             let mut options = OpenOptions::new();
-            own::creation_mode(&mut options, 0o600);
-            let locked = open(&lock, options.read(true).write(true).create(true), !own::LOCKS_HIDE_CONTENT)
+            platform::creation_mode(&mut options, 0o600);
+            let locked = open(&lock, options.read(true).write(true).create(true), !platform::LOCKS_HIDE_CONTENT)
                 // It is replaced and not written, so it may be read-only.
                 .or_else(|problem| open(&lock, OpenOptions::new().read(true), false).map_err(|_| problem))?;
             if !try_lock(&locked)? {
@@ -236,20 +236,20 @@ impl Claim {
     pub fn write(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let taken_over = || io::Error::other("another process has taken the file over");
         let mut written = self.written.lock();
-        if !own::LOCKS_HIDE_CONTENT && !self.is_ours(written.as_ref()) {
+        if !platform::LOCKS_HIDE_CONTENT && !self.is_ours(written.as_ref()) {
             return Err(taken_over());
         }
         let beside = self.new_file()?;
         let new = create_new(&beside, 0o600)?;
         write_beside(&self.file, &beside, &new, |to| {
-            let is_locked = own::LOCKS_HIDE_CONTENT || try_lock(&new)?;
+            let is_locked = platform::LOCKS_HIDE_CONTENT || try_lock(&new)?;
             if is_locked { content(to) } else { Err(taken_over()) }
         })?;
-        *written = (!own::LOCKS_HIDE_CONTENT).then_some(new);
+        *written = (!platform::LOCKS_HIDE_CONTENT).then_some(new);
         Ok(())
     }
 
-    /// Whether the file is still the one that was written last.
+    /// True if the file is still the one that was written last.
     pub fn is_kept(&self) -> bool {
         self.written
             .lock()
@@ -257,7 +257,7 @@ impl Claim {
             .map_or_else(|| self.file.exists(), |written| is_at(written, &self.file).unwrap_or(false))
     }
 
-    /// Whether no other process has claimed the file that has replaced this one, if any has.
+    /// True if no other process has claimed the file that has replaced this one, if any has.
     fn is_ours(&self, written: Option<&File>) -> bool {
         let ours = written.unwrap_or(&self.locked);
         is_at(ours, &self.file).unwrap_or(false)
@@ -269,7 +269,7 @@ impl Claim {
     fn remove_unfinished(&self) -> Result<bool, FileProblem> {
         let beside = self.new_file()?;
         let is_written = match open(&beside, OpenOptions::new().read(true), false) {
-            Ok(unfinished) if !own::LOCKS_HIDE_CONTENT => !try_lock(&unfinished)?,
+            Ok(unfinished) if !platform::LOCKS_HIDE_CONTENT => !try_lock(&unfinished)?,
             _ => false,
         };
         if !is_written {
@@ -287,10 +287,10 @@ impl Claim {
 fn lock_path(path: &Path) -> io::Result<PathBuf> {
     // A link leads to the same lock as its target.
     let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if own::LOCKS_HIDE_CONTENT { beside(&file, ".lock") } else { Ok(file) }
+    if platform::LOCKS_HIDE_CONTENT { beside(&file, ".lock") } else { Ok(file) }
 }
 
-/// Whether this file is the one at the path.
+/// True if this file is the one at the path.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let file = Handle::from_file(file.try_clone()?)?;
     let present = open(path, OpenOptions::new().read(true), true);
@@ -303,7 +303,7 @@ fn beside(path: &Path, ending: &str) -> io::Result<PathBuf> {
     Ok(path.with_file_name(name))
 }
 
-/// Whether the lock is free. A file system without locks cannot guarantee a claim; it is granted anyway.
+/// True if the lock is free. A file system without locks cannot guarantee a claim; it is granted anyway.
 fn try_lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Ok(false),
@@ -314,7 +314,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if own::LOCKS_HIDE_CONTENT
+        if platform::LOCKS_HIDE_CONTENT
             && let Ok(lock) = lock_path(&self.file)
         {
             // Removed while still locked. If this fails, the file left behind does no harm.
@@ -324,10 +324,10 @@ impl Drop for Claim {
 }
 
 fn open(path: &Path, options: &mut OpenOptions, follows_links: bool) -> Result<File, FileProblem> {
-    own::open_flags(options, follows_links);
+    platform::open_flags(options, follows_links);
     let file = options.open(path).map_err(|error| {
         // Windows reports a folder as an access denied.
-        if own::is_irregular(&error) || path.is_dir() { FileProblem::NotRegular } else { FileProblem::Io(error) }
+        if platform::is_irregular(&error) || path.is_dir() { FileProblem::NotRegular } else { FileProblem::Io(error) }
     })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(FileProblem::NotRegular) }
 }
@@ -335,7 +335,7 @@ fn open(path: &Path, options: &mut OpenOptions, follows_links: bool) -> Result<F
 // What opening a file asks of the system beyond `std::fs`. Windows has no modes: who may read a new file follows from its folder. It
 // opens neither pipes nor devices as files.
 #[cfg(unix)]
-mod own {
+mod platform {
     use std::fs::{DirBuilder, Metadata, OpenOptions};
     use std::io;
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -344,7 +344,7 @@ mod own {
     use rustix::fs::OFlags;
     use rustix::io::Errno;
 
-    /// Whether nobody else can read a locked file.
+    /// True if no other process can read a locked file.
     pub(super) const LOCKS_HIDE_CONTENT: bool = false;
 
     pub(super) fn creation_mode(options: &mut OpenOptions, mode: u32) {
@@ -376,7 +376,7 @@ mod own {
 }
 
 #[cfg(windows)]
-mod own {
+mod platform {
     use std::fs::{DirBuilder, Metadata, OpenOptions};
     use std::io;
     use std::os::windows::fs::OpenOptionsExt as _;

@@ -1,12 +1,12 @@
 //! What processes are asked beyond `std::process`: signals, groups that end with all that a command has started, and adopted processes.
 //!
-//! Only Unix has these. On Windows no group can be started, so that whoever relies on one leaves nothing running. Must not know
+//! Only Unix has these. On Windows no group can be started, so that callers that rely on one leave nothing running. Must not know
 //! which commands run, and why.
 
-pub use own::{Group, ending_signal, next_ended, pass_signal};
+pub use platform::{Group, ending_signal, next_ended, pass_signal};
 
 #[cfg(unix)]
-mod own {
+mod platform {
     use std::io;
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::ExitStatus;
@@ -50,7 +50,7 @@ mod own {
             self.is_over(WaitIdOptions::empty());
         }
 
-        /// Whether the leader has ended. It is not reaped.
+        /// True if the leader has ended. It is not reaped.
         pub fn has_ended(self) -> bool {
             self.is_over(WaitIdOptions::NOHANG)
         }
@@ -93,7 +93,7 @@ mod own {
 }
 
 #[cfg(windows)]
-mod own {
+mod platform {
     use std::io;
     use std::process::ExitStatus;
 

@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::clock::machine;
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 use crate::http::tls::{Trust, is_about_the_issuer, noting_requests};
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error, tls_problem};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
@@ -36,7 +36,7 @@ use crate::webhook::link::{ByteStream, Link, Sender};
 use crate::webhook::resolve::{Resolver, lacks_descriptors, no_descriptors};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
-pub const MOST_KEPT: usize = 512;
+pub const MAX_KEPT: usize = 512;
 
 #[derive(Clone, Debug)]
 pub struct Post {
@@ -54,7 +54,7 @@ pub struct Post {
     pub look_ups: Arc<Semaphore>,
 }
 
-/// How often idle connections are swept. One that was idle at the last sweep, too, is closed, so each is kept for at most twice
+/// How often idle connections are swept. One that was already idle at the last sweep is closed, so each is kept for at most twice
 /// as long.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
@@ -101,7 +101,7 @@ impl Client {
         found.map(Some)
     }
 
-    /// Whether a target may be dialled, without dialling it.
+    /// True if a target may be dialled, without dialling it.
     pub async fn check(&self, target: &Target, look_ups: &Arc<Semaphore>, limit: Duration) -> Result<(), DialProblem> {
         let addresses = self.look_up(target, look_ups, limit).await?.unwrap_or_default();
         self.dial_context.egress.choose(target, &addresses).map(drop)
@@ -111,7 +111,7 @@ impl Client {
     pub async fn post(self: &Arc<Self>, post: Post) -> Exchanged {
         let (limit, progress) = (post.timeout, Progress::default());
         let time_left = limit.saturating_sub(post.looked_up);
-        // Boxed, as it is large and would be copied into the timeout.
+        // Boxed because it is large and would be copied into the timeout.
         let result = timeout(time_left, Box::pin(self.exchange(post, &progress))).await.unwrap_or_else(|_| {
             let detail = progress.late(&format!("{} s (webhooks.timeout)", limit.as_secs_f64()));
             Err(DialProblem::new(FailureReason::Timeout, detail))
@@ -173,14 +173,14 @@ impl Client {
     }
 }
 
-/// Sends a request on a connection of its own and reads the answer. The error: there was no connection. The caller limits how long
+/// Sends a request on its own connection and reads the answer. The error: there was no connection. The caller limits how long
 /// this may take.
 pub async fn send_once(
     target: &Target,
     addresses: &[SocketAddr],
     dial_context: &DialContext,
     connect_timeout: Duration,
-    request: Request<Outgoing>,
+    request: Request<ResponseBody>,
     progress: &Progress,
 ) -> Result<Exchanged, DialProblem> {
     let mut link = dial(target, addresses, dial_context, connect_timeout).await?;
@@ -229,10 +229,14 @@ fn location(status: u16, headers: &HeaderMap) -> Option<String> {
 struct Unanswered {
     problem: DialProblem,
     /// The request, if the connection was closed before it was sent.
-    unsent: Option<Box<Request<Outgoing>>>,
+    unsent: Option<Box<Request<ResponseBody>>>,
 }
 
-async fn exchange(link: &mut Link, request: Request<Outgoing>, progress: &Progress) -> Result<Exchanged, Unanswered> {
+async fn exchange(
+    link: &mut Link,
+    request: Request<ResponseBody>,
+    progress: &Progress,
+) -> Result<Exchanged, Unanswered> {
     let asked_for_certificate = link.asked_for_certificate;
     let exchanged = link.run(async |sender| send(sender, request, progress).await).await;
     exchanged.map_err(|Unanswered { problem, unsent }| Unanswered {
@@ -241,7 +245,11 @@ async fn exchange(link: &mut Link, request: Request<Outgoing>, progress: &Progre
     })
 }
 
-async fn send(sender: &mut Sender, request: Request<Outgoing>, progress: &Progress) -> Result<Exchanged, Unanswered> {
+async fn send(
+    sender: &mut Sender,
+    request: Request<ResponseBody>,
+    progress: &Progress,
+) -> Result<Exchanged, Unanswered> {
     if let Err(error) = sender.ready().await {
         return Err(Unanswered { problem: broken(&error), unsent: Some(Box::new(request)) });
     }
@@ -298,8 +306,8 @@ fn remarks(head: &response::Parts) -> (Option<Duration>, Option<Box<str>>) {
     (wait, (!notes.is_empty()).then(|| notes.join("; ").into()))
 }
 
-fn request(post: Post) -> Request<Outgoing> {
-    let mut request = Request::new(Outgoing::from(post.body));
+fn request(post: Post) -> Request<ResponseBody> {
+    let mut request = Request::new(ResponseBody::from(post.body));
     *request.method_mut() = Method::POST;
     *request.version_mut() = Version::HTTP_11;
     *request.uri_mut() = post.target.uri.clone();
@@ -506,7 +514,7 @@ mod tests {
     use super::*;
     use crate::webhook::resolve::LookUp;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
     const ANSWER: [&str; 1] = ["HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"];
 
     fn client(sweep_interval: Duration) -> Arc<Client> {
@@ -524,9 +532,9 @@ mod tests {
             target: Arc::new(Target::new(url, None).expect("a server")),
             headers: HeaderMap::new(),
             body: Bytes::new(),
-            timeout: PATIENCE,
+            timeout: TIMEOUT,
             looked_up: Duration::ZERO,
-            connect_timeout: PATIENCE,
+            connect_timeout: TIMEOUT,
             addresses: None,
             look_ups: Arc::new(Semaphore::new(1)),
         };
@@ -535,7 +543,7 @@ mod tests {
     }
 
     async fn accept(listener: &TcpListener) -> TcpStream {
-        timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0
+        timeout(TIMEOUT, listener.accept()).await.expect("in time").expect("a connection").0
     }
 
     async fn answer(stream: &mut TcpStream, pieces: &[&str]) {
@@ -558,14 +566,14 @@ mod tests {
         let second = post(&client, &listener);
         answer(&mut stream, &ANSWER).await;
         assert!(second.await.expect("no panic").is_success());
-        let end = timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
+        let end = timeout(TIMEOUT, stream.read(&mut [0; 1])).await.expect("the end in time");
         assert_eq!(end.expect("an orderly end"), 0);
     }
 
     #[tokio::test]
     async fn an_answer_in_pieces_is_read_and_a_closed_connection_is_replaced() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let client = client(PATIENCE);
+        let client = client(TIMEOUT);
         let first = post(&client, &listener);
         let mut stream = accept(&listener).await;
         let pieces =

@@ -1,4 +1,4 @@
-//! A connection to a receiver without a task of its own: the attempt that sends a request drives it, so that no other task, and maybe
+//! A connection to a receiver without its own task: the attempt that sends a request drives it, so that no other task, and maybe
 //! thread, has to be woken for a request and again for its answer. Which connections are kept is in `client`.
 
 use std::fmt::Debug;
@@ -14,22 +14,22 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Handle;
 
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 
 pub trait ByteStream: AsyncRead + AsyncWrite + Debug + Unpin + Send {}
 
 impl<S: AsyncRead + AsyncWrite + Debug + Unpin + Send> ByteStream for S {}
 
 /// Sends requests on a connection. One type, so that the code of a client's connection is compiled once.
-pub type Sender = http1::SendRequest<Outgoing>;
+pub type Sender = http1::SendRequest<ResponseBody>;
 
-type Connection = http1::Connection<TokioIo<Box<dyn ByteStream>>, Outgoing>;
+type Connection = http1::Connection<TokioIo<Box<dyn ByteStream>>, ResponseBody>;
 
 /// How often connection and work are polled for one wake-up, at most. Usually twice; a runtime that wants a task to yield wakes it
 /// again and again.
-const MOST_ROUNDS: usize = 8;
+const MAX_ROUNDS: usize = 8;
 
-/// A connection with a task of its own, which ends when the sender is dropped or the peer closes.
+/// A connection with its own task, which ends when the sender is dropped or the peer closes.
 pub async fn open_in_a_task(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
     let (sender, connection) = handshake(stream).await?;
     tokio::spawn(connection);
@@ -47,7 +47,7 @@ pub(super) struct Link {
     connection: Option<Connection>,
     signal: Arc<Signal>,
     waker: Waker,
-    /// Whether the server asked for a client certificate. With TLS 1.3 it refuses a client without one only after the handshake.
+    /// True if the server asked for a client certificate. With TLS 1.3 it refuses a client without one only after the handshake.
     pub(super) asked_for_certificate: bool,
 }
 
@@ -72,7 +72,7 @@ impl Link {
             // What wakes the work or the connection while they are polled is only recorded.
             drop(signal.task.take());
             let mut inner = Context::from_waker(waker);
-            for _ in 0..MOST_ROUNDS {
+            for _ in 0..MAX_ROUNDS {
                 if let Poll::Ready(done) = work.as_mut().poll(&mut inner) {
                     return Poll::Ready(done);
                 }

@@ -26,7 +26,7 @@ static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::
 
 type Function = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
-/// A function that finds the addresses of a name. It may block, as it runs on its own thread.
+/// A function that finds the addresses of a name. It may block, because it runs on its own thread.
 #[derive(Clone)]
 pub struct LookUp {
     function: Arc<Function>,
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     fn share() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(LOOK_UPS_PER_WORKSPACE))
@@ -218,7 +218,7 @@ mod tests {
             let (resolver, share) = (Arc::clone(&resolver), Arc::clone(share));
             tokio::spawn(async move { resolver.resolve(&name, &share).await })
         };
-        let mut next = async || timeout(PATIENCE, began.recv()).await.expect("a look-up begins in time");
+        let mut next = async || timeout(TIMEOUT, began.recv()).await.expect("a look-up begins in time");
         let greedy = share();
         let mut attempts: Vec<_> = (0..50).map(|n| resolve(format!("{n}.greedy.example"), &greedy)).collect();
         for _ in 0..LOOK_UPS_PER_WORKSPACE {

@@ -1,5 +1,5 @@
 //! Handles one delivery: reads it within limits, verifies, prints and answers it, itself or by the application that it is forwarded to.
-//! Must not know the life cycle of the process.
+//! Independent of the life cycle of the process.
 //!
 //! Deliveries are counted and printed under one lock, so that the lines are in the order of the scripted statuses.
 
@@ -26,7 +26,7 @@ use crate::clock::{Instant, Now, machine};
 use crate::contract::signature::{Evidence, Rejection, Remedy, TOLERANCE_SECONDS};
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::http::answer::answer;
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 use crate::http::body::{BodyProblem, BodyReader, RequestBody};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, NO_HTTP_2, PLAIN_ON_TLS, Unreadable, goaway};
@@ -43,7 +43,7 @@ const OF_THE_CONNECTION: [HeaderName; 8] =
     [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
 const TIMEOUT: Duration = Duration::from_secs(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const MOST_KEPT: usize = 8;
+const MAX_KEPT: usize = 8;
 
 pub(super) enum Answers {
     /// Statuses in order; the last one repeats.
@@ -52,7 +52,7 @@ pub(super) enum Answers {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct DeliveryCounts {
     pub(super) received: u64,
     pub(super) rejected: u64,
 }
@@ -67,7 +67,7 @@ pub(super) struct Receiver {
     pub(super) count: Option<u64>,
     pub(super) json: bool,
     pub(super) bodies: BodyReader,
-    pub(super) tally: Mutex<Tally>,
+    pub(super) tally: Mutex<DeliveryCounts>,
     pub(super) stop: watch::Sender<bool>,
 }
 
@@ -79,7 +79,7 @@ enum SignatureCheck {
 }
 
 impl SignatureCheck {
-    /// Whether the delivery verified; `None` if that was not checked.
+    /// True if the delivery verified; `None` if that was not checked.
     fn verified(&self) -> Option<bool> {
         match self {
             Self::NotChecked => None,
@@ -90,7 +90,7 @@ impl SignatureCheck {
 }
 
 impl Receiver {
-    fn is_full(&self, tally: Tally) -> bool {
+    fn is_full(&self, tally: DeliveryCounts) -> bool {
         self.count.is_some_and(|count| tally.received >= count)
     }
 
@@ -221,7 +221,7 @@ impl Delivery<'_> {
 }
 
 /// A plain-text answer, without a body if the status does not allow one.
-fn text_answer(status: u16, said: &str) -> Response<Outgoing> {
+fn text_answer(status: u16, said: &str) -> Response<ResponseBody> {
     let status = StatusCode::from_u16(status).expect("statuses are checked when the flags are read");
     let body = match status {
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => String::new(),
@@ -237,7 +237,7 @@ impl Forwarded {
     }
 
     /// The parts of the application's answer that a sender of webhooks uses.
-    fn into_answer(self) -> Response<Outgoing> {
+    fn into_answer(self) -> Response<ResponseBody> {
         let mut response =
             text_answer(self.status, if self.problem.is_some() { "the application gave no answer" } else { "" });
         response.headers_mut().extend(self.headers);
@@ -276,7 +276,7 @@ impl Handler for Arc<Receiver> {
 }
 
 impl Receiver {
-    async fn receive(&self, request: Request<RequestBody>) -> Response<Outgoing> {
+    async fn receive(&self, request: Request<RequestBody>) -> Response<ResponseBody> {
         let (parts, body) = request.into_parts();
         if parts.method != Method::POST {
             let mut response = text_answer(405, "only POST is a delivery");
@@ -355,8 +355,8 @@ impl Application {
         // Deliveries are test data, so an impostor of the application would learn nothing.
         let trust = Arc::new(Trust::new(&[], true).expect("no file is read"));
         let resolver = Arc::new(Resolver::new(LookUp::default()));
-        let client = Client::new(DialContext { egress, trust, resolver }, MOST_KEPT);
-        Self { client, url, from, look_ups: Arc::new(Semaphore::new(MOST_KEPT)) }
+        let client = Client::new(DialContext { egress, trust, resolver }, MAX_KEPT);
+        Self { client, url, from, look_ups: Arc::new(Semaphore::new(MAX_KEPT)) }
     }
 
     /// Refuses an application that may not be called. One that does not answer yet may start later.

@@ -95,9 +95,9 @@ macro_rules! table {
 }
 
 /// Most events of one trigger, or of one `every`.
-const MOST_EVENTS: u64 = 100_000;
+const MAX_EVENTS: u64 = 100_000;
 /// Most body bytes that a fault names.
-pub(crate) const MOST_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_BYTES: u64 = 1 << 20;
 
 /// What a request looks like.
 const REQUEST: &[KeySpec] = keys! {
@@ -117,11 +117,11 @@ const ANSWER: &[KeySpec] = keys! {
     "code": Kind::Name, "`error.code` of the answer";
     "message": Kind::Text, "`error.message` of the answer; may use templates";
     "headers": HEADERS, "further headers, by name";
-    "body": ANYTHING, "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates";
+    "body": ANYTHING, "a body instead of the error envelope: a string, or a table or array sent as JSON; may use templates";
     "templates": Kind::Boolean, "false: double braces in `message` and `body` are text; true if left out";
 };
 
-/// Keys of an answer that are sent as they are only beside an `error` or a `status`.
+/// Keys of an answer that are sent as they are only with an `error` or a `status`.
 const REPLY_RULES: &[KeyRule] = &[
     KeyRule::Excludes(
         &["body"],
@@ -171,9 +171,9 @@ table!(FILE, "file", "a scenario", [] => [keys! {
     "emit": Kind::Tables(&EMIT), "an event that is fired";
 }], [&[KeyRule::NotEmpty]]);
 table!(GIVEN, "given", "`given`", [] => [keys! {
-    "subscription": Kind::Tables(&SUBSCRIPTION), "a webhook subscription that is there from the start";
-    "workflow": Kind::Tables(&WORKFLOW), "a workflow that is there from the start (preview)";
-    "user": ANY_TABLES, "a user that is there from the start (preview); any fields";
+    "subscription": Kind::Tables(&SUBSCRIPTION), "a webhook subscription that exists from the start";
+    "workflow": Kind::Tables(&WORKFLOW), "a workflow that exists from the start (preview)";
+    "user": ANY_TABLES, "a user that exists from the start (preview); any fields";
 }]);
 table!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", ["url", "events"] => [keys! {
     "url": URL, "where events go: an https URL";
@@ -197,7 +197,7 @@ table!(RULE, "rule", "a `[[rule]]`", [] => [keys! {
     "from": Kind::Duration, "apply from this long after activation";
     "to": Kind::Duration, "apply until this long after activation";
     "next": Kind::TextOr(&NEXT), "the step that the story moves to once the rule is used up; with { step = …, status = … }, only after an answer with this status";
-    "reply": Kind::Table(&REPLY), "a scripted answer in place of the ordinary one";
+    "reply": Kind::Table(&REPLY), "a scripted answer instead of the ordinary one";
 }, CHANGES, keys! {
     "pass": Kind::True, "true: the ordinary answer, and no later rule applies";
     "sequence": Kind::Steps(&STEP), "steps played one after the other, request by request";
@@ -229,7 +229,7 @@ table!(MATCHER, "matcher", "a matcher", [] => [keys! {
     "ends_with": Kind::Text, "ends with this text";
     "matches": PATTERN, "matches this regular expression, anywhere unless ^ and $ are used";
     "one_of": ARRAY, "is one of these values";
-    "present": Kind::Boolean, "true: is there; false: is not there";
+    "present": Kind::Boolean, "true: exists; false: does not exist";
     "not": CONDITION, "the matcher given here does not match";
     "lt": Kind::Number, "is a number less than this";
     "gt": Kind::Number, "is a number greater than this";
@@ -261,7 +261,7 @@ table!(DELAY, "delay", "`delay`", [] => [keys! {
 }]);
 table!(FAULT, "fault", "`fault`", ["kind"] => [keys! {
     "kind": Kind::OneOf(fault_names), "reset, empty, truncate, garbage, stall or drip";
-    "bytes": Kind::Integer(0, MOST_BYTES), "truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time";
+    "bytes": Kind::Integer(0, MAX_BYTES), "truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time";
     "duration": Kind::Duration, "stall: how long the silence lasts; until the client leaves if left out";
     "interval": Kind::Duration, "drip: time from one piece to the next";
 }], [&[
@@ -284,7 +284,7 @@ table!(EMIT, "emit", "an `[[emit]]`", ["event", "on"] => [keys! {
     "on": Kind::NameOr(|| vec!["activation", "command"], &ON), "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request";
     "data": ANY_TABLE, "the event's data; may use templates; if left out, the profile's data for the type";
     "delay": Kind::Delay(&DELAY), "from the trigger to the first event";
-    "times": Kind::Integer(1, MOST_EVENTS), "events for each trigger; with `every`, events in all";
+    "times": Kind::Integer(1, MAX_EVENTS), "events for each trigger; with `every`, events in all";
     "interval": Kind::Duration, "from one event to the next";
     "delivery": Kind::Table(&DELIVERY), "what happens to the deliveries";
 }], [&[KeyRule::Never(|| {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::sources::Sources;
+use super::sources::RandomSources;
 use crate::clock::{Instant, Now};
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
@@ -206,7 +206,7 @@ impl Subscriptions {
     /// Adds the next subscription of a snapshot, which has the oldest first.
     pub(super) fn restore(&mut self, record: SubscriptionRecord) -> Result<(), String> {
         if self.get(&record.id).is_some() {
-            return Err(format!("subscription {} is there twice", record.id));
+            return Err(format!("subscription {} is given twice", record.id));
         }
         self.insert(record).map_err(|full| full.to_string())
     }
@@ -218,7 +218,7 @@ impl Subscriptions {
         checked: CheckedSubscribe,
         profile: &Profile,
         now: Now,
-        sources: &mut Sources,
+        sources: &mut RandomSources,
     ) -> Result<Subscribed, Error> {
         let CheckedSubscribe { request, url: target } = checked;
         let supplied = request.secret.map(Secret::new);
