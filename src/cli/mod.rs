@@ -216,7 +216,7 @@ pub fn main() -> ExitCode {
         Some(Command::Run(RunCommand::Save(args))) => run::save(&args),
         Some(Command::Run(RunCommand::View(args))) => run::view(&args),
         Some(Command::Run(RunCommand::Schema)) => Ok(print_document(&crate::control::run_schema())),
-        Some(Command::Profile(ProfileCommand::Schema)) => Ok(print_document(&crate::settings::file_schema())),
+        Some(Command::Profile(command)) => Ok(profile::profile(&command)),
         Some(Command::Assumptions(args)) => profile::assumptions(args),
         Some(Command::Openapi(args)) => profile::openapi(&args),
         Some(Command::Completions(args)) => Ok(completions::completions(&args)),

@@ -6,9 +6,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::contract::named::named;
+use crate::contract::setting::settings;
 use crate::contract::types::Environment;
 
 /// The key of the examples, and the default of the control API.
@@ -17,26 +19,46 @@ pub const SAMPLE_KEY: &str = "sk_test_local";
 /// Longest key accepted. Longer tokens are refused, as every new key creates a workspace.
 pub const MAX_KEY: usize = 256;
 
-/// Which API keys are valid (contract: Authentication 3, prefixes not given).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Keys {
-    /// How a key is judged.
-    pub mode: KeyMode,
-    /// Prefix of test keys.
-    pub test_prefix: String,
-    /// Prefix of live keys.
-    pub live_prefix: String,
-    /// The valid keys when `mode` is `list`.
-    pub list: Vec<String>,
-    /// Workspace name to the keys that share it.
-    pub workspaces: BTreeMap<String, Vec<String>>,
+settings! {
+    /// Which API keys are valid and which share a workspace.
+    pub struct Keys {
+        /// How a key is judged.
+        pub mode: KeyMode = "prefix" {
+            contract: "keys are issued on request; what makes one valid is not shown",
+            assumed: "any key with the environment's prefix and at least one of A-Z a-z 0-9 _ - after it is valid",
+            observed_by: "a key of another text, then the key with another end: which are valid",
+        },
+        /// The prefix of test keys.
+        pub test_prefix: String = "sk_test_" {
+            contract: "test keys have a fixed prefix; the string is not given",
+            assumed: "sk_test_",
+            observed_by: "keys with the first part of a sandbox key: the shortest that is valid, if a prefix decides",
+        },
+        /// The prefix of live keys.
+        pub live_prefix: String = "sk_live_" {
+            contract: "live keys have a fixed prefix; the string is not given",
+            assumed: "sk_live_",
+            observed_by: "as keys.test_prefix, with a production key; not with a sandbox key",
+        },
+        /// The valid keys if `mode` is `list`.
+        pub list: Vec<String> = [] {
+            contract: "not shown",
+            assumed: "no list: the prefix decides",
+            values: "a list of keys such as [\"sk_test_a\", \"sk_test_b\"], read when keys.mode = \"list\"",
+            observed_by: "not by calls: other keys must not be tried",
+        },
+        /// Keys that share one workspace, by the name of the workspace.
+        pub workspaces: BTreeMap<String, Vec<String>> = {} {
+            contract: "which keys see the same resources is not shown",
+            assumed: "each key has its own workspace",
+            values: "workspace name = list of keys, such as team = [\"sk_test_a\", \"sk_test_b\"]",
+            observed_by: "not by calls: a second key would be needed",
+        },
+    }
 }
 
 /// How a key is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyMode {
     /// By the environment's prefix and the characters after it.
@@ -230,12 +252,11 @@ pub fn masked(key: &str, prefix: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::section;
 
     #[test]
     fn a_refusal_gives_an_example_that_is_valid_under_the_profile_in_force() {
         let (sandbox, production) = (Environment::Sandbox, Environment::Production);
-        let keys = || -> Keys { section("keys") };
+        let keys = Keys::default;
         for (environment, keys, example) in [
             (sandbox, keys(), "a test key, for example sk_test_local"),
             (sandbox, Keys { test_prefix: "tk-".to_owned(), ..keys() }, "a test key, for example tk-local"),
@@ -255,7 +276,7 @@ mod tests {
 
     #[test]
     fn test_keys_are_shown_whole_and_others_by_prefix_and_last_four() {
-        let mut keys: Keys = section("keys");
+        let mut keys = Keys::default();
         keys.workspaces.insert("team a".to_owned(), vec!["plain".to_owned()]);
         for (key, expected) in [
             ("sk_test_local", "sk_test_local"),

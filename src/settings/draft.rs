@@ -13,7 +13,7 @@ use super::layers::{Layered, Origin, Preset, ProfileProblem, Sources, deserializ
 use super::messages;
 use super::paths::{collect, locate, place_of, without_spans};
 use super::sections::{Broken, check};
-use super::table::Setting;
+use crate::contract::setting::Setting;
 
 /// Settings of a text, read once; each with its place in the text.
 #[derive(Clone, Debug)]

@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn no_wrong_value_of_any_setting_is_reported_in_the_words_of_rust() {
         let mut refused = 0;
-        for setting in SETTINGS {
+        for setting in SETTINGS.iter() {
             for value in ["-1", "1.5", "true", "[]", "[[1]]", "{}", "{ a = 1 }", "{ not_found = 1 }", "\"§ §\""] {
                 let assignment = format!("{}={value}", setting.path);
                 let Err(problem) = Layered::default().with_assignment(&assignment, "test") else { continue };

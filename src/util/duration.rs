@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 /// The longest duration taken anywhere: ten years. Longer ones are typing errors and would overflow the clock.
@@ -12,8 +13,8 @@ const MAX: Duration = Duration::from_hours(87600);
 pub const DURATION_PATTERN: &str = r"^(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ms|[smhd]))+)$";
 
 /// A duration with its text form; whole seconds, minutes and so on stay readable in listings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String", extend("pattern" = DURATION_PATTERN, "examples" = ["10s", "250ms", "1m30s", "24h"])))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(with = "String", extend("pattern" = DURATION_PATTERN, "examples" = ["10s", "250ms", "1m30s", "24h"]))]
 pub struct DurationText(pub Duration);
 
 impl DurationText {

@@ -1,5 +1,8 @@
-//! JSON Schemas: one plain form, which validators and generators of clients read alike, and examples made from them.
+//! JSON Schemas: made from types, in one plain form, which validators and generators of clients read alike, and examples made
+//! from them.
 
+use schemars::JsonSchema;
+use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 /// Deepest nesting of an example; what is below is left out.
@@ -112,9 +115,20 @@ pub(crate) fn add_examples(document: &mut Value, samples: &[(&str, &str)]) {
     shared.into_iter().flat_map(Map::values_mut).for_each(give_all);
 }
 
+/// The schema (draft 2020-12) of a type that is read or written, with nothing to be looked up elsewhere.
+pub(crate) fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+        settings.contract = contract;
+    });
+    let mut made = settings.into_generator().into_root_schema_for::<T>().to_value();
+    plain(&mut made);
+    made
+}
+
 /// Rewrites a generated schema and those in it: names as `enum` instead of `const` and of a choice between them, ranges instead of
 /// formats that JSON Schema does not have, and `{}` instead of `true`.
-#[cfg(test)]
 pub(crate) fn plain(schema: &mut Value) {
     if *schema == true {
         *schema = json!({});
@@ -154,7 +168,6 @@ pub(crate) fn plain(schema: &mut Value) {
 }
 
 /// The range of an integer instead of its name in Rust.
-#[cfg(test)]
 fn plain_range(fields: &mut Map<String, Value>) {
     let most = match fields.get("format").and_then(Value::as_str) {
         Some("uint8") => Some(u64::from(u8::MAX)),
@@ -171,7 +184,6 @@ fn plain_range(fields: &mut Map<String, Value>) {
 
 /// A choice between names as one list of names, whose meanings go into the description. Where only the parts of a choice say more
 /// than its type, each part gets the type.
-#[cfg(test)]
 fn plain_choice(fields: &mut Map<String, Value>, keyword: &str) {
     let Some(Value::Array(parts)) = fields.get(keyword).cloned() else { return };
     if parts.iter().all(|part| part.get("type").is_none() && part.get("$ref").is_none()) {

@@ -32,6 +32,7 @@ mod files;
 mod findings;
 mod forgeries;
 mod forwards;
+mod frozen;
 mod har;
 mod help;
 mod hostile;
