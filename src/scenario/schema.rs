@@ -64,7 +64,9 @@ fn object(keys: &TableKeys) -> Value {
 fn one_value() -> Value {
     let value = json!({"type": ["string", "number", "boolean"]});
     // Tombi expects it to be stated that the others are allowed.
-    json!({"additionalProperties": true, "properties": {"equals": value, "contains": value, "one_of": {"items": value}}})
+    let negated = json!({"type": ["string", "number", "boolean", "object"]});
+    let tests = json!({"equals": value, "contains": value, "one_of": {"items": value}, "not": negated});
+    json!({"additionalProperties": true, "properties": tests})
 }
 
 fn operation() -> Value {

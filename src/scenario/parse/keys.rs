@@ -27,6 +27,7 @@ const POINTERS: Kind = Kind::Form("JSON pointer, or array of them", || {
     json!({"anyOf": [pointer, {"type": "array", "items": pointer}]})
 });
 const CONDITION: Kind = Kind::Form("value, or a matcher", || reference("condition"));
+const NEGATED: Kind = Kind::Form("value, or a matcher", any_condition);
 const CONDITIONS: Kind = Kind::Fields(
     "a table of names",
     "table: name to value, or to a matcher",
@@ -37,10 +38,11 @@ const HEADER_CONDITIONS: Kind = Kind::Fields(
     "table: name to value, or to a matcher",
     || json!({"type": "object", "propertyNames": {"pattern": HEADER_NAME}, "additionalProperties": reference("condition")}),
 );
-const BODY_CONDITIONS: Kind = Kind::Fields("a table of names", "table: JSON pointer to value, or to a matcher", || {
-    let condition = json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]});
-    json!({"type": "object", "additionalProperties": false, "patternProperties": {"^(/|$)": condition}})
-});
+const BODY_CONDITIONS: Kind = Kind::Fields(
+    "a table of names",
+    "table: JSON pointer to value, or to a matcher",
+    || json!({"type": "object", "additionalProperties": false, "patternProperties": {"^(/|$)": any_condition()}}),
+);
 const HEADERS: Kind = Kind::Fields("a table of names and strings", "table: name to string or integer", || {
     let scripted = format!("^({}|{}.*)$", FRAMING.map(in_any_case).join("|"), in_any_case(OWN_PREFIX));
     let names = json!({"pattern": HEADER_NAME, "not": {"pattern": scripted}});
@@ -60,6 +62,11 @@ const ANY_TABLE: Kind = Kind::Fields("a table of fields", "table", free_form);
 const ANY_TABLES: Kind =
     Kind::Array("an array of tables", "array of tables", || json!({"type": "array", "items": free_form()}));
 const SETTINGS: Kind = Kind::Fields("a table of settings", "table of settings", || reference("profile"));
+
+/// What a place in a body is compared with.
+fn any_condition() -> Value {
+    json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]})
+}
 
 /// A table with any keys, which readers such as Tombi expect to be stated.
 fn free_form() -> Value {
@@ -230,7 +237,7 @@ table!(MATCHER, "matcher", "a matcher", [] => [keys! {
     "matches": PATTERN, "matches this regular expression, anywhere unless ^ and $ are used";
     "one_of": ARRAY, "is one of these values";
     "present": Kind::Boolean, "true: is there; false: is not there";
-    "not": CONDITION, "the matcher given here does not match";
+    "not": NEGATED, "the matcher given here does not match";
     "lt": Kind::Number, "is a number less than this";
     "gt": Kind::Number, "is a number greater than this";
 }], [&[KeyRule::NotEmpty]]);
