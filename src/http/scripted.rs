@@ -170,7 +170,7 @@ fn scripted_reply(identified: &mut RequestContext, reply: &ScriptedReply) -> Ans
         Some(ErrorKind::RateLimitExceeded) => identified.show_quota_used_up(),
         _ => {}
     }
-    let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = StatusCode::from_u16(reply.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = match &reply.body {
         Some(ReplyBody::Json(_, body)) => Answer::new(status, JSON, body.clone(), Reason::Scripted),
         Some(ReplyBody::Text(text)) => {

@@ -50,7 +50,7 @@ impl Parser<'_> {
         let entries = &rule.sequence.entries;
         let last = if rule.sequence.then == Then::End { entries.len().saturating_sub(1) } else { 0 };
         let can = |action: &Action| match action {
-            Action::Reply(reply) => reply.status == expected,
+            Action::Reply(reply) => reply.status() == expected,
             Action::Fault(_) => false,
             Action::Pass | Action::Patch(_) => self.can_answer(&rule.when.operations, expected),
         };
@@ -90,7 +90,7 @@ impl Parser<'_> {
             rules.iter().filter_map(|(_, rule)| Some(&*rule.next.as_ref()?.step)).collect();
         reached.insert(FIRST_STEP);
         for (table, rule) in rules {
-            let Some(step) = rule.step.as_deref().filter(|step| !reached.contains(step)) else { continue };
+            let Some(step) = rule.when.step.as_deref().filter(|step| !reached.contains(step)) else { continue };
             let place = table.get("when").and_then(|when| when.get_ref().as_table()?.get("step"));
             let message = format!("no rule leads to the step \"{}\"", escaped(step));
             let hint = match nearest(step, reached.iter().copied()) {
@@ -107,7 +107,7 @@ impl Parser<'_> {
         let mut lasting: Vec<(&Rule, BTreeSet<String>)> = Vec::new();
         let mut left = MAX_COMPARED;
         for (table, rule) in rules {
-            let step = rule.step.iter().map(|step| format!("step {step}"));
+            let step = rule.when.step.iter().map(|step| format!("step {step}"));
             let demands: BTreeSet<String> = rule.when.demands().into_iter().chain(step).collect();
             let covering = lasting.iter().take(left).find(|(earlier, needed)| {
                 earlier.spans(rule) && needed.is_subset(&demands) && earlier.when.has_every_operation_of(&rule.when)
