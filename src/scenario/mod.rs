@@ -109,7 +109,7 @@ keys! {
         /// a user that is there from the start (preview); any fields
         pub users as "user": Vec<Map<String, Value>> => ANY_TABLES => Parser::users,
     }
-    table "given", "`given`"
+    table "given", "`given`" as value_of_a_key
 }
 
 keys! {

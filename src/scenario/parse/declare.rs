@@ -44,7 +44,7 @@ pub(crate) trait KeyTable: ReadKeys {
 /// All but meaning, field and type may be left out: the key is named like the field, may be absent, is then the type's default, and is
 /// read by [`Read`]. What else reads it returns the field's value, or an option of it if the key is required. `..field: Type` includes
 /// the keys of another struct. Fields after `and` follow from where the table is; what reads the table fills them in. With `impl`
-/// instead of `struct` the struct exists already.
+/// instead of `struct` the struct exists already. A table `as value_of_a_key` needs no code to be read.
 macro_rules! keys {
     // Keys that something else reads.
     ($($(#[doc = $meaning:literal])+ $key:ident => $kind:expr),+ $(,)?) => {
@@ -67,6 +67,23 @@ macro_rules! keys {
     (@value $value:ident required) => { $value? };
     (@value $value:ident) => { $value.unwrap_or_default() };
     (@value $value:ident = $default:expr) => { $value.unwrap_or($default) };
+    // A table that is what its fields are.
+    (@value_of_a_key $struct:ident) => {
+        impl Read for $struct {
+            const KIND: $crate::scenario::parse::kinds::ValueKind = $crate::scenario::parse::kinds::ValueKind::Table(
+                &<Self as $crate::scenario::parse::declare::KeyTable>::TABLE,
+            );
+
+            fn read(
+                parser: &mut $crate::scenario::parse::reader::Parser<'_>,
+                table: &$crate::scenario::parse::reader::Table<'_, '_>,
+                key: &'static str,
+            ) -> Option<Self> {
+                let table = parser.table(table, key)?;
+                Self::read_keys(parser, &table)
+            }
+        }
+    };
     (@required) => { false };
     (@required required) => { true };
 
@@ -80,7 +97,7 @@ macro_rules! keys {
             ),+ $(,)?
         }
         $(and { $($(#[$also_attribute:meta])* $also_visible:vis $also:ident: $also_type:ty),+ $(,)? })?
-        $(table $definition:literal, $place:literal $(, $rules:expr)*)?
+        $(table $definition:literal, $place:literal $(as $form:ident)? $(, $rules:expr)*)?
     ) => {
         $(#[$attribute])*
         $visible struct $struct {
@@ -101,7 +118,7 @@ macro_rules! keys {
                 ),+
             }
             $(and { $($also),+ })?
-            $(table $definition, $place $(, $rules)*)?
+            $(table $definition, $place $(as $form)? $(, $rules)*)?
         }
     };
 
@@ -114,7 +131,7 @@ macro_rules! keys {
             ),+ $(,)?
         }
         $(and { $($also:ident),+ })?
-        $(table $definition:literal, $place:literal $(, $rules:expr)*)?
+        $(table $definition:literal, $place:literal $(as $form:ident)? $(, $rules:expr)*)?
     ) => {
         const _: () = {
             use $crate::scenario::parse::declare::{Read, ReadKeys, keys};
@@ -164,7 +181,9 @@ macro_rules! keys {
                     keys: Self::KEYS,
                     rules: &[$($rules),*],
                 };
-            })?
+            }
+
+            $(keys! { @$form $struct })?)?
         };
     };
 }

@@ -12,8 +12,8 @@ use super::reader::{Parser, Span, Table};
 use crate::contract::rules::check_webhook_url;
 use crate::contract::signature::SigningKey;
 use crate::contract::types::SubscribeRequest;
+use crate::scenario::GivenWorkflow;
 use crate::scenario::emit::{DeliveryFaults, Emit, On, Trigger};
-use crate::scenario::{Given, GivenWorkflow};
 
 /// Shortest period of `every`: shorter ones would only keep the machine busy.
 const MIN_PERIOD: Duration = Duration::from_millis(10);
@@ -61,16 +61,6 @@ impl Read for DeliveryFaults {
             }
         }
         Some(faults)
-    }
-}
-
-/// The state that a file puts in place.
-impl Read for Given {
-    const KIND: Kind = Kind::Table(&Self::TABLE);
-
-    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
-        let table = parser.table(table, key)?;
-        Self::read_keys(parser, &table)
     }
 }
 

@@ -61,8 +61,8 @@ pub(crate) struct TableKeys {
     pub(crate) rules: &'static [&'static [KeyRule]],
 }
 
-/// What the keys of a table demand of each other. The reader reports the first three; what depends on more than the keys is reported by
-/// what reads the table, and is here for the schema.
+/// What the keys of a table demand of each other. The reader reports the first three and `Requires`; what depends on more than the keys is
+/// reported by what reads the table, and is here for the schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyRule {
     /// The first of these keys that is there excludes the others; why, and what helps.
@@ -73,6 +73,8 @@ pub(crate) enum KeyRule {
     Takes(&'static str, &'static [(&'static str, Names)]),
     /// One of these must be there.
     AnyOf(Names),
+    /// The same, reported by the reader; what helps.
+    Requires(Names, &'static str),
     /// It has a key.
     NotEmpty,
     /// What no such table is like.
@@ -96,7 +98,7 @@ impl KeyRule {
                 kinds.iter().map(refused).collect()
             }
             Self::Never(schema) => vec![schema()],
-            Self::AnyOf(_) | Self::NotEmpty => Vec::new(),
+            Self::AnyOf(_) | Self::Requires(..) | Self::NotEmpty => Vec::new(),
         }
     }
 }
@@ -107,7 +109,7 @@ impl TableKeys {
         let rules = || self.rules.iter().copied().flatten();
         let refused: Vec<Value> = rules().flat_map(|rule| rule.refused(self)).collect();
         let needed = rules().filter_map(|rule| match rule {
-            KeyRule::AnyOf(keys) => Some(("allOf", json!([any_of(keys)]))),
+            KeyRule::AnyOf(keys) | KeyRule::Requires(keys, _) => Some(("allOf", json!([any_of(keys)]))),
             KeyRule::NotEmpty => Some(("minProperties", 1.into())),
             _ => None,
         });

@@ -277,7 +277,16 @@ impl<'t> Parser<'t> {
                         self.clash(table, key, format!("the {what} `{kind}` takes no `{key}`"), "drop it");
                     }
                 }
-                KeyRule::Needs(..) | KeyRule::AnyOf(_) | KeyRule::NotEmpty | KeyRule::Never(_) => {}
+                KeyRule::Requires(keys, hint) if table.first_of(keys).is_none() && !table.has_unknown_key() => {
+                    let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+                    let message = format!("{} needs {}", table.keys.place, any_of(&keys));
+                    self.error("scenario/missing-key", table.span.clone(), message, *hint);
+                }
+                KeyRule::Requires(..)
+                | KeyRule::Needs(..)
+                | KeyRule::AnyOf(_)
+                | KeyRule::NotEmpty
+                | KeyRule::Never(_) => {}
             }
         }
     }
