@@ -48,10 +48,26 @@ keys! {
         pub headers: Vec<(HeaderName, HeaderValue)> => HEADERS => Parser::headers,
         /// a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates
         pub body: Option<ReplyBody> => ANYTHING,
+        /// what the quota headers say, under the names and in the forms that the settings give them
+        pub quota: Option<ScriptedQuota>,
         /// false: double braces in `message` and `body` are text; true if left out
         pub templates: bool = true,
     }
     table "reply", "`reply`", &[KeyRule::AnyOf(&["error", "status"])], REPLY_RULES
+}
+
+keys! {
+    /// What the quota headers of one answer say instead of the key's own quota.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ScriptedQuota {
+        /// requests left; the key's own if left out
+        pub remaining: Option<u32>,
+        /// time until the quota is full again, and on a 429 until the next request is allowed; the key's own if left out
+        pub reset: Option<Duration>,
+    }
+    table "quota", "`quota`" as value_of_a_key, &[
+        KeyRule::Requires(&["remaining", "reset"], "for example quota = { remaining = 0, reset = \"30s\" }"),
+    ]
 }
 
 /// The keys of an answer.

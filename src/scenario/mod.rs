@@ -30,7 +30,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
+pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedQuota, ScriptedReply};
 pub(crate) use clashes::{Clash, clashes};
 pub use content::{Activation, Stale};
 use decide::RuleIndex;

@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use sha2::{Digest, Sha256};
 use toml::de::{DeTable, DeValue};
 
-use super::action::{FaultTable, ScriptedReply, Spread, Step};
+use super::action::{FaultTable, ScriptedQuota, ScriptedReply, Spread, Step};
 use super::emit::{DeliveryFaults, Emit, On};
 use super::matcher::{MATCHER, WHEN};
 use super::rule::{NextStep, Rule, RuleTable};
@@ -66,6 +66,7 @@ pub(super) const TABLES: &[TableKeys] = &[
     NextStep::TABLE,
     MATCHER,
     ScriptedReply::TABLE,
+    ScriptedQuota::TABLE,
     Step::TABLE,
     Spread::TABLE,
     FaultTable::TABLE,

@@ -267,6 +267,7 @@ impl Parser<'_> {
             let hint = "drop the body, or choose another status";
             self.error("scenario/clash", table.span_of("status"), message, hint);
         }
+        self.warn_of_quota_never_sent(table, &reply);
         Some(reply)
     }
 

@@ -5,10 +5,12 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::kinds::{escaped, nearest_hint};
 use super::reader::{Parser, Span, Table};
+use crate::contract::error::ErrorKind;
 use crate::contract::keys::check_key;
 use crate::contract::nearest;
+use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route};
-use crate::scenario::action::Action;
+use crate::scenario::action::{Action, ScriptedReply};
 use crate::scenario::matcher::{Condition, Found, Subject, Test, When};
 use crate::scenario::rule::{FIRST_STEP, Rule, Then};
 use crate::settings::openapi::{query_parameters, statuses};
@@ -83,6 +85,24 @@ impl Parser<'_> {
         });
         let mut meant = known.iter().filter(|(operation, _)| operations.is_empty() || operations.contains(operation));
         meant.any(|(_, answered)| answered.contains(&status))
+    }
+
+    /// Warns of values for quota headers that the answer will not have.
+    pub(super) fn warn_of_quota_never_sent(&mut self, table: &Table<'_, '_>, reply: &ScriptedReply) {
+        let Some(quota) = reply.quota else { return };
+        if reply.error == Some(ErrorKind::Unauthorized) {
+            let message = "`quota` has no effect: the error `unauthorized` has no quota headers";
+            return self.warning("scenario/no-effect", table.span_of("quota"), message, "drop one of the two");
+        }
+        let rate_limit = &self.profile.rate_limit;
+        let has_retry_after = reply.status() == 429 && rate_limit.retry_after != RetryAfterForm::Off;
+        let is_sent = rate_limit.reset != ResetForm::Off || rate_limit.ietf || has_retry_after;
+        if quota.reset.is_some() && !is_sent {
+            let place = table.get("quota").and_then(|quota| quota.get_ref().as_table()?.get("reset"));
+            let message = "`reset` has no effect: the settings send no reset header";
+            let hint = "for example profile.rate_limit.reset = \"delta\"";
+            self.warning("scenario/no-effect", place.map_or(0..0, toml::Spanned::span), message, hint);
+        }
     }
 
     pub(super) fn warn_of_unreachable_steps(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
