@@ -220,16 +220,29 @@ read! {
     f64: Kind::Number, |table: &Table<'_, '_>, key| table.number(key);
     bool: Kind::Boolean, |table: &Table<'_, '_>, key| table.flag(key);
     Duration: Kind::Duration, |table: &Table<'_, '_>, key| table.duration(key);
-    ErrorKind: Kind::OneOf(|| ErrorKind::ALL.map(ErrorKind::name).to_vec()), |table: &Table<'_, '_>, key| {
-        ErrorKind::from_name(table.text(key)?)
-    };
-    Tamper: Kind::OneOf(|| Tamper::ALL.map(Tamper::name).to_vec()), |table: &Table<'_, '_>, key| {
-        Tamper::from_name(table.text(key)?)
-    };
-    WorkflowStatus: Kind::OneOf(|| WorkflowStatus::ALL.map(WorkflowStatus::name).to_vec()), |table: &Table<'_, '_>, key| {
-        WorkflowStatus::from_name(table.text(key)?)
+}
+
+/// One of the names of a closed set.
+macro_rules! read_names {
+    ($($set:ty),+) => {
+        $(impl $crate::scenario::parse::declare::Read for $set {
+            const KIND: $crate::scenario::parse::kinds::ValueKind =
+                $crate::scenario::parse::kinds::ValueKind::OneOf(|| <$set>::ALL.map(<$set>::name).to_vec());
+
+            fn read(
+                _: &mut $crate::scenario::parse::reader::Parser<'_>,
+                table: &$crate::scenario::parse::reader::Table<'_, '_>,
+                key: &'static str,
+            ) -> Option<Self> {
+                <$set>::from_name(table.text(key)?)
+            }
+        })+
     };
 }
+
+pub(crate) use read_names;
+
+read_names!(ErrorKind, Tamper, WorkflowStatus);
 
 /// A table of fields that may have templates.
 impl Read for Map<String, Value> {

@@ -38,10 +38,6 @@ pub(crate) struct Table<'v, 'i> {
 }
 
 impl<'v, 'i> Table<'v, 'i> {
-    pub(crate) fn unchecked(fields: &'v DeTable<'i>, keys: &'static TableKeys, span: Span) -> Self {
-        Self { fields, keys, span, wrong: Vec::new() }
-    }
-
     /// The value at a key, right or wrong.
     pub(crate) fn get(&self, key: &str) -> Option<Place<'v, 'i>> {
         self.fields.get(key)
@@ -227,7 +223,7 @@ impl<'t> Parser<'t> {
         keys: &'static TableKeys,
         span: Span,
     ) -> Table<'v, 'i> {
-        let mut table = Table::unchecked(fields, keys, span);
+        let mut table = Table { fields, keys, span, wrong: Vec::new() };
         for (key, value) in fields {
             let Some(spec) = keys.find(key.get_ref()) else {
                 // Looking for the nearest name takes time, and a file may have thousands of wrong keys.

@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::Fingerprints;
-use super::declare::{KeyTable as _, Read, ReadKeys as _};
+use super::declare::{KeyTable as _, Read, ReadKeys as _, read_names};
 use super::kinds::{ANYTHING, FRAMING, OWN_PREFIX, ValueKind as Kind, escaped};
 use super::reader::{Parser, Table};
 use crate::contract::error::ErrorKind;
@@ -57,13 +57,7 @@ impl Read for NextStep {
     }
 }
 
-impl Read for Then {
-    const KIND: Kind = Kind::OneOf(|| Self::ALL.map(Self::name).to_vec());
-
-    fn read(_: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
-        Self::from_name(table.text(key)?)
-    }
-}
+read_names!(Then);
 
 impl Read for Arc<ScriptedReply> {
     const KIND: Kind = Kind::Table(&ScriptedReply::TABLE);
