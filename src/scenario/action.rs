@@ -26,7 +26,7 @@ use crate::contract::error::ErrorKind;
 #[derive(Clone, Debug)]
 pub enum Action {
     Pass,
-    /// A scripted answer in place of the ordinary one; the request changes nothing.
+    /// A scripted answer instead of the ordinary one; the request changes nothing.
     Reply(Arc<ScriptedReply>),
     /// The ordinary answer, its JSON body changed.
     Patch(Arc<Patch>),
@@ -46,7 +46,7 @@ keys! {
         pub message: Option<String>,
         /// further headers, by name
         pub headers: Vec<(HeaderName, HeaderValue)> => HEADERS => Parser::headers,
-        /// a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates
+        /// a body instead of the error envelope: a string, or a table or array sent as JSON; may use templates
         pub body: Option<ReplyBody> => ANYTHING,
         /// what the quota headers say, under the names and in the forms that the settings give them
         pub quota: Option<ScriptedQuota>,
@@ -73,7 +73,7 @@ keys! {
 /// The keys of an answer.
 const ANSWER: Names = &names::<{ ScriptedReply::KEYS.len() }>(ScriptedReply::KEYS);
 
-/// Keys of an answer that are sent as they are only beside an `error` or a `status`.
+/// Keys of an answer that are sent as they are only with an `error` or a `status`.
 const REPLY_RULES: &[KeyRule] = &[
     KeyRule::Excludes(
         &["body"],
@@ -99,7 +99,7 @@ keys! {
     /// What happens to a request: a scripted answer, or changes of the ordinary one.
     #[derive(Debug)]
     pub(super) struct Outcome {
-        /// a scripted answer in place of the ordinary one
+        /// a scripted answer instead of the ordinary one
         pub(super) reply: Option<Arc<ScriptedReply>>,
         /// fields merged into the ordinary answer's JSON body (RFC 7396)
         pub(super) patch: Option<Map<String, Value>>,

@@ -137,7 +137,7 @@ impl Emit {
         plan
     }
 
-    /// Whether the passing of time alone sets it off.
+    /// True if the passing of time alone sets it off.
     pub fn is_timed(&self) -> bool {
         matches!(self.trigger, Trigger::Activation | Trigger::Every(_) | Trigger::After(_))
     }

@@ -2,7 +2,7 @@
 //!
 //! Rules, matchers and parsing are pure: requests, counters, time and chance are arguments. This file reads no files.
 //! Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
-//! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (scenarios that get in each other's way),
+//! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (conflicting scenarios),
 //! `setting_patch` (settings changed while running), `content` (the scenarios and which are active), `generation` (what is in force
 //! for each key), `library` (changes), `files` (reloads), `watch` (files on disk).
 
@@ -102,11 +102,11 @@ impl Overlay {
 keys! {
     #[derive(Clone, Debug, Default, PartialEq)]
     pub struct Given {
-        /// a webhook subscription that is there from the start
+        /// a webhook subscription that exists from the start
         pub subscriptions as "subscription": Vec<SubscribeRequest>,
-        /// a workflow that is there from the start (preview)
+        /// a workflow that exists from the start (preview)
         pub workflows as "workflow": Vec<GivenWorkflow>,
-        /// a user that is there from the start (preview); any fields
+        /// a user that exists from the start (preview); any fields
         pub users as "user": Vec<Map<String, Value>> => ANY_TABLES => Parser::users,
     }
     table "given", "`given`" as value_of_a_key
@@ -127,7 +127,7 @@ keys! {
 }
 
 keys! {
-    /// A workflow that is there from the start, or that is put in place over the control API.
+    /// A workflow that exists from the start, or that is put in place over the control API.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct GivenWorkflow {
         /// form `wf_<id>`; generated if left out

@@ -75,7 +75,7 @@ pub(super) const TABLES: &[TableKeys] = &[
     DeliveryFaults::TABLE,
 ];
 
-/// Checks a text. The scenario is there if no problem is an error; warnings come either way.
+/// Checks a text. There is a scenario if no problem is an error; warnings come either way.
 pub fn check_text(name: &str, text: &str) -> (Option<Scenario>, Vec<Diagnostic>) {
     parse_scenario(name, text, ScenarioOrigin::Inline, &Layered::default())
 }
@@ -197,7 +197,7 @@ impl Parser<'_> {
         let table = self.open(file, &File::TABLE, 0..0);
         let File { title, description, overlay, given, rules, emits } = File::read_keys(self, &table)?;
         let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !table.has(key));
-        // A key that nobody knows is most likely the one that is missing.
+        // An unknown key is most likely the one that is missing.
         if is_empty && !self.has_errors() {
             let message = "the scenario changes nothing";
             let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";
