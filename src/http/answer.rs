@@ -233,7 +233,12 @@ const IETF: HeaderName = HeaderName::from_static("ratelimit");
 const IETF_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// `now` is the time that clients compare with their own.
-fn push_quota_headers(headers: &mut HeaderMap, quota: &QuotaCheck, profile: &Profile, now: impl Fn() -> Timestamp) {
+pub(super) fn push_quota_headers(
+    headers: &mut HeaderMap,
+    quota: &QuotaCheck,
+    profile: &Profile,
+    now: impl Fn() -> Timestamp,
+) {
     let rate_limit = &profile.rate_limit;
     headers.insert(rate_limit.header_names.limit.name().clone(), HeaderValue::from(quota.limit));
     headers.insert(rate_limit.header_names.remaining.name().clone(), HeaderValue::from(quota.remaining));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use hyper::header::{CONTENT_LENGTH, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use rand::{Rng as _, SeedableRng as _};
 
 use crate::clock::Instant;
@@ -11,13 +11,16 @@ use crate::clock::agenda::Running;
 use crate::contract::error::{Error, ErrorKind, envelope};
 use crate::contract::routes::Operation;
 use crate::contract::variation::BodyKind;
-use crate::http::answer::{Answer, JSON, SendFault};
+use crate::http::answer::{Answer, JSON, SendFault, push_quota_headers};
 use crate::http::body::Pace;
 use crate::http::connection_state::ConnectionFault;
 use crate::http::request::{AppliedRule, RequestContext, UnsettledRule};
 use crate::http::service::Api;
-use crate::scenario::{Action, Decision, Fault, Patch, ReplyBody, ScriptedReply, Templated, request_facts};
+use crate::scenario::{
+    Action, Decision, Fault, Patch, ReplyBody, ScriptedQuota, ScriptedReply, Templated, request_facts,
+};
 use crate::state::journal::{DecidingRule, Reason};
+use crate::state::quota::QuotaCheck;
 use crate::state::workspace::{Workspace, WorkspaceState};
 
 /// Templates longer than this together, with the body that they may copy, hold up other requests on the thread.
@@ -170,7 +173,7 @@ fn scripted_reply(identified: &mut RequestContext, reply: &ScriptedReply) -> Ans
         Some(ErrorKind::RateLimitExceeded) => identified.show_quota_used_up(),
         _ => {}
     }
-    let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = StatusCode::from_u16(reply.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut answer = match &reply.body {
         Some(ReplyBody::Json(_, body)) => Answer::new(status, JSON, body.clone(), Reason::Scripted),
         Some(ReplyBody::Text(text)) => {
@@ -180,8 +183,29 @@ fn scripted_reply(identified: &mut RequestContext, reply: &ScriptedReply) -> Ans
         None if reply.has_envelope() => error_reply(identified, reply, status),
         None => Answer::json(status, Vec::new(), Reason::Scripted),
     };
+    if let (Some(scripted), Some(quota)) = (reply.quota, identified.identity.quota()) {
+        let headers = quota_headers(identified, scripted, quota, status);
+        answer.headers.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+    }
     answer.headers.extend_from_slice(&reply.headers);
     answer
+}
+
+/// The quota headers with what the scenario says. They replace those of the key's own quota, which stays as it is.
+fn quota_headers(
+    identified: &RequestContext,
+    scripted: ScriptedQuota,
+    quota: &QuotaCheck,
+    status: StatusCode,
+) -> HeaderMap {
+    let reset = scripted.reset.unwrap_or(quota.reset);
+    let remaining = scripted.remaining.unwrap_or(quota.remaining);
+    let allowed = status != StatusCode::TOO_MANY_REQUESTS;
+    let quota = QuotaCheck { allowed, remaining, reset, wait: reset, ..*quota };
+    let (clock, now) = (identified.workspace().clock(), identified.request.now);
+    let mut headers = HeaderMap::new();
+    push_quota_headers(&mut headers, &quota, identified.profile(), || clock.shared_time(now));
+    headers
 }
 
 fn apply_patch(mut answer: Answer, patch: &Patch) -> Answer {

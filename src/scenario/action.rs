@@ -1,4 +1,4 @@
-//! What a rule does to an answer: replies, patches, delays and faults as checked values, and the draw of a delay.
+//! What a rule does to an answer: the keys for replies, patches, delays and faults, the checked values, and the draw of a delay.
 //!
 //! Knows nothing of sockets: a fault is a description that the service carries out.
 
@@ -14,8 +14,13 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use super::parse::declare::{ReadKeys as _, keys};
+use super::parse::kinds::{
+    ANY, ANYTHING, HEADERS, KEEP_ONE, KeyRule, Names, POINTERS, STATUS, ValueKind as Kind, any_of, names,
+};
+use super::parse::reader::Parser;
 use crate::contract::error::ErrorKind;
 
 #[derive(Clone, Debug)]
@@ -28,24 +33,119 @@ pub enum Action {
     Fault(Fault),
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct ScriptedReply {
-    /// A contract error, with the headers that belong to it.
-    pub error: Option<ErrorKind>,
-    /// The status, 200 to 599; the error's own unless another is given.
-    pub status: u16,
-    /// `error.code`; the profile's for the error when absent.
-    pub code: Option<String>,
-    /// `error.message`; the error's own when absent. May hold templates.
-    pub message: Option<String>,
-    pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// A body instead of the error envelope. May hold templates.
-    pub body: Option<ReplyBody>,
-    /// True if braces in the message and the body are text, not templates.
-    pub is_literal: bool,
+keys! {
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ScriptedReply {
+        /// a contract error by its name, with the status, code and headers that belong to it
+        pub error: Option<ErrorKind>,
+        /// the HTTP status, 200 to 599
+        pub status: Option<u16> => STATUS,
+        /// `error.code` of the answer
+        pub code: Option<String> => Kind::Name,
+        /// `error.message` of the answer; may use templates
+        pub message: Option<String>,
+        /// further headers, by name
+        pub headers: Vec<(HeaderName, HeaderValue)> => HEADERS => Parser::headers,
+        /// a body instead of the error envelope: a string, or a table or array sent as JSON; may use templates
+        pub body: Option<ReplyBody> => ANYTHING,
+        /// what the quota headers say, under the names and in the forms that the settings give them
+        pub quota: Option<ScriptedQuota>,
+        /// false: double braces in `message` and `body` are text; true if left out
+        pub templates: bool = true,
+    }
+    table "reply", "`reply`", &[KeyRule::AnyOf(&["error", "status"])], REPLY_RULES
+}
+
+keys! {
+    /// What the quota headers of one answer say instead of the key's own quota.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ScriptedQuota {
+        /// requests left; the key's own if left out
+        pub remaining: Option<u32>,
+        /// time until the quota is full again, and on a 429 until the next request is allowed; the key's own if left out
+        pub reset: Option<Duration>,
+    }
+    table "quota", "`quota`" as value_of_a_key, &[
+        KeyRule::Requires(&["remaining", "reset"], "for example quota = { remaining = 0, reset = \"30s\" }"),
+    ]
+}
+
+/// The keys of an answer.
+const ANSWER: Names = &names::<{ ScriptedReply::KEYS.len() }>(ScriptedReply::KEYS);
+
+/// Keys of an answer that are sent as they are only with an `error` or a `status`.
+const REPLY_RULES: &[KeyRule] = &[
+    KeyRule::Excludes(
+        &["body"],
+        &["code", "message"],
+        "the body takes the place of the error envelope",
+        "write the whole answer in `body`, or drop it",
+    ),
+    // What must not be together with a status.
+    KeyRule::Never(|| {
+        let in_body = any_of(&["body", "code", "message", "error"]);
+        json!({"required": ["status"], "properties": {"status": {"enum": [204, 304]}}, "allOf": [in_body]})
+    }),
+    KeyRule::Never(|| json!({"required": ["status", "error"], "properties": {"status": {"maximum": 299}}})),
+    KeyRule::Never(|| {
+        let success = json!({"status": {"maximum": 399}});
+        let of_an_error = any_of(&["code", "message"]);
+        json!({"required": ["status"], "not": any_of(&["error"]), "properties": success, "allOf": [of_an_error]})
+    }),
+    KeyRule::Never(|| json!({"not": any_of(&["error", "status"]), "allOf": [any_of(ANSWER)]})),
+];
+
+keys! {
+    /// What happens to a request: a scripted answer, or changes of the ordinary one.
+    #[derive(Debug)]
+    pub(super) struct Outcome {
+        /// a scripted answer instead of the ordinary one
+        pub(super) reply: Option<Arc<ScriptedReply>>,
+        /// fields merged into the ordinary answer's JSON body (RFC 7396)
+        pub(super) patch: Option<Map<String, Value>>,
+        /// JSON pointers of what is deleted from the ordinary answer's body
+        pub(super) remove: Vec<String> => POINTERS => Parser::pointers,
+        /// how long the answer is held back
+        pub(super) delay: Option<Delay>,
+        /// something that goes wrong on the connection
+        pub(super) fault: Option<Fault>,
+        /// true: the ordinary answer, and no later rule applies
+        pub(super) pass: bool => Kind::True,
+    }
+}
+
+/// A request has one answer; `patch` and `remove` belong together.
+pub(super) const ONE_ANSWER: &[KeyRule] = &[
+    KeyRule::Excludes(&["reply"], &["fault", "pass", "patch", "remove"], "a request has one answer", KEEP_ONE),
+    KeyRule::Excludes(&["fault"], &["pass", "patch", "remove"], "a request has one answer", KEEP_ONE),
+    KeyRule::Excludes(&["pass"], &["patch", "remove"], "a request has one answer", KEEP_ONE),
+];
+
+keys! {
+    /// A step of a sequence.
+    pub(super) struct Step {
+        ..pub(super) answer: ScriptedReply,
+        ..pub(super) outcome: Outcome,
+        /// how many requests the step lasts; 1 if left out
+        pub(super) times: u64 = 1 => Kind::Integer(1, ANY),
+    }
+    table "step", "a sequence step", &[
+        KeyRule::Excludes(
+            ANSWER,
+            &["reply", "fault", "pass", "patch", "remove"],
+            "the step's answer is written out already",
+            KEEP_ONE,
+        ),
+        KeyRule::AnyOf(&["error", "status", "reply", "patch", "remove", "delay", "fault", "pass"]),
+    ], REPLY_RULES, ONE_ANSWER
 }
 
 impl ScriptedReply {
+    /// The status: the error's own unless another is given.
+    pub fn status(&self) -> u16 {
+        self.status.or_else(|| self.error.map(ErrorKind::status)).unwrap_or(500)
+    }
+
     /// Whether the answer carries the error envelope: an error, code or message was given, and no body.
     pub fn has_envelope(&self) -> bool {
         self.body.is_none() && (self.error.is_some() || self.code.is_some() || self.message.is_some())
@@ -213,6 +313,41 @@ pub enum Fault {
     },
 }
 
+keys! {
+    #[derive(Default)]
+    pub(super) struct FaultTable {
+        /// reset, empty, truncate, garbage, stall or drip
+        pub(super) kind: String [required] => Kind::OneOf(fault_names),
+        /// truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time
+        pub(super) bytes: Option<u64> => Kind::Integer(0, MAX_BYTES),
+        /// stall: how long the silence lasts; until the client leaves if left out
+        pub(super) duration: Option<Duration>,
+        /// drip: time from one piece to the next
+        pub(super) interval: Option<Duration>,
+    }
+    table "fault", "`fault`", &[
+        KeyRule::Takes("kind", &[
+            ("reset", &[]),
+            ("empty", &[]),
+            ("truncate", &["bytes"]),
+            ("garbage", &["bytes"]),
+            ("stall", &["bytes", "duration"]),
+            ("drip", &["bytes", "interval"]),
+        ]),
+        KeyRule::Never(|| {
+            let nothing = json!({"kind": {"enum": ["garbage", "drip"]}, "bytes": {"maximum": 0}});
+            json!({"required": ["kind", "bytes"], "properties": nothing})
+        }),
+    ]
+}
+
+/// Most body bytes that a fault names.
+pub(super) const MAX_BYTES: u64 = 1 << 20;
+
+pub(super) fn fault_names() -> Vec<&'static str> {
+    Fault::NAMES.to_vec()
+}
+
 impl Fault {
     pub const NAMES: [&'static str; 6] = ["reset", "empty", "truncate", "garbage", "stall", "drip"];
 
@@ -240,6 +375,20 @@ pub enum Delay {
         median: Duration,
         p99: Duration,
     },
+}
+
+keys! {
+    pub(super) struct Spread {
+        /// the shortest delay
+        pub(super) min: Option<Duration>,
+        /// the longest delay; evenly spread between the two
+        pub(super) max: Option<Duration>,
+        /// half of the delays are shorter
+        pub(super) median: Option<Duration>,
+        /// 99 in 100 of the delays are shorter
+        pub(super) p99: Option<Duration>,
+    }
+    table "delay", "`delay`"
 }
 
 impl Delay {
@@ -275,9 +424,9 @@ impl fmt::Display for Action {
         match self {
             Self::Pass => f.write_str("the ordinary answer"),
             Self::Reply(reply) => match (&reply.code, reply.error) {
-                (Some(code), _) => write!(f, "reply {} {}", reply.status, code.escape_debug()),
-                (None, Some(kind)) => write!(f, "reply {} {}", reply.status, kind.name()),
-                (None, None) => write!(f, "reply {}", reply.status),
+                (Some(code), _) => write!(f, "reply {} {}", reply.status(), code.escape_debug()),
+                (None, Some(kind)) => write!(f, "reply {} {}", reply.status(), kind.name()),
+                (None, None) => write!(f, "reply {}", reply.status()),
             },
             Self::Patch(_) => f.write_str("the ordinary answer, patched"),
             Self::Fault(fault) => write!(f, "fault {}", fault.name()),
@@ -287,8 +436,6 @@ impl fmt::Display for Action {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::clock::Seed;
 

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderName};
@@ -14,6 +15,11 @@ use regex::Regex;
 use serde_json::Value;
 use url::form_urlencoded;
 
+use super::parse::declare::keys;
+use super::parse::kinds::{
+    ANYTHING, ARRAY, BODY_CONDITIONS, CONDITION, CONDITIONS, HEADER_CONDITIONS, KeyRule, KeySpec, NEGATED, OPERATIONS,
+    PATTERN, TableKeys, ValueKind as Kind, joined, length,
+};
 use crate::contract::keys::Keys;
 use crate::contract::routes::Operation;
 use crate::redact::{Redactor, is_credential_header, is_secret_field};
@@ -325,7 +331,67 @@ pub struct When {
     /// One of these operations; any request if empty.
     pub operations: Vec<Operation>,
     pub conditions: Vec<Condition>,
+    /// The step at which the story must be.
+    pub step: Option<Arc<str>>,
 }
+
+/// What a request looks like. The order of the conditions is that of the text, so that they are no fields.
+pub(super) const REQUEST: &[KeySpec] = keys! {
+    /// the operation's name, or a list of names
+    operation => OPERATIONS,
+    /// the HTTP method
+    method => CONDITION,
+    /// the path; in a string, * matches any text without a slash, ** any text, ? one character
+    path => CONDITION,
+    /// query parameters by name
+    query => CONDITIONS,
+    /// headers by name
+    header => HEADER_CONDITIONS,
+    /// places in the JSON body by JSON pointer
+    body => BODY_CONDITIONS,
+    /// the API key
+    key => CONDITION,
+};
+
+const STEP: &[KeySpec] = keys! {
+    /// the step at which the story must be; it begins at "start"
+    step => Kind::Name,
+};
+
+pub(super) const WHEN: TableKeys = TableKeys {
+    definition: "when",
+    place: "`when`",
+    keys: &joined::<{ length(&[REQUEST, STEP]) }>(&[REQUEST, STEP]),
+    rules: &[],
+};
+
+pub(super) const MATCHER: TableKeys = TableKeys {
+    definition: "matcher",
+    place: "a matcher",
+    keys: keys! {
+        /// is this value
+        equals => ANYTHING,
+        /// text: contains this part; list: has this entry; object: has this key
+        contains => ANYTHING,
+        /// begins with this text
+        starts_with => Kind::Text,
+        /// ends with this text
+        ends_with => Kind::Text,
+        /// matches this regular expression, anywhere unless ^ and $ are used
+        matches => PATTERN,
+        /// is one of these values
+        one_of => ARRAY,
+        /// true: exists; false: does not exist
+        present => Kind::Boolean,
+        /// the matcher given here does not match
+        not => NEGATED,
+        /// is a number less than this
+        lt => Kind::Number,
+        /// is a number greater than this
+        gt => Kind::Number,
+    },
+    rules: &[&[KeyRule::NotEmpty]],
+};
 
 impl When {
     pub(crate) fn holds(&self, reading: &Reading<'_>) -> bool {

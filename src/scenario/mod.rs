@@ -1,7 +1,7 @@
 //! Scenarios: a story in a file, checked, and what it does with each request. Overview of layer 2.
 //!
-//! Rules, matchers and parsing are pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
-//! files. Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
+//! Rules, matchers and parsing are pure: requests, counters, time and chance are arguments. This file reads no files.
+//! Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
 //! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (conflicting scenarios),
 //! `setting_patch` (settings changed while running), `content` (the scenarios and which are active), `generation` (what is in force
 //! for each key), `library` (changes), `files` (reloads), `watch` (files on disk).
@@ -30,7 +30,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
+pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedQuota, ScriptedReply};
 pub(crate) use clashes::{Clash, clashes};
 pub use content::{Activation, Stale};
 use decide::RuleIndex;
@@ -48,6 +48,10 @@ pub use schema::{language_markdown, schema};
 pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
 pub use shipped::{STARTER_TEXT, built_in, built_in_names};
 pub use watch::{FileTexts, Folders, MAX_FILE, Watcher, read_file, read_folder};
+
+use parse::declare::keys;
+use parse::kinds::{ANY_TABLES, EVENTS, URL, ValueKind as Kind, WORKFLOW_ID};
+use parse::reader::Parser;
 
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::types::SubscribeRequest;
@@ -95,23 +99,53 @@ impl Overlay {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Given {
-    /// Subscriptions, as a client would make them: URL and events were checked as for a client's request.
-    pub subscriptions: Vec<SubscribeRequest>,
-    pub workflows: Vec<GivenWorkflow>,
-    /// Users, for the preview: any fields, `id` among them if it was given.
-    pub users: Vec<Map<String, Value>>,
+keys! {
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Given {
+        /// a webhook subscription that exists from the start
+        pub subscriptions as "subscription": Vec<SubscribeRequest>,
+        /// a workflow that exists from the start (preview)
+        pub workflows as "workflow": Vec<GivenWorkflow>,
+        /// a user that exists from the start (preview); any fields
+        pub users as "user": Vec<Map<String, Value>> => ANY_TABLES => Parser::users,
+    }
+    table "given", "`given`" as value_of_a_key
 }
 
-/// A workflow that exists from the start, or that is put in place over the control API.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenWorkflow {
-    /// Form `wf_<id>`; generated when absent.
-    pub id: Option<String>,
-    /// A label, and the reference it is about.
-    pub fields: WorkflowFields,
-    pub status: WorkflowStatus,
+keys! {
+    impl SubscribeRequest {
+        /// where events go: an https URL
+        url: String [required] => URL => Parser::url,
+        /// the event types subscribed to
+        events: Vec<String> [required] => EVENTS => Parser::event_types,
+        /// the signing secret; generated if left out
+        secret: Option<String> => Kind::Name => Parser::secret,
+        /// a short label
+        description: Option<String>,
+    }
+    table "subscription", "a `[[given.subscription]]`"
+}
+
+keys! {
+    /// A workflow that exists from the start, or that is put in place over the control API.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct GivenWorkflow {
+        /// form `wf_<id>`; generated if left out
+        pub id: Option<String> => WORKFLOW_ID => Parser::workflow_id,
+        ..pub fields: WorkflowFields,
+        /// running, completed or cancelled; running if left out
+        pub status: WorkflowStatus = WorkflowStatus::Running,
+    }
+    table "workflow", "a `[[given.workflow]]`"
+}
+
+keys! {
+    impl WorkflowFields {
+        /// a label
+        name: Option<Option<String>> = Some(None) => Kind::Name,
+        /// the reference it is about
+        reference: Option<Option<String>> = Some(None) => Kind::Name,
+    }
 }
 
 impl Scenario {

@@ -73,7 +73,7 @@ pub trait Templated: Sized {
 
 impl Templated for ScriptedReply {
     fn template_bytes(&self) -> usize {
-        if self.is_literal {
+        if !self.templates {
             return 0;
         }
         let body = match &self.body {

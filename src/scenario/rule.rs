@@ -11,9 +11,13 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::action::{Action, Delay};
+use super::action::{Action, Delay, ONE_ANSWER, Outcome, Step};
 use super::matcher::{Found, Reading, Subject, When};
+use super::parse::declare::{KeyTable as _, keys};
+use super::parse::kinds::{ANY, KEEP_ONE, KeyRule, STATUS, ValueKind as Kind};
+use super::parse::reader::Parser;
 use crate::clock::Random;
+use crate::contract::named::named;
 use crate::contract::routes::{Credential, Operation, ROUTES};
 use crate::scenario::rule_counters::{Limit, LimitTrace, RuleCounter, RuleCounters};
 use crate::util::wording::{any_of, counted};
@@ -21,37 +25,72 @@ use crate::util::wording::{any_of, counted};
 /// The step at which every story begins.
 pub const FIRST_STEP: &str = "start";
 
-#[derive(Clone, Debug)]
-pub struct Rule {
-    pub scenario: Arc<str>,
-    pub label: Arc<str>,
-    pub line: usize,
-    /// Names the rule's counters: the same as long as the scenario's name and the rule's content are the same.
-    pub fingerprint: u64,
-    pub story: u64,
-    pub when: When,
-    pub step: Option<Arc<str>>,
-    pub from: Option<Duration>,
-    pub to: Option<Duration>,
-    pub skip: u64,
-    /// How often it applies; without end when absent.
-    pub times: Option<u64>,
-    /// Applies to each nth matching request after the skipped ones; 1 is each.
-    pub every: u64,
-    pub chance: Option<f64>,
-    /// Where the story continues once the rule is used up: after `times`, after its sequence, or else at once.
-    pub next: Option<NextStep>,
-    pub sequence: Sequence,
+keys! {
+    #[derive(Clone, Debug)]
+    pub struct Rule {
+        /// what listings and explanations call the rule
+        pub name: Option<Arc<str>>,
+        /// what a request must look like; every request if left out
+        pub when: When,
+        /// matching requests let through first
+        pub skip: u64,
+        /// how often the rule applies; without limit if left out
+        pub times: Option<u64> => Kind::Integer(1, ANY),
+        /// apply to each nth matching request
+        pub every: u64 = 1 => Kind::Integer(1, ANY),
+        /// apply with this probability, greater than 0 and at most 1; fixed by --seed
+        pub chance: Option<f64> => Kind::Chance,
+        /// apply from this long after activation
+        pub from: Option<Duration>,
+        /// apply until this long after activation
+        pub to: Option<Duration>,
+        /// the step that the story moves to once the rule is used up; with { step = …, status = … }, only after an answer with this status
+        pub next: Option<NextStep>,
+    }
+    and {
+        pub scenario: Arc<str>,
+        pub label: Arc<str>,
+        pub line: usize,
+        /// Names the rule's counters: the same as long as the scenario's name and the rule's content are the same.
+        pub fingerprint: u64,
+        pub story: u64,
+        pub sequence: Sequence,
+    }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NextStep {
-    pub step: Arc<str>,
-    /// The status that the answer must have; any if absent.
-    pub status: Option<u16>,
+keys! {
+    pub(super) struct RuleTable {
+        ..pub(super) rule: Rule,
+        ..pub(super) outcome: Outcome,
+        /// steps played one after the other, request by request
+        pub(super) sequence: Vec<(u64, Option<Delay>, Action)> => Kind::Steps(&Step::TABLE) => Parser::steps,
+        /// what follows the sequence: end (the default), stay at its last step, or repeat it
+        pub(super) then: Then,
+    }
+    table "rule", "a `[[rule]]`", &[
+        KeyRule::Excludes(
+            &["sequence"],
+            &["reply", "patch", "remove", "fault", "pass", "delay"],
+            "each step of the sequence says what it does",
+            KEEP_ONE,
+        ),
+        KeyRule::Needs("then", "sequence", "add `sequence`, or use `next` for a story's step"),
+        KeyRule::AnyOf(&["reply", "patch", "remove", "delay", "fault", "sequence", "pass", "next"]),
+    ], ONE_ANSWER
 }
 
-#[derive(Clone, Debug)]
+keys! {
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct NextStep {
+        /// the step that the story moves to
+        pub step: Arc<str> [required],
+        /// the status that the answer must have; an ordinary answer with another one does not count towards `times`
+        pub status: Option<u16> => STATUS,
+    }
+    table "next", "`next`"
+}
+
+#[derive(Clone, Debug, Default)]
 pub struct Sequence {
     pub entries: Vec<SequenceEntry>,
     pub then: Then,
@@ -69,11 +108,14 @@ pub struct SequenceEntry {
     has_templates: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Then {
-    End,
-    Stay,
-    Repeat,
+named! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Then {
+        #[default]
+        End = "end",
+        Stay = "stay",
+        Repeat = "repeat",
+    }
 }
 
 impl Sequence {
@@ -212,7 +254,7 @@ impl Rule {
     }
 
     fn is_at_its_step(&self, counters: &RuleCounters) -> bool {
-        self.step.as_ref().is_none_or(|step| **step == *counters.step(self.story).map_or(FIRST_STEP, |step| step))
+        self.when.step.as_ref().is_none_or(|step| **step == *counters.step(self.story).map_or(FIRST_STEP, |step| step))
     }
 
     /// How often the rule applies in all; `None` for one without end.
@@ -273,7 +315,7 @@ impl Rule {
         let ends = self.sequence.spelled_out && self.sequence.then == Then::End;
         let recorded = recorded.take_first();
         let limits = [
-            self.step.as_ref().map(|step| format!("the story was not at step \"{}\"", step.escape_debug())),
+            self.when.step.as_ref().map(|step| format!("the story was not at step \"{}\"", step.escape_debug())),
             (self.skip > 0).then(|| format!("it lets {} through first", requests(self.skip))),
             self.times.map(|times| format!("it applies to {} at most", requests(times))),
             ends.then(|| format!("its sequence is over after {}", requests(self.sequence.length()))),
@@ -322,7 +364,7 @@ impl StoryProgress {
     /// The progress of the story that these rules tell; `None` without a story, and for one that has no end.
     pub fn of(rules: &[Arc<Rule>], counters: &RuleCounters) -> Option<Self> {
         let leading: Vec<(Option<&Arc<str>>, &Arc<str>)> =
-            rules.iter().filter_map(|rule| Some((rule.step.as_ref(), &rule.next.as_ref()?.step))).collect();
+            rules.iter().filter_map(|rule| Some((rule.when.step.as_ref(), &rule.next.as_ref()?.step))).collect();
         // A rule that names no step leads on from every step.
         let leads_on =
             |step: &Arc<str>| leading.iter().any(|(from, to)| from.is_none_or(|from| from == step) && *to != step);

@@ -4,8 +4,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::parse::keys::{FILE, TABLES};
+use super::parse::declare::KeyTable as _;
 use super::parse::kinds::{KeySpec, TableKeys, reference};
+use super::parse::{File, TABLES};
 use crate::contract::error::ErrorKind;
 use crate::contract::routes::{ROUTES, Route};
 use crate::contract::types::EVENT_TYPES;
@@ -19,7 +20,7 @@ pub fn schema() -> Value {
     whole.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
     whole.insert("title".to_owned(), "Scenario of wrs-emulator".into());
     whole.insert("description".to_owned(), "One story: what happens to requests, and which events are fired".into());
-    whole.extend(object(&FILE).as_object().cloned().unwrap_or_default());
+    whole.extend(object(&File::TABLE).as_object().cloned().unwrap_or_default());
     let mut definitions = Map::from_iter([
         (
             "duration".to_owned(),
@@ -42,16 +43,17 @@ pub fn schema() -> Value {
 /// A table with these keys and no others.
 fn object(keys: &TableKeys) -> Value {
     let property = |key: &KeySpec| {
-        let mut shape = if key.name == "event" { reference("event") } else { key.kind.schema() };
+        let mut shape = key.kind.schema();
         if let Value::Object(fields) = &mut shape {
             fields.insert("description".to_owned(), key.meaning.into());
         }
         (key.name.to_owned(), shape)
     };
-    let properties: Map<String, Value> = keys.keys().map(property).collect();
+    let properties: Map<String, Value> = keys.keys.iter().map(property).collect();
     let mut object = json!({"type": "object", "additionalProperties": false, "properties": properties});
-    if !keys.required.is_empty() {
-        object["required"] = keys.required.into();
+    let required: Vec<&str> = keys.required().collect();
+    if !required.is_empty() {
+        object["required"] = required.into();
     }
     object
         .as_object_mut()
@@ -64,7 +66,9 @@ fn object(keys: &TableKeys) -> Value {
 fn one_value() -> Value {
     let value = json!({"type": ["string", "number", "boolean"]});
     // Tombi expects it to be stated that the others are allowed.
-    json!({"additionalProperties": true, "properties": {"equals": value, "contains": value, "one_of": {"items": value}}})
+    let negated = json!({"type": ["string", "number", "boolean", "object"]});
+    let tests = json!({"equals": value, "contains": value, "one_of": {"items": value}, "not": negated});
+    json!({"additionalProperties": true, "properties": tests})
 }
 
 fn operation() -> Value {
@@ -80,11 +84,11 @@ pub fn language_markdown() -> String {
     };
     for table in TABLES {
         let row = |key: &KeySpec| {
-            let needed = if table.required.contains(&key.name) { " (required)" } else { "" };
+            let needed = if key.required { " (required)" } else { "" };
             format!("| `{}`{needed} | {} | {} |\n", key.name, key.kind.text(), key.meaning.replace('|', "\\|"))
         };
         let head = "| key | value | meaning |\n| --- | --- | --- |";
-        insert(&format!("keys of {}", table.definition), head, table.keys().map(row).collect());
+        insert(&format!("keys of {}", table.definition), head, table.keys.iter().map(row).collect());
     }
     let row = |route: &Route| format!("| `{}` | `{} {}` |\n", route.operation.name(), route.method, route.path);
     insert("operations", "| operation | request |\n| --- | --- |", ROUTES.iter().map(row).collect());

@@ -138,7 +138,7 @@ fn the_rule_would_see_a_circle() {
     let path = |text: &str| parts(text);
     assert!(uses[&path("scenario::parse::rules")].contains(&path("scenario::rule")));
     assert!(uses[&path("contract::signature::sign")].contains(&path("contract::signature::scheme")));
-    assert!(uses[&path("scenario::parse::emits")].contains(&path("contract::signature::sign")), "through `pub use`");
+    assert!(uses[&path("scenario::emit")].contains(&path("contract::signature::sign")), "through `pub use`");
     assert!(!uses[&path("scenario")].contains(&path("scenario::watch")), "which only passes names on");
 }
 

@@ -31,6 +31,40 @@ async fn the_headers_count_down_and_429_ends_the_window() {
     assert_eq!(get_as(&emulator, "sk_test_a", "/v1/system/status").await.status, 200);
 }
 
+/// The headers of an answer that a scenario gives, each with its expected value or none.
+async fn check_scripted(settings: &[&str], action: &str, expected: &[(&str, Option<&str>)]) {
+    let text = format!("[[rule]]\nwhen.operation = 'system.status'\ntimes = 1\n{action}\n");
+    let with_settings = settings.iter().fold(builder(), |builder, setting| builder.set(setting));
+    let emulator = started(with_settings.scenario_text(&text)).await;
+    let answer = get_as(&emulator, KEY, "/v1/system/status").await;
+    for (name, value) in expected {
+        assert_eq!(answer.header(name), *value, "{settings:?} {action}: {answer:?}");
+        assert!(answer.headers.get_all(*name).iter().count() <= 1, "{name}");
+    }
+    // The key's own quota counts on.
+    let own = get_as(&emulator, KEY, "/v1/system/status").await;
+    assert_eq!(own.header("x-ratelimit-remaining").or(own.header("x-left")), Some("98"));
+}
+
+#[tokio::test]
+async fn a_scenario_says_what_the_quota_headers_of_an_answer_are() {
+    let (left, reset, wait) = ("x-ratelimit-remaining", "x-ratelimit-reset", "retry-after");
+    let two = "reply = { status = 200, quota = { remaining = 2, reset = '1500ms' } }";
+    check_scripted(&[], two, &[(left, Some("2")), (reset, None), (wait, None), ("x-ratelimit-limit", Some("100"))])
+        .await;
+    check_scripted(&["rate_limit.reset=delta"], two, &[(reset, Some("2")), (wait, None)]).await;
+    let at = (START.as_second() + 2).to_string();
+    check_scripted(&["rate_limit.reset=epoch"], two, &[(reset, Some(&at))]).await;
+    check_scripted(&["rate_limit.ietf=true"], two, &[("ratelimit", Some("\"default\";r=2;t=2"))]).await;
+    let renamed = [("x-left", Some("2")), (left, None)];
+    check_scripted(&["rate_limit.header_names.remaining=X-Left"], two, &renamed).await;
+    let only_reset = "sequence = [{ status = 429, quota = { reset = '30s' }, headers = { X-RateLimit-Reset = '7' } }]";
+    let settings = ["rate_limit.reset=delta", "rate_limit.retry_after=seconds"];
+    check_scripted(&settings, only_reset, &[(left, Some("99")), (reset, Some("7")), (wait, Some("30"))]).await;
+    let used_up = "reply = { error = 'rate_limit_exceeded', quota = { reset = '30s' } }";
+    check_scripted(&settings, used_up, &[(left, Some("0")), (reset, Some("30")), (wait, Some("30"))]).await;
+}
+
 /// A client compares `Retry-After` and a reset time with `Date`, or with its own clock: all three are of one clock.
 #[tokio::test]
 async fn the_times_of_an_answer_are_of_one_clock() {

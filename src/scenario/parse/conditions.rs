@@ -1,17 +1,18 @@
 //! `when` and `on`: text to checked conditions.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use hyper::header::HeaderName;
 use serde_json::Value;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::keys::MATCHER;
-use super::kinds::{escaped, nearest_hint};
+use super::declare::{Read, ReadKeys};
+use super::kinds::{KeySpec, ValueKind as Kind, escaped, nearest_hint};
 use super::reader::{Parser, Place, Span, Table};
 use crate::contract::routes::{Operation, ROUTES};
-use crate::scenario::matcher::{Condition, Literal, Subject, Test, When, glob_pattern};
+use crate::scenario::matcher::{Condition, Literal, MATCHER, REQUEST, Subject, Test, WHEN, When, glob_pattern};
 
 /// Most bytes that a regular expression, and those of a file together, take once compiled.
 const MAX_PATTERN: usize = 1 << 20;
@@ -19,10 +20,28 @@ const MAX_PATTERN_BYTES: usize = 96 << 20;
 /// Deepest nesting of `not`.
 const DEEPEST_NOT: usize = 8;
 
+/// The conditions of a `when` or `on`.
+impl ReadKeys for When {
+    const KEYS: &'static [KeySpec] = REQUEST;
+
+    fn read_keys(parser: &mut Parser<'_>, table: &Table<'_, '_>) -> Option<Self> {
+        Some(parser.conditions(table))
+    }
+}
+
+/// A rule's `when`.
+impl Read for When {
+    const KIND: Kind = Kind::Table(&WHEN);
+
+    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        let table = parser.table(table, key)?;
+        Some(Self { step: table.text("step").map(Arc::from), ..parser.conditions(&table) })
+    }
+}
+
 impl Parser<'_> {
-    /// The conditions of a `when` or `on`.
-    pub(super) fn conditions(&mut self, table: &Table<'_, '_>) -> When {
-        let mut when = When { operations: self.operations(table), conditions: Vec::new() };
+    fn conditions(&mut self, table: &Table<'_, '_>) -> When {
+        let mut when = When { operations: self.operations(table), ..When::default() };
         for (key, value) in table.fields {
             let key = key.get_ref().as_ref();
             let single = match key {

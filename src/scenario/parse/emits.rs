@@ -3,49 +3,92 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
+
 use super::Fingerprints;
-use super::kinds::{escaped, nearest_hint};
+use super::declare::{KeyTable as _, Read, ReadKeys as _};
+use super::kinds::{ValueKind as Kind, escaped, nearest_hint};
 use super::reader::{Parser, Span, Table};
-use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::rules::check_webhook_url;
-use crate::contract::signature::{SigningKey, Tamper};
+use crate::contract::signature::SigningKey;
 use crate::contract::types::SubscribeRequest;
-use crate::scenario::emit::{DeliveryFaults, Emit, Trigger};
-use crate::scenario::{Given, GivenWorkflow};
+use crate::scenario::GivenWorkflow;
+use crate::scenario::emit::{DeliveryFaults, Emit, On, Trigger};
 
 /// Shortest period of `every`: shorter ones would only keep the machine busy.
 const MIN_PERIOD: Duration = Duration::from_millis(10);
 
-impl Parser<'_> {
-    pub(super) fn emits(&mut self, file: &Table<'_, '_>, scenario: &Arc<str>) -> Vec<Arc<Emit>> {
-        let tables = self.tables(file, "emit");
-        let mut fingerprints = Fingerprints::new(scenario, "emit");
+impl Read for Vec<Arc<Emit>> {
+    const KIND: Kind = Kind::Tables(&Emit::TABLE);
+
+    fn read(parser: &mut Parser<'_>, file: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        let tables = parser.tables(file, key);
+        let mut fingerprints = Fingerprints::new(&parser.scenario, "emit");
         let mut emits = Vec::new();
         for (position, table) in (1..).zip(&tables) {
-            emits.extend(self.emit(table, position, scenario, &mut fingerprints).map(Arc::new));
+            emits.extend(parser.emit(table, position, &mut fingerprints).map(Arc::new));
         }
-        self.check_names("emission", &tables);
-        emits
+        parser.check_names("emission", &tables);
+        Some(emits)
     }
+}
 
-    fn emit(
-        &mut self,
-        table: &Table<'_, '_>,
-        position: usize,
-        scenario: &Arc<str>,
-        fingerprints: &mut Fingerprints,
-    ) -> Option<Emit> {
-        let name: Option<Arc<str>> = table.text("name").map(Arc::from);
-        let event = table.text("event").filter(|event| self.is_event(event, table.span_of("event")));
-        let trigger = self.trigger(table);
-        let data = self.json_fields(table, "data");
+impl Read for Trigger {
+    const KIND: Kind = Kind::NameOr(|| vec!["activation", "command"], &On::TABLE);
+
+    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        match table.text(key) {
+            Some("activation") => return Some(Self::Activation),
+            Some(_) => return Some(Self::Command),
+            None => {}
+        }
+        let table = parser.table(table, key)?;
+        let on = On::read_keys(parser, &table)?;
+        parser.trigger(&table, on)
+    }
+}
+
+impl Read for DeliveryFaults {
+    const KIND: Kind = Kind::Table(&Self::TABLE);
+
+    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        let table = parser.table(table, key)?;
+        let faults = Self::read_keys(parser, &table)?;
+        for key in ["tamper", "duplicate"].into_iter().filter(|_| faults.drop) {
+            if let Some(span) = table.key_span(key) {
+                let message = format!("`{key}` has no effect: `drop` delivers nothing");
+                parser.warning("scenario/no-effect", span, message, "drop one of the two");
+            }
+        }
+        Some(faults)
+    }
+}
+
+impl Read for Vec<SubscribeRequest> {
+    const KIND: Kind = Kind::Tables(&SubscribeRequest::TABLE);
+
+    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        let tables = parser.tables(table, key);
+        Some(tables.iter().filter_map(|table| SubscribeRequest::read_keys(parser, table)).collect())
+    }
+}
+
+impl Read for Vec<GivenWorkflow> {
+    const KIND: Kind = Kind::Tables(&GivenWorkflow::TABLE);
+
+    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        let tables = parser.tables(table, key);
+        Some(tables.iter().filter_map(|table| GivenWorkflow::read_keys(parser, table)).collect())
+    }
+}
+
+impl Parser<'_> {
+    fn emit(&mut self, table: &Table<'_, '_>, position: usize, fingerprints: &mut Fingerprints) -> Option<Emit> {
+        let emit = Emit::read_keys(self, table);
         self.warn_of_missing_parts(None);
-        let delay = self.delay(table);
-        let times = table.integer("times");
-        let interval = table.duration("interval");
-        let delivery = self.delivery(table);
-        let is_periodic = matches!(trigger, Some(Trigger::Every(_)));
-        let is_single = times.unwrap_or(1) == 1;
+        let emit = emit?;
+        let is_periodic = matches!(emit.trigger, Trigger::Every(_));
+        let is_single = emit.times.unwrap_or(1) == 1;
         if let Some(span) = table.key_span("interval") {
             if is_periodic {
                 let message = "`interval` excludes `every`: the period is the interval";
@@ -55,24 +98,22 @@ impl Parser<'_> {
                 self.warning("scenario/no-effect", span, message, "add `times`");
             }
         }
-        if delivery.shuffle && (is_periodic || is_single || interval.unwrap_or_default().is_zero()) {
+        if emit.delivery.shuffle && (is_periodic || is_single || emit.interval.is_zero()) {
             let message = "`shuffle` has no effect: there are no two events of one trigger at different times";
             let hint = "add `times` and `interval`";
             self.warning("scenario/no-effect", table.span_of("delivery"), message, hint);
         }
         Some(Emit {
-            scenario: Arc::clone(scenario),
-            label: name.clone().unwrap_or_else(|| format!("emit {position}").into()),
-            name,
+            scenario: Arc::clone(&self.scenario),
+            label: emit.name.clone().unwrap_or_else(|| format!("emit {position}").into()),
             fingerprint: fingerprints.of(table.fields),
-            event: event?.to_owned(),
-            trigger: trigger?,
-            data,
-            delay,
-            times,
-            interval: interval.unwrap_or_default(),
-            delivery,
+            ..emit
         })
+    }
+
+    /// A type of event that the profile knows.
+    pub(crate) fn event(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
+        table.text(key).filter(|event| self.is_event(event, table.span_of(key))).map(str::to_owned)
     }
 
     fn is_event(&mut self, event: &str, span: Span) -> bool {
@@ -88,105 +129,79 @@ impl Parser<'_> {
         false
     }
 
-    fn trigger(&mut self, table: &Table<'_, '_>) -> Option<Trigger> {
-        match table.text("on") {
-            Some("activation") => return Some(Trigger::Activation),
-            Some(_) => return Some(Trigger::Command),
+    fn trigger(&mut self, table: &Table<'_, '_>, on: On) -> Option<Trigger> {
+        match table.first_of(&["every", "after"]) {
+            Some("every") => {
+                let period = on.every?;
+                if period < MIN_PERIOD {
+                    let (message, hint) = ("`every` must be at least 10ms", "for many events at once, use `times`");
+                    self.error("scenario/bad-value", table.span_of("every"), message, hint);
+                }
+                return Some(Trigger::Every(period));
+            }
+            Some(_) => return on.after.map(Trigger::After),
             None => {}
         }
-        let on = self.table(table, "on")?;
-        if let Some(timed) = on.first_of(&["every", "after"]) {
-            let duration = on.duration(timed)?;
-            if timed == "after" {
-                return Some(Trigger::After(duration));
-            }
-            if duration < MIN_PERIOD {
-                let (message, hint) = ("`every` must be at least 10ms", "for many events at once, use `times`");
-                self.error("scenario/bad-value", on.span_of("every"), message, hint);
-            }
-            return Some(Trigger::Every(duration));
-        }
-        if on.fields.is_empty() {
+        if table.fields.is_empty() {
             let hint = "for example { operation = \"events.subscribe\", status = 200 }";
-            return self.refuse("scenario/missing-key", on.span, "`on` names no trigger", hint);
+            return self.refuse("scenario/missing-key", table.span.clone(), "`on` names no trigger", hint);
         }
-        let when = self.conditions(&on);
-        let status = on.status();
-        self.warn_of_answer_never_given(&on, &when, status);
-        Some(Trigger::Answer { when, status })
+        self.warn_of_answer_never_given(table, &on.when, on.status);
+        Some(Trigger::Answer { when: on.when, status: on.status })
     }
 
-    fn delivery(&mut self, table: &Table<'_, '_>) -> DeliveryFaults {
-        let Some(table) = self.table(table, "delivery") else { return DeliveryFaults::default() };
-        let copies = table.integer("duplicate").unwrap_or(1);
-        let delivery = DeliveryFaults {
-            tamper: table.text("tamper").and_then(Tamper::from_name),
-            duplicate: u32::try_from(copies).unwrap_or(1),
-            shuffle: table.flag("shuffle").unwrap_or(false),
-            drop: table.flag("drop").unwrap_or(false),
-        };
-        for key in ["tamper", "duplicate"].into_iter().filter(|_| delivery.drop) {
-            if let Some(span) = table.key_span(key) {
-                let message = format!("`{key}` has no effect: `drop` delivers nothing");
-                self.warning("scenario/no-effect", span, message, "drop one of the two");
-            }
-        }
-        delivery
-    }
-
-    /// The state that a file puts in place.
-    pub(super) fn given(&mut self, file: &Table<'_, '_>) -> Given {
-        let mut given = Given::default();
-        let Some(table) = self.table(file, "given") else { return given };
-        for subscription in self.tables(&table, "subscription") {
-            given.subscriptions.extend(self.subscription(&subscription));
-        }
-        for workflow in self.tables(&table, "workflow") {
-            given.workflows.push(self.workflow(&workflow));
-        }
-        for user in table.entries("user") {
+    /// Users with any fields.
+    pub(crate) fn users(&mut self, table: &Table<'_, '_>, key: &'static str) -> Vec<Map<String, Value>> {
+        let mut users = Vec::new();
+        for user in table.entries(key) {
             match user.get_ref().as_table() {
-                Some(fields) => given.users.extend(self.json_map(fields)),
+                Some(fields) => users.extend(self.json_map(fields)),
                 None => self.wrong_type("given.user", "a table", user, ""),
             }
         }
-        given
+        users
     }
 
-    fn workflow(&mut self, table: &Table<'_, '_>) -> GivenWorkflow {
-        let [id, name, reference] = ["id", "name", "reference"].map(|key| table.text(key).map(str::to_owned));
-        if id.as_ref().is_some_and(|id| !id.starts_with("wf_")) {
+    pub(crate) fn workflow_id(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
+        let id = table.text(key)?;
+        if !id.starts_with("wf_") {
             let message = "a workflow's id has the form wf_<id>";
-            self.error("scenario/bad-value", table.span_of("id"), message, "for example \"wf_1\"");
+            self.error("scenario/bad-value", table.span_of(key), message, "for example \"wf_1\"");
         }
-        let status = table.text("status").and_then(WorkflowStatus::from_name);
-        let fields = WorkflowFields { name: Some(name), reference: Some(reference) };
-        GivenWorkflow { id, fields, status: status.unwrap_or(WorkflowStatus::Running) }
+        Some(id.to_owned())
     }
 
-    fn subscription(&mut self, table: &Table<'_, '_>) -> Option<SubscribeRequest> {
-        let url = table.text("url");
-        if let Some(Err(reason)) = url.map(|url| check_webhook_url(url, self.profile.webhooks.allow_http)) {
-            self.error("scenario/bad-value", table.span_of("url"), format!("`url` {reason}"), "");
+    /// A URL that a client may subscribe.
+    pub(crate) fn url(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
+        let url = table.text(key)?;
+        if let Err(reason) = check_webhook_url(url, self.profile.webhooks.allow_http) {
+            self.error("scenario/bad-value", table.span_of(key), format!("`url` {reason}"), "");
         }
-        if table.is_empty_array("events") {
-            self.error("scenario/bad-value", table.span_of("events"), "`events` must not be empty", "");
+        Some(url.to_owned())
+    }
+
+    pub(crate) fn event_types(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Vec<String>> {
+        if table.is_empty_array(key) {
+            return self.refuse("scenario/bad-value", table.span_of(key), "`events` must not be empty", "");
         }
-        let mut events = Vec::new();
-        for (span, event) in self.texts(table, "events", "an array of event types") {
-            if self.is_event(event, span) {
-                events.push(event.to_owned());
-            }
+        let texts = self.texts(table, key, "an array of event types");
+        Some(
+            texts
+                .into_iter()
+                .filter(|(span, event)| self.is_event(event, span.clone()))
+                .map(|(_, event)| event.to_owned())
+                .collect(),
+        )
+    }
+
+    /// A secret that every scheme in force can sign with.
+    pub(crate) fn secret(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<String> {
+        let secret = table.text(key)?;
+        let schemes = self.profile.schemes();
+        let read = |scheme| SigningKey::read(secret, scheme, self.profile.webhooks.secret_key);
+        if let Some(problem) = schemes.iter().find_map(|scheme| read(scheme).err()) {
+            self.error("scenario/bad-value", table.span_of(key), format!("`secret`: {problem}"), "");
         }
-        let secret = table.text("secret").map(str::to_owned);
-        if let Some(secret) = &secret {
-            let schemes = self.profile.schemes();
-            let read = |scheme| SigningKey::read(secret, scheme, self.profile.webhooks.secret_key);
-            if let Some(problem) = schemes.iter().find_map(|scheme| read(scheme).err()) {
-                self.error("scenario/bad-value", table.span_of("secret"), format!("`secret`: {problem}"), "");
-            }
-        }
-        let description = table.text("description").map(str::to_owned);
-        Some(SubscribeRequest { url: url?.to_owned(), events, secret, description })
+        Some(secret.to_owned())
     }
 }

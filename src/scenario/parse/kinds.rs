@@ -4,13 +4,49 @@ use serde_json::{Value, json};
 use toml::de::DeValue;
 
 use crate::contract::nearest;
+use crate::contract::rules::url_schema;
 use crate::util::duration::parse_duration;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeySpec {
     pub(crate) name: &'static str,
+    pub(crate) required: bool,
     pub(crate) kind: ValueKind,
     pub(crate) meaning: &'static str,
+}
+
+/// How many keys these are together.
+pub(crate) const fn length(parts: &[&[KeySpec]]) -> usize {
+    let (mut part, mut length) = (0, 0);
+    while part < parts.len() {
+        length += parts[part].len();
+        part += 1;
+    }
+    length
+}
+
+/// These keys in one list.
+pub(crate) const fn joined<const LENGTH: usize>(parts: &[&[KeySpec]]) -> [KeySpec; LENGTH] {
+    let (mut part, mut next, mut all) = (0, 0, [parts[0][0]; LENGTH]);
+    while part < parts.len() {
+        let mut at = 0;
+        while at < parts[part].len() {
+            all[next] = parts[part][at];
+            (at, next) = (at + 1, next + 1);
+        }
+        part += 1;
+    }
+    all
+}
+
+/// The names of these keys.
+pub(crate) const fn names<const LENGTH: usize>(keys: &[KeySpec]) -> [&'static str; LENGTH] {
+    let (mut at, mut names) = (0, [""; LENGTH]);
+    while at < LENGTH {
+        names[at] = keys[at].name;
+        at += 1;
+    }
+    names
 }
 
 /// A kind of table: what it is called in messages, and its keys.
@@ -20,33 +56,32 @@ pub(crate) struct TableKeys {
     pub(crate) definition: &'static str,
     /// As in "unknown key in …".
     pub(crate) place: &'static str,
-    /// Keys that must be there.
-    pub(crate) required: Keys,
-    /// Its keys; some lists are those of another kind of table as well.
-    pub(crate) parts: &'static [&'static [KeySpec]],
+    pub(crate) keys: &'static [KeySpec],
     /// Which of its keys go together.
     pub(crate) rules: &'static [&'static [KeyRule]],
 }
 
-/// What the keys of a table demand of each other. The reader reports the first three; what depends on more than the keys is reported by
-/// what reads the table, and is here for the schema.
+/// What the keys of a table demand of each other. The reader reports the first three and `Requires`; what depends on more than the keys is
+/// reported by what reads the table, and is here for the schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyRule {
     /// The first of these keys that is present excludes the others; why, and what helps.
-    Excludes(Keys, Keys, &'static str, &'static str),
+    Excludes(Names, Names, &'static str, &'static str),
     /// The one key needs the other; what helps.
     Needs(&'static str, &'static str, &'static str),
     /// The value of a key decides which others there may be.
-    Takes(&'static str, &'static [(&'static str, Keys)]),
+    Takes(&'static str, &'static [(&'static str, Names)]),
     /// One of these must be there.
-    AnyOf(Keys),
+    AnyOf(Names),
+    /// The same, reported by the reader; what helps.
+    Requires(Names, &'static str),
     /// It has a key.
     NotEmpty,
     /// What no such table is like.
     Never(Schema),
 }
 
-type Keys = &'static [&'static str];
+pub(crate) type Names = &'static [&'static str];
 
 impl KeyRule {
     /// What no table that keeps to it is like.
@@ -55,7 +90,7 @@ impl KeyRule {
             Self::Excludes(firsts, others, ..) => vec![json!({"allOf": [any_of(firsts), any_of(others)]})],
             Self::Needs(key, needed, _) => vec![json!({"required": [key], "not": {"required": [needed]}})],
             Self::Takes(by, kinds) => {
-                let refused = |(kind, taken): &(&str, Keys)| {
+                let refused = |(kind, taken): &(&str, Names)| {
                     let mut others = table.names();
                     others.retain(|key| *key != by && !taken.contains(key));
                     json!({"required": [by], "properties": {by: {"enum": [kind]}}, "allOf": [any_of(&others)]})
@@ -63,7 +98,7 @@ impl KeyRule {
                 kinds.iter().map(refused).collect()
             }
             Self::Never(schema) => vec![schema()],
-            Self::AnyOf(_) | Self::NotEmpty => Vec::new(),
+            Self::AnyOf(_) | Self::Requires(..) | Self::NotEmpty => Vec::new(),
         }
     }
 }
@@ -74,7 +109,7 @@ impl TableKeys {
         let rules = || self.rules.iter().copied().flatten();
         let refused: Vec<Value> = rules().flat_map(|rule| rule.refused(self)).collect();
         let needed = rules().filter_map(|rule| match rule {
-            KeyRule::AnyOf(keys) => Some(("allOf", json!([any_of(keys)]))),
+            KeyRule::AnyOf(keys) | KeyRule::Requires(keys, _) => Some(("allOf", json!([any_of(keys)]))),
             KeyRule::NotEmpty => Some(("minProperties", 1.into())),
             _ => None,
         });
@@ -82,12 +117,8 @@ impl TableKeys {
         needed.chain(refused)
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &'static KeySpec> + use<> {
-        self.parts.iter().copied().flatten()
-    }
-
     pub(crate) fn find(&self, name: &str) -> Option<&'static KeySpec> {
-        self.keys().find(|key| key.name == name)
+        self.keys.iter().find(|key| key.name == name)
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -95,7 +126,12 @@ impl TableKeys {
     }
 
     pub(crate) fn names(&self) -> Vec<&'static str> {
-        self.keys().map(|key| key.name).collect()
+        self.keys.iter().map(|key| key.name).collect()
+    }
+
+    /// The names of the keys that must be there.
+    pub(crate) fn required(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.keys.iter().filter(|key| key.required).map(|key| key.name)
     }
 
     /// The keys of the table, or of the tables, at a key.
@@ -111,7 +147,7 @@ impl TableKeys {
 }
 
 /// The names that a value may be.
-pub(crate) type Names = fn() -> Vec<&'static str>;
+pub(crate) type Choices = fn() -> Vec<&'static str>;
 
 type Schema = fn() -> Value;
 
@@ -134,7 +170,7 @@ pub(crate) enum ValueKind {
     True,
     Duration,
     /// One of these names.
-    OneOf(Names),
+    OneOf(Choices),
     /// A duration, or a table of two between which it lies.
     Delay(&'static TableKeys),
     Table(&'static TableKeys),
@@ -142,7 +178,7 @@ pub(crate) enum ValueKind {
     /// Tables, at least one.
     Steps(&'static TableKeys),
     /// One of these names, or a table.
-    NameOr(Names, &'static TableKeys),
+    NameOr(Choices, &'static TableKeys),
     /// Any name, or a table.
     TextOr(&'static TableKeys),
     /// A table with any keys: of what it is, as the page about the language shows it, and its schema.
@@ -152,6 +188,89 @@ pub(crate) enum ValueKind {
     /// Any other form: as the page shows it, and its schema. What reads it checks it.
     Form(&'static str, Schema),
 }
+
+/// Headers that belong to the message's framing; a scripted value would break the connection, which is what faults are for.
+pub(crate) const FRAMING: [&str; 5] = ["content-length", "transfer-encoding", "connection", "upgrade", "trailer"];
+/// Headers with which the emulator names its own answers; a script must not forge them.
+pub(crate) const OWN_PREFIX: &str = "x-emulator-";
+/// What a header's name looks like (RFC 9110).
+const HEADER_NAME: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
+
+pub(crate) const EVENTS: ValueKind = ValueKind::Array(
+    "an array of event types",
+    "array of event types",
+    || json!({"type": "array", "minItems": 1, "items": reference("event")}),
+);
+pub(crate) const EVENT: ValueKind = ValueKind::TextOf(|| reference("event"));
+pub(crate) const OPERATIONS: ValueKind = ValueKind::Form("operation, or array of them", || reference("operation"));
+pub(crate) const POINTERS: ValueKind = ValueKind::Form("JSON pointer, or array of them", || {
+    let pointer = json!({"type": "string", "pattern": "^/"});
+    json!({"anyOf": [pointer, {"type": "array", "items": pointer}]})
+});
+pub(crate) const CONDITION: ValueKind = ValueKind::Form("value, or a matcher", || reference("condition"));
+pub(crate) const NEGATED: ValueKind = ValueKind::Form("value, or a matcher", any_condition);
+pub(crate) const CONDITIONS: ValueKind = ValueKind::Fields(
+    "a table of names",
+    "table: name to value, or to a matcher",
+    || json!({"type": "object", "additionalProperties": reference("condition")}),
+);
+pub(crate) const HEADER_CONDITIONS: ValueKind = ValueKind::Fields(
+    "a table of names",
+    "table: name to value, or to a matcher",
+    || json!({"type": "object", "propertyNames": {"pattern": HEADER_NAME}, "additionalProperties": reference("condition")}),
+);
+pub(crate) const BODY_CONDITIONS: ValueKind = ValueKind::Fields(
+    "a table of names",
+    "table: JSON pointer to value, or to a matcher",
+    || json!({"type": "object", "additionalProperties": false, "patternProperties": {"^(/|$)": any_condition()}}),
+);
+pub(crate) const HEADERS: ValueKind = ValueKind::Fields(
+    "a table of names and strings",
+    "table: name to string or integer",
+    || {
+        let scripted = format!("^({}|{}.*)$", FRAMING.map(in_any_case).join("|"), in_any_case(OWN_PREFIX));
+        let names = json!({"pattern": HEADER_NAME, "not": {"pattern": scripted}});
+        // Visible ASCII, and no template.
+        let text = json!({"type": "string", "pattern": r"^[\t -~]*$", "not": {"pattern": r"\{[{%]"}});
+        json!({"type": "object", "propertyNames": names, "additionalProperties": {"anyOf": [text, {"type": "integer"}]}})
+    },
+);
+pub(crate) const STATUS: ValueKind = ValueKind::Integer(200, 599);
+pub(crate) const PATTERN: ValueKind = ValueKind::TextOf(|| {
+    // The format knows only the expressions of JavaScript, which has neither flags in the middle nor this form of named groups.
+    json!({"type": "string", "anyOf": [{"format": "regex"}, {"pattern": r"\(\?(P<|[a-zA-Z-]+[:)])"}]})
+});
+pub(crate) const URL: ValueKind = ValueKind::TextOf(|| url_schema(true));
+pub(crate) const WORKFLOW_ID: ValueKind = ValueKind::TextOf(|| json!({"type": "string", "pattern": "^wf_"}));
+pub(crate) const ANYTHING: ValueKind = ValueKind::Form("any value", || json!({}));
+pub(crate) const ARRAY: ValueKind = ValueKind::Array("an array of values", "array", || json!({"type": "array"}));
+pub(crate) const ANY_TABLE: ValueKind = ValueKind::Fields("a table of fields", "table", free_form);
+pub(crate) const ANY_TABLES: ValueKind =
+    ValueKind::Array("an array of tables", "array of tables", || json!({"type": "array", "items": free_form()}));
+pub(crate) const SETTINGS: ValueKind =
+    ValueKind::Fields("a table of settings", "table of settings", || reference("profile"));
+
+/// What a place in a body is compared with.
+fn any_condition() -> Value {
+    json!({"anyOf": [{"type": ["string", "number", "boolean", "array"]}, reference("matcher")]})
+}
+
+/// A table with any keys, which readers such as Tombi expect to be stated.
+fn free_form() -> Value {
+    json!({"type": "object", "additionalProperties": true})
+}
+
+/// A pattern of a name in upper case, lower case or both: the patterns of JSON Schema have no flags.
+fn in_any_case(name: &str) -> String {
+    let both = |c: char| match c {
+        'a'..='z' => format!("[{}{c}]", c.to_ascii_uppercase()),
+        _ => c.to_string(),
+    };
+    name.chars().map(both).collect()
+}
+
+/// What helps where two keys exclude each other.
+pub(crate) const KEEP_ONE: &str = "keep one of the two";
 
 /// What is wrong with a value.
 pub(crate) struct ValueProblem {
@@ -164,7 +283,7 @@ pub(crate) struct ValueProblem {
 impl ValueKind {
     /// As the page about the language shows it.
     pub(crate) fn text(self) -> String {
-        let names = |names: Names| names().iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ");
+        let names = |names: Choices| names().iter().map(|name| format!("`\"{name}\"`")).collect::<Vec<_>>().join(", ");
         match self {
             Self::Text | Self::TextOf(_) | Self::Name => "string".to_owned(),
             Self::Integer(least, ANY) => format!("integer, at least {least}"),
@@ -230,9 +349,9 @@ impl ValueKind {
             }
             (Self::Text | Self::TextOf(_) | Self::Name | Self::TextOr(_), _) => wrong_type("a string"),
             (Self::OneOf(_), _) => wrong_type("a name"),
-            (Self::NameOr(_, table), _) => match table.required {
-                [key, ..] => without_hint(&format!("a name, or a table with `{key}`")),
-                [] => without_hint("a name or a table"),
+            (Self::NameOr(_, table), _) => match table.required().next() {
+                Some(key) => without_hint(&format!("a name, or a table with `{key}`")),
+                None => without_hint("a name or a table"),
             },
             (Self::Integer(least, most), DeValue::Integer(number)) => {
                 let read = i128::from_str_radix(number.as_str(), number.radix()).ok();
@@ -341,7 +460,7 @@ fn with_unit(key: &str, number: &dyn std::fmt::Display) -> String {
 }
 
 /// A finite number, with or without a fraction.
-pub(super) fn number(value: &DeValue<'_>) -> Option<f64> {
+pub(crate) fn number(value: &DeValue<'_>) -> Option<f64> {
     let digits = match value {
         DeValue::Integer(number) => number.as_str(),
         DeValue::Float(number) => number.as_str(),
@@ -375,7 +494,7 @@ fn spread(low: &str, high: &str) -> Value {
 }
 
 /// "did you mean", or the whole list.
-pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
+pub(crate) fn nearest_hint(typed: &str, names: &[&str]) -> String {
     match nearest(typed, names.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known: {}", names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")),
@@ -383,7 +502,7 @@ pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
 }
 
 /// A user's text as messages show it.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
     if text.chars().nth(60).is_some() {
         shown.push('…');

@@ -1,13 +1,14 @@
 //! TOML text to a checked scenario: every problem of the text in one pass, each with its place, code and hint.
 //!
-//! Reads no files and no clock. The tables of `keys` name what may be written, and `kinds` what its values look like; `reader` checks
-//! a text against both, one file for each part of the language makes values of it, and `warnings` looks for what can never happen.
+//! Reads no files and no clock. The structs that `declare` makes name what may be written, and `kinds` what its values look like;
+//! `reader` checks a text against both, one file for each part of the language makes values of it, and `warnings` looks for what can
+//! never happen.
 
 mod conditions;
+pub(super) mod declare;
 mod emits;
-pub(crate) mod keys;
-pub(crate) mod kinds;
-mod reader;
+pub(super) mod kinds;
+pub(super) mod reader;
 mod rules;
 mod warnings;
 
@@ -17,10 +18,16 @@ use std::sync::{Arc, OnceLock};
 use sha2::{Digest, Sha256};
 use toml::de::{DeTable, DeValue};
 
-use super::{Overlay, Scenario, ScenarioOrigin};
+use super::action::{FaultTable, ScriptedQuota, ScriptedReply, Spread, Step};
+use super::emit::{DeliveryFaults, Emit, On};
+use super::matcher::{MATCHER, WHEN};
+use super::rule::{NextStep, Rule, RuleTable};
+use super::{Given, GivenWorkflow, Overlay, Scenario, ScenarioOrigin};
+use crate::contract::types::SubscribeRequest;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::settings::{Draft, Layered, SyntaxProblem, other_language, syntax_problems};
-use kinds::escaped;
+use declare::{KeyTable as _, ReadKeys as _, keys};
+use kinds::{KeyRule, SETTINGS, TableKeys, ValueKind as Kind, escaped};
 use reader::{Parser, Table};
 
 /// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
@@ -29,6 +36,44 @@ pub(crate) const MAX_WEIGHT: usize = 64 * 1024 * 1024;
 const MAX_NAME: usize = 100;
 /// Most syntax errors reported: after the first few the TOML parser is guessing.
 const MAX_SYNTAX_ERRORS: usize = 10;
+
+keys! {
+    pub(super) struct File {
+        /// one line that says what the story is
+        title: Option<String> => Kind::Name,
+        /// what happens and what a good client does, for people
+        description: Option<String>,
+        /// settings in force while the scenario is active; `wrs-emulator assumptions` lists them
+        overlay as "profile": Option<Overlay> => SETTINGS => Parser::overlay,
+        /// state put in place at activation
+        given: Given,
+        /// what happens to a request; the first rule that applies decides
+        rules as "rule": Vec<Arc<Rule>>,
+        /// an event that is fired
+        emits as "emit": Vec<Arc<Emit>>,
+    }
+    table "file", "a scenario", &[KeyRule::NotEmpty]
+}
+
+/// Every kind of table, in the order of the page about the language.
+pub(super) const TABLES: &[TableKeys] = &[
+    File::TABLE,
+    Given::TABLE,
+    SubscribeRequest::TABLE,
+    GivenWorkflow::TABLE,
+    RuleTable::TABLE,
+    WHEN,
+    NextStep::TABLE,
+    MATCHER,
+    ScriptedReply::TABLE,
+    ScriptedQuota::TABLE,
+    Step::TABLE,
+    Spread::TABLE,
+    FaultTable::TABLE,
+    Emit::TABLE,
+    On::TABLE,
+    DeliveryFaults::TABLE,
+];
 
 /// Checks a text. There is a scenario if no problem is an error; warnings come either way.
 pub fn check_text(name: &str, text: &str) -> (Option<Scenario>, Vec<Diagnostic>) {
@@ -49,8 +94,8 @@ pub(super) fn parse_scenario(
     if !errors.is_empty() {
         return (None, problems_of_syntax(text, &errors));
     }
-    let mut parser = Parser::new(text, Arc::clone(base.profile()));
-    let scenario = parser.scenario(name, text, origin, base, document.get_ref());
+    let mut parser = Parser::new(name, text, base, &File::TABLE);
+    let scenario = parser.scenario(text, origin, document.get_ref());
     let failed = parser.has_errors();
     (scenario.filter(|_| !failed), parser.finish())
 }
@@ -131,14 +176,7 @@ fn value_weight(value: &DeValue<'_>) -> usize {
 }
 
 impl Parser<'_> {
-    fn scenario(
-        &mut self,
-        name: &str,
-        text: &str,
-        origin: ScenarioOrigin,
-        base: &Layered,
-        file: &DeTable<'_>,
-    ) -> Option<Scenario> {
+    fn scenario(&mut self, text: &str, origin: ScenarioOrigin, file: &DeTable<'_>) -> Option<Scenario> {
         if file.is_empty() {
             // An editor that empties a file before it writes is seen here; the empty state must not be served.
             let hint = "`wrs-emulator scenarios new NAME` writes one to begin with";
@@ -156,16 +194,9 @@ impl Parser<'_> {
                 "a large body takes less as one string than as a table",
             );
         }
-        let file = &self.open(file, &keys::FILE, 0..0);
-        let name: Arc<str> = Arc::from(name);
-        let title = file.text("title").unwrap_or(&name).to_owned();
-        let description = file.text("description").map(|text| text.trim().to_owned());
-        let text: Arc<str> = Arc::from(text);
-        let overlay = self.overlay(&name, base, file);
-        let given = self.given(file);
-        let rules = self.rules(file, &name);
-        let emits = self.emits(file, &name);
-        let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !file.has(key));
+        let table = self.open(file, &File::TABLE, 0..0);
+        let File { title, description, overlay, given, rules, emits } = File::read_keys(self, &table)?;
+        let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !table.has(key));
         // An unknown key is most likely the one that is missing.
         if is_empty && !self.has_errors() {
             let message = "the scenario changes nothing";
@@ -173,12 +204,12 @@ impl Parser<'_> {
             self.warning("scenario/no-effect", 0..0, message, hint);
         }
         let weight = weight + self.pattern_bytes;
-        let index = OnceLock::new();
+        let name = Arc::clone(&self.scenario);
         Some(Scenario {
+            title: title.unwrap_or_else(|| name.to_string()),
             name,
-            title,
-            description,
-            text,
+            description: description.map(|text| text.trim().to_owned()),
+            text: text.into(),
             origin,
             overlay,
             given,
@@ -186,14 +217,14 @@ impl Parser<'_> {
             emits,
             weight,
             charge: None,
-            index,
+            index: OnceLock::new(),
         })
     }
 
-    fn overlay(&mut self, name: &str, base: &Layered, file: &Table<'_, '_>) -> Option<Overlay> {
-        let table = file.fields_at("profile")?;
-        let source = format!("scenario {name}");
-        let mut draft = Draft::of(base);
+    pub(crate) fn overlay(&mut self, table: &Table<'_, '_>, key: &'static str) -> Option<Overlay> {
+        let table = table.fields_at(key)?;
+        let source = format!("scenario {}", self.scenario);
+        let mut draft = Draft::of(self.base);
         let settings = draft.table(table, &source);
         // Whether it is valid over the profile in force shows when it is activated.
         match draft.finish_alone() {

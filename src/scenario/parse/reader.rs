@@ -11,50 +11,50 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::FILE;
 use super::kinds::{KeyRule, TableKeys, ValueProblem, escaped, nearest_hint, number};
 use crate::contract::nearest;
 use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Level};
 use crate::scenario::template::{MAX_TEMPLATES, Template, is_template};
-use crate::settings::Profile;
+use crate::settings::{Layered, Profile};
 use crate::util::duration::parse_duration;
 use crate::util::wording::any_of;
 
 /// Most problems reported of one file; the rest would follow from the same mistake.
 const MAX: usize = 100;
 
-pub(super) type Place<'v, 'i> = &'v Spanned<DeValue<'i>>;
-pub(super) type Span = Range<usize>;
+pub(crate) type Place<'v, 'i> = &'v Spanned<DeValue<'i>>;
+pub(crate) type Span = Range<usize>;
 type Code = &'static str;
 
 /// A table of the file with the keys that it may have. Its getters read what [`Parser::open`] found right; what is wrong was reported
 /// there, and reads as if it were missing.
-pub(super) struct Table<'v, 'i> {
-    pub(super) fields: &'v DeTable<'i>,
-    pub(super) keys: &'static TableKeys,
-    pub(super) span: Span,
+pub(crate) struct Table<'v, 'i> {
+    pub(crate) fields: &'v DeTable<'i>,
+    pub(crate) keys: &'static TableKeys,
+    pub(crate) span: Span,
     /// Keys whose values were reported.
     wrong: Vec<&'static str>,
 }
 
 impl<'v, 'i> Table<'v, 'i> {
-    pub(super) fn unchecked(fields: &'v DeTable<'i>, keys: &'static TableKeys, span: Span) -> Self {
-        Self { fields, keys, span, wrong: Vec::new() }
-    }
-
     /// The value at a key, right or wrong.
-    pub(super) fn get(&self, key: &str) -> Option<Place<'v, 'i>> {
+    pub(crate) fn get(&self, key: &str) -> Option<Place<'v, 'i>> {
         self.fields.get(key)
     }
 
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.fields.contains_key(key)
     }
 
     /// The first of these keys that is present.
-    pub(super) fn first_of(&self, keys: &[&'static str]) -> Option<&'static str> {
+    pub(crate) fn first_of(&self, keys: &[&'static str]) -> Option<&'static str> {
         keys.iter().copied().find(|key| self.has(key))
+    }
+
+    /// True if there is a value at a key, and of the key's kind.
+    pub(crate) fn is_right(&self, key: &str) -> bool {
+        self.right(key).is_some()
     }
 
     fn right(&self, key: &str) -> Option<&'v DeValue<'i>> {
@@ -62,67 +62,62 @@ impl<'v, 'i> Table<'v, 'i> {
     }
 
     /// A text, or a name that its kind lists.
-    pub(super) fn text(&self, key: &str) -> Option<&'v str> {
+    pub(crate) fn text(&self, key: &str) -> Option<&'v str> {
         self.right(key)?.as_str()
     }
 
-    pub(super) fn integer(&self, key: &str) -> Option<u64> {
+    pub(crate) fn integer(&self, key: &str) -> Option<u64> {
         let number = self.right(key)?.as_integer()?;
         u64::from_str_radix(number.as_str(), number.radix()).ok()
     }
 
-    /// The `status` of a reply, `next` or `on`.
-    pub(super) fn status(&self) -> Option<u16> {
-        self.integer("status").and_then(|status| u16::try_from(status).ok())
-    }
-
-    pub(super) fn number(&self, key: &str) -> Option<f64> {
+    pub(crate) fn number(&self, key: &str) -> Option<f64> {
         number(self.right(key)?)
     }
 
-    pub(super) fn flag(&self, key: &str) -> Option<bool> {
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
         self.right(key)?.as_bool()
     }
 
-    pub(super) fn duration(&self, key: &str) -> Option<Duration> {
+    pub(crate) fn duration(&self, key: &str) -> Option<Duration> {
         parse_duration(self.text(key)?).ok()
     }
 
     /// The table at a key, which may have any keys.
-    pub(super) fn fields_at(&self, key: &str) -> Option<&'v DeTable<'i>> {
+    pub(crate) fn fields_at(&self, key: &str) -> Option<&'v DeTable<'i>> {
         self.right(key)?.as_table()
     }
 
-    pub(super) fn is_empty_array(&self, key: &str) -> bool {
+    pub(crate) fn is_empty_array(&self, key: &str) -> bool {
         self.right(key).and_then(DeValue::as_array).is_some_and(|entries| entries.is_empty())
     }
 
     /// The entries of an array.
-    pub(super) fn entries(&self, key: &str) -> impl Iterator<Item = Place<'v, 'i>> + use<'v, 'i> {
+    pub(crate) fn entries(&self, key: &str) -> impl Iterator<Item = Place<'v, 'i>> + use<'v, 'i> {
         self.right(key).and_then(DeValue::as_array).into_iter().flatten()
     }
 
     /// The place of a value; the table's own if there is none.
-    pub(super) fn span_of(&self, key: &str) -> Span {
+    pub(crate) fn span_of(&self, key: &str) -> Span {
         self.get(key).map_or_else(|| self.span.clone(), Spanned::span)
     }
 
-    pub(super) fn key_span(&self, key: &str) -> Option<Span> {
+    pub(crate) fn key_span(&self, key: &str) -> Option<Span> {
         self.fields.get_key_value(key).map(|(key, _)| key.span())
     }
 
     /// An unknown key was reported already, and is most likely the one that is missing.
-    pub(super) fn has_unknown_key(&self) -> bool {
+    pub(crate) fn has_unknown_key(&self) -> bool {
         !self.fields.keys().all(|key| self.keys.has(key.get_ref()))
     }
 
-    pub(super) fn meaning(&self, key: &str) -> String {
+    pub(crate) fn meaning(&self, key: &str) -> String {
         self.keys.find(key).map_or(String::new(), |found| format!("`{key}`: {}", found.meaning))
     }
 }
 
 /// One text being checked, and the problems found in it so far.
-pub(super) struct Parser<'t> {
+pub(crate) struct Parser<'t> {
     text: &'t str,
     /// Where its lines end, as a file may have thousands of rules to number.
     line_ends: Vec<usize>,
@@ -131,26 +126,35 @@ pub(super) struct Parser<'t> {
     templates: usize,
     /// The paths into the request that templates name, each with its place; kept until they are taken.
     request_paths: Vec<(Span, Vec<String>)>,
+    /// The keys of the whole text.
+    top: &'static TableKeys,
+    /// The scenario's name.
+    pub(crate) scenario: Arc<str>,
+    /// What is below the scenario's `[profile]`.
+    pub(crate) base: &'t Layered,
     /// The profile in force while the scenario is active: decides which event types and URLs are accepted.
-    pub(super) profile: Arc<Profile>,
+    pub(crate) profile: Arc<Profile>,
     /// About what the patterns take once compiled.
-    pub(super) pattern_bytes: usize,
+    pub(crate) pattern_bytes: usize,
     /// The statuses that each operation answers, once asked for.
-    pub(super) statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
+    pub(crate) statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
     /// Statuses that the file's own rules answer.
-    pub(super) scripted: BTreeSet<u16>,
+    pub(crate) scripted: BTreeSet<u16>,
 }
 
 impl<'t> Parser<'t> {
-    pub(super) fn new(text: &'t str, profile: Arc<Profile>) -> Self {
+    pub(crate) fn new(scenario: &str, text: &'t str, base: &'t Layered, top: &'static TableKeys) -> Self {
         Self {
             text,
+            top,
+            scenario: scenario.into(),
+            base,
             line_ends: text.match_indices('\n').map(|(at, _)| at).collect(),
             found: Vec::new(),
             unreported: 0,
             templates: 0,
             request_paths: Vec::new(),
-            profile,
+            profile: Arc::clone(base.profile()),
             pattern_bytes: 0,
             statuses: OnceCell::new(),
             scripted: BTreeSet::new(),
@@ -158,16 +162,16 @@ impl<'t> Parser<'t> {
     }
 
     /// The line of a place, from 1.
-    pub(super) fn line_of(&self, span: &Span) -> usize {
+    pub(crate) fn line_of(&self, span: &Span) -> usize {
         self.line_ends.partition_point(|end| *end < span.start) + 1
     }
 
-    pub(super) fn error(&mut self, code: Code, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+    pub(crate) fn error(&mut self, code: Code, span: Span, message: impl Into<String>, hint: impl Into<String>) {
         self.report(Level::Error, code, span, message.into(), hint.into());
     }
 
     /// An error instead of a value.
-    pub(super) fn refuse<T>(
+    pub(crate) fn refuse<T>(
         &mut self,
         code: Code,
         span: Span,
@@ -178,7 +182,7 @@ impl<'t> Parser<'t> {
         None
     }
 
-    pub(super) fn warning(&mut self, code: Code, span: Span, message: impl Into<String>, hint: impl Into<String>) {
+    pub(crate) fn warning(&mut self, code: Code, span: Span, message: impl Into<String>, hint: impl Into<String>) {
         self.report(Level::Warning, code, span, message.into(), hint.into());
     }
 
@@ -193,12 +197,12 @@ impl<'t> Parser<'t> {
         self.found.push(Diagnostic::at(severity, code, self.text, span, message, hint));
     }
 
-    pub(super) fn has_errors(&self) -> bool {
+    pub(crate) fn has_errors(&self) -> bool {
         self.found.iter().any(Diagnostic::is_error)
     }
 
     /// Everything found, in the order of the text.
-    pub(super) fn finish(mut self) -> Vec<Diagnostic> {
+    pub(crate) fn finish(mut self) -> Vec<Diagnostic> {
         self.found.sort_by_key(|problem| (problem.span.start, problem.span.end));
         if let Some(last) = self.found.last_mut().filter(|_| self.unreported > 0) {
             let more = format!("{} further problems are not shown", self.unreported);
@@ -207,24 +211,24 @@ impl<'t> Parser<'t> {
         self.found
     }
 
-    pub(super) fn wrong_type(&mut self, key: &str, expected: &str, found: Place<'_, '_>, hint: impl Into<String>) {
+    pub(crate) fn wrong_type(&mut self, key: &str, expected: &str, found: Place<'_, '_>, hint: impl Into<String>) {
         let problem = ValueProblem::wrong_type(key, expected, found.get_ref());
         self.error(problem.code, found.span(), problem.message, problem.hint.unwrap_or_else(|| hint.into()));
     }
 
     /// Reports every key that does not belong in a table or that it lacks, and every value that is not of its key's kind.
-    pub(super) fn open<'v, 'i>(
+    pub(crate) fn open<'v, 'i>(
         &mut self,
         fields: &'v DeTable<'i>,
         keys: &'static TableKeys,
         span: Span,
     ) -> Table<'v, 'i> {
-        let mut table = Table::unchecked(fields, keys, span);
+        let mut table = Table { fields, keys, span, wrong: Vec::new() };
         for (key, value) in fields {
             let Some(spec) = keys.find(key.get_ref()) else {
                 // Looking for the nearest name takes time, and a file may have thousands of wrong keys.
                 let is_shown = self.found.len() < MAX;
-                let hint = if is_shown { key_hint(key.get_ref(), keys) } else { String::new() };
+                let hint = if is_shown { key_hint(key.get_ref(), keys, self.top) } else { String::new() };
                 let message = format!("unknown key `{}` in {}", escaped(key.get_ref()), keys.place);
                 self.error("scenario/unknown-key", key.span(), message, hint);
                 continue;
@@ -234,7 +238,7 @@ impl<'t> Parser<'t> {
                 table.wrong.push(spec.name);
             }
         }
-        for key in keys.required.iter().filter(|key| !table.has(key)) {
+        for key in keys.required().filter(|key| !table.has(key)) {
             let message = format!("{} needs `{key}`", keys.place);
             self.error("scenario/missing-key", table.span.clone(), message, table.meaning(key));
         }
@@ -269,18 +273,27 @@ impl<'t> Parser<'t> {
                         self.clash(table, key, format!("the {what} `{kind}` takes no `{key}`"), "drop it");
                     }
                 }
-                KeyRule::Needs(..) | KeyRule::AnyOf(_) | KeyRule::NotEmpty | KeyRule::Never(_) => {}
+                KeyRule::Requires(keys, hint) if table.first_of(keys).is_none() && !table.has_unknown_key() => {
+                    let keys: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+                    let message = format!("{} needs {}", table.keys.place, any_of(&keys));
+                    self.error("scenario/missing-key", table.span.clone(), message, *hint);
+                }
+                KeyRule::Requires(..)
+                | KeyRule::Needs(..)
+                | KeyRule::AnyOf(_)
+                | KeyRule::NotEmpty
+                | KeyRule::Never(_) => {}
             }
         }
     }
 
     /// The table at a key, with the keys that the kind of the key gives it.
-    pub(super) fn table<'v, 'i>(&mut self, table: &Table<'v, 'i>, key: &str) -> Option<Table<'v, 'i>> {
+    pub(crate) fn table<'v, 'i>(&mut self, table: &Table<'v, 'i>, key: &str) -> Option<Table<'v, 'i>> {
         Some(self.open(table.fields_at(key)?, table.keys.inner(key)?, table.span_of(key)))
     }
 
     /// The tables of a list: `[[key]]`, or a list of inline tables.
-    pub(super) fn tables<'v, 'i>(&mut self, table: &Table<'v, 'i>, key: &str) -> Vec<Table<'v, 'i>> {
+    pub(crate) fn tables<'v, 'i>(&mut self, table: &Table<'v, 'i>, key: &str) -> Vec<Table<'v, 'i>> {
         let Some(keys) = table.keys.inner(key) else { return Vec::new() };
         let mut tables = Vec::new();
         for entry in table.entries(key) {
@@ -293,7 +306,7 @@ impl<'t> Parser<'t> {
     }
 
     /// The texts at a key, which has one or an array of them; `expected` says of what.
-    pub(super) fn texts<'v>(&mut self, table: &Table<'v, '_>, key: &str, expected: &str) -> Vec<(Span, &'v str)> {
+    pub(crate) fn texts<'v>(&mut self, table: &Table<'v, '_>, key: &str, expected: &str) -> Vec<(Span, &'v str)> {
         let one = table.get(key).filter(|value| !value.get_ref().is_array() && table.right(key).is_some());
         let mut texts = Vec::new();
         for entry in table.entries(key).chain(one) {
@@ -306,7 +319,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Any value as JSON. Dates become texts; what JSON has no number for is a problem.
-    pub(super) fn json(&mut self, value: Place<'_, '_>) -> Option<Value> {
+    pub(crate) fn json(&mut self, value: Place<'_, '_>) -> Option<Value> {
         Some(match value.get_ref() {
             DeValue::String(text) => Value::String(text.to_string()),
             DeValue::Boolean(flag) => Value::Bool(*flag),
@@ -333,21 +346,21 @@ impl<'t> Parser<'t> {
         })
     }
 
-    pub(super) fn json_map(&mut self, table: &DeTable<'_>) -> Option<Map<String, Value>> {
+    pub(crate) fn json_map(&mut self, table: &DeTable<'_>) -> Option<Map<String, Value>> {
         let fields: Vec<Option<(String, Value)>> =
             table.iter().map(|(key, value)| Some((key.get_ref().to_string(), self.json(value)?))).collect();
         fields.into_iter().collect()
     }
 
     /// A table of fields that may have templates: `patch` or `data`.
-    pub(super) fn json_fields(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Map<String, Value>> {
+    pub(crate) fn json_fields(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Map<String, Value>> {
         self.check_templates(table, &[key]);
         let fields = table.fields_at(key)?;
         self.json_map(fields)
     }
 
     /// Reports what is wrong with the templates of one body, which are rendered together.
-    pub(super) fn check_templates(&mut self, table: &Table<'_, '_>, keys: &[&str]) {
+    pub(crate) fn check_templates(&mut self, table: &Table<'_, '_>, keys: &[&str]) {
         let before = self.templates;
         for value in keys.iter().filter_map(|key| table.get(key)) {
             self.check_templates_of(value);
@@ -384,12 +397,12 @@ impl<'t> Parser<'t> {
     }
 
     /// The paths into the request that templates named since the last call.
-    pub(super) fn take_request_paths(&mut self) -> Vec<(Span, Vec<String>)> {
+    pub(crate) fn take_request_paths(&mut self) -> Vec<(Span, Vec<String>)> {
         std::mem::take(&mut self.request_paths)
     }
 
     /// Refuses a key that something else in its table excludes, if it is present.
-    pub(super) fn clash(&mut self, table: &Table<'_, '_>, key: &str, message: impl Into<String>, hint: &str) {
+    pub(crate) fn clash(&mut self, table: &Table<'_, '_>, key: &str, message: impl Into<String>, hint: &str) {
         if let Some(span) = table.key_span(key) {
             self.error("scenario/clash", span, message, hint);
         }
@@ -397,14 +410,14 @@ impl<'t> Parser<'t> {
 }
 
 /// The table at one of the keys that has this key, or the nearest key.
-fn key_hint(key: &str, keys: &TableKeys) -> String {
-    let inner: Vec<&TableKeys> = keys.keys().filter_map(|own| keys.inner(own.name)).collect();
+fn key_hint(key: &str, keys: &TableKeys, top: &TableKeys) -> String {
+    let inner: Vec<&TableKeys> = keys.keys.iter().filter_map(|own| keys.inner(own.name)).collect();
     let places: Vec<&str> = inner.iter().filter(|inner| inner.has(key)).map(|inner| inner.place).collect();
     if !places.is_empty() {
         return format!("`{key}` belongs in {}", any_of(&places));
     }
     // After the first table, a key is that table's.
-    if FILE.has(key) && !keys.has(key) && keys.definition != FILE.definition {
+    if top.has(key) && !keys.has(key) && keys.definition != top.definition {
         return format!("`{key}` belongs at the top of the file, before the first `[table]`");
     }
     // The names of tables that are written out with their path, such as `[[given.subscription]]`, may be mistyped anywhere.

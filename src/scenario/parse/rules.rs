@@ -7,70 +7,133 @@ use std::time::Duration;
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::Map;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 use super::Fingerprints;
-use super::keys;
-use super::kinds::escaped;
+use super::declare::{KeyTable as _, Read, ReadKeys as _, read_names};
+use super::kinds::{ANYTHING, FRAMING, OWN_PREFIX, ValueKind as Kind, escaped};
 use super::reader::{Parser, Table};
 use crate::contract::error::ErrorKind;
-use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
-use crate::scenario::rule::{NextStep, Rule, Sequence, Then};
+use crate::scenario::action::{
+    Action, Delay, Fault, FaultTable, MAX_BYTES, Outcome, Patch, ReplyBody, ScriptedReply, Spread, Step, fault_names,
+};
+use crate::scenario::rule::{NextStep, Rule, RuleTable, Sequence, Then};
 
-impl Parser<'_> {
-    pub(super) fn rules(&mut self, file: &Table<'_, '_>, scenario: &Arc<str>) -> Vec<Arc<Rule>> {
-        let tables = self.tables(file, "rule");
-        let mut fingerprints = Fingerprints::new(scenario, "rule");
+/// How many requests a step lasts, its delay, and what it does.
+type Entry = (u64, Option<Delay>, Action);
+
+impl Read for Vec<Arc<Rule>> {
+    const KIND: Kind = Kind::Tables(&RuleTable::TABLE);
+
+    fn read(parser: &mut Parser<'_>, file: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        let tables = parser.tables(file, key);
+        let mut fingerprints = Fingerprints::new(&parser.scenario, "rule");
         let mut rules = Vec::new();
         for (position, table) in (1..).zip(&tables) {
-            let rule = self.rule(table, position, scenario, &mut fingerprints);
+            let rule = parser.rule(table, position, &mut fingerprints);
             rules.extend(rule.map(|rule| (table, rule)));
         }
-        self.check_names("rule", &tables);
-        self.warn_of_unreachable_steps(&rules);
-        self.warn_of_unreachable_rules(&rules);
+        parser.check_names("rule", &tables);
+        parser.warn_of_unreachable_steps(&rules);
+        parser.warn_of_unreachable_rules(&rules);
         for entry in rules.iter().flat_map(|(_, rule)| &rule.sequence.entries) {
             if let Action::Reply(reply) = &entry.action {
-                self.scripted.insert(reply.status);
+                parser.scripted.insert(reply.status());
             }
         }
-        rules.into_iter().map(|(_, rule)| Arc::new(rule)).collect()
+        Some(rules.into_iter().map(|(_, rule)| Arc::new(rule)).collect())
     }
+}
 
-    fn rule(
-        &mut self,
-        table: &Table<'_, '_>,
-        position: usize,
-        scenario: &Arc<str>,
-        fingerprints: &mut Fingerprints,
-    ) -> Option<Rule> {
-        let name = table.text("name");
-        let when = self.table(table, "when");
-        let step = when.as_ref().and_then(|when| when.text("step")).map(Arc::from);
-        let when = when.map(|when| self.conditions(&when)).unwrap_or_default();
-        let skip = table.integer("skip").unwrap_or(0);
-        let times = table.integer("times");
-        let every = table.integer("every").unwrap_or(1);
-        let (from, to) = (table.duration("from"), table.duration("to"));
-        let next = self.next(table);
-        let sequence = self.sequence(table);
-        self.warn_of_missing_parts(Some(&when));
+impl Read for NextStep {
+    const KIND: Kind = Kind::TextOr(&Self::TABLE);
+
+    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        if let Some(step) = table.text(key) {
+            return Some(Self { step: step.into(), status: None });
+        }
+        let next = parser.table(table, key)?;
+        Self::read_keys(parser, &next)
+    }
+}
+
+read_names!(Then);
+
+impl Read for Arc<ScriptedReply> {
+    const KIND: Kind = Kind::Table(&ScriptedReply::TABLE);
+
+    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        let table = parser.table(table, key)?;
+        let reply = ScriptedReply::read_keys(parser, &table)?;
+        parser.checked_reply(&table, reply).map(Arc::new)
+    }
+}
+
+impl Read for ReplyBody {
+    const KIND: Kind = ANYTHING;
+
+    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        let body = table.get(key)?;
+        Some(match body.get_ref() {
+            DeValue::String(text) => Self::Text(text.to_string().into()),
+            _ => Self::json(parser.json(body)?),
+        })
+    }
+}
+
+/// The `delay` of a rule, step or emission.
+impl Read for Delay {
+    const KIND: Kind = Kind::Delay(&Spread::TABLE);
+
+    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        if let Some(delay) = table.duration(key) {
+            return Some(Self::Fixed(delay));
+        }
+        let table = parser.table(table, key)?;
+        let spread = Spread::read_keys(parser, &table)?;
+        parser.checked_spread(&table, &spread)
+    }
+}
+
+impl Read for Fault {
+    const KIND: Kind = Kind::NameOr(fault_names, &FaultTable::TABLE);
+
+    fn read(parser: &mut Parser<'_>, table: &Table<'_, '_>, key: &'static str) -> Option<Self> {
+        let FaultTable { kind, bytes, duration, interval } = if let Some(kind) = table.text(key) {
+            FaultTable { kind: kind.to_owned(), ..FaultTable::default() }
+        } else {
+            let table = parser.table(table, key)?;
+            let fault = FaultTable::read_keys(parser, &table)?;
+            if fault.bytes == Some(0) && matches!(fault.kind.as_str(), "garbage" | "drip") {
+                let message = format!("`bytes` must be from 1 to {MAX_BYTES}, found 0");
+                parser.error("scenario/bad-value", table.span_of("bytes"), message, table.meaning("bytes"));
+            }
+            fault
+        };
+        Some(match kind.as_str() {
+            "reset" => Self::Reset,
+            "empty" => Self::Empty,
+            "truncate" => Self::Truncate { bytes },
+            "garbage" => Self::Garbage { bytes: bytes.unwrap_or(64) },
+            "stall" => Self::Stall { bytes: bytes.unwrap_or(0), duration },
+            _ => Self::Drip { bytes: bytes.unwrap_or(1), interval: interval.unwrap_or(Duration::from_millis(100)) },
+        })
+    }
+}
+
+impl Parser<'_> {
+    fn rule(&mut self, table: &Table<'_, '_>, position: usize, fingerprints: &mut Fingerprints) -> Option<Rule> {
+        let RuleTable { rule, outcome, sequence, then } = RuleTable::read_keys(self, table)?;
+        let sequence = self.sequence(table, outcome, sequence, then);
+        self.warn_of_missing_parts(Some(&rule.when));
         let rule = Rule {
-            scenario: Arc::clone(scenario),
-            label: name.map_or_else(|| format!("rule {position}").into(), Arc::from),
+            scenario: Arc::clone(&self.scenario),
+            label: rule.name.clone().unwrap_or_else(|| format!("rule {position}").into()),
             line: self.line_of(&table.span),
             fingerprint: fingerprints.of(table.fields),
             story: fingerprints.story(),
-            when,
-            step,
-            from,
-            to,
-            skip,
-            times,
-            every,
-            chance: table.number("chance"),
-            next,
             sequence: sequence?,
+            ..rule
         };
         self.warn_of_contradictory_counts(table, &rule);
         self.warn_of_status_never_answered(table, &rule);
@@ -91,46 +154,37 @@ impl Parser<'_> {
         }
     }
 
-    fn next(&mut self, table: &Table<'_, '_>) -> Option<NextStep> {
-        if let Some(step) = table.text("next") {
-            return Some(NextStep { step: step.into(), status: None });
+    fn sequence(&mut self, table: &Table<'_, '_>, outcome: Outcome, steps: Vec<Entry>, then: Then) -> Option<Sequence> {
+        if table.has("sequence") {
+            return (!steps.is_empty()).then(|| Sequence::of(steps, then));
         }
-        let next = self.table(table, "next")?;
-        Some(NextStep { step: next.text("step")?.into(), status: next.status() })
+        let (action, delay) = self.delayed_action(table, outcome)?;
+        if action.is_none() && !table.has("delay") && !table.has("next") {
+            let hint = "add reply, patch, remove, delay, fault, sequence, or pass = true";
+            let message = "the rule does not say what it does";
+            return self.refuse("scenario/missing-key", table.span.clone(), message, hint);
+        }
+        Some(Sequence::always(delay, action.unwrap_or(Action::Pass)))
     }
 
-    fn sequence(&mut self, table: &Table<'_, '_>) -> Option<Sequence> {
-        if !table.has("sequence") {
-            let (action, delay) = self.delayed_action(table)?;
-            if action.is_none() && !table.has("delay") && !table.has("next") {
-                let hint = "add reply, patch, remove, delay, fault, sequence, or pass = true";
-                let message = "the rule does not say what it does";
-                return self.refuse("scenario/missing-key", table.span.clone(), message, hint);
-            }
-            return Some(Sequence::always(delay, action.unwrap_or(Action::Pass)));
-        }
-        let then = match table.text("then") {
-            Some("stay") => Then::Stay,
-            Some("repeat") => Then::Repeat,
-            _ => Then::End,
-        };
-        if table.is_empty_array("sequence") {
+    /// The steps of a sequence.
+    pub(crate) fn steps(&mut self, table: &Table<'_, '_>, key: &'static str) -> Vec<Entry> {
+        if table.is_empty_array(key) {
             let hint = "for example sequence = [{ error = \"rate_limit_exceeded\", times = 2 }, { pass = true }]";
-            self.error("scenario/missing-key", table.span_of("sequence"), "`sequence` has no steps", hint);
+            self.error("scenario/missing-key", table.span_of(key), "`sequence` has no steps", hint);
         }
-        let tables = self.tables(table, "sequence");
-        let entries: Vec<_> = tables.iter().filter_map(|entry| self.entry(entry)).collect();
-        (!entries.is_empty()).then(|| Sequence::of(entries, then))
+        let tables = self.tables(table, key);
+        tables.iter().filter_map(|table| self.step(table)).collect()
     }
 
-    fn entry(&mut self, table: &Table<'_, '_>) -> Option<(u64, Option<Delay>, Action)> {
-        let times = table.integer("times").unwrap_or(1);
-        let is_written_out = table.first_of(&keys::REPLY.names()).is_some();
+    fn step(&mut self, table: &Table<'_, '_>) -> Option<Entry> {
+        let Step { answer, mut outcome, times } = Step::read_keys(self, table)?;
+        let is_written_out = ScriptedReply::KEYS.iter().any(|key| table.has(key.name));
         let (action, delay) = if is_written_out {
-            let (reply, delay) = (self.reply(table), self.delay(table));
-            (Some(Action::Reply(Arc::new(reply?))), delay)
+            let reply = self.checked_reply(table, answer)?;
+            (Some(Action::Reply(Arc::new(reply))), outcome.delay.take())
         } else {
-            self.delayed_action(table)?
+            self.delayed_action(table, outcome)?
         };
         if action.is_none() && !table.has("delay") {
             let hint = "say { pass = true } for the ordinary answer";
@@ -140,45 +194,39 @@ impl Parser<'_> {
         Some((times, delay, action.unwrap_or(Action::Pass)))
     }
 
-    /// The action and the delay of a rule or sequence entry, if it has them; `None` if the action is wrong. Both are read before either is given
-    /// up, so that the problems of each are reported.
-    fn delayed_action(&mut self, table: &Table<'_, '_>) -> Option<(Option<Action>, Option<Delay>)> {
-        let key = table.first_of(&["reply", "fault", "pass", "patch", "remove"]);
-        let action = key.and_then(|key| self.action(table, key));
-        let delay = self.delay(table);
-        let is_wrong = if key.is_some() { action.is_none() } else { table.has_unknown_key() };
-        (!is_wrong).then_some((action, delay))
-    }
-
-    fn action(&mut self, table: &Table<'_, '_>, key: &str) -> Option<Action> {
-        Some(match key {
-            "reply" => {
-                let reply = self.table(table, "reply")?;
-                Action::Reply(Arc::new(self.reply(&reply)?))
+    /// The action and the delay of a rule or step, if it has them; `None` if the action is wrong.
+    fn delayed_action(&mut self, table: &Table<'_, '_>, outcome: Outcome) -> Option<(Option<Action>, Option<Delay>)> {
+        let Outcome { reply, patch, remove, delay, fault, pass } = outcome;
+        let Some(key) = table.first_of(&["reply", "fault", "pass", "patch", "remove"]) else {
+            return (!table.has_unknown_key()).then_some((None, delay));
+        };
+        let action = match key {
+            "reply" => Action::Reply(reply?),
+            "fault" => Action::Fault(fault?),
+            "pass" => pass.then_some(Action::Pass)?,
+            _ => {
+                let merge = if table.has("patch") { patch? } else { Map::new() };
+                if merge.is_empty() && remove.is_empty() && !self.has_errors() {
+                    self.warning(
+                        "scenario/no-effect",
+                        table.span_of(key),
+                        "the patch changes nothing",
+                        "name a field to change",
+                    );
+                }
+                Action::Patch(Arc::new(Patch { merge, remove }))
             }
-            "fault" => Action::Fault(self.fault(table)?),
-            "pass" => table.flag("pass").map(|_| Action::Pass)?,
-            _ => Action::Patch(Arc::new(self.patch(table)?)),
-        })
+        };
+        Some((Some(action), delay))
     }
 
-    fn reply(&mut self, table: &Table<'_, '_>) -> Option<ScriptedReply> {
-        let error = table.text("error").and_then(ErrorKind::from_name);
-        let status = table.status();
-        let code = table.text("code").map(str::to_owned);
-        let message = table.text("message").map(str::to_owned);
-        let is_literal = table.flag("templates") == Some(false);
-        if !is_literal {
+    /// The reply, if it says what is sent.
+    fn checked_reply(&mut self, table: &Table<'_, '_>, reply: ScriptedReply) -> Option<ScriptedReply> {
+        if reply.templates {
             self.check_templates(table, &["message", "body"]);
         }
-        let headers = self.headers(table);
-        let body = table.get("body").and_then(|body| {
-            Some(match body.get_ref() {
-                DeValue::String(text) => ReplyBody::Text(text.to_string().into()),
-                _ => ReplyBody::json(self.json(body)?),
-            })
-        });
-        let Some(status) = status.or_else(|| error.map(ErrorKind::status)) else {
+        let error = reply.error;
+        let Some(status) = reply.status.or_else(|| error.map(ErrorKind::status)) else {
             if !table.has_unknown_key() && !table.has("status") && !table.has("error") {
                 let hint = "for example error = \"unauthorized\", or status = 422";
                 let message = "the reply needs an `error` or a `status`";
@@ -199,8 +247,8 @@ impl Parser<'_> {
             }
         }
         if error.is_none() && (200..400).contains(&status) && !matches!(status, 204 | 205 | 304) {
-            for key in [message.is_some().then_some("message"), code.is_some().then_some("code")].into_iter().flatten()
-            {
+            let parts = [reply.message.is_some().then_some("message"), reply.code.is_some().then_some("code")];
+            for key in parts.into_iter().flatten() {
                 let why = format!(
                     "`{key}` is part of an error, but the status is {status}, which clients take for a success"
                 );
@@ -213,12 +261,13 @@ impl Parser<'_> {
             let hint = "drop the body, or choose another status";
             self.error("scenario/clash", table.span_of("status"), message, hint);
         }
-        Some(ScriptedReply { error, status, code, message, headers, body, is_literal })
+        self.warn_of_quota_never_sent(table, &reply);
+        Some(reply)
     }
 
-    fn headers(&mut self, table: &Table<'_, '_>) -> Vec<(HeaderName, HeaderValue)> {
-        let fields = table.fields_at("headers");
-        fields.into_iter().flatten().filter_map(|(name, value)| self.header(name, value)).collect()
+    pub(crate) fn headers(&mut self, table: &Table<'_, '_>, key: &'static str) -> Vec<(HeaderName, HeaderValue)> {
+        let fields = table.fields_at(key).into_iter().flatten();
+        fields.filter_map(|(name, value)| self.header(name, value)).collect()
     }
 
     fn header(
@@ -230,7 +279,7 @@ impl Parser<'_> {
             let message = format!("`{}` is not a valid header name", escaped(key.get_ref()));
             return self.refuse("scenario/bad-value", key.span(), message, "for example Retry-After = \"5\"");
         };
-        if keys::FRAMING.contains(&name.as_str()) || name.as_str().starts_with(keys::OWN_PREFIX) {
+        if FRAMING.contains(&name.as_str()) || name.as_str().starts_with(OWN_PREFIX) {
             let message = format!("the header `{name}` cannot be scripted");
             let hint = "to break the connection, use `fault`";
             return self.refuse("scenario/bad-value", key.span(), message, hint);
@@ -255,12 +304,12 @@ impl Parser<'_> {
         Some((name, text))
     }
 
-    fn patch(&mut self, table: &Table<'_, '_>) -> Option<Patch> {
-        let merge = if table.has("patch") { self.json_fields(table, "patch")? } else { Map::new() };
-        let mut remove = Vec::new();
-        for (span, pointer) in self.texts(table, "remove", "an array of JSON pointers") {
+    /// JSON pointers, one or several.
+    pub(crate) fn pointers(&mut self, table: &Table<'_, '_>, key: &'static str) -> Vec<String> {
+        let mut pointers = Vec::new();
+        for (span, pointer) in self.texts(table, key, "an array of JSON pointers") {
             if pointer.starts_with('/') {
-                remove.push(pointer.to_owned());
+                pointers.push(pointer.to_owned());
                 continue;
             }
             let message = format!("expected a JSON pointer, found \"{}\"", escaped(pointer));
@@ -268,62 +317,30 @@ impl Parser<'_> {
             let hint = format!("write \"/{right}\": a pointer begins with a slash");
             self.error("scenario/bad-pointer", span, message, hint);
         }
-        if merge.is_empty() && remove.is_empty() && !self.has_errors() {
-            let span = table.span_of(if table.has("patch") { "patch" } else { "remove" });
-            self.warning("scenario/no-effect", span, "the patch changes nothing", "name a field to change");
-        }
-        Some(Patch { merge, remove })
+        pointers
     }
 
-    /// The `delay` of a rule, sequence entry or emission.
-    pub(super) fn delay(&mut self, table: &Table<'_, '_>) -> Option<Delay> {
-        if let Some(delay) = table.duration("delay") {
-            return Some(Delay::Fixed(delay));
-        }
-        let spread = self.table(table, "delay")?;
+    fn checked_spread(&mut self, table: &Table<'_, '_>, spread: &Spread) -> Option<Delay> {
         let pairs = [("min", "max"), ("median", "p99")];
-        let Some((low, high)) = pairs.into_iter().find(|(low, high)| spread.has(low) && spread.has(high)) else {
+        let Some((low, high)) = pairs.into_iter().find(|(low, high)| table.has(low) && table.has(high)) else {
             let hint = "{ min = \"100ms\", max = \"2s\" } or { median = \"100ms\", p99 = \"2s\" }";
             let message = "a spread delay needs `min` and `max`, or `median` and `p99`";
-            return self.refuse("scenario/missing-key", spread.span, message, hint);
+            return self.refuse("scenario/missing-key", table.span.clone(), message, hint);
         };
         for other in ["min", "max", "median", "p99"].into_iter().filter(|key| *key != low && *key != high) {
             let message = format!("`{other}` excludes `{low}` and `{high}`");
-            self.clash(&spread, other, message, "keep one pair");
+            self.clash(table, other, message, "keep one pair");
         }
-        let (shortest, longest) = (spread.duration(low), spread.duration(high));
-        let (shortest, longest) = (shortest?, longest?);
-        if shortest > longest {
-            let message = format!("`{low}` is longer than `{high}`");
-            self.error("scenario/bad-value", spread.span, message, "swap the two");
-        }
-        Some(match low {
-            "min" => Delay::Range { min: shortest, max: longest },
-            _ => Delay::LogNormal { median: shortest, p99: longest },
-        })
-    }
-
-    fn fault(&mut self, table: &Table<'_, '_>) -> Option<Fault> {
-        let no_keys = DeTable::new();
-        let fault = if table.text("fault").is_some() {
-            Table::unchecked(&no_keys, &keys::FAULT, table.span_of("fault"))
-        } else {
-            self.table(table, "fault")?
+        let delay = match low {
+            "min" => Delay::Range { min: spread.min?, max: spread.max? },
+            _ => Delay::LogNormal { median: spread.median?, p99: spread.p99? },
         };
-        let kind = table.text("fault").or_else(|| fault.text("kind"))?;
-        let (bytes, duration, interval) =
-            (fault.integer("bytes"), fault.duration("duration"), fault.duration("interval"));
-        if bytes == Some(0) && matches!(kind, "garbage" | "drip") {
-            let message = format!("`bytes` must be from 1 to {}, found 0", keys::MAX_BYTES);
-            self.error("scenario/bad-value", fault.span_of("bytes"), message, fault.meaning("bytes"));
+        if let Delay::Range { min: short, max: long } | Delay::LogNormal { median: short, p99: long } = delay
+            && short > long
+        {
+            let message = format!("`{low}` is longer than `{high}`");
+            self.error("scenario/bad-value", table.span.clone(), message, "swap the two");
         }
-        Some(match kind {
-            "reset" => Fault::Reset,
-            "empty" => Fault::Empty,
-            "truncate" => Fault::Truncate { bytes },
-            "garbage" => Fault::Garbage { bytes: bytes.unwrap_or(64) },
-            "stall" => Fault::Stall { bytes: bytes.unwrap_or(0), duration },
-            _ => Fault::Drip { bytes: bytes.unwrap_or(1), interval: interval.unwrap_or(Duration::from_millis(100)) },
-        })
+        Some(delay)
     }
 }

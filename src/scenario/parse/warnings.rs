@@ -5,10 +5,12 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::kinds::{escaped, nearest_hint};
 use super::reader::{Parser, Span, Table};
+use crate::contract::error::ErrorKind;
 use crate::contract::keys::check_key;
 use crate::contract::nearest;
+use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route};
-use crate::scenario::action::Action;
+use crate::scenario::action::{Action, ScriptedReply};
 use crate::scenario::matcher::{Condition, Found, Subject, Test, When};
 use crate::scenario::rule::{FIRST_STEP, Rule, Then};
 use crate::settings::openapi::{query_parameters, statuses};
@@ -50,7 +52,7 @@ impl Parser<'_> {
         let entries = &rule.sequence.entries;
         let last = if rule.sequence.then == Then::End { entries.len().saturating_sub(1) } else { 0 };
         let can = |action: &Action| match action {
-            Action::Reply(reply) => reply.status == expected,
+            Action::Reply(reply) => reply.status() == expected,
             Action::Fault(_) => false,
             Action::Pass | Action::Patch(_) => self.can_answer(&rule.when.operations, expected),
         };
@@ -85,12 +87,30 @@ impl Parser<'_> {
         meant.any(|(_, answered)| answered.contains(&status))
     }
 
+    /// Warns of values for quota headers that the answer will not have.
+    pub(super) fn warn_of_quota_never_sent(&mut self, table: &Table<'_, '_>, reply: &ScriptedReply) {
+        let Some(quota) = reply.quota else { return };
+        if reply.error == Some(ErrorKind::Unauthorized) {
+            let message = "`quota` has no effect: the error `unauthorized` has no quota headers";
+            return self.warning("scenario/no-effect", table.span_of("quota"), message, "drop one of the two");
+        }
+        let rate_limit = &self.profile.rate_limit;
+        let has_retry_after = reply.status() == 429 && rate_limit.retry_after != RetryAfterForm::Off;
+        let is_sent = rate_limit.reset != ResetForm::Off || rate_limit.ietf || has_retry_after;
+        if quota.reset.is_some() && !is_sent {
+            let place = table.get("quota").and_then(|quota| quota.get_ref().as_table()?.get("reset"));
+            let message = "`reset` has no effect: the settings send no reset header";
+            let hint = "for example profile.rate_limit.reset = \"delta\"";
+            self.warning("scenario/no-effect", place.map_or(0..0, toml::Spanned::span), message, hint);
+        }
+    }
+
     pub(super) fn warn_of_unreachable_steps(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
         let mut reached: HashSet<&str> =
             rules.iter().filter_map(|(_, rule)| Some(&*rule.next.as_ref()?.step)).collect();
         reached.insert(FIRST_STEP);
         for (table, rule) in rules {
-            let Some(step) = rule.step.as_deref().filter(|step| !reached.contains(step)) else { continue };
+            let Some(step) = rule.when.step.as_deref().filter(|step| !reached.contains(step)) else { continue };
             let place = table.get("when").and_then(|when| when.get_ref().as_table()?.get("step"));
             let message = format!("no rule leads to the step \"{}\"", escaped(step));
             let hint = match nearest(step, reached.iter().copied()) {
@@ -107,7 +127,7 @@ impl Parser<'_> {
         let mut lasting: Vec<(&Rule, BTreeSet<String>)> = Vec::new();
         let mut left = MAX_COMPARED;
         for (table, rule) in rules {
-            let step = rule.step.iter().map(|step| format!("step {step}"));
+            let step = rule.when.step.iter().map(|step| format!("step {step}"));
             let demands: BTreeSet<String> = rule.when.demands().into_iter().chain(step).collect();
             let covering = lasting.iter().take(left).find(|(earlier, needed)| {
                 earlier.spans(rule) && needed.is_subset(&demands) && earlier.when.has_every_operation_of(&rule.when)

@@ -30,7 +30,7 @@ pub fn fire_request_of(emit: &Emit) -> FireRequest {
         event_type: emit.event.clone(),
         data: emit.data.clone(),
         tamper: emit.delivery.tamper,
-        extra_copies: emit.delivery.duplicate.saturating_sub(1),
+        extra_copies: emit.delivery.duplicate.unwrap_or(1).saturating_sub(1),
         shuffled: emit.delivery.shuffle,
         lost: emit.delivery.drop,
         origin: Origin::emission(&emit.scenario, emit.name.as_deref(), &emit.label),
