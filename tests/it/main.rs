@@ -9,6 +9,8 @@ mod clashes;
 mod clock;
 mod command_line;
 mod commands;
+#[path = "../../src/committed_tests.rs"]
+mod committed;
 mod contract;
 mod control;
 mod control_openapi;
