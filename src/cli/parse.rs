@@ -14,7 +14,7 @@ use clap_complete::Shell;
 use super::arguments::examples;
 use super::failure::{Failure, note, report, set_json, warn};
 use super::output::print_as_is;
-use super::table::with_rows;
+use super::row::with_calls;
 use crate::contract::nearest;
 use crate::util::wording::shell_word;
 
@@ -39,7 +39,7 @@ pub(super) fn definition(command: Command) -> Command {
 fn completed(command: Command) -> Command {
     // Several jobs on one machine may run `exec` at a time, so each takes a free port.
     let free_port = |listen: Arg| listen.default_value("127.0.0.1:0");
-    let command = with_rows(command).mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
+    let command = with_calls(command).mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
     command.mut_subcommand("review", |review| {
         review.mut_subcommand("differential", |differential| {
             let differential =

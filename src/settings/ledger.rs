@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -12,8 +13,8 @@ use super::paths;
 use super::table::{SETTINGS, Setting};
 
 /// What the contract leaves open, and what is assumed.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Assumption"))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Assumption")]
 pub struct LedgerRow {
     // The name on the wire, from before settings were called so.
     #[serde(rename = "knob")]
@@ -27,7 +28,7 @@ pub struct LedgerRow {
     /// The built-in value.
     pub default: Value,
     /// Which call of a calibration shows the value, or why none does.
-    #[cfg_attr(test, schemars(default))]
+    #[schemars(default)]
     pub observed_by: &'static str,
     /// The value in force.
     pub value: Value,

@@ -114,7 +114,6 @@ pub(crate) fn add_examples(document: &mut Value, samples: &[(&str, &str)]) {
 
 /// Rewrites a generated schema and those in it: names as `enum` in place of `const` and of a choice between them, ranges in place of
 /// formats that JSON Schema does not have, and `{}` in place of `true`.
-#[cfg(test)]
 pub(crate) fn plain(schema: &mut Value) {
     if *schema == true {
         *schema = json!({});
@@ -154,7 +153,6 @@ pub(crate) fn plain(schema: &mut Value) {
 }
 
 /// The range of an integer in place of its name in Rust.
-#[cfg(test)]
 fn plain_range(fields: &mut Map<String, Value>) {
     let most = match fields.get("format").and_then(Value::as_str) {
         Some("uint8") => Some(u64::from(u8::MAX)),
@@ -171,7 +169,6 @@ fn plain_range(fields: &mut Map<String, Value>) {
 
 /// A choice between names as one list of names, whose meanings go into the description. Where only the parts of a choice say more
 /// than its type, each part gets the type.
-#[cfg(test)]
 fn plain_choice(fields: &mut Map<String, Value>, keyword: &str) {
     let Some(Value::Array(parts)) = fields.get(keyword).cloned() else { return };
     if parts.iter().all(|part| part.get("type").is_none() && part.get("$ref").is_none()) {
