@@ -12,9 +12,9 @@ use crate::redact::{Redactor, visible};
 use crate::util::wording::counted;
 
 /// Longest part of a source line kept, in characters: a file may be one long line.
-const LONGEST_LINE: usize = 160;
+const MAX_LINE: usize = 160;
 /// Longest message or hint, in characters: it may quote what the user wrote.
-const LONGEST_MESSAGE: usize = 600;
+const MAX_MESSAGE: usize = 600;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -79,9 +79,9 @@ impl Diagnostic {
         let before = text[line_start..start].chars().count();
         let marked = text[start..end.min(line_end).max(start)].chars().count();
         // A window of the line in which the span's start is always visible.
-        let from = before.saturating_sub(LONGEST_LINE / 2);
-        let source_line: String = text[line_start..line_end].chars().skip(from).take(LONGEST_LINE).collect();
-        let underline = before - from..(before - from + marked).min(LONGEST_LINE);
+        let from = before.saturating_sub(MAX_LINE / 2);
+        let source_line: String = text[line_start..line_end].chars().skip(from).take(MAX_LINE).collect();
+        let underline = before - from..(before - from + marked).min(MAX_LINE);
         Self {
             severity,
             code,
@@ -151,28 +151,28 @@ impl Diagnostic {
             Level::Error => ("error", paint("\x1b[1;31m")),
             Level::Warning => ("warning", paint("\x1b[1;33m")),
         };
-        let mut text = format!("{tint}{word}[{}]{off}: {strong}{}{off}\n", self.code, shown(&self.message));
+        let mut text = format!("{tint}{word}[{}]{off}: {strong}{}{off}\n", self.code, escaped(&self.message));
         // Writing to a String cannot fail.
         if self.line == 0 {
             // Some problems, such as an unknown name in a request, have no file.
             if let Some(file) = &self.file {
-                let _ = writeln!(text, "  --> {}", shown(file));
+                let _ = writeln!(text, "  --> {}", escaped(file));
             }
         } else {
-            let file = shown(self.file.as_deref().unwrap_or("<text>"));
+            let file = escaped(self.file.as_deref().unwrap_or("<text>"));
             let number = self.line.to_string();
             let margin = " ".repeat(number.len());
             let part = |range: Range<usize>| {
-                shown(&self.source_line.chars().skip(range.start).take(range.len()).collect::<String>())
+                escaped(&self.source_line.chars().skip(range.start).take(range.len()).collect::<String>())
             };
             let indent = " ".repeat(part(0..self.underline.start).chars().count());
             let carets = "^".repeat(part(self.underline.clone()).chars().count().max(1));
             let _ = writeln!(text, "{margin}--> {file}:{}:{}", self.line, self.column);
-            let _ = writeln!(text, "{margin} |\n{number} | {}", shown(&self.source_line).trim_end());
+            let _ = writeln!(text, "{margin} |\n{number} | {}", escaped(&self.source_line).trim_end());
             let _ = writeln!(text, "{margin} | {indent}{tint}{carets}{off}");
         }
         if !self.hint.is_empty() {
-            let _ = writeln!(text, "  {strong}hint:{off} {}", shown(&self.hint));
+            let _ = writeln!(text, "  {strong}hint:{off} {}", escaped(&self.hint));
         }
         text
     }
@@ -190,12 +190,12 @@ pub fn render_all(diagnostics: &[Diagnostic], color: bool) -> String {
 }
 
 /// Text for display: credentials masked, control characters escaped, and tabs replaced by a space so that carets stay aligned.
-fn shown(text: &str) -> String {
+fn escaped(text: &str) -> String {
     visible(&Redactor::default().text(text).replace('\t', " ")).into_owned()
 }
 
 fn shortened(text: String) -> String {
-    match text.char_indices().nth(LONGEST_MESSAGE) {
+    match text.char_indices().nth(MAX_MESSAGE) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text,
     }
@@ -305,7 +305,7 @@ mod tests {
     fn a_very_long_line_is_cut_around_the_span() {
         let text = format!("{}HERE{}", "x".repeat(5_000), "y".repeat(5_000));
         let diagnostic = Diagnostic::at(Level::Error, "scenario/syntax", &text, 5_000..5_004, "", "");
-        assert!(diagnostic.source_line.len() <= LONGEST_LINE);
+        assert!(diagnostic.source_line.len() <= MAX_LINE);
         assert_eq!(diagnostic.column, 5_001);
         let shown = diagnostic.render(false);
         let lines: Vec<&str> = shown.lines().collect();

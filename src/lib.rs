@@ -46,5 +46,5 @@ pub use app::{Builder, ControlHandle, Emulator, ResetProblem, Settings, StartErr
 pub use state::workspace::FireRequest;
 
 #[cfg(test)]
-#[path = "committed_tests.rs"]
-mod committed;
+#[path = "golden_tests.rs"]
+mod golden;

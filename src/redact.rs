@@ -12,7 +12,7 @@ use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::contract::keys::{Keys, is_test_key, masked, shown};
+use crate::contract::keys::{Keys, is_test_key, mask_key, masked};
 use crate::settings::Layered;
 use crate::util::escapes::unescaped;
 
@@ -21,7 +21,7 @@ pub const MASK: &str = "…";
 /// Shown in place of a body that may contain a secret anywhere.
 const WITHHELD: &str = "… (not shown: it cannot be read as JSON and may hold a secret)";
 
-const LONGEST_LINE: usize = 120;
+const MAX_LINE: usize = 120;
 
 /// Fields of JSON, forms and queries whose values are never shown, in lower case.
 const SECRET_FIELDS: [&str; 7] = ["secret", "client_secret", "password", "token", "access_token", "api_key", "apikey"];
@@ -31,7 +31,7 @@ const LIVE_PREFIX: &str = "sk_live_";
 const SECRET_PREFIX: &str = "whsec_";
 
 /// Longest name of a parameter that may be that of a secret, in bytes.
-const LONGEST_NAME: usize = 100;
+const MAX_NAME: usize = 100;
 /// How often a text may be percent-encoded, or JSON be the text of a field of JSON, and still be read.
 const DEEPEST: usize = 8;
 
@@ -71,7 +71,7 @@ impl<'k> Redactor<'k> {
 
     /// A key for display: a test key or the name of a group of keys in full, any other as its prefix and last four characters.
     pub fn key(self, key: &str) -> Cow<'_, str> {
-        shown(key, self.keys)
+        mask_key(key, self.keys)
     }
 
     /// Any text, such as a URL, a message or a header's value, with live keys, signing secrets, user information of URLs and
@@ -95,7 +95,7 @@ impl<'k> Redactor<'k> {
     pub fn header<'v>(self, name: &str, value: &'v str) -> Cow<'v, str> {
         match name.to_ascii_lowercase().as_str() {
             "authorization" | "proxy-authorization" => self.credential(value).into(),
-            "x-api-key" => shown(value.trim(), self.keys),
+            "x-api-key" => mask_key(value.trim(), self.keys),
             "cookie" => value.split("; ").map(|pair| self.cookie(pair)).collect::<Vec<_>>().join("; ").into(),
             "set-cookie" => match value.split_once(';') {
                 Some((pair, attributes)) => format!("{};{}", self.cookie(pair), self.text(attributes)).into(),
@@ -109,7 +109,7 @@ impl<'k> Redactor<'k> {
     fn credential(self, value: &str) -> String {
         match value.trim().split_once(' ') {
             Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => {
-                format!("{scheme} {}", shown(key.trim(), self.keys))
+                format!("{scheme} {}", mask_key(key.trim(), self.keys))
             }
             Some((scheme, _)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') => {
                 format!("{scheme} {MASK}")
@@ -170,7 +170,7 @@ impl<'k> Redactor<'k> {
             let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
             String::from_utf8_lossy(&self.body(line.as_bytes())).into_owned()
         };
-        match shown.char_indices().nth(LONGEST_LINE) {
+        match shown.char_indices().nth(MAX_LINE) {
             Some((at, _)) => Some(format!("{}…", &shown[..at])),
             None => Some(shown),
         }
@@ -389,7 +389,7 @@ impl<'k> Redactor<'k> {
     /// The end of the parameter `name=value` that begins at `at`, and its masked form; `None` unless its name is that of a secret.
     fn parameter(self, text: &str, at: usize) -> Option<(usize, String)> {
         let rest = &text[at..];
-        let name = &rest[..rest.bytes().take(LONGEST_NAME).position(|byte| byte == b'=')?];
+        let name = &rest[..rest.bytes().take(MAX_NAME).position(|byte| byte == b'=')?];
         if !is_secret_field(name) {
             return None;
         }

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wrs_emulator::contract::keys::{bearer_token, judge, shown};
+use wrs_emulator::contract::keys::{bearer_token, check_key, mask_key};
 use wrs_emulator::contract::preview::{parse_token_request, parse_user_query, parse_workflow, parse_workflow_query};
 use wrs_emulator::contract::rules::{parse_status_query, parse_subscribe};
 use wrs_emulator::settings::Profile;

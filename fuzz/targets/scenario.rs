@@ -7,10 +7,10 @@ use libfuzzer_sys::fuzz_target;
 use wrs_emulator::clock::Instant;
 use wrs_emulator::settings::Layered;
 use wrs_emulator::diagnostic::render_all;
-use wrs_emulator::scenario::{Library, check_text, json_to_toml};
+use wrs_emulator::scenario::{ScenarioStore, check_text, json_to_toml};
 
 fuzz_target!(|text: &str| {
-    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    static LIBRARY: OnceLock<ScenarioStore> = OnceLock::new();
     let (scenario, diagnostics) = check_text("fuzz", text);
     let wrong = diagnostics.iter().any(|diagnostic| diagnostic.is_error());
     assert_eq!(scenario.is_none(), wrong, "taken, or told of as an error");
@@ -19,7 +19,7 @@ fuzz_target!(|text: &str| {
     }
     let _ = render_all(&diagnostics, true);
     if scenario.is_some() {
-        let library = LIBRARY.get_or_init(|| Library::new(Layered::default()));
+        let library = LIBRARY.get_or_init(|| ScenarioStore::new(Layered::default()));
         if library.put_inline("fuzz", text, Instant::from_nanos(0)).is_ok() {
             let _ = library.activate(None, &["fuzz"], Instant::from_nanos(0));
         }

@@ -4,11 +4,11 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::json;
 use wrs_emulator::clock::Seed;
-use wrs_emulator::scenario::template::{LONGEST_SOURCE, LONGEST_TEXT, Template, is_template, render_map};
+use wrs_emulator::scenario::template::{MAX_SOURCE, MAX_TEXT, Template, is_template, render_map};
 
 fuzz_target!(|text: &str| {
     let checked = Template::parse(text);
-    assert!(text.len() <= LONGEST_SOURCE || checked.is_err(), "a long source is refused");
+    assert!(text.len() <= MAX_SOURCE || checked.is_err(), "a long source is refused");
     if let Ok(template) = &checked {
         let _ = template.try_out();
         let _ = template.request_paths();
@@ -21,6 +21,6 @@ fuzz_target!(|text: &str| {
         && is_template(text)
     {
         assert!(checked.is_ok(), "what is rendered was checked");
-        assert!(made["x"][0].as_str().is_some_and(|made| made.len() <= LONGEST_TEXT), "the text made is bounded");
+        assert!(made["x"][0].as_str().is_some_and(|made| made.len() <= MAX_TEXT), "the text made is bounded");
     }
 });

@@ -1,12 +1,12 @@
 //! A builder for the settings, to embed an emulator in a Rust test.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
 
 use super::{ClockSetting, Emulator, Settings, StartError};
 use crate::http::handler::Limits;
+use crate::http::listener::ListenAddress;
 use crate::settings::{Draft, Forward};
 
 /// Collects settings; [`Builder::start`] reports what is wrong with them.
@@ -45,8 +45,8 @@ impl Builder {
 
     /// Serves on this address instead of a free loopback port.
     #[must_use]
-    pub fn listen(mut self, address: SocketAddr) -> Self {
-        self.settings.listen = address;
+    pub fn listen(mut self, address: impl Into<ListenAddress>) -> Self {
+        self.settings.listen = address.into();
         self
     }
 

@@ -1,10 +1,10 @@
 //! Divides the file descriptors that the process may open: connections leave enough for webhooks, and both leave enough for
 //! reading scenarios and saving the state.
 
-use crate::webhook::client::MOST_KEPT;
+use crate::webhook::client::MAX_KEPT;
 use crate::webhook::deliver::CONCURRENT_ATTEMPTS;
 
-pub(crate) use own::FileLimit;
+pub(crate) use platform::FileLimit;
 
 /// Descriptors reserved for what the process opens by itself: standard streams, scenarios, the state, name look-ups.
 pub(super) const RESERVE: usize = 64;
@@ -22,13 +22,13 @@ pub(super) struct Shares {
 
 impl Shares {
     pub(super) fn of_process(connections: usize, listeners: usize) -> Self {
-        Self::new(own::limit(), connections, listeners)
+        Self::new(platform::limit(), connections, listeners)
     }
 
     fn new(limit: usize, connections: usize, listeners: usize) -> Self {
         let free = limit - RESERVE.min(limit / 2);
         let attempts = (free / 4).clamp(1, CONCURRENT_ATTEMPTS);
-        let kept = (free / 4).min(MOST_KEPT);
+        let kept = (free / 4).min(MAX_KEPT);
         let allowed = ((free - kept).saturating_sub(attempts) / listeners).max(1);
         let limited_by = (allowed < connections).then_some(limit);
         Self { connections: connections.min(allowed), attempts, kept, limited_by }
@@ -43,7 +43,7 @@ impl Shares {
 }
 
 #[cfg(unix)]
-mod own {
+mod platform {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     /// The raised soft limit of this process; the original is restored for commands that it runs.
@@ -79,7 +79,7 @@ mod own {
 
 /// On Windows, the limit on handles is far above what connections can reach.
 #[cfg(windows)]
-mod own {
+mod platform {
     pub(crate) use NoLimit as FileLimit;
 
     #[derive(Clone, Copy, Debug)]

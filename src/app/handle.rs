@@ -12,7 +12,7 @@ use crate::diagnostic::Diagnostic;
 use crate::settings::Profile;
 use crate::state::engine::deliveries::DeliveryStore;
 use crate::state::engine::sink::Receipt;
-use crate::state::engine::{Engine, FireProblem, KeyProblem, settle_for_a_moment};
+use crate::state::engine::{Engine, FireProblem, KeyProblem, wait_idle_briefly};
 use crate::state::journal::{Entry, Journal};
 use crate::state::workspace::{EventRecord, FireRequest, SnapshotProblem};
 
@@ -178,7 +178,7 @@ impl ControlHandle {
 
     /// The whole state as a JSON document, as `GET snapshot?key=*` returns it. Waits up to three seconds for work that is due.
     pub async fn snapshot(&self) -> Vec<u8> {
-        settle_for_a_moment(&self.engine.registry.all()).await;
+        wait_idle_briefly(&self.engine.registry.all()).await;
         self.engine.snapshot(None).written()
     }
 

@@ -33,7 +33,6 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use hyper::body::Bytes;
 use hyper::{Request, Response, StatusCode};
-use tokio::net::TcpListener;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -45,24 +44,26 @@ pub use state::StopProblem;
 
 use crate::clock::{Clock, Now, Random, Seed};
 use crate::contract::error::ErrorKind;
-use crate::control::{Access, Control, ControlError, LastFindings, MOST_VIEWERS, PREFIX, Texts, WrongTokens};
-use crate::http::body::{Outgoing, RequestBody};
+use crate::control::{Access, Control, ControlError, LastFindings, MAX_VIEWERS, PREFIX, Texts, WrongTokens};
+use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, Limits, Unreadable};
 use crate::http::host::check_host;
+use crate::http::listener::{ListenAddress, Listener};
+use crate::http::serve;
 use crate::http::service::Api;
 use crate::http::tls::{ServerTls, Trust};
-use crate::http::{bind, serve};
 use crate::redact::Redactor;
-use crate::scenario::{FileTexts, Library, Watcher};
+use crate::scenario::{FileTexts, ScenarioStore, Watcher};
 use crate::state::budget::Budget;
 use crate::state::engine::Engine;
 use crate::state::journal::Journal;
 use crate::state::workspace::{Registry, Workspace};
 use crate::ui::{asks_for_page, to_page};
 use crate::util::tasks::catch_panic;
-use crate::webhook::client::{Client, DialContext};
+use crate::webhook::client::Client;
 use crate::webhook::deliver::Deliverer;
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::Egress;
 use crate::webhook::resolve::Resolver;
 pub(crate) use file_limit::FileLimit;
@@ -120,7 +121,7 @@ impl Emulator {
             engine: Arc::clone(&engine),
             bodies,
             ca_pem: ca_pem.clone(),
-            viewers: Arc::new(Semaphore::new(MOST_VIEWERS)),
+            viewers: Arc::new(Semaphore::new(MAX_VIEWERS)),
             texts: Arc::new(Texts::new(&seed, started_at)),
             access: Access::new(control_token.clone(), &settings.allow_hosts),
             stopping: stopping.clone(),
@@ -263,7 +264,7 @@ async fn call(
     control: &Arc<Control>,
     request: Request<RequestBody>,
     connection: &ConnectionState,
-) -> Response<Outgoing> {
+) -> Response<ResponseBody> {
     let host = check_host(request.method(), request.uri(), request.version(), request.headers());
     match host.map(|host| String::from_utf8_lossy(host).into_owned()) {
         Ok(host) => catch_panic(control.handle(request, &host, connection))
@@ -288,7 +289,7 @@ fn new_engine(
     };
     let journal = Arc::new(Journal::new(settings.most_journal_entries, &Budget::new(settings.most_memory_bytes)));
     let registry = Registry::new(seed, clock, settings.most_workspaces, Arc::clone(&journal));
-    let library = Library::new(settings.profile.clone());
+    let library = ScenarioStore::new(settings.profile.clone());
     Engine::new(library, registry, journal, settings.scenario_folders.clone(), stopping)
 }
 
@@ -297,7 +298,8 @@ fn new_engine(
 fn load_scenarios(settings: &Settings, engine: &Arc<Engine>) -> Result<Option<Watcher>, StartError> {
     let (watcher, files) = if settings.scenario_folders.paths().next().is_some() {
         let reloading = Arc::clone(engine);
-        let watched = Watcher::start(settings.scenario_folders.clone(), move |texts| drop(reloading.take_files(texts)));
+        let watched =
+            Watcher::start(settings.scenario_folders.clone(), move |texts| drop(reloading.reload_changed(texts)));
         let (watcher, files) =
             watched.map_err(|error| StartError::Setting(format!("cannot watch the scenario folders: {error}")))?;
         (Some(watcher), files)
@@ -316,9 +318,9 @@ fn new_deliverer(settings: &Settings, engine: &Arc<Engine>, trust: Trust, shares
     Deliverer::new(Arc::clone(engine), egress, Client::new(context, shares.kept), shares.attempts)
 }
 
-fn bind_listener(requested: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+fn bind_listener(requested: ListenAddress) -> Result<(Listener, SocketAddr), StartError> {
     let refused = |source| StartError::Bind { address: requested, source };
-    let listener = bind(requested).map_err(refused)?;
+    let listener = Listener::bind(requested).map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
 }

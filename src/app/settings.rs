@@ -10,12 +10,13 @@ use crate::clock::machine::{UnusableClock, check_machine};
 use crate::clock::{Now, check_wall};
 use crate::diagnostic::{Diagnostic, render_all};
 use crate::http::handler::Limits;
+use crate::http::listener::ListenAddress;
 use crate::http::tls::{TlsProblem, TlsSetting, TrustProblem};
-use crate::scenario::{FileTexts, Folders, Library};
+use crate::scenario::{FileTexts, Folders, ScenarioStore};
 use crate::settings::Layered;
 use crate::state::budget::DEFAULT_BYTES;
-use crate::state::journal::MOST_ENTRIES;
-use crate::state::workspace::MOST_WORKSPACES;
+use crate::state::journal::MAX_ENTRIES;
+use crate::state::workspace::MAX_WORKSPACES;
 use crate::webhook::resolve::LookUp;
 
 /// How the clock starts.
@@ -34,9 +35,9 @@ pub enum ClockSetting {
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where the emulated API is served; port 0 picks a free one.
-    pub listen: SocketAddr,
+    pub listen: ListenAddress,
     /// Where the control API is served, if not on the listener of the emulated API.
-    pub control_listen: Option<SocketAddr>,
+    pub control_listen: Option<ListenAddress>,
     /// The token that control calls require.
     pub control_token: Option<String>,
     /// Require no token even if the control API is reachable beyond loopback.
@@ -82,7 +83,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into(),
             control_listen: None,
             control_token: None,
             control_open: false,
@@ -99,9 +100,9 @@ impl Default for Settings {
             allow_egress: Vec::new(),
             look_up: LookUp::default(),
             limits: Limits::default(),
-            most_journal_entries: MOST_ENTRIES,
+            most_journal_entries: MAX_ENTRIES,
             most_memory_bytes: DEFAULT_BYTES,
-            most_workspaces: MOST_WORKSPACES,
+            most_workspaces: MAX_WORKSPACES,
             grace: Duration::from_secs(5),
             state: None,
         }
@@ -144,7 +145,7 @@ impl Settings {
 
     /// Loads the scenario files and texts and activates the initial scenarios. A broken file fails the start only if its scenario
     /// is to be active.
-    pub(super) fn fill(&self, library: &Library, files: FileTexts, now: Now) -> Result<(), StartError> {
+    pub(super) fn fill(&self, library: &ScenarioStore, files: FileTexts, now: Now) -> Result<(), StartError> {
         let found = library.reload_files(files, now.instant).found;
         let mut active: Vec<String> = self.scenarios.clone();
         for (text, number) in self.scenario_texts.iter().zip(1..) {
@@ -185,7 +186,7 @@ pub enum StartError {
     #[error("cannot listen on {address}: {source}")]
     Bind {
         /// The address.
-        address: SocketAddr,
+        address: ListenAddress,
         /// The system's error.
         source: std::io::Error,
     },

@@ -13,7 +13,7 @@ use crate::state::engine::{Engine, Mark};
 use crate::util::file::Claim;
 
 /// How long a change may go unnoticed.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The least time from the start of one save to the next look. A change just after a save has begun is still on disk within a
 /// second.
 const PAUSE: Duration = Duration::from_millis(850);
@@ -47,7 +47,7 @@ impl StateFile {
     pub(super) async fn keep(self: Arc<Self>) {
         let mut is_failing = false;
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             if *self.saved.lock() == Some(self.engine.mark()) {
                 continue;
             }

@@ -12,7 +12,7 @@ use crate::redact::Redactor;
 use crate::util::escapes::Secrets;
 
 /// Most calls of a calibration.
-pub const MOST_CALLS: usize = 40;
+pub const MAX_CALLS: usize = 40;
 /// In place of the key, or of more than half of it.
 const KEY: &str = "<key>";
 /// In place of an altered key.
@@ -22,11 +22,11 @@ pub(super) const GENERATED: &str = "<generated secret>";
 /// In place of the secret that the calibration supplied.
 pub(super) const SUPPLIED: &str = "<supplied secret>";
 /// A calibration ends when this many calls had no answer.
-const MOST_FAILURES: usize = 2;
+const MAX_FAILURES: usize = 2;
 /// Most characters of a body of ours that are kept.
-const LONGEST_BODY: usize = 1_000;
+const MAX_BODY: usize = 1_000;
 /// Most of a key that is kept as its prefix.
-const LONGEST_PREFIX: usize = 24;
+const MAX_PREFIX: usize = 24;
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Cassette {
@@ -214,8 +214,8 @@ impl Cassette {
     pub fn push(&mut self, mut exchange: Exchange, caller: &Caller) {
         let mask = caller.mask(exchange.key);
         // Of a long body only the beginning is masked, as no more is kept.
-        let body: String = exchange.body.chars().take(2 * LONGEST_BODY).collect();
-        exchange.body = mask.body(&body, &exchange.name).chars().take(LONGEST_BODY).collect();
+        let body: String = exchange.body.chars().take(2 * MAX_BODY).collect();
+        exchange.body = mask.body(&body, &exchange.name).chars().take(MAX_BODY).collect();
         exchange.failed = exchange.failed.map(|text| mask.body(&text, &exchange.name));
         if let Some(answer) = &mut exchange.answer {
             answer.headers = answer.headers.iter().map(|header| mask.header(header)).collect();
@@ -223,7 +223,7 @@ impl Cassette {
         }
         self.calls.push(exchange);
         let (invalid, valid) = self.prefix_bounds();
-        if valid == invalid + 1 && valid <= LONGEST_PREFIX && 2 * valid <= self.key_length + 4 {
+        if valid == invalid + 1 && valid <= MAX_PREFIX && 2 * valid <= self.key_length + 4 {
             self.key_prefix = caller.key.get(..valid).map(str::to_owned);
         }
     }
@@ -266,7 +266,7 @@ impl Cassette {
         }
         // A service may hang up on a body that is too long.
         let mut failed = self.calls.iter().filter(|call| call.failed.is_some() && call.name != "long-body");
-        if let Some(Exchange { number, failed: Some(why), .. }) = failed.nth(MOST_FAILURES - 1) {
+        if let Some(Exchange { number, failed: Some(why), .. }) = failed.nth(MAX_FAILURES - 1) {
             return Some(format!("call {number} had no answer: {why}"));
         }
         if self.count("hello") > 0 && self.count("no-key") > 0 && !self.is_api() {
@@ -278,7 +278,7 @@ impl Cassette {
         if self.interrupted {
             return Some("it was interrupted".to_owned());
         }
-        let limit = if self.max_calls < MOST_CALLS { "calls of --max-calls" } else { "calls of a calibration" };
+        let limit = if self.max_calls < MAX_CALLS { "calls of --max-calls" } else { "calls of a calibration" };
         (self.calls.len() >= self.max_calls).then(|| format!("the {} {limit} were made", self.max_calls))
     }
 

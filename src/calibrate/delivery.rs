@@ -4,7 +4,6 @@
 use std::slice::from_ref;
 use std::sync::LazyLock;
 
-use hyper::header::HeaderName;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -18,8 +17,9 @@ use crate::contract::signature::{
     CustomScheme, Encoding, Hash, KeyReading, Message, Scheme, SchemeName, Signed, SigningKey, sign, sign_as,
 };
 use crate::contract::types::{EVENT_TYPES, WORKFLOW_COMPLETED};
+use crate::util::captured::{self, CapturedMessage, Header};
 
-/// A request as an inspection service or a log shows it: request line or pseudo headers, headers, an empty line, the body.
+/// A request as an inspection service, a log or a command shows it, with its body.
 #[derive(Debug)]
 pub struct CapturedDelivery {
     /// What may have been subscribed.
@@ -46,12 +46,12 @@ struct Signing<'d> {
     time: &'d str,
 }
 
-const LARGEST: usize = 256 * 1024;
-const MOST_CANDIDATES: usize = 4;
+const MAX: usize = 256 * 1024;
+const MAX_CANDIDATES: usize = 4;
 /// Most headers that are compared with signatures of the service's own.
-const MOST_HEADERS: usize = 16;
+const MAX_HEADERS: usize = 16;
 /// Most bytes that are signed to find the scheme, and how many a signature counts at least.
-const MOST_SIGNED: usize = 128 * 1024 * 1024;
+const MAX_SIGNED: usize = 128 * 1024 * 1024;
 const LEAST_SIGNED: usize = 4 * 1024;
 /// What services sign, with or without something between the parts.
 const CONTENTS: &str = "{body},{timestamp} {body},{id} {timestamp} {body},{timestamp} {id} {body},{id} {body},v0 {timestamp} {body},\
@@ -61,8 +61,6 @@ const BETWEEN: [&str; 5] = [".", ":", "", "|", "\n"];
 const OTHERS: [&str; 6] = ["authorization", "content-digest", "content-length", "cookie", "digest", "repr-digest"];
 const SECONDS: &str = "Unix seconds";
 const ISO: &str = "ISO 8601";
-
-type Header = (String, String);
 
 /// The search for the schemes of a delivery, and what it took.
 struct Search<'d> {
@@ -85,35 +83,26 @@ static SIGNATURE: LazyLock<Regex> = LazyLock::new(|| {
 
 impl CapturedDelivery {
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
-        if bytes.len() > LARGEST {
-            return Err("it is larger than 256 KiB".to_owned());
+        let is_delivery = |message: &CapturedMessage| message.method.as_deref().is_none_or(|method| method == "POST");
+        let mut found: Vec<CapturedMessage> = captured::messages(bytes)?;
+        found.retain(|message| is_delivery(message) && message.body.is_some());
+        // Of several, the last that is signed.
+        let is_signed =
+            |message: &CapturedMessage| about_signatures(&message.headers).any(|(_, value)| SIGNATURE.is_match(value));
+        let message = found.into_iter().max_by_key(is_signed);
+        let message = message.ok_or("expected a request with `POST`, headers and a body")?;
+        let headers: usize = message.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if headers + message.body.as_deref().unwrap_or_default().len() > MAX {
+            return Err("the delivery is larger than 256 KiB".to_owned());
         }
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
-        let end = |end: &[u8]| Some((bytes.windows(end.len()).position(|part| part == end)?, end.len()));
-        let end = [end(b"\n\r\n"), end(b"\n\n")].into_iter().flatten().min();
-        let (at, length) = end.ok_or("expected the request line, headers, an empty line and the body")?;
-        let (head, body) =
-            (std::str::from_utf8(&bytes[..at]).map_err(|_| "the headers are not text")?, &bytes[at + length..]);
-        let mut words = head.lines().next().unwrap_or_default().split_whitespace();
-        let pseudo = |name: &str| head.lines().find_map(|line| Some(line.trim().strip_prefix(name)?.trim()));
-        let method = pseudo(":method:").or_else(|| words.next());
-        let target = pseudo(":path:").or_else(|| words.next()).filter(|_| method == Some("POST"));
-        let target = target.ok_or("expected a request that begins with `POST /path HTTP/1.1`")?;
-        // Neither the request line nor a pseudo header has a valid name.
-        let header = |line: &str| {
-            let (name, value) = line.split_once(':')?;
-            Some((HeaderName::from_bytes(name.trim().as_bytes()).ok()?.to_string(), value.trim().to_owned()))
-        };
-        let headers: Vec<_> = head.lines().filter_map(header).collect();
-        let of = |name: &str| headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
-        let hosts = [pseudo(":authority:"), of("x-forwarded-host"), of("host")].into_iter().flatten();
-        let hosts: Vec<&str> = hosts.collect();
+        let target = message.target.as_deref().unwrap_or_default();
+        let hosts = ["x-forwarded-host", "host"].into_iter().flat_map(|name| message.values(name));
         let whole = |host: &str| ["https", "http"].map(|scheme| format!("{scheme}://{host}{target}"));
         let urls: Vec<String> =
-            if target.starts_with('/') { hosts.into_iter().flat_map(whole).collect() } else { vec![target.to_owned()] };
-        let sent = of("content-length").and_then(|length| body.get(..length.parse().ok()?)).unwrap_or(body);
+            if target.starts_with('/') { hosts.flat_map(whole).collect() } else { vec![target.to_owned()] };
+        let body = message.body.as_deref().unwrap_or_default();
         let mut bodies = vec![body.to_vec()];
-        for other in [sent, body.trim_ascii_end()] {
+        for other in [message.sent_body().unwrap_or(body), body.trim_ascii_end()] {
             if bodies.iter().all(|known| known != other) {
                 bodies.push(other.to_vec());
             }
@@ -122,7 +111,7 @@ impl CapturedDelivery {
         Ok(Self {
             urls,
             event: bodies.iter().find_map(|body| serde_json::from_slice(body).ok()).unwrap_or_default(),
-            headers,
+            headers: message.headers.clone(),
             bodies,
         })
     }
@@ -150,7 +139,7 @@ impl CapturedDelivery {
             ([], _) => own.clone(),
             (_, Some((name, _))) => hidden(format!("{all} verifies it, and `{name}` looks like one more signature")),
             ([one], _) => Ok(Seen::new(*one, []).noted(note)),
-            _ if self.headers.is_sorted() => {
+            _ if self.headers.iter().filter(|(name, _)| name != "host").is_sorted() => {
                 hidden(format!("{all} verify it; their order is hidden by sorted headers"))
             }
             _ => Ok(Seen::new(json!(names), []).noted(note)),
@@ -177,8 +166,7 @@ impl CapturedDelivery {
 
     /// The headers that may be about the signature.
     fn others(&self) -> impl Iterator<Item = (&String, &str)> {
-        let others = self.headers.iter().filter(|(name, _)| !OTHERS.contains(&name.as_str()));
-        others.map(|(name, value)| (name, value.as_str()))
+        about_signatures(&self.headers)
     }
 
     /// The headers with something at their end that may be a signature like this one.
@@ -190,7 +178,7 @@ impl CapturedDelivery {
             let end = value.len().checked_sub(token.len()).and_then(|at| value.get(at..));
             end.is_some_and(is_alike)
         };
-        self.headers.iter().filter(|(_, value)| ends(value)).take(MOST_HEADERS).collect()
+        self.headers.iter().filter(|(_, value)| ends(value)).take(MAX_HEADERS).collect()
     }
 
     /// What the body shows.
@@ -223,6 +211,11 @@ impl CapturedDelivery {
     }
 }
 
+fn about_signatures(headers: &[Header]) -> impl Iterator<Item = (&String, &str)> {
+    let others = headers.iter().filter(|(name, _)| !OTHERS.contains(&name.as_str()));
+    others.map(|(name, value)| (name, value.as_str()))
+}
+
 /// What a scheme sends, made with a key of no meaning.
 fn sample(scheme: &Scheme) -> Signed {
     let key = SigningKey::from_bytes(vec![0; 32]).expect("it is not empty");
@@ -232,9 +225,9 @@ fn sample(scheme: &Scheme) -> Signed {
 impl<'d> Search<'d> {
     fn new(delivery: &'d CapturedDelivery, secret: &'d str) -> Self {
         let in_headers = delivery.others().filter(|(name, _)| name.ends_with("id")).map(|(_, value)| value);
-        let ids = delivery.event["id"].as_str().into_iter().chain(in_headers).take(MOST_CANDIDATES);
+        let ids = delivery.event["id"].as_str().into_iter().chain(in_headers).take(MAX_CANDIDATES);
         let parts = delivery.others().flat_map(|(_, value)| value.split([',', ';', ' ', '=']));
-        let times = parts.filter(|part| !form(part).is_empty()).take(MOST_CANDIDATES);
+        let times = parts.filter(|part| !form(part).is_empty()).take(MAX_CANDIDATES);
         let (ids, times) = (ids.collect(), times.collect());
         Self { delivery, secret, ids, times, signatures: 0, bytes: 0, is_cut: false }
     }
@@ -242,7 +235,7 @@ impl<'d> Search<'d> {
     /// Counts signatures of a text of this size; false if that is too much, and for everything after it.
     fn spend(&mut self, size: usize, signatures: usize) -> bool {
         let bytes = self.bytes + size.max(LEAST_SIGNED) * signatures;
-        self.is_cut |= bytes > MOST_SIGNED;
+        self.is_cut |= bytes > MAX_SIGNED;
         if !self.is_cut {
             (self.bytes, self.signatures) = (bytes, self.signatures + signatures);
         }
@@ -256,7 +249,7 @@ impl<'d> Search<'d> {
         let all = &self.delivery.headers;
         let has_all = sent.iter().all(|(name, _)| all.iter().any(|(known, _)| name == known));
         let is_signature = |(known, _): &&Header| has_all && sent.last().is_some_and(|(name, _)| name == known);
-        let headers: Vec<&Header> = all.iter().filter(is_signature).take(MOST_HEADERS).collect();
+        let headers: Vec<&Header> = all.iter().filter(is_signature).take(MAX_HEADERS).collect();
         self.find(name, &custom, &headers)
     }
 
@@ -422,8 +415,8 @@ mod tests {
         let others = any(|at| format!("x-{at}-id: {at}\nx-{at}-time: 17698518{at:02}\n"));
         for size in [10, 150_000] {
             let (signatures, bytes, reason) = effort(&format!("{signed}{others}"), size);
-            assert!(signatures > 100 && bytes <= MOST_SIGNED, "{size}: {signatures}, {bytes}");
-            assert!(signatures <= MOST_SIGNED / LEAST_SIGNED, "{size}: {signatures}");
+            assert!(signatures > 100 && bytes <= MAX_SIGNED, "{size}: {signatures}, {bytes}");
+            assert!(signatures <= MAX_SIGNED / LEAST_SIGNED, "{size}: {signatures}");
             assert_eq!(reason.contains("no more are tried"), size > 10, "{size}: {signatures}, {reason}");
         }
     }

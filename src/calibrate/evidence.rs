@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cassette::{Cassette, Exchange, MOST_CALLS, is_masked};
+use super::cassette::{Cassette, Exchange, MAX_CALLS, is_masked};
 use super::promises::{ERROR, Promise, STATUS, SUBSCRIBE, SUBSCRIPTION, SYSTEM_STATUS, UNAUTHORIZED};
 
 /// The result for a setting.
@@ -111,7 +111,7 @@ impl Cassette {
     /// Too little was observed: not reached if the calls ended early, else not observable.
     pub(super) fn too_little<T>(&self, reason: &str) -> Result<T, Unclear> {
         match self.stop() {
-            Some(stop) if self.calls.len() < MOST_CALLS => Err(not_reached(format!("{reason}; {stop}"))),
+            Some(stop) if self.calls.len() < MAX_CALLS => Err(not_reached(format!("{reason}; {stop}"))),
             _ => hidden(reason),
         }
     }

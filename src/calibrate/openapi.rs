@@ -8,7 +8,7 @@ use super::report::OtherSource;
 use crate::contract::types::EVENT_TYPES;
 
 /// Most references that lead to each other.
-const MOST_REFERENCES: usize = 8;
+const MAX_REFERENCES: usize = 8;
 
 /// Reads a document; it must be JSON.
 pub fn shows(text: &str) -> Result<OtherSource, String> {
@@ -62,7 +62,7 @@ pub fn shows(text: &str) -> Result<OtherSource, String> {
 /// A part of the document, with a reference followed.
 fn resolved<'d>(document: &'d Value, mut place: &'d Value) -> &'d Value {
     // A reference may lead to another; more than a few would be a circle.
-    for _ in 0..MOST_REFERENCES {
+    for _ in 0..MAX_REFERENCES {
         let Some(pointer) = place["$ref"].as_str().and_then(|text| text.strip_prefix('#')) else { break };
         place = document.pointer(pointer).unwrap_or(&Value::Null);
     }

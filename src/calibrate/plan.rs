@@ -27,9 +27,9 @@ pub(super) struct Step {
 /// The status that the contract promises, and the clause.
 pub(super) type StatusPromise = (u16, &'static str);
 
-const MOST_SUBSCRIPTIONS: usize = 3;
+const MAX_SUBSCRIPTIONS: usize = 3;
 /// Timestamps of this many calls may repeat another.
-const MOST_ALIKE: usize = 3;
+const MAX_ALIKE: usize = 3;
 const HELLO: &str = "/v1/hello";
 const SUBSCRIPTION: &str = r#"{"url":"$url","events":["workflow.completed"]}"#;
 const LONG_BODY: &str = r#"{"url":"","events":[],"description":"$long"}"#;
@@ -113,7 +113,7 @@ const STEPS: &[Step] = &[
     get("status", STATUS, CallKey::Given).due(|cassette, _| {
         let different = timestamps(cassette).len();
         let alike = timed(cassette).count() - different;
-        different < TIMESTAMPS && alike < MOST_ALIKE && cassette.status_of("status") == 200
+        different < TIMESTAMPS && alike < MAX_ALIKE && cassette.status_of("status") == 200
     }),
     get("exhaust", STATUS, CallKey::Given).due(|cassette, _| {
         let calls_left = cassette.max_calls.saturating_sub(cassette.calls.len());
@@ -142,7 +142,7 @@ pub fn next(cassette: &Cassette, caller: &Caller) -> Option<Exchange> {
     }
     // Of a service that checks little, calls that should be refused may have subscribed something.
     let posted = |call: &&Exchange| call.method == "POST" && call.target == SUBSCRIBE && call.status() / 100 == 2;
-    let may_subscribe = cassette.answered().filter(posted).count() < MOST_SUBSCRIPTIONS;
+    let may_subscribe = cassette.answered().filter(posted).count() < MAX_SUBSCRIPTIONS;
     let may_follow = |step: &&Step| may_subscribe || step.method != "POST" || step.target != SUBSCRIBE;
     let mut steps = STEPS.iter().filter(may_follow);
     let step = steps.find(|step| (step.is_due)(cassette, cassette.count(step.name)))?;

@@ -11,7 +11,7 @@ use super::cassette::{CallKey, Cassette, Exchange};
 use super::evidence::{Observation, RowOutcome, hidden};
 use super::infer::{infer, reason};
 use super::plan::step;
-use crate::contract::keys::{KeyRules, judge};
+use crate::contract::keys::{KeyRules, check_key};
 use crate::redact::visible;
 use crate::settings::{Draft, Layered, LedgerRow, Profile, ledger};
 use crate::util::wording::counted;
@@ -138,7 +138,7 @@ fn refuses_key(profile: &str, cassette: &Cassette) -> bool {
     let Ok(layered) = Layered::default().with(|draft| draft.text(profile, "calibrate")) else { return false };
     let profile = layered.profile();
     let key = format!("{}key", cassette.key_prefix.as_ref().unwrap_or(&cassette.assumed_prefix));
-    judge(&key, KeyRules { environment: profile.environment, keys: &profile.keys }).is_err()
+    check_key(&key, KeyRules { environment: profile.environment, keys: &profile.keys }).is_err()
 }
 
 /// The settings whose entries are observed one by one. A null says that there is none.

@@ -15,9 +15,10 @@ use url::Url;
 use super::cassette::{Caller, Cassette, Exchange, RecordedAnswer};
 use super::plan::next;
 use crate::clock::machine;
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 use crate::state::workspace::AttemptOutcome;
-use crate::webhook::client::{DialContext, Progress, send_once};
+use crate::webhook::client::{Progress, send_once};
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::Target;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -77,7 +78,7 @@ impl Calibration {
             request = request.header(AUTHORIZATION, authorization);
         }
         request = call.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
-        let body = Outgoing::from(Bytes::from(call.body.clone()));
+        let body = ResponseBody::from(Bytes::from(call.body.clone()));
         let request = request.body(body).expect("the key was checked, and the rest is plain");
         let progress = Progress::default();
         let sent = send_once(&target, addresses, &self.reach, CONNECT_LIMIT, request, &progress);

@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use tokio::net::TcpListener;
 use url::{Host, Url};
 
 use super::failure::Failure;
-use crate::http::bind;
+use crate::http::listener::{ListenAddress, Listener};
 use crate::util::duration::parse_duration;
 use crate::util::file::{self, FileProblem};
 
@@ -108,14 +107,8 @@ pub(super) fn reachable(text: &str) -> String {
     }
 }
 
-pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
-    // Two common short forms: `:0` and `localhost:9770`.
-    let spelled = match text.strip_prefix("localhost:") {
-        Some(port) => format!("127.0.0.1:{port}"),
-        None if text.starts_with(':') => format!("127.0.0.1{text}"),
-        None => text.to_owned(),
-    };
-    spelled.parse().map_err(|_| {
+pub(super) fn address(flag: &str, text: &str) -> Result<ListenAddress, Failure> {
+    text.parse().map_err(|_| {
         let hint = match (text.parse::<u16>(), text.parse::<IpAddr>()) {
             (Ok(port), _) => format!("use `{flag} 127.0.0.1:{port}`"),
             (_, Ok(ip)) => format!("add a port: `{flag} {}`", SocketAddr::new(ip, 9770)),
@@ -126,8 +119,8 @@ pub(super) fn address(flag: &str, text: &str) -> Result<SocketAddr, Failure> {
 }
 
 /// Listens on an address of --listen; returns which one that is.
-pub(super) fn bound(requested: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
-    let bound = bind(requested).and_then(|listener| listener.local_addr().map(|local| (listener, local)));
+pub(super) fn bound(requested: ListenAddress) -> Result<(Listener, SocketAddr), Failure> {
+    let bound = Listener::bind(requested).and_then(|listener| listener.local_addr().map(|local| (listener, local)));
     bound.map_err(|error| {
         Failure::io(format!("cannot listen on {requested}: {error}"))
             .with_hint("choose another with --listen 127.0.0.1:0 (a free port)")

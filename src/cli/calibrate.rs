@@ -30,14 +30,14 @@ use crate::settings::Layered;
 use crate::util::duration::parse_duration;
 use crate::util::file;
 use crate::util::wording::counted;
-use crate::webhook::client::DialContext;
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::Egress;
 use crate::webhook::resolve::{LookUp, Resolver};
 
-const SHORTEST_KEY: usize = 8;
-const LARGEST: u64 = 16 * 1024 * 1024;
+const MIN_KEY: usize = 8;
+const MAX: u64 = 16 * 1024 * 1024;
 /// A document takes up to 40 times as much memory once it is read.
-const LARGEST_DOCUMENT: u64 = 4 * 1024 * 1024;
+const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Args)]
 #[command(after_help = examples([
@@ -66,7 +66,7 @@ pub(super) struct CalibrateArgs {
     /// Wait this long between two calls. Below 1s, the kind of the quota's window cannot be told.
     #[arg(long, env, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
     pause: Duration,
-    /// A captured delivery: the raw HTTP request. Its secret is read from the environment.
+    /// A captured delivery: a raw request, HAR or JSON. Its secret is read from the environment.
     #[arg(long, env, value_name = "FILE")]
     delivery: Option<PathBuf>,
     /// A published OpenAPI document, as JSON.
@@ -96,12 +96,12 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     let profile = load_profile(args.check.as_deref(), &[])?;
     let mut others = Vec::new();
     if let Some(path) = &args.delivery {
-        let delivery = CapturedDelivery::read(&read("--delivery", path, LARGEST)?);
+        let delivery = CapturedDelivery::read(&read("--delivery", path, MAX)?);
         let delivery = delivery.map_err(|problem| invalid("--delivery", path, &problem))?;
         others.push(delivery.shows(&variable("WRS_WEBHOOK_SECRET", "the secret of the subscription")?));
     }
     if let Some(path) = &args.openapi {
-        let text = String::from_utf8_lossy(&read("--openapi", path, LARGEST_DOCUMENT)?).into_owned();
+        let text = String::from_utf8_lossy(&read("--openapi", path, MAX_DOCUMENT)?).into_owned();
         others.push(openapi::shows(&text).map_err(|problem| invalid("--openapi", path, &problem))?);
     }
     let writes = args.from.is_none() && args.check.is_none();
@@ -112,8 +112,9 @@ pub(super) fn run(args: CalibrateArgs) -> Result<ExitCode, Failure> {
     let out = file("--out", &args.out, "sandbox.toml")?;
     let kept = file("--cassette", &args.cassette, "sandbox.cassette.json")?;
     let cassette: Cassette = match (&args.from, &args.url) {
-        (Some(path), _) => serde_json::from_slice(&read("--from", path, LARGEST)?)
-            .map_err(|problem| invalid("--from", path, &problem))?,
+        (Some(path), _) => {
+            serde_json::from_slice(&read("--from", path, MAX)?).map_err(|problem| invalid("--from", path, &problem))?
+        }
         (None, url) => called(&args, url.as_deref().unwrap_or_default())?,
     };
     let report = Report::new(&cassette, &others, &profile);
@@ -183,7 +184,7 @@ fn called(args: &CalibrateArgs, text: &str) -> Result<Cassette, Failure> {
             .with_hint("for example https://sandbox.example.com")
     })?;
     let key = variable("WRS_API_KEY", "the key")?;
-    if key.len() < SHORTEST_KEY || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if key.len() < MIN_KEY || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(Failure::usage("WRS_API_KEY is not a key"));
     }
     if url.scheme() == "http" && !matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) {

@@ -34,7 +34,7 @@ const REPORT_LIMIT: Duration = Duration::from_secs(30);
 const SHOWN_COMMAND: usize = 16 * 1024;
 
 /// Most bytes that are kept.
-const MOST_KEPT: usize = 64 * 1024;
+const MAX_KEPT: usize = 64 * 1024;
 /// How long the rest is waited for after the command has ended: what it left running may keep its streams open for ever.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -264,13 +264,13 @@ impl Tail {
     fn add(&mut self, piece: &[u8]) {
         self.bytes.extend_from_slice(piece);
         // Cut seldom, as the rest has to be moved.
-        if self.bytes.len() > 2 * MOST_KEPT {
+        if self.bytes.len() > 2 * MAX_KEPT {
             self.cut();
         }
     }
 
     fn cut(&mut self) {
-        let beyond = self.bytes.len().saturating_sub(MOST_KEPT);
+        let beyond = self.bytes.len().saturating_sub(MAX_KEPT);
         self.bytes.drain(..beyond);
         self.is_cut |= beyond > 0;
     }

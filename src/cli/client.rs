@@ -27,7 +27,7 @@ use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::{Trust, is_about_the_issuer};
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
 use crate::util::wording::shell_word;
-use crate::webhook::link::{Sender, open_in_a_task};
+use crate::webhook::dial::{Sender, open};
 
 /// How long a command waits before it repeats a call that the emulator was too busy for.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
@@ -213,7 +213,7 @@ impl<'a> Call<'a> {
         let port = url.port_or_known_default().unwrap_or(80);
         let stream = TcpStream::connect((host, port)).await.map_err(|error| self.unreachable(error))?;
         if url.scheme() != "https" {
-            return open_in_a_task(Box::new(stream)).await.map_err(|error| self.unreachable(error));
+            return open(Box::new(stream)).await.map_err(|error| self.unreachable(error));
         }
         let trust = Trust::new(&self.target.ca, self.target.trusts_any()).map_err(|problem| {
             let base = url.as_str().trim_end_matches('/');
@@ -224,7 +224,7 @@ impl<'a> Call<'a> {
         let name = ServerName::try_from(host.to_owned()).map_err(|error| self.unreachable(error))?;
         let connected = TlsConnector::from(trust.config().await).connect(name, stream).await;
         let stream = connected.map_err(|error| self.tls_failure(url, &error))?;
-        open_in_a_task(Box::new(stream)).await.map_err(|error| self.unreachable(error))
+        open(Box::new(stream)).await.map_err(|error| self.unreachable(error))
     }
 
     fn speaks_tls(&self, url: &Url) -> Failure {

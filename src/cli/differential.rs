@@ -31,7 +31,7 @@ use crate::clock::machine;
 use crate::control::api::{ClockMode, ExecFacts, List, name_of};
 use crate::redact::Redactor;
 use crate::review::differential::{
-    Aspect, CHANGES, Difference, Part, Record, Sight, UnpromisedChange, compare, is_exercised,
+    Aspect, CHANGES, Difference, Exercised, Part, Record, UnpromisedChange, compare, is_exercised,
 };
 use crate::util::duration::duration_text;
 use crate::util::file;
@@ -453,7 +453,7 @@ struct Judged {
     /// The first request that differs from the plain run.
     difference: Option<Difference>,
     /// What the command last saw of the change before that request.
-    seen: Option<Sight>,
+    seen: Option<Exercised>,
     /// The last lines that the command printed, if it failed.
     printed: Vec<String>,
     output: Option<String>,

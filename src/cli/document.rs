@@ -17,7 +17,7 @@ use crate::ui::{DATA_END, DATA_START};
 use crate::util::file::{self, FileProblem};
 
 /// Most bytes of a file that is read: more than is written, and than the emulator accepts.
-pub(super) const LARGEST: u64 = 64 * 1024 * 1024;
+pub(super) const MAX: u64 = 64 * 1024 * 1024;
 
 /// A run document as the emulator made it, and the records that are read of it here.
 pub(super) struct RunDocument {
@@ -82,7 +82,7 @@ impl RunDocument {
         let refused = |cause: &str, hint: &str| {
             Failure::invalid_file(format!("cannot use `{}`: {cause}", path.display())).with_hint(hint)
         };
-        let bytes = file::read_input(path, LARGEST).map_err(|problem| match problem {
+        let bytes = file::read_input(path, MAX).map_err(|problem| match problem {
             FileProblem::TooLarge(_) => refused(
                 &problem.to_string(),
                 "files of `wrs-emulator run save` and `exec --report` are smaller; is it another file?",

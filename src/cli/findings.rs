@@ -168,9 +168,9 @@ pub(super) struct Accepted(Vec<(String, String)>);
 
 impl Accepted {
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
-        const MOST_BYTES: u64 = 1024 * 1024;
+        const MAX_BYTES: u64 = 1024 * 1024;
         let shown = path.display();
-        let bytes = file::read_input(path, MOST_BYTES)
+        let bytes = file::read_input(path, MAX_BYTES)
             .map_err(|problem| Failure::io(format!("--accept: cannot read `{shown}`: {problem}")))?;
         let mut accepted: Vec<(String, String)> = Vec::new();
         for (number, line) in (1..).zip(String::from_utf8_lossy(&bytes).lines().map(str::trim)) {

@@ -44,7 +44,7 @@ fn request_entry<'a>(run: &RunRecords, record: &'a ExplainedRequest) -> (&'a str
         "startedDateTime": row.at,
         "time": row.latency_ms,
         "request": sent(&row.method, &url(run, row, headers), row.query.as_deref(), headers, body),
-        "response": answered(row.status, &answer.headers, Some(&answer.body), row.broken.clone()),
+        "response": answered(row.status, &answer.headers, value_of(&answer.headers, "location"), Some(&answer.body), row.broken.clone()),
         "cache": {},
         "timings": timings(row.latency_ms),
         "connection": connection.as_ref().map(|connection| connection.number.to_string()),
@@ -61,17 +61,19 @@ fn request_entry<'a>(run: &RunRecords, record: &'a ExplainedRequest) -> (&'a str
 }
 
 fn attempt_entry<'a>(delivery: &DeliveryWhole, attempt: &'a Attempt) -> (&'a str, Value) {
-    let (status, body, error) = match &attempt.outcome {
-        AttemptResult::Answered { status, body, .. } => (*status, Some(body), None),
-        AttemptResult::Failed { failure, detail, .. } => (0, None, Some(format!("{failure}: {detail}"))),
+    let (status, body, note, error) = match &attempt.outcome {
+        AttemptResult::Answered { status, body, note, .. } => (*status, Some(body), note.as_deref(), None),
+        AttemptResult::Failed { failure, detail, .. } => (0, None, None, Some(format!("{failure}: {detail}"))),
     };
+    // Of the answer's headers only what the note says is kept.
+    let location = note.and_then(|note| note.strip_prefix("Location: ")?.split("; Retry-After: ").next());
     let url = attempt.url.split('#').next().unwrap_or_default();
     let query = url.split_once('?').map(|(_, query)| query);
     let entry = json!({
         "startedDateTime": attempt.at,
         "time": attempt.latency_ms,
         "request": sent("POST", url, query, &attempt.request.headers, &attempt.request.body),
-        "response": answered(status, &[], body, error),
+        "response": answered(status, &[], location, body, error),
         "cache": {},
         "timings": timings(attempt.latency_ms),
         "_id": delivery.id,
@@ -113,13 +115,19 @@ fn sent(method: &str, url: &str, query: Option<&str>, headers: &[(String, String
 }
 
 /// A response; if there was none, `error` is the reason, in a field that browsers use too.
-fn answered(status: u16, headers: &[(String, String)], body: Option<&Bytes>, error: Option<String>) -> Value {
+fn answered(
+    status: u16,
+    headers: &[(String, String)],
+    location: Option<&str>,
+    body: Option<&Bytes>,
+    error: Option<String>,
+) -> Value {
     let (content, size) = content(headers, body, true);
     present(json!({
         "status": status,
         "statusText": StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default(),
         "content": content,
-        "redirectURL": value_of(headers, "location").unwrap_or_default(),
+        "redirectURL": location.unwrap_or_default(),
         "httpVersion": "HTTP/1.1",
         "cookies": [],
         "headers": pairs(headers),

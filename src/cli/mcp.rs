@@ -34,12 +34,12 @@ use crate::util::wording::{any_of, counted};
 /// The revisions of the protocol that are spoken, the newest first.
 const REVISIONS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
 /// Requests that wait while a tool runs; further ones stay in the pipe.
-const MOST_WAITING: usize = 16;
+const MAX_WAITING: usize = 16;
 /// Most bytes of a tool's text, so that it leaves room in the agent's context.
-const MOST_TEXT: usize = 32 * 1024;
+const MAX_TEXT: usize = 32 * 1024;
 
 /// Longest that a tool waits: clients of this protocol usually give up after a minute.
-const LONGEST_WAIT: Duration = Duration::from_secs(50);
+const MAX_WAIT: Duration = Duration::from_secs(50);
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
@@ -78,7 +78,7 @@ pub(super) fn run(args: McpArgs) -> ExitCode {
     let session = Session::new(args.target);
     note(&format!("tools for the emulator at {}, with the key {}", session.target.url, session.key));
     let cancelled = Cancelled::default();
-    let (requests, waiting) = sync_channel(MOST_WAITING);
+    let (requests, waiting) = sync_channel(MAX_WAITING);
     thread::scope(|scope| {
         scope.spawn(|| answer_in_order(&session, &cancelled, waiting));
         for line in std::io::stdin().lock().split(b'\n').map_while(Result::ok) {
@@ -215,9 +215,9 @@ impl Session {
                 (visible_lines(&Redactor::default().text(&format!("error: {message}{hint}"))).into_owned(), true)
             }
         };
-        if text.len() > MOST_TEXT {
-            let more = text.len() - MOST_TEXT;
-            text.truncate(text.floor_char_boundary(MOST_TEXT));
+        if text.len() > MAX_TEXT {
+            let more = text.len() - MAX_TEXT;
+            text.truncate(text.floor_char_boundary(MAX_TEXT));
             text.push_str(&format!("\n… {more} bytes more; ask for less: one key, one id, a limit"));
         }
         Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
@@ -242,7 +242,7 @@ impl Session {
 
     /// The text that a call answers.
     fn text(&self, sent: &Sent) -> Result<String, Failure> {
-        let call = Call::new(&self.target).limit(LONGEST_WAIT + SHORT).text();
+        let call = Call::new(&self.target).limit(MAX_WAIT + SHORT).text();
         Ok(visible_lines(&String::from_utf8_lossy(&call.exchange(sent)?)).into_owned())
     }
 }
@@ -463,7 +463,7 @@ impl Tool {
         let text = |description: &str| json!({ "type": "string", "description": description });
         arguments.extend(self.own.iter().map(|(name, description, _)| ((*name).to_owned(), text(description))));
         if let Some((name, what, default)) = self.waits {
-            let (name, most) = (name.to_owned(), LONGEST_WAIT.as_secs());
+            let (name, most) = (name.to_owned(), MAX_WAIT.as_secs());
             arguments.insert(name, text(&format!("{what}: {default} if left out, at most {most}s")));
         }
         let key = match self.key {
@@ -503,8 +503,8 @@ impl Tool {
         if let Some((name, _, default)) = self.waits {
             let wait = arguments.entry(name).or_insert_with(|| default.into()).as_str().unwrap_or_default();
             let parsed = parse_duration(wait).map_err(|problem| Failure::usage(format!("{name}: {problem}")))?;
-            if parsed > LONGEST_WAIT {
-                let message = format!("{name}: expected at most {} s, found {wait}", LONGEST_WAIT.as_secs());
+            if parsed > MAX_WAIT {
+                let message = format!("{name}: expected at most {} s, found {wait}", MAX_WAIT.as_secs());
                 return Err(Failure::usage(message).with_hint("call again to wait longer"));
             }
         }

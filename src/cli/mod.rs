@@ -6,6 +6,7 @@ mod arguments;
 mod calibrate;
 mod child;
 mod client;
+mod completions;
 mod differential;
 mod document;
 mod exec;
@@ -150,8 +151,8 @@ enum Command {
     Assumptions(profile::AssumptionsArgs),
     /// Print the OpenAPI document of the emulated or the control API.
     Openapi(profile::OpenapiArgs),
-    /// Print a completion script for a shell.
-    Completions(parse::CompletionsArgs),
+    /// Print the code with which a shell completes commands and names.
+    Completions(completions::CompletionsArgs),
     /// Serve tools for agents on stdin and stdout (MCP).
     Mcp(mcp::McpArgs),
     /// Exit with 0 when the emulator is ready.
@@ -176,6 +177,9 @@ enum ReviewCommand {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
+    if completions::answered(|| parse::definition(Cli::command())) {
+        return ExitCode::SUCCESS;
+    }
     let matches = match parse::parsed(Cli::command()) {
         Ok(matches) => matches,
         Err(code) => return code,
@@ -214,7 +218,7 @@ pub fn main() -> ExitCode {
         Some(Command::Profile(ProfileCommand::Schema)) => Ok(print_document(&crate::settings::file_schema())),
         Some(Command::Assumptions(args)) => profile::assumptions(args),
         Some(Command::Openapi(args)) => profile::openapi(&args),
-        Some(Command::Completions(args)) => Ok(parse::completions(&args, parse::definition(Cli::command()))),
+        Some(Command::Completions(args)) => Ok(completions::completions(&args)),
         Some(
             Command::Subscriptions(_)
             | Command::Explain(_)

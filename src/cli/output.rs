@@ -19,11 +19,11 @@ pub(super) fn print(text: &str) {
 
 /// Prints text that is already escaped, or contains nothing from clients. A closed pipe, as with `head`, is not an error.
 pub(super) fn print_as_is(text: &str) {
-    is_printed(text);
+    try_print(text);
 }
 
 /// Prints text that is already escaped, and returns whether somebody still reads.
-pub(super) fn is_printed(text: &str) -> bool {
+pub(super) fn try_print(text: &str) -> bool {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
 }

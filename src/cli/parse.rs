@@ -8,12 +8,9 @@ use std::process::ExitCode;
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command};
-use clap_complete::Shell;
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::arguments::examples;
 use super::failure::{Failure, note, report, set_json, warn};
-use super::output::print_as_is;
 use super::row::with_calls;
 use crate::contract::nearest;
 use crate::util::wording::shell_word;
@@ -21,7 +18,7 @@ use crate::util::wording::shell_word;
 const PREFIX: &str = "WRS_EMULATOR";
 
 /// Groups of commands, each with its default command.
-const DEFAULTS: &[(&str, &str)] = &[
+pub(super) const DEFAULTS: &[(&str, &str)] = &[
     ("requests", "list"),
     ("deliveries", "list"),
     ("subscriptions", "list"),
@@ -241,25 +238,6 @@ fn note_key_of_environment(command: &Command, matches: &ArgMatches) {
     {
         note(&format!("only what belongs to {key}, the key in WRS_API_KEY; `--key '*'` means every key"));
     }
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = examples([
-    "completions bash > ~/.local/share/bash-completion/completions/wrs-emulator",
-    "completions zsh > ~/.zfunc/_wrs-emulator",
-    "completions fish > ~/.config/fish/completions/wrs-emulator.fish",
-]))]
-pub(super) struct CompletionsArgs {
-    /// The shell.
-    #[arg(value_enum)]
-    shell: Shell,
-}
-
-pub(super) fn completions(args: &CompletionsArgs, mut definition: Command) -> ExitCode {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut definition, "wrs-emulator", &mut script);
-    print_as_is(&String::from_utf8_lossy(&script));
-    ExitCode::SUCCESS
 }
 
 #[cfg(test)]

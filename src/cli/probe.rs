@@ -19,11 +19,11 @@ use super::report::{Case, Report, Row, TableReport};
 use super::signatures::{Signing, SigningArgs};
 use crate::control::api::List;
 use crate::http::tls::Trust;
-use crate::review::probe::{CASES, Expectation, LONGEST, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
+use crate::review::probe::{CASES, Expectation, MAX, Outcome, Probe, ProbeReport, ProbeSigning, ProbedCase};
 use crate::state::workspace::FailureReason;
 use crate::util::duration::{duration_text, parse_duration};
 use crate::util::wording::counted;
-use crate::webhook::client::DialContext;
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{Destination, DialProblem, Egress};
 use crate::webhook::resolve::{LookUp, Resolver};
 
@@ -74,8 +74,8 @@ pub(super) struct ProbeArgs {
 
 fn limit(text: &str) -> Result<Duration, String> {
     let limit = parse_duration(text)?;
-    if limit.is_zero() || limit > LONGEST {
-        return Err(format!("expected more than 0 and at most {} s, found {text}", LONGEST.as_secs()));
+    if limit.is_zero() || limit > MAX {
+        return Err(format!("expected more than 0 and at most {} s, found {text}", MAX.as_secs()));
     }
     Ok(limit)
 }
@@ -102,7 +102,7 @@ async fn with_progress(probe: &Probe) -> Result<ProbeReport, DialProblem> {
     loop {
         match timeout(PROGRESS, &mut running).await {
             Ok(report) => return report,
-            Err(_) => note(&format!("the receiver is still being probed, for at most {} s", LONGEST.as_secs())),
+            Err(_) => note(&format!("the receiver is still being probed, for at most {} s", MAX.as_secs())),
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::util::file;
 use crate::util::wording::shell_word;
 
 /// Most bytes of a profile.
-const LARGEST: u64 = 1024 * 1024;
+const MAX: u64 = 1024 * 1024;
 
 /// Merges the built-in defaults, a preset or a file, and assignments, in this order, and then validates the result.
 pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Result<Layered, Failure> {
@@ -37,7 +37,7 @@ pub(super) fn load_profile(named: Option<&Path>, assignments: &[String]) -> Resu
         } else {
             let shown = named.display().to_string();
             let unreadable = |cause: &str| Failure::io(format!("--profile: cannot read `{shown}`: {cause}"));
-            let bytes = file::read(named, LARGEST).map_err(|problem| unreadable(&problem.to_string()))?;
+            let bytes = file::read(named, MAX).map_err(|problem| unreadable(&problem.to_string()))?;
             let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8"))?;
             draft.text(&text, &shown);
             file = Some((shown, text));

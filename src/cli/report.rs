@@ -9,7 +9,7 @@ use super::output::{BOLD_RED, GREEN, YELLOW, cell, mark, painted, print_as_is, p
 use crate::redact::visible_lines;
 
 /// Most lines of a case in Markdown.
-const MOST_LINES: usize = 20;
+const MAX_LINES: usize = 20;
 
 pub(super) struct Report {
     /// Its name in XML, after the program's: `verdict`.
@@ -106,8 +106,8 @@ impl Report {
         for case in self.judged() {
             let mark = if case.has_passed() { "✅" } else { "❌" };
             text.push_str(&format!("- {mark} **{}**: {}\n", case.name, inert(&case.message)));
-            text.extend(case.lines.iter().take(MOST_LINES).map(|line| format!("  - {}\n", inert(line))));
-            let more = case.lines.len().saturating_sub(MOST_LINES);
+            text.extend(case.lines.iter().take(MAX_LINES).map(|line| format!("  - {}\n", inert(line))));
+            let more = case.lines.len().saturating_sub(MAX_LINES);
             if more > 0 {
                 text.push_str(&format!("  - … and {more} more\n"));
             }

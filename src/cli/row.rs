@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::arguments::{CallArgs, examples};
 use super::client::{Call, SHORT};
 use super::failure::{Code, Failure, note, warn};
-use super::output::{cell, compact, end_line, is_printed, lines, optional, print, print_as_is, print_json};
+use super::output::{cell, compact, end_line, lines, optional, print, print_as_is, print_json, try_print};
 use crate::clock::machine;
 use crate::control::api::{self, Command, DurationInput, Missed, Restarted, Sent, StreamedAttempt};
 use crate::control::commands;
@@ -179,7 +179,7 @@ fn follow(common: &CallArgs, kind: &str, key: &str) -> Result<ExitCode, Failure>
             (None, _) => read(data).map_or_else(|| cell(data), |attempt: StreamedAttempt| attempt.line()),
         };
         shown += 1;
-        is_printed(&(visible_lines(&line) + "\n"))
+        try_print(&(visible_lines(&line) + "\n"))
     })?;
     if json {
         print_as_is(&end_line(truncated, shown, Map::new()));

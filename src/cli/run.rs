@@ -1,7 +1,6 @@
 //! Files of what happened and of the state: `run save|view|schema`, `requests export` and `snapshot save|load`.
 
 use std::io::IsTerminal as _;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 use std::sync::Arc;
@@ -16,15 +15,16 @@ use tokio::sync::watch;
 
 use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples};
 use super::client::{Call, MAX_SNAPSHOT, parsed, runtime};
-use super::document::{LARGEST, RunDocument, RunRecords};
+use super::document::{MAX, RunDocument, RunRecords};
 use super::failure::{Code, Failure, note};
 use super::har::archive;
 use super::output::{print, print_as_is, print_json, ready_line, show};
 use super::row::print_answer;
-use super::signals::Signals;
+use super::signals::{Adopted, Signals};
 use crate::control::api::{DOCUMENT_BOUND, DeliveryWhole, LoadSnapshot, SaveSnapshot, Sent, Since, Time, WorkspaceId};
 use crate::control::{Access, Viewer, operation_named};
 use crate::http::handler::Limits;
+use crate::http::listener::ListenAddress;
 use crate::http::serve;
 use crate::redact::{Redactor, visible_json};
 use crate::ui::report;
@@ -146,9 +146,10 @@ pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Serves the page over a document until a signal comes.
-async fn serve_view(args: &ViewArgs, listen: SocketAddr, document: String) -> Result<ExitCode, Failure> {
+async fn serve_view(args: &ViewArgs, listen: ListenAddress, document: String) -> Result<ExitCode, Failure> {
     // Installed before the address is printed, as a signal may follow it at once.
     let mut signals = Signals::install()?;
+    Adopted::watch()?.reap_all();
     let (listener, local) = bound(listen)?;
     let url = format!("http://{local}/_emulator/");
     if args.json {
@@ -342,7 +343,7 @@ pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
 
 pub(super) fn load_state(args: &LoadStateArgs) -> Result<ExitCode, Failure> {
     let unreadable = |cause: String| Failure::io(format!("cannot read `{}`: {cause}", args.file.display()));
-    let bytes = file::read_input(&args.file, LARGEST).map_err(|problem| unreadable(problem.to_string()))?;
+    let bytes = file::read_input(&args.file, MAX).map_err(|problem| unreadable(problem.to_string()))?;
     let snapshot: Value = serde_json::from_slice(&bytes)
         .map_err(|error| Failure { code: Code::InvalidFile, ..unreadable(format!("it is not JSON: {error}")) })?;
     let call = Call::new(&args.common.target).body(&snapshot).limit(LIMIT);

@@ -1,7 +1,6 @@
 //! `serve`: turns flags into settings and runs the emulator until a signal stops it.
 
 use std::io::{IsTerminal as _, Write as _};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -32,6 +31,8 @@ use crate::webhook::resolve::LookUp;
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
     /// Where to serve; port 0 picks a free one.
+    ///
+    /// `localhost` is both `127.0.0.1` and `::1`.
     #[arg(long, env, default_value = "127.0.0.1:9770", value_name = "ADDRESS")]
     listen: String,
     /// Write the base URL to this file once ready.
@@ -170,13 +171,13 @@ struct LimitArgs {
     #[arg(hide_short_help = true, long, env, default_value = "30s", value_name = "DURATION", value_parser = period)]
     write_timeout: Duration,
     /// Entries in the journal; the oldest are evicted first.
-    #[arg(long, env, default_value_t = crate::state::journal::MOST_ENTRIES, value_name = "N", value_parser = at_least(1))]
+    #[arg(long, env, default_value_t = crate::state::journal::MAX_ENTRIES, value_name = "N", value_parser = at_least(1))]
     max_journal_entries: usize,
     /// Bytes of everything that is kept; when they are used up, the journal gives way first.
     #[arg(hide_short_help = true, long, env, default_value_t = crate::state::budget::DEFAULT_BYTES, value_name = "N", value_parser = at_least(1), alias = "max-journal-bytes")]
     max_memory_bytes: usize,
     /// Workspaces; the least recently used are evicted first.
-    #[arg(long, env, default_value_t = crate::state::workspace::MOST_WORKSPACES, value_name = "N", value_parser = at_least(1))]
+    #[arg(long, env, default_value_t = crate::state::workspace::MAX_WORKSPACES, value_name = "N", value_parser = at_least(1))]
     max_workspaces: usize,
 }
 
@@ -336,7 +337,7 @@ async fn start_failure(error: StartError) -> Failure {
     match &error {
         StartError::Bind { address, source } if source.kind() == std::io::ErrorKind::AddrInUse => {
             let address = *address;
-            let found = tokio::task::spawn_blocking(move || emulator_at(address)).await;
+            let found = tokio::task::spawn_blocking(move || emulator_at(address.main())).await;
             match found.ok().flatten() {
                 Some(url) => {
                     Failure::io(format!("{error}: a wrs-emulator already answers at {url}")).with_hint(format!(
@@ -346,7 +347,7 @@ async fn start_failure(error: StartError) -> Failure {
                 None => Failure::io(error.to_string()).with_hint(format!(
                     "another program listens there; stop it, or choose another port with --listen {}, and pass it to \
                      commands with --url or WRS_EMULATOR_URL",
-                    SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(9770))
+                    address.with_port(address.port().checked_add(1).unwrap_or(9770))
                 )),
             }
         }

@@ -6,16 +6,16 @@ use super::failure::Failure;
 use crate::util::process::next_ended;
 
 /// SIGTERM, SIGINT, SIGQUIT and SIGHUP. On Windows: Ctrl-Break, a console that is closed, the end of the session; and Ctrl-C.
-pub(super) struct Signals(own::Signals);
+pub(super) struct Signals(platform::Signals);
 
 impl Signals {
     pub(super) fn install() -> Result<Self, Failure> {
-        own::install().map(Self).map_err(|error| not_installed(&error))
+        platform::install().map(Self).map_err(|error| not_installed(&error))
     }
 
     /// Waits for any of them and returns its number.
     pub(super) async fn wait(&mut self) -> u8 {
-        own::wait(&mut self.0).await
+        platform::wait(&mut self.0).await
     }
 }
 
@@ -25,13 +25,13 @@ fn not_installed(error: &std::io::Error) -> Failure {
 
 /// The processes that this one adopts if it is the first of a container: those whose parents have ended. Unless they are reaped,
 /// they stay in the table of processes until that is full.
-pub(super) struct Adopted(Option<own::ChildEnds>);
+pub(super) struct Adopted(Option<platform::ChildEnds>);
 
 impl Adopted {
     /// Begins to watch for their ends.
     pub(super) fn watch() -> Result<Self, Failure> {
         let is_first = std::process::id() == 1;
-        let ends = is_first.then(own::child_ends).transpose().map_err(|error| not_installed(&error))?;
+        let ends = is_first.then(platform::child_ends).transpose().map_err(|error| not_installed(&error))?;
         Ok(Self(ends))
     }
 
@@ -44,7 +44,7 @@ impl Adopted {
             if let Some(status) = reap_until(started, next_ended) {
                 return status;
             }
-            own::next_end(ends).await;
+            platform::next_end(ends).await;
         }
     }
 
@@ -62,7 +62,7 @@ fn reap_until(started: Option<u32>, next: impl FnMut() -> Option<(u32, ExitStatu
 }
 
 #[cfg(unix)]
-mod own {
+mod platform {
     use std::future::poll_fn;
     use std::io;
     use std::path::Path;
@@ -111,7 +111,7 @@ mod own {
 }
 
 #[cfg(windows)]
-mod own {
+mod platform {
     use std::io;
 
     use tokio::signal::windows::{

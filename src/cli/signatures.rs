@@ -5,25 +5,27 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::HeaderValue;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::arguments::examples;
-use super::failure::{Failure, warn};
+use super::failure::{Failure, note, warn};
 use super::output::{bytes_field, show};
 use super::profile::load_profile;
 use crate::clock::machine;
 use crate::contract::signature::{
     Change, CustomScheme, Evidence, KeyReading, Message, Rejection, Remedy, Scheme, SchemeName, SigningKey,
-    secret_warnings, sign,
+    secret_warnings, sign, undecorated,
 };
 use crate::redact::visible;
 use crate::settings::Layered;
+use crate::util::captured::{self, CapturedMessage, Header, header_line};
 use crate::util::file;
+use crate::util::wording::counted;
 
 /// Most bytes of a file: far beyond any webhook, and harmless to memory.
-const LARGEST: u64 = 16 * 1024 * 1024;
+const MAX: u64 = 16 * 1024 * 1024;
 
 #[derive(Debug, Args)]
 pub(super) struct SigningArgs {
@@ -69,8 +71,12 @@ impl Signing {
         let signing = Self { secrets: args.secret.clone(), schemes, custom, reading, settings };
         for (secret, scheme) in signing.pairs() {
             SigningKey::read(secret, scheme, reading).map_err(|problem| {
-                Failure::usage(format!("--secret, for scheme {}: {problem}", scheme.name()))
-                    .with_hint("`--secret-key utf8` takes the text as it is")
+                let decorations = undecorated(secret).1;
+                let hint = match &decorations[..] {
+                    [] => "`--secret-key utf8` takes the text as it is".to_owned(),
+                    some => format!("pass the secret without {}", some.join(" and ")),
+                };
+                Failure::usage(format!("--secret, for scheme {}: {problem}", scheme.name())).with_hint(hint)
             })?;
         }
         Ok(signing)
@@ -176,16 +182,18 @@ pub(super) fn run_sign(args: &SignArgs) -> Result<ExitCode, Failure> {
 #[command(after_help = examples([
     "verify --secret whsec_... --headers headers.txt body.json",
     "verify --scheme github --header 'x-hub-signature-256: sha256=...' - <body.json",
+    "deliveries show dlv_01k... --json | wrs-emulator verify --headers -",
 ]) + "\n\nExit status: 0 verified, 1 not, 2 wrong usage.")]
 pub(super) struct VerifyArgs {
-    /// The body, exactly as it was received; `-` for stdin.
-    file: String,
+    /// The body, exactly as it was received; `-` for stdin. Without it, the body in --headers.
+    file: Option<String>,
     #[command(flatten)]
     signing: SigningArgs,
     /// A header of the delivery: `name: value`. Repeatable.
     #[arg(long, value_name = "NAME: VALUE", value_parser = header_line)]
     header: Vec<Header>,
-    /// The headers, one per line or as a JSON object; `-` for stdin.
+    /// The headers: one per line, a raw request, `curl -v`, HAR, or JSON as `deliveries show`, `listen` and others print
+    /// it; `-` for stdin.
     #[arg(long, value_name = "FILE")]
     headers: Option<String>,
     /// The URL of the subscription, for a custom scheme that signs it.
@@ -205,50 +213,70 @@ pub(super) struct VerifyArgs {
 
 pub(super) fn run_verify(args: &VerifyArgs) -> Result<ExitCode, Failure> {
     let (signing, scheme) = Signing::resolve_one(&args.signing)?;
-    let url = signed_url(args.webhook_url.as_deref(), &scheme)?;
-    if args.file == "-" && args.headers.as_deref() == Some("-") {
+    if args.file.as_deref() == Some("-") && args.headers.as_deref() == Some("-") {
         return Err(Failure::usage("the body and --headers cannot both come from stdin"));
     }
-    let headers = headers(args)?;
-    let body = read_file("the body", &args.file)?;
-    let header = |sought: &str| headers.iter().find(|(name, _)| name == sought).map(|(_, value)| value.clone());
+    let given = args.file.as_deref().map(|file| read_file("the body", file)).transpose()?;
+    let captured = captured(args, &scheme, given.as_deref())?;
+    let body = given.as_deref().or_else(|| captured.sent_body().filter(|body| !body.is_empty()));
+    let body = body.ok_or_else(|| {
+        Failure::usage("expected the body, which --headers does not have")
+            .with_hint("pass it as FILE, or `-` for stdin")
+    })?;
+    let target = captured.target.as_deref().filter(|target| check_url(target).is_ok());
+    let url = signed_url(args.webhook_url.as_deref().or(target), &scheme)?;
+    // The headers of --header win.
+    let headers = |sought: &str| {
+        let given: Vec<String> =
+            args.header.iter().filter(|(name, _)| name == sought).map(|(_, value)| value.clone()).collect();
+        if given.is_empty() { captured.values(sought).map(str::to_owned).collect() } else { given }
+    };
     let evidence = Evidence {
         scheme: &scheme,
         custom: &signing.custom,
         secrets: &signing.secrets,
         reading: signing.reading,
-        header: &header,
+        headers: &headers,
         url,
-        body: &body,
+        body,
         now: args.now,
         tolerance: args.tolerance,
     };
+    signing.warn();
     let verdict = evidence.verify();
-    let remedies = evidence.remedies();
+    let mut remedies = evidence.remedies();
+    if let (Err(_), Some(other)) = (&verdict, captured.sent_body().filter(|other| *other != body))
+        && (Evidence { body: other, tolerance: i64::MAX, ..evidence }).verify().is_ok()
+    {
+        remedies.insert(0, Remedy { changes: vec![Change::Body("as --headers has it")] });
+    }
+    let hint = evidence.hint().filter(|_| remedies.is_empty());
     let checked = Checked {
         verified: verdict.is_ok(),
         scheme: scheme.name().name(),
         result: match &verdict {
             Ok(found) => json!({ "id": found.id, "timestamp": found.timestamp }),
-            Err(rejection) => rejected(rejection, &remedies),
+            Err(rejection) => rejected(rejection, &remedies, hint),
         },
     };
     show(args.json, &checked, || match &verdict {
         Ok(_) => "verified\n".to_owned(),
-        Err(rejection) => explanation(rejection, &remedies),
+        Err(rejection) => explanation(rejection, &remedies, hint),
     });
     Ok(if verdict.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn explanation(rejection: &Rejection, remedies: &[Remedy]) -> String {
+fn explanation(rejection: &Rejection, remedies: &[Remedy], hint: Option<&str>) -> String {
     let mut text = format!("not verified: {}\n", visible(&rejection.to_string()));
     for remedy in remedies {
         text.push_str(&format!("would verify: {}\n", visible(&remedy.to_string())));
     }
-    if remedies.is_empty() {
+    if let Some(hint) = hint {
+        text.push_str(&format!("{hint}\n"));
+    } else if remedies.is_empty() {
         text.push_str(
-            "nothing tried would verify: other readings of the secret, trailing newlines, line ends, the body \
-             reformatted as JSON, other schemes; the secret is a different one, or the delivery was changed\n",
+            "nothing tried would verify: other readings of the secret, the secret without quotes and the like, newlines, \
+             encodings, the body reformatted as JSON, other schemes; the secret is a different one, or the delivery was changed\n",
         );
     }
     text
@@ -263,7 +291,7 @@ struct Checked {
 }
 
 /// Why a delivery did not verify, and what would make it verify.
-pub(super) fn rejected(rejection: &Rejection, remedies: &[Remedy]) -> Value {
+pub(super) fn rejected(rejection: &Rejection, remedies: &[Remedy], hint: Option<&str>) -> Value {
     let change = |change: &Change| json!({ "change": change.kind(), "value": change.value() });
     let remedy = |remedy: &Remedy| {
         let changes: Vec<Value> = remedy.changes.iter().map(change).collect();
@@ -272,6 +300,7 @@ pub(super) fn rejected(rejection: &Rejection, remedies: &[Remedy]) -> Value {
     json!({
         "rejection": { "kind": kind(rejection), "message": rejection.to_string() },
         "would_verify": remedies.iter().map(remedy).collect::<Vec<_>>(),
+        "hint": hint,
     })
 }
 
@@ -287,62 +316,35 @@ fn kind(rejection: &Rejection) -> &'static str {
     }
 }
 
-/// A header, its name in lower case.
-type Header = (String, String);
-
-/// The headers given; those of --header come first and win.
-fn headers(args: &VerifyArgs) -> Result<Vec<Header>, Failure> {
-    let mut headers = args.header.clone();
-    if let Some(path) = &args.headers {
-        let text = String::from_utf8(read_file("--headers", path)?)
-            .map_err(|_| Failure::invalid_file(format!("--headers: `{}` is not UTF-8", path.escape_debug())))?;
-        headers.extend(if text.trim_start().starts_with('{') { json_headers(&text)? } else { text_headers(&text)? });
-    }
-    if headers.is_empty() {
-        return Err(Failure::usage("expected the delivery's headers")
-            .with_hint("pass --header 'name: value' for each, or --headers FILE with one a line"));
-    }
-    Ok(headers)
-}
-
-fn header_line(line: &str) -> Result<Header, String> {
-    let pair = line.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
-    let pair = pair.filter(|(name, _)| HeaderName::from_bytes(name.as_bytes()).is_ok());
-    let header = pair.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
-    header.ok_or_else(|| format!("expected `name: value`, found `{}`", line.escape_debug()))
-}
-
-/// Parses one header a line. A leading request or status line, as in captures, is skipped.
-fn text_headers(text: &str) -> Result<Vec<Header>, Failure> {
-    let lines = (1..).zip(text.lines()).filter(|(number, line)| {
-        let is_first_line = *number == 1 && (line.starts_with("HTTP/") || line.contains(" HTTP/"));
-        !line.trim().is_empty() && !is_first_line
-    });
-    let header = |(number, line): (usize, &str)| {
-        let invalid = |problem| Failure::invalid_file(format!("--headers: line {number}: {problem}"));
-        header_line(line).map_err(invalid)
+/// The delivery in --headers: of several, the last with the scheme's signature, if possible with this body.
+fn captured(args: &VerifyArgs, scheme: &Scheme, body: Option<&[u8]>) -> Result<CapturedMessage, Failure> {
+    let Some(path) = &args.headers else {
+        if args.header.is_empty() {
+            return Err(Failure::usage("expected the delivery's headers")
+                .with_hint("pass --header 'name: value' for each, or --headers FILE with one a line"));
+        }
+        return Ok(CapturedMessage::default());
     };
-    lines.map(header).collect()
-}
-
-/// Parses a JSON object of strings, or the output of `sign --json`.
-fn json_headers(text: &str) -> Result<Vec<Header>, Failure> {
-    let value: Value =
-        serde_json::from_str(text).map_err(|error| Failure::invalid_file(format!("--headers: {error}")))?;
-    let object = value.get("headers").unwrap_or(&value).as_object();
-    let pairs = object.into_iter().flatten().map(|(name, value)| {
-        let value = value.as_str().ok_or_else(|| {
-            Failure::invalid_file(format!("--headers: expected a string for `{}`, found {value}", name.escape_debug()))
-        })?;
-        Ok((name.to_ascii_lowercase(), value.to_owned()))
-    });
-    pairs.collect()
+    let found = captured::messages(&read_file("--headers", path)?)
+        .map_err(|problem| Failure::invalid_file(format!("--headers: {problem}")))?;
+    let is_signed = |message: &&CapturedMessage| {
+        let signature = scheme.header_names().last();
+        signature.is_some_and(|name| message.values(name).next().is_some())
+    };
+    let has_body = |message: &&CapturedMessage| body.is_none() || message.sent_body() == body;
+    let signed = found.iter().filter(is_signed).count();
+    let message = found.iter().max_by_key(|message| (is_signed(message), has_body(message)));
+    if signed > 1 {
+        let which = if body.is_some() && message.as_ref().is_some_and(has_body) { " with this body" } else { "" };
+        note(&format!("--headers has {}; this is about the last{which}", counted(signed, "signed message")));
+    }
+    Ok(message.cloned().unwrap_or_default())
 }
 
 /// The bytes of a file, or of stdin for `-`; `what` names them in messages.
 fn read_file(what: &str, path: &str) -> Result<Vec<u8>, Failure> {
     let unreadable = |cause: String| Failure::io(format!("{what}: cannot read `{}`: {cause}", path.escape_debug()));
-    file::read_input(Path::new(path), LARGEST).map_err(|problem| unreadable(problem.to_string()))
+    file::read_input(Path::new(path), MAX).map_err(|problem| unreadable(problem.to_string()))
 }
 
 /// Unix seconds, or `now`.

@@ -15,7 +15,7 @@ use crate::contract::types::Environment;
 pub const SAMPLE_KEY: &str = "sk_test_local";
 
 /// Longest key accepted. Longer tokens are refused, as every new key creates a workspace.
-pub const LONGEST_KEY: usize = 256;
+pub const MAX_KEY: usize = 256;
 
 /// Which API keys are valid (contract: Authentication 3, prefixes not given).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -137,7 +137,7 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
     if token.is_empty() {
         return Err(KeyRefusal::Empty);
     }
-    if token.len() > LONGEST_KEY {
+    if token.len() > MAX_KEY {
         return Err(KeyRefusal::TooLong);
     }
     if !token.iter().all(u8::is_ascii_graphic) {
@@ -146,7 +146,7 @@ pub fn bearer_token(headers: &HeaderMap) -> Result<&str, KeyRefusal> {
     std::str::from_utf8(token).map_err(|_| KeyRefusal::Malformed)
 }
 
-pub fn judge(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
+pub fn check_key(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
     let keys = rules.keys;
     match keys.mode {
         KeyMode::Any => Ok(()),
@@ -170,7 +170,7 @@ pub fn judge(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
 }
 
 /// Longest text that is shown in full although it is not a key: a secret of any kind is longer.
-const LONGEST_SLIP: usize = 20;
+const MAX_SLIP: usize = 20;
 
 /// Why a text is not a key, for whoever typed it in place of one.
 pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String {
@@ -185,9 +185,9 @@ pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String
         _ => format!("keys begin with `{prefix}`"),
     };
     // A typing error must be visible; what may be a secret is masked.
-    let is_slip = text.len() <= LONGEST_SLIP || text.starts_with(&keys.test_prefix);
+    let is_slip = text.len() <= MAX_SLIP || text.starts_with(&keys.test_prefix);
     let slip = || text.chars().take(80).collect::<String>().escape_debug().to_string();
-    let shown = if is_slip && !text.starts_with(&keys.live_prefix) { slip().into() } else { shown(text, keys) };
+    let shown = if is_slip && !text.starts_with(&keys.live_prefix) { slip().into() } else { mask_key(text, keys) };
     format!("`{shown}` is not an API key: {reason}")
 }
 
@@ -206,7 +206,7 @@ pub fn workspace_of<'k>(key: &'k str, keys: &'k Keys) -> &'k str {
 
 /// A key as it is shown: a test key in full, as it protects nothing and people must distinguish them; the name of a group of keys
 /// in full; any other key by its prefix and last four characters.
-pub fn shown<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
+pub fn mask_key<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
     if is_test_key(key, keys) || keys.workspaces.contains_key(key) {
         return Cow::Borrowed(key);
     }
@@ -268,7 +268,7 @@ mod tests {
             ("abcd", "…"),
             ("", "…"),
         ] {
-            assert_eq!(shown(key, &keys), expected);
+            assert_eq!(mask_key(key, &keys), expected);
         }
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use crate::contract::error::{Error, ErrorKind, FieldProblem};
-use crate::contract::keys::{KeyRules, LONGEST_KEY, judge};
+use crate::contract::keys::{KeyRules, MAX_KEY, check_key};
 use crate::contract::named::named;
 use crate::contract::rules::{
     ContentTypeRule, Problems, Query, Validation, is_media_type, json_type, parse_object, quoted,
@@ -21,7 +21,7 @@ use crate::contract::rules::{
 use crate::util::duration::DurationText;
 
 /// Longest name or reference, in characters.
-pub const LONGEST_LABEL: usize = 256;
+pub const MAX_LABEL: usize = 256;
 
 /// The announced endpoints: workflows and users (contract: shapes not shown).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -95,8 +95,8 @@ fn label(value: &Value) -> Result<Option<String>, String> {
     match value {
         Value::Null => Ok(None),
         Value::String(text) if text.is_empty() => Err("must not be empty".to_owned()),
-        Value::String(text) if text.chars().nth(LONGEST_LABEL).is_some() => {
-            Err(format!("must have at most {LONGEST_LABEL} characters"))
+        Value::String(text) if text.chars().nth(MAX_LABEL).is_some() => {
+            Err(format!("must have at most {MAX_LABEL} characters"))
         }
         Value::String(text) => Ok(Some(text.clone())),
         other => Err(format!("must be a string, found {}", json_type(other))),
@@ -243,8 +243,8 @@ pub fn parse_token_request(
             return Err(OauthProblem { code: "unsupported_grant_type", text });
         }
     }
-    let is_text = key.len() <= LONGEST_KEY && !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
-    if !is_text || judge(&key, keys).is_err() {
+    let is_text = key.len() <= MAX_KEY && !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_text || check_key(&key, keys).is_err() {
         return Err(OauthProblem::client("client_secret: is not a valid API key"));
     }
     Ok(key)

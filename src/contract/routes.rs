@@ -223,9 +223,9 @@ pub fn plain_path(path: &str) -> Cow<'_, str> {
 }
 
 /// Longest path that is compared. A longer one cannot be a misspelt endpoint.
-const LONGEST_COMPARED: usize = 64;
+const MAX_COMPARED: usize = 64;
 /// Most characters of a path that are repeated.
-const MOST_REPEATED: usize = 80;
+const MAX_REPEATED: usize = 80;
 /// The similarity, from 0 to 1, from which a path is taken for a misspelt endpoint.
 const LIKELY: f64 = 0.65;
 
@@ -253,7 +253,7 @@ pub fn no_endpoint(method: &Method, path: &str, serves_announced: bool) -> Strin
 
 /// The route whose path is most like this one, with the method of the request where there is a choice.
 fn nearest_route<'r>(routes: &[&'r Route], method: &Method, path: &str) -> Option<&'r Route> {
-    if path.len() > LONGEST_COMPARED {
+    if path.len() > MAX_COMPARED {
         return None;
     }
     let sent = meant(path);
@@ -280,7 +280,7 @@ fn meant(path: &str) -> String {
 /// The beginning of a path, safe to repeat: everything but letters, digits and the punctuation of plain paths is percent-encoded.
 fn repeated(path: &str) -> String {
     let mut shown = String::new();
-    for byte in path.bytes().take(MOST_REPEATED) {
+    for byte in path.bytes().take(MAX_REPEATED) {
         if byte.is_ascii_alphanumeric() || b"/-._~%:@!$*+,;=".contains(&byte) {
             shown.push(char::from(byte));
         } else {
@@ -288,7 +288,7 @@ fn repeated(path: &str) -> String {
             let _ = write!(shown, "%{byte:02X}");
         }
     }
-    if path.len() > MOST_REPEATED {
+    if path.len() > MAX_REPEATED {
         shown.push('…');
     }
     shown

@@ -288,7 +288,7 @@ fn secret_field(fields: &Map<String, Value>, rules: &SubscribeRules<'_>) -> Resu
 }
 
 /// Longest URL accepted, in characters.
-pub const LONGEST_URL: usize = 2048;
+pub const MAX_URL: usize = 2048;
 
 /// Checks a subscription's URL; the reasons are written for the message of a 422. `allow_http` is the setting of that name.
 ///
@@ -298,7 +298,7 @@ pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static s
     if text.is_empty() {
         return Err("must not be empty");
     }
-    if text.chars().count() > LONGEST_URL {
+    if text.chars().count() > MAX_URL {
         return Err("must be at most 2048 characters long");
     }
     // The WHATWG parser drops or rewrites these; a receiver would never see what the client wrote.
@@ -352,7 +352,7 @@ pub fn url_schema(allow_http: bool) -> Value {
     let port = "0*([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])";
     let rest = r"[^\x00-\x20#\\\x7f-\x9f\s]*";
     let pattern = format!(r"^{scheme}://({name}|\[[0-9A-Fa-f:.]+\])(:({port})?)?([/?]{rest})?$");
-    let longest = LONGEST_URL;
+    let longest = MAX_URL;
     json!({
         "description": "HTTPS endpoint that receives signed webhook POSTs.",
         "anyOf": [
@@ -412,7 +412,7 @@ mod tests {
 
     #[test]
     fn urls_are_normalised_or_refused_with_a_reason() {
-        let longest = format!("https://a.example/{}", "x".repeat(LONGEST_URL - 18));
+        let longest = format!("https://a.example/{}", "x".repeat(MAX_URL - 18));
         let schema = jsonschema::options().should_validate_formats(true).build(&url_schema(false)).expect("it is one");
         for (text, expected) in [
             ("https://example.com", Ok("https://example.com/")),

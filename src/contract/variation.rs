@@ -81,7 +81,7 @@ const NAMES: [&str; 12] = [
     "source",
 ];
 /// Most fields added to one object.
-const MOST_ADDED: usize = 3;
+const MAX_ADDED: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyKind {
@@ -131,7 +131,7 @@ fn vary_value(value: &mut Value, variation: &Variation, random: &mut impl Rng) {
 fn add_fields(fields: &mut Map<String, Value>, random: &mut impl Rng) {
     let mut free: Vec<&str> = NAMES.into_iter().filter(|name| !fields.contains_key(*name)).collect();
     free.shuffle(random);
-    free.truncate(random.random_range(1..=MOST_ADDED));
+    free.truncate(random.random_range(1..=MAX_ADDED));
     for name in free {
         fields.insert(name.to_owned(), any_value(random));
     }
@@ -173,7 +173,7 @@ mod tests {
             let grown: Value = serde_json::from_str(&varied(&body, BodyKind::Answer, &variation, seed)).expect("JSON");
             for (pointer, fields) in [("", 4), ("/checks", 1), ("/checks/a", 1), ("/list/0", 1)] {
                 let object = grown.pointer(pointer).and_then(Value::as_object).expect("an object");
-                assert!((fields + 1..=fields + MOST_ADDED).contains(&object.len()), "{pointer} in {grown}");
+                assert!((fields + 1..=fields + MAX_ADDED).contains(&object.len()), "{pointer} in {grown}");
                 let before = body.pointer(pointer).and_then(Value::as_object).expect("an object");
                 assert!(object.keys().take(fields).eq(before.keys()), "the order is another setting: {grown}");
             }

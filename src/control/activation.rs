@@ -11,7 +11,7 @@ use super::render::{Text, cell, joined, of_key};
 use super::scenarios::{KeyList, lines, named, own_lists, refused, scenario_name};
 use super::{Control, ControlError};
 use crate::diagnostic::Diagnostic;
-use crate::scenario::{Generation, HeldBack, ScenarioOrigin, generation_text, read_file};
+use crate::scenario::{ScenarioOrigin, ScenarioSnapshot, Stale, generation_text, read_file};
 use crate::util::wording::{counted, shell_word};
 
 /// Choose the active scenarios, for all keys or one.
@@ -90,7 +90,7 @@ pub(crate) struct Activated {
 }
 
 /// How many keys with lists of their own are named.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 impl Text for Activated {
     fn text(&self) -> String {
@@ -101,12 +101,12 @@ impl Text for Activated {
             Some(names) => format!("active{whose}: {}", joined(names)),
         };
         let mut text = format!("{active} ({})\n", generation_text(self.generation));
-        for own in self.own_lists.iter().take(MOST_NAMED) {
+        for own in self.own_lists.iter().take(MAX_NAMED) {
             // A masked key names nothing.
             let key = if own.key.contains('…') { "KEY".into() } else { cell(shell_word(&own.key)) };
             text.push_str(&format!("{}; `wrs-emulator scenarios follow --key {key}` ends that\n", own.line()));
         }
-        if let Some(more @ 1..) = self.own_lists.len().checked_sub(MOST_NAMED) {
+        if let Some(more @ 1..) = self.own_lists.len().checked_sub(MAX_NAMED) {
             let more = counted(more, "more list");
             text.push_str(&format!("{more} of keys, which `wrs-emulator scenarios list` shows\n"));
         }
@@ -122,7 +122,7 @@ fn activate(Activate { key, active }: Activate, cx: &Context) -> Result<Activate
     }
     // The watcher may not have seen a file that was just saved. Problems with other files are reported elsewhere.
     if names.iter().flatten().any(|name| !is_as_saved(&cx.library.load(), name)) {
-        cx.take_files(cx.scenario_folders.read());
+        cx.reload_changed(cx.scenario_folders.read());
     }
     let listed = match names.as_deref() {
         None => "those of all keys are active".to_owned(),
@@ -147,7 +147,7 @@ fn activate(Activate { key, active }: Activate, cx: &Context) -> Result<Activate
 }
 
 /// Whether a scenario exists and, if it comes from a file, matches the present text of the file.
-fn is_as_saved(generation: &Generation, name: &str) -> bool {
+fn is_as_saved(generation: &ScenarioSnapshot, name: &str) -> bool {
     let found = generation.find(name).filter(|_| generation.held_back(name).is_none());
     found.is_some_and(|scenario| match &scenario.origin {
         ScenarioOrigin::File(path) => read_file(path).is_ok_and(|text| *text == *scenario.text),
@@ -156,15 +156,15 @@ fn is_as_saved(generation: &Generation, name: &str) -> bool {
 }
 
 /// A warning for each of these scenarios whose active version is older than its file.
-fn not_as_saved(generation: &Generation, names: &[&str]) -> Vec<Diagnostic> {
+fn not_as_saved(generation: &ScenarioSnapshot, names: &[&str]) -> Vec<Diagnostic> {
     let earlier = names.iter().filter_map(|name| match generation.held_back(name)? {
-        HeldBack::Broken(problem) => {
+        Stale::Broken(problem) => {
             let mut warning = Diagnostic::clone(problem).as_warning();
             warning.message =
                 format!("`{name}` is broken, so its last valid version stays active: {}", problem.message);
             Some(warning)
         }
-        HeldBack::Deleted => {
+        Stale::Deleted => {
             let file = generation.find(name)?.file_name();
             let message = format!("the file of `{name}` is gone, so its last valid version stays active");
             let warning = Diagnostic::of_file("scenario/active-missing", message, "restore the file");

@@ -18,7 +18,7 @@ pub(crate) use crate::clock::ClockMode;
 use crate::clock::{Now, check_wall, machine};
 use crate::contract::error::ErrorKind;
 use crate::redact::Redactor;
-use crate::state::engine::Mover;
+use crate::state::engine::ClockDriver;
 use crate::state::journal::record::{Time, WorkspaceId, time};
 use crate::util::duration::duration_text;
 
@@ -161,9 +161,9 @@ impl Text for Clock {
 }
 
 /// Longest step, as for any duration.
-const LONGEST_STEP: Duration = Duration::from_hours(24 * 3653);
+const MAX_STEP: Duration = Duration::from_hours(24 * 3653);
 /// How long a call waits by default until everything due is done.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 fn show(request: ShowClock, cx: &Context) -> Result<Clock, ControlError> {
     // The emulator's clock without a key or with `*`.
@@ -173,7 +173,7 @@ fn show(request: ShowClock, cx: &Context) -> Result<Clock, ControlError> {
 
 async fn change(request: MoveClock, cx: Arc<Context>) -> Result<Clock, ControlError> {
     // The whole call is validated before anything changes.
-    let limit = timeout(request.timeout.as_ref(), PATIENCE)?;
+    let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
     let step = Step::of(&request)?;
     let mover = cx.mover(request.key.scope_soon(&cx).await?.0);
     let now = take(step, &cx, &mover, limit).await?;
@@ -206,7 +206,7 @@ impl Step {
 }
 
 /// Takes a step of a clock, and returns its time when everything due on the way is done.
-async fn take(step: Step, cx: &Context, mover: &Mover, limit: Duration) -> Result<Now, ControlError> {
+async fn take(step: Step, cx: &Context, mover: &ClockDriver, limit: Duration) -> Result<Now, ControlError> {
     let (clock, wall) = (mover.clock(), mover.clock().now().wall);
     // Logged before the step takes effect, so that its line comes first.
     let log = |did: String| {
@@ -238,7 +238,7 @@ async fn take(step: Step, cx: &Context, mover: &Mover, limit: Duration) -> Resul
             advance(mover, by, limit).await?
         }
         // As far ahead as back, so that each step can be undone.
-        Step::Set(at) if at.duration_since(wall).unsigned_abs() > LONGEST_STEP => {
+        Step::Set(at) if at.duration_since(wall).unsigned_abs() > MAX_STEP => {
             return Err(ControlError::invalid(format!("set: {} is more than ten years from the clock", time(at))));
         }
         // A step back only changes the time shown; nothing is undone.
@@ -258,7 +258,7 @@ async fn take(step: Step, cx: &Context, mover: &Mover, limit: Duration) -> Resul
 
 /// Advances a clock and returns when everything due is done. If the caller hangs up, the step continues, so that a clock never stops
 /// halfway.
-async fn advance(mover: &Mover, by: Duration, limit: Duration) -> Result<Now, ControlError> {
+async fn advance(mover: &ClockDriver, by: Duration, limit: Duration) -> Result<Now, ControlError> {
     let mover_of_task = mover.clone();
     let step = tokio::spawn(async move { mover_of_task.advance(by).await });
     match tokio::time::timeout(limit, step).await {
@@ -284,7 +284,7 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
     check_wall(at).map_err(|problem| ControlError::invalid(format!("set: {problem}")))
 }
 
-pub(super) fn shown(mover: &Mover, now: Now, redactor: Redactor<'_>) -> Clock {
+pub(super) fn shown(mover: &ClockDriver, now: Now, redactor: Redactor<'_>) -> Clock {
     let workspace = mover.workspace.as_ref();
     Clock {
         mode: mover.clock().mode(),

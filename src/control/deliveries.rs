@@ -9,7 +9,7 @@ use clap::{Args, value_parser};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Context, PATIENCE, Paging, Scope, timeout, wait_limit};
+use super::call::{Context, Paging, Scope, TIMEOUT, timeout, wait_limit};
 use super::endpoint::{Call, Command, Endpoint};
 use super::fields::{AnyKey, DurationInput, Integer, List, Page, count_parser};
 use super::render::{Row, Text, body_text, cell, header_text, table};
@@ -361,7 +361,7 @@ fn differs(filter: [&Option<String>; 4], delivery: &DeliveryRecord) -> Vec<Strin
 async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<List<DeliveryRow>, ControlError> {
     let scope = request.key.scope_soon(&cx).await?;
     check_status(request.status.as_deref())?;
-    let limit = timeout(request.timeout.as_ref(), PATIENCE)?;
+    let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
     let count = checked_count(request.count)?;
     let filter = [&request.status, &request.event, &request.event_type, &request.subscription];
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));

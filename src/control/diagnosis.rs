@@ -65,7 +65,7 @@ pub(crate) struct Advice {
 }
 
 /// Most bytes of a body that is repeated in a command.
-const LONGEST_PASTED: usize = 4096;
+const MAX_PASTED: usize = 4096;
 /// Statuses with which receivers refuse a signature.
 const REFUSALS: [u16; 4] = [400, 401, 403, 422];
 
@@ -189,7 +189,7 @@ impl<'a> Diagnosis<'a> {
         }
         let body = std::str::from_utf8(&attempt.body).ok();
         let shown_as_it_is =
-            |text: &&str| text.len() <= LONGEST_PASTED && visible(text) == *text && self.redactor.text(text) == *text;
+            |text: &&str| text.len() <= MAX_PASTED && visible(text) == *text && self.redactor.text(text) == *text;
         let mut command = match body.filter(shown_as_it_is) {
             Some(body) => format!("printf '%s' {} | wrs-emulator verify -", shell_word(body)),
             None => "wrs-emulator verify BODY-FILE".to_owned(),

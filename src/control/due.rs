@@ -47,7 +47,7 @@ pub(crate) enum DueKind {
 }
 
 /// Most entries shown, the earliest.
-const MOST_DUE: usize = 50;
+const MAX_DUE: usize = 50;
 
 /// The earliest of what is due in a scope, and how many entries were left out.
 pub(super) fn due(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Due>, usize) {
@@ -58,7 +58,7 @@ pub(super) fn due(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (
         let attempt = workspace.with_queue(|queue| queue.next_due());
         let state = workspace.lock();
         count += state.timeline.count();
-        for planned in state.timeline.all().take(MOST_DUE) {
+        for planned in state.timeline.all().take(MAX_DUE) {
             let emit = &planned.emit;
             let message = format!("{} of scenario `{}`: {}", emit.label, emit.scenario, emit.event);
             let (wait, due) = entry(&workspace, now, planned.at, DueKind::Event, message, redactor);
@@ -83,7 +83,7 @@ pub(super) fn due(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (
     let mut attempts: Vec<_> = pending.into_iter().rev().filter_map(attempt).collect();
     count += attempts.len();
     attempts.sort_by_key(|(wait, ..)| *wait);
-    for (_, at, workspace, now, delivery) in attempts.into_iter().take(MOST_DUE) {
+    for (_, at, workspace, now, delivery) in attempts.into_iter().take(MAX_DUE) {
         let (event, number) = (&delivery.event.event_type, delivery.made + 1);
         let message = format!("attempt {number} to deliver {event} to {}", delivery.planned.url);
         let (wait, due) = entry(workspace, now, at, DueKind::Attempt, message, redactor);
@@ -91,7 +91,7 @@ pub(super) fn due(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (
     }
     // Stable, so that what one workspace plans for an instant stays in order; workspaces are compared by id.
     found.sort_by(|(a_wait, a), (b_wait, b)| (a_wait, &a.workspace.0).cmp(&(b_wait, &b.workspace.0)));
-    found.truncate(MOST_DUE);
+    found.truncate(MAX_DUE);
     let omitted = count - found.len();
     (found.into_iter().map(|(_, due)| due).collect(), omitted)
 }

@@ -170,11 +170,11 @@ fn tamper_names() -> Vec<Option<&'static str>> {
     Tamper::ALL.map(Tamper::name).into_iter().map(Some).chain([None]).collect()
 }
 
-const MOST_EVENTS: usize = 10_000;
+const MAX_EVENTS: usize = 10_000;
 
 /// Most events, and bytes of their bodies, that are returned in full; beyond that the answer has only ids.
-const MOST_SHOWN: usize = 100;
-const MOST_SHOWN_BYTES: usize = 1024 * 1024;
+const MAX_SHOWN: usize = 100;
+const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 
 async fn fire(request: Fire, cx: Arc<Context>) -> Result<Fired, ControlError> {
     let wait = request.wait.as_ref().map(|wait| wait_limit("wait", wait)).transpose()?;
@@ -199,7 +199,7 @@ async fn fire(request: Fire, cx: Arc<Context>) -> Result<Fired, ControlError> {
     let control = Arc::clone(&cx.control);
     let show = move |control: &Control| {
         let (registry, redactor) = (&control.registry, cx.redactor());
-        let is_shown = records.len() <= MOST_SHOWN && !matches!(answer.events.first(), Some(FiredEvent::Id(_)));
+        let is_shown = records.len() <= MAX_SHOWN && !matches!(answer.events.first(), Some(FiredEvent::Id(_)));
         let shown = |record: &DeliveryRecord| {
             let attempts = if is_shown {
                 AttemptsShown::Each(deliveries::attempts(record, redactor))
@@ -242,7 +242,7 @@ fn fire_all(
         bytes += event.body.len();
         ids.push(event.id.clone());
         deliveries.extend(event.deliveries.iter().map(|delivery| delivery.id.clone()));
-        if shown_events.len() < MOST_SHOWN && bytes <= MOST_SHOWN_BYTES {
+        if shown_events.len() < MAX_SHOWN && bytes <= MAX_SHOWN_BYTES {
             shown_events.push(Arc::clone(&event));
         }
         if shuffle {
@@ -277,7 +277,7 @@ fn deliver_shuffled(
         events.rotate_left(1);
     }
     for (done, event) in events.into_iter().enumerate() {
-        control.hand_over(workspace, event).map_err(|full| partly_fired(full, done, count))?;
+        control.dispatch(workspace, event).map_err(|full| partly_fired(full, done, count))?;
     }
     Ok(())
 }
@@ -316,7 +316,7 @@ fn no_match(
 
 /// Other keys that would have received the event, as the caller may have named the wrong one.
 fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspace>, event_type: &str) -> String {
-    const MOST_NAMED: usize = 3;
+    const MAX_NAMED: usize = 3;
     let takes = |other: &Arc<Workspace>| {
         let state = other.lock();
         let mut active = state.subscriptions.iter().filter(|record| !record.disabled);
@@ -326,10 +326,10 @@ fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspac
         control.registry.all().into_iter().filter(|other| !Arc::ptr_eq(other, workspace) && takes(other)).collect();
     let named: Vec<String> = others
         .iter()
-        .take(MOST_NAMED)
+        .take(MAX_NAMED)
         .map(|other| format!("`{}` (workspace {})", redactor.key(other.name()), other.id()))
         .collect();
-    match others.len().saturating_sub(MOST_NAMED) {
+    match others.len().saturating_sub(MAX_NAMED) {
         _ if named.is_empty() => String::new(),
         0 => format!("there is one for {}; ", named.join(", ")),
         more => format!("there is one for {} and {more} more; ", named.join(", ")),
@@ -347,8 +347,8 @@ struct Firing {
 impl Firing {
     fn of(request: &Fire) -> Result<Self, ControlError> {
         let count = request.count.map_or(1, |Integer(count)| count);
-        if !(1..=MOST_EVENTS).contains(&count) {
-            return Err(ControlError::invalid(format!("count: expected 1 to {MOST_EVENTS}, found {count}")));
+        if !(1..=MAX_EVENTS).contains(&count) {
+            return Err(ControlError::invalid(format!("count: expected 1 to {MAX_EVENTS}, found {count}")));
         }
         let Some(event_type) = request.event_type.clone() else {
             return Err(ControlError::invalid("body: missing field `type`"));

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use super::Control;
 use super::endpoint::{Call, Endpoint, Made};
 use super::fields::AnyKey;
-use super::stream::MOST_VIEWERS;
+use super::stream::MAX_VIEWERS;
 use crate::contract::routes::Operation;
 use crate::http::answer::answer;
 use crate::state::engine::deliveries::DeliveryStatus;
 use crate::state::journal::record::name_of;
-use crate::state::journal::{LATENCY_BOUNDS, Tally};
+use crate::state::journal::{EntryCounts, LATENCY_BOUNDS};
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
@@ -42,7 +42,7 @@ impl Endpoint for GetMetrics {
 fn metrics_text(control: &Control) -> String {
     let (tally, fill, budget) = (control.journal.tally(), control.journal.fill(), control.journal.budget());
     let (deliveries, registry) = (&control.deliveries, &control.registry);
-    let viewers = MOST_VIEWERS.saturating_sub(control.viewers.available_permits());
+    let viewers = MAX_VIEWERS.saturating_sub(control.viewers.available_permits());
     let mut families = Families::default();
     families.family("build_info", "gauge", "The version, as a label.");
     families.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
@@ -83,7 +83,7 @@ fn metrics_text(control: &Control) -> String {
     families.0
 }
 
-fn push_requests(families: &mut Families, tally: &Tally) {
+fn push_requests(families: &mut Families, tally: &EntryCounts) {
     families.family("requests_total", "counter", "Requests to the emulated API, by operation and status class.");
     for (operation, class, count) in tally.requests().filter(|(_, _, count)| *count > 0) {
         let class = if class == 0 { "broken".to_owned() } else { format!("{class}xx") };
@@ -92,7 +92,7 @@ fn push_requests(families: &mut Families, tally: &Tally) {
     }
 }
 
-fn push_attempts(families: &mut Families, tally: &Tally) {
+fn push_attempts(families: &mut Families, tally: &EntryCounts) {
     families.family("delivery_attempts_total", "counter", "Attempts to deliver, by outcome.");
     for (outcome, count) in [("accepted", tally.accepted), ("refused", tally.refused)] {
         families.sample("delivery_attempts_total", &[("outcome", outcome)], count);

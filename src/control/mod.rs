@@ -60,7 +60,7 @@ use reply::Reply;
 pub(crate) use requests::operation_named;
 pub(crate) use routes::commands;
 pub use routes::{openapi_document, run_schema};
-pub use stream::{MOST_VIEWERS, Texts};
+pub use stream::{MAX_VIEWERS, Texts};
 
 use crate::http::body::BodyReader;
 use crate::settings::Profile;

@@ -12,7 +12,7 @@ use super::{Access, ControlError, PREFIX};
 use crate::clock::{Instant, Now, machine};
 use crate::contract::error::ErrorKind;
 use crate::http::answer::{JSON, answer};
-use crate::http::body::{Outgoing, RequestBody};
+use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, NO_HTTP_2, Unreadable, goaway};
 use crate::http::host::check_host;
@@ -21,7 +21,7 @@ use crate::ui;
 use crate::ui::{asks_for_page, to_page};
 
 /// The answer to a request for the page or one of its files; `None` for anything else.
-pub(super) fn page(access: &Access, parts: &Parts, host: &str) -> Option<Result<Response<Outgoing>, ControlError>> {
+pub(super) fn page(access: &Access, parts: &Parts, host: &str) -> Option<Result<Response<ResponseBody>, ControlError>> {
     let path = parts.uri.path();
     let is_read = parts.method == Method::GET || parts.method == Method::HEAD;
     if path == PREFIX.trim_end_matches('/') {
@@ -48,7 +48,7 @@ impl Viewer {
         Self { access, document: document.into() }
     }
 
-    fn answer(&self, request: Request<RequestBody>) -> Result<Response<Outgoing>, ControlError> {
+    fn answer(&self, request: Request<RequestBody>) -> Result<Response<ResponseBody>, ControlError> {
         let host = check_host(request.method(), request.uri(), request.version(), request.headers());
         let host = host.map_err(|problem| ControlError::new(ErrorKind::BadRequest, problem.to_string()))?;
         let host = String::from_utf8_lossy(host).into_owned();

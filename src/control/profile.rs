@@ -331,15 +331,14 @@ fn compared(
 
 /// Shortens two values for one line, to the part in which they begin to differ.
 fn shortened(before: &str, after: &str) -> (String, String) {
-    const LONGEST: usize = 100;
+    const MAX: usize = 100;
     const CONTEXT: usize = 20;
     let same = before.chars().zip(after.chars()).take_while(|(one, other)| one == other).count();
-    let start =
-        if before.chars().count().max(after.chars().count()) > LONGEST { same.saturating_sub(CONTEXT) } else { 0 };
+    let start = if before.chars().count().max(after.chars().count()) > MAX { same.saturating_sub(CONTEXT) } else { 0 };
     let part = |text: &str| {
         let head = if start > 0 { "…" } else { "" };
-        let shown: String = text.chars().skip(start).take(LONGEST).collect();
-        let tail = if text.chars().count() > start + LONGEST { "…" } else { "" };
+        let shown: String = text.chars().skip(start).take(MAX).collect();
+        let tail = if text.chars().count() > start + MAX { "…" } else { "" };
         format!("{head}{shown}{tail}")
     };
     (part(before), part(after))

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::contract::error::ErrorKind;
 use crate::diagnostic::Diagnostic;
 use crate::http::answer::{EMULATOR_FAILED, JSON, answer, header_value};
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 use crate::redact::{Redactor, visible_lines};
 use crate::state::budget::Full;
 use crate::state::journal::record::{DeliveryRow, Event, EventId, Request};
@@ -74,7 +74,7 @@ pub(crate) struct EventIdOnly {
     pub(crate) id: EventId,
 }
 
-pub(super) type Reply = Response<Outgoing>;
+pub(super) type Reply = Response<ResponseBody>;
 
 /// JSON in which credentials are masked.
 pub(super) fn masked<T: Serialize>(body: &T, redactor: Redactor<'_>) -> Reply {
@@ -173,7 +173,7 @@ impl ControlError {
         self
     }
 
-    pub fn into_response(self, redactor: Redactor<'_>) -> Response<Outgoing> {
+    pub fn into_response(self, redactor: Redactor<'_>) -> Response<ResponseBody> {
         let refusal = *self.0;
         let mut refused = response(refusal.status, &redactor.shown(&refusal.body));
         if let Some(allow) = refusal.allow {
@@ -186,7 +186,7 @@ impl ControlError {
     }
 }
 
-fn response(status: StatusCode, body: &Value) -> Response<Outgoing> {
+fn response(status: StatusCode, body: &Value) -> Response<ResponseBody> {
     let mut text = serde_json::to_vec(body).expect("a value always serialises");
     text.push(b'\n');
     // A large answer may be kept for a while.

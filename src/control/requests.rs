@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::ControlError;
-use super::call::{Context, PATIENCE, Paging, Scope, timeout};
+use super::call::{Context, Paging, Scope, TIMEOUT, timeout};
 use super::endpoint::{Call, Command, Endpoint};
 use super::fields::{AnyKey, DurationInput, Integer, List, OwnKey, Page, Since, count_parser};
 use super::render::{Row, Text, body_text, cell, header_text, optional, table, warnings};
@@ -258,7 +258,7 @@ fn list(request: ListRequests, cx: &Context) -> Result<Page<Request>, ControlErr
 /// Waits until `count` requests match: 200 with them, or on timeout 408 with the nearest ones and what differs.
 async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<List<Request>, ControlError> {
     let scope = request.key.scope_soon(&cx).await?;
-    let limit = timeout(request.timeout.as_ref(), PATIENCE)?;
+    let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
     let count = checked_count(request.count)?;
     let WaitForRequests { operation, status, since, method, path, .. } = &request;
     let status = status.map(|Integer(status)| status);
@@ -535,9 +535,9 @@ pub(crate) fn operation_named(name: &str) -> Result<Operation, String> {
 /// A count that a call waits for.
 pub(super) fn checked_count(count: Option<Integer<usize>>) -> Result<usize, ControlError> {
     /// The default size of the journal.
-    const MOST: usize = 10_000;
+    const MAX: usize = 10_000;
     match count.map_or(1, |Integer(count)| count) {
-        count @ 1..=MOST => Ok(count),
-        count => Err(ControlError::invalid(format!("count: expected 1 to {MOST}, found {count}"))),
+        count @ 1..=MAX => Ok(count),
+        count => Err(ControlError::invalid(format!("count: expected 1 to {MAX}, found {count}"))),
     }
 }

@@ -25,10 +25,10 @@ use super::{
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::contract::routes::allow;
-use crate::http::body::{Outgoing, RequestBody};
+use crate::http::body::{RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 use crate::redact::Redactor;
-use crate::util::tasks::{Busy, MOST_READS, stopped};
+use crate::util::tasks::{Busy, MAX_READS, stopped};
 
 macro_rules! calls {
     ($($request:ty),* $(,)?) => { vec![$(Route::of::<$request>()),*] };
@@ -121,7 +121,7 @@ impl Control {
         request: Request<RequestBody>,
         host: &str,
         connection: &ConnectionState,
-    ) -> Response<Outgoing> {
+    ) -> Response<ResponseBody> {
         let (parts, body) = request.into_parts();
         let refused = |error: ControlError| error.into_response(Redactor::new(&self.profile().keys));
         if let Some(answered) = page(&self.access, &parts, host) {
@@ -223,7 +223,7 @@ impl Control {
     ) -> Result<T, ControlError> {
         let control = Arc::clone(self);
         let read = self.blocking.read(is_disconnected, move || work(&control)).await;
-        read.map_err(|Busy| ControlError::busy(&format!("{MOST_READS} reads of the control API are waiting already")))
+        read.map_err(|Busy| ControlError::busy(&format!("{MAX_READS} reads of the control API are waiting already")))
     }
 
     /// Does work on another thread, to its end even if the caller leaves.

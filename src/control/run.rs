@@ -22,7 +22,7 @@ use super::profile::{Profile, Setting};
 use super::reply::masked;
 use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
-use super::verdict::{Player, Verification, configs, judge, players};
+use super::verdict::{ScenarioPlayer, Verification, configs, judge, players};
 use super::{
     Control, ControlError, clock, deliveries, events, explain, findings, outcome, profile, requests, scenarios, stream,
     subscriptions,
@@ -31,7 +31,7 @@ use crate::contract::keys::Keys;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
 use crate::review::findings::Findings;
-use crate::scenario::{Clash, Generation, Scenario, StoryProgress};
+use crate::scenario::{Clash, Scenario, ScenarioSnapshot, StoryProgress};
 use crate::settings::LedgerRow;
 use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::{DeliveryWhole, Event, LogLine, QuotaState, RequestWhole, Time, WorkspaceId, time};
@@ -281,9 +281,9 @@ pub(crate) struct NextCursors {
 }
 
 /// Most records of each kind, unless the call limits them.
-pub(crate) const MOST_RECORDS: usize = 2_000;
+pub(crate) const MAX_RECORDS: usize = 2_000;
 /// Once the requests, deliveries or events take this many bytes of JSON, no older one is added.
-pub(crate) const MOST_BYTES: usize = 8 * 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 impl GetRun {
     pub(super) fn document(&self, cx: &Context) -> Result<Run, ControlError> {
@@ -313,7 +313,7 @@ fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redacto
     let mut names = generation.names();
     // Read before the records are made, as `next_attempt_in_ms` in them counts from about then.
     let now = mover.clock().now();
-    let records = Records::newest(control, scope, &history, limit.unwrap_or(MOST_RECORDS), redactor);
+    let records = Records::newest(control, scope, &history, limit.unwrap_or(MAX_RECORDS), redactor);
     let omitted = Omitted {
         keys: shorten(&mut keys),
         subscriptions: shorten(&mut subscriptions),
@@ -399,7 +399,7 @@ impl Records {
 }
 
 /// The clashes of the scenarios that are active for a key, or for any.
-fn clashes(generation: &Generation, key: Option<&str>) -> Vec<ScenarioClash> {
+fn clashes(generation: &ScenarioSnapshot, key: Option<&str>) -> Vec<ScenarioClash> {
     let found = match key {
         Some(key) => generation.config_for(Some(key)).clashes().to_vec(),
         None => generation.clashes(),
@@ -418,7 +418,7 @@ fn newest<T, S: Serialize>(records: &[T], most: usize, shown: impl Fn(&T) -> S) 
         (record, written.0)
     };
     let mut before = 0;
-    let has_room = |(_, after): &(S, usize)| std::mem::replace(&mut before, *after) < MOST_BYTES;
+    let has_room = |(_, after): &(S, usize)| std::mem::replace(&mut before, *after) < MAX_BYTES;
     records.iter().take(most).map(next).take_while(has_room).map(|(record, _)| record).collect()
 }
 
@@ -438,10 +438,10 @@ impl io::Write for Written {
 
 /// Leaves out what is beyond the most records of a kind, and returns how many these are.
 fn shorten<T>(records: &mut Vec<T>) -> usize {
-    records.split_off(records.len().min(MOST_RECORDS)).len()
+    records.split_off(records.len().min(MAX_RECORDS)).len()
 }
 
-fn facts(control: &Control, generation: &Generation, redactor: Redactor<'_>) -> EmulatorFacts {
+fn facts(control: &Control, generation: &ScenarioSnapshot, redactor: Redactor<'_>) -> EmulatorFacts {
     let folder = |path: &std::path::PathBuf| redactor.text(&path.display().to_string()).into_owned();
     EmulatorFacts {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -458,7 +458,7 @@ fn facts(control: &Control, generation: &Generation, redactor: Redactor<'_>) -> 
 fn keys(
     control: &Control,
     scope: &Scope,
-    generation: &Generation,
+    generation: &ScenarioSnapshot,
     history: &History,
     redactor: Redactor<'_>,
 ) -> Vec<KeyState> {
@@ -528,13 +528,13 @@ impl History {
 }
 
 /// Most keys shown for one scenario.
-const MOST_KEYS: usize = 100;
+const MAX_KEYS: usize = 100;
 
 /// The progress of each active scenario, by its name, and how many keys were left out.
 fn progress(
     control: &Control,
     scope: &Scope,
-    generation: &Generation,
+    generation: &ScenarioSnapshot,
     redactor: Redactor<'_>,
 ) -> (BTreeMap<Arc<str>, Vec<Progress>>, usize) {
     let (mut found, mut omitted) = (BTreeMap::<Arc<str>, Vec<Progress>>::new(), 0);
@@ -543,7 +543,7 @@ fn progress(
             let planned = player.planned(config.activation);
             for scenario in config.active.iter() {
                 let shown = found.entry(Arc::clone(&scenario.name)).or_default();
-                if shown.len() < MOST_KEYS {
+                if shown.len() < MAX_KEYS {
                     shown.push(of_player(scenario, &player, &planned, redactor));
                 } else {
                     omitted += 1;
@@ -554,7 +554,12 @@ fn progress(
     (found, omitted)
 }
 
-fn of_player(scenario: &Scenario, player: &Player, planned: &HashMap<u64, u64>, redactor: Redactor<'_>) -> Progress {
+fn of_player(
+    scenario: &Scenario,
+    player: &ScenarioPlayer,
+    planned: &HashMap<u64, u64>,
+    redactor: Redactor<'_>,
+) -> Progress {
     let story = StoryProgress::of(&scenario.rules, &player.turns);
     let rules = scenario.rules.iter().map(|rule| RuleProgress {
         rule: rule.label.to_string(),

@@ -18,7 +18,7 @@ use super::fields::{AnyKey, OneKey};
 use super::render::{Text, cell, joined, optional, table};
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{Activation, Generation, HeldBack, Scenario, ScenarioOrigin, generation_text, json_to_toml};
+use crate::scenario::{Activation, Scenario, ScenarioOrigin, ScenarioSnapshot, Stale, generation_text, json_to_toml};
 use crate::state::journal::record::name_of;
 use crate::util::wording::counted;
 
@@ -298,7 +298,7 @@ pub(super) fn named(cx: &Context, key: &OneKey) -> Result<Option<Arc<str>>, Cont
     Ok(key.map(|key| cx.workspace_name(Some(key))).transpose()?)
 }
 
-pub(super) fn own_lists(generation: &Generation, redactor: Redactor<'_>) -> Vec<KeyList> {
+pub(super) fn own_lists(generation: &ScenarioSnapshot, redactor: Redactor<'_>) -> Vec<KeyList> {
     let list = |(key, own): (&Arc<str>, &Activation)| KeyList {
         key: redactor.key(key).into_owned(),
         active: names(&own.names),
@@ -311,11 +311,11 @@ fn names(names: &[Arc<str>]) -> Vec<String> {
 }
 
 /// A scenario as a row of the listing. One whose file was never valid has only its problem.
-fn row(generation: &Generation, name: &str, scenario: Option<&Scenario>) -> ScenarioRow {
+fn row(generation: &ScenarioSnapshot, name: &str, scenario: Option<&Scenario>) -> ScenarioRow {
     let (state, problem) = match generation.held_back(name) {
         None => (ScenarioState::Ok, None),
-        Some(HeldBack::Deleted) => (ScenarioState::Deleted, None),
-        Some(HeldBack::Broken(problem)) => (ScenarioState::Broken, Some(&**problem)),
+        Some(Stale::Deleted) => (ScenarioState::Deleted, None),
+        Some(Stale::Broken(problem)) => (ScenarioState::Broken, Some(&**problem)),
     };
     let origin = match scenario.map(|scenario| &scenario.origin) {
         Some(ScenarioOrigin::BuiltIn) => "built-in".to_owned(),
@@ -342,7 +342,7 @@ fn show(request: ShowScenario, cx: &Context) -> Result<ScenarioWhole, ControlErr
 }
 
 /// A scenario with its text, which is empty if its file was never valid.
-pub(super) fn whole(generation: &Generation, name: &str) -> ScenarioWhole {
+pub(super) fn whole(generation: &ScenarioSnapshot, name: &str) -> ScenarioWhole {
     let scenario = generation.find(name);
     ScenarioWhole {
         row: row(generation, name, scenario.as_deref()),
@@ -406,7 +406,7 @@ fn remove(RemoveScenario { name, .. }: RemoveScenario, cx: &Context) -> Result<R
 fn reload(_: ReloadScenarios, cx: &Context) -> Result<Reloaded, ControlError> {
     let files = cx.scenario_folders.read();
     let count = files.iter().filter(|(_, text)| text.as_ref().err().is_none_or(|problem| problem.is_error())).count();
-    let reload = cx.take_files(files);
+    let reload = cx.reload_changed(files);
     let generation = reload.generation;
     if reload.found.iter().any(Diagnostic::is_error) {
         let more = reload.found.iter().filter(|problem| problem.is_error()).count() - 1;
@@ -418,8 +418,8 @@ fn reload(_: ReloadScenarios, cx: &Context) -> Result<Reloaded, ControlError> {
     Ok(Reloaded { generation, files: count, changes: reload.changes, diagnostics: reload.found })
 }
 
-fn unknown(generation: &Generation, name: &str) -> ControlError {
-    if let Some(HeldBack::Broken(problem)) = generation.held_back(name) {
+fn unknown(generation: &ScenarioSnapshot, name: &str) -> ControlError {
+    if let Some(Stale::Broken(problem)) = generation.held_back(name) {
         return ControlError::not_found(format!("`{name}` was never valid: {}", problem.one_line()));
     }
     let names = generation.names();

@@ -22,22 +22,22 @@ use super::render::{Text, cell, joined};
 use super::stream::PIECE_BYTES;
 use super::{Control, ControlError, scenarios};
 use crate::http::answer::{JSON, answer};
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 use crate::scenario::generation_text;
-use crate::state::engine::settle_for_a_moment;
+use crate::state::engine::wait_idle_briefly;
 use crate::state::journal::record::WorkspaceId;
 use crate::state::workspace;
 use crate::state::workspace::{SnapshotProblem, Workspace};
 use crate::util::wording::counted;
 
 /// Most bytes of a snapshot that is loaded over HTTP: some twenty thousand keys with a subscription each.
-pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// Most bytes of a document that is made as a whole before it is sent.
 const SHORT: usize = 1024 * 1024;
 /// How long a document waits for others that are being sent: as long as a reader that has stopped reading is waited for.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Most keys named in the log line.
-const MOST_NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// The state of a key, or everything, as a document.
 ///
@@ -64,7 +64,7 @@ pub(crate) struct LoadSnapshot {
 
 impl Endpoint for LoadSnapshot {
     type Answer = Loaded;
-    const CALL: Call<Self> = Call::at_once("PUT snapshot", load).body::<Snapshot>().max_bytes(MOST_BYTES);
+    const CALL: Call<Self> = Call::at_once("PUT snapshot", load).body::<Snapshot>().max_bytes(MAX_BYTES);
 }
 
 /// Forget what a key did, or everything.
@@ -167,12 +167,12 @@ impl Text for WasReset {
 async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<Snapshot>, ControlError> {
     let control = &cx.control;
     let scope = request.key.scope_soon(control).await?;
-    settle_for_a_moment(&scope.workspaces(control)).await;
+    wait_idle_briefly(&scope.workspaces(control)).await;
     let Scope(only) = scope;
     let workspace = only.clone();
     let document = control.read(&cx.is_disconnected, move |control| short(&control.snapshot(workspace))).await?;
     let body = match document {
-        Some(document) => Outgoing::from(document),
+        Some(document) => ResponseBody::from(document),
         None => made_while_sent(control, only).await?,
     };
     Ok(answer(StatusCode::OK, JSON, body).into())
@@ -196,7 +196,7 @@ fn short(snapshot: &workspace::Snapshot) -> Option<Vec<u8>> {
 }
 
 /// A long document, of which only a few pieces exist at a time. A few are sent at a time, as each keeps what it still has to show.
-async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -> Result<Outgoing, ControlError> {
+async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -> Result<ResponseBody, ControlError> {
     let (pieces, mut made) = mpsc::channel(2);
     let (documents, engine) = (control.blocking.documents.clone(), Arc::clone(&control.engine));
     let make = move || {
@@ -206,7 +206,7 @@ async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -
         }
     };
     let making = tokio::spawn(async move { documents.run(make).await });
-    let first = tokio::time::timeout(LONGEST_WAIT, made.recv())
+    let first = tokio::time::timeout(MAX_WAIT, made.recv())
         .await
         .map_err(|_| ControlError::busy("other snapshots are still being sent"))?;
     let rest = unfold((made, Some(making)), |(mut made, making)| async move {
@@ -216,7 +216,7 @@ async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -
         let has_failed = making?.await.is_err();
         has_failed.then(|| (Err(io::Error::other("the snapshot could not be made")), (made, None)))
     });
-    Ok(Outgoing::stream(iter(first.map(Ok)).chain(rest)))
+    Ok(ResponseBody::stream(iter(first.map(Ok)).chain(rest)))
 }
 
 /// Sends what is written to it as pieces of a body.
@@ -246,7 +246,7 @@ fn load(request: LoadSnapshot, cx: &Context) -> Result<Loaded, ControlError> {
         }
     }
     let loaded = snapshot.workspaces.len();
-    let keys: Vec<String> = names().take(MOST_NAMED).map(|name| cx.redactor().key(name).into_owned()).collect();
+    let keys: Vec<String> = names().take(MAX_NAMED).map(|name| cx.redactor().key(name).into_owned()).collect();
     let more = if loaded > keys.len() { format!(" and {} more", loaded - keys.len()) } else { String::new() };
     let whole = if snapshot.whole.is_some() { "everything, with " } else { "" };
     let warnings = cx.load_snapshot(snapshot).map_err(refused)?;

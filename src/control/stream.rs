@@ -29,7 +29,7 @@ use super::render::cell;
 use super::{ControlError, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 use crate::redact::Redactor;
 use crate::state::engine::Engine;
 use crate::state::journal::record::{Attempt, DeliveryId, EventId, LogLine, SubscriptionId, WorkspaceId, time};
@@ -92,7 +92,7 @@ impl StreamedAttempt {
 }
 
 /// Most viewers at a time.
-pub const MOST_VIEWERS: usize = 64;
+pub const MAX_VIEWERS: usize = 64;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// A comment is sent after this much silence, which reveals viewers that have disconnected.
@@ -175,7 +175,7 @@ fn follow(request: FollowStream, cx: &Context) -> Result<Made<String>, ControlEr
     let kinds = kinds(request.kind.as_deref())?;
     let (scope, control) = (request.key.scope(cx)?, &cx.control);
     let Ok(permit) = Arc::clone(&control.viewers).try_acquire_owned() else {
-        let message = format!("{MOST_VIEWERS} viewers follow the stream already, which is the limit");
+        let message = format!("{MAX_VIEWERS} viewers follow the stream already, which is the limit");
         return Err(ControlError::new(ErrorKind::RateLimitExceeded, message).coded("too_many_viewers"));
     };
     let now = control.journal.next_number();
@@ -214,7 +214,7 @@ fn follow(request: FollowStream, cx: &Context) -> Result<Made<String>, ControlEr
         };
         Some((Ok(piece), viewer))
     });
-    let mut response = Response::new(Outgoing::stream(pieces));
+    let mut response = Response::new(ResponseBody::stream(pieces));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     Ok(response.into())
 }

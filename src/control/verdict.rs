@@ -23,9 +23,9 @@ use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
 use crate::redact::Redactor;
 use crate::scenario::rule_counters::RuleCounters;
-use crate::scenario::{EffectiveConfig, Generation, Rule, Scenario, StoryProgress, Trigger};
+use crate::scenario::{EffectiveConfig, Rule, Scenario, ScenarioSnapshot, StoryProgress, Trigger};
 use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
-use crate::state::engine::settle_ahead;
+use crate::state::engine::wait_idle_ahead;
 use crate::state::journal::record::{DeliveryRow, Request, WorkspaceId};
 use crate::state::journal::{Entry, RequestRecord};
 use crate::state::workspace::{AttemptOutcome, Forgery, Workspace};
@@ -160,7 +160,7 @@ impl Text for Verification {
 }
 
 /// Most entries shown of each kind, the oldest first; `counts` counts all.
-pub(crate) const MOST_SHOWN: usize = 1_000;
+pub(crate) const MAX_SHOWN: usize = 1_000;
 /// How long attempts that became due during a wait may take beyond it.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
@@ -246,7 +246,7 @@ async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration)
         ClockMode::Real => limit.saturating_sub(clock.instant().since(began)),
     };
     let workspaces = scope.workspaces(control);
-    let settled = join_all(workspaces.iter().map(|workspace| settle_ahead(workspace, || ahead(workspace))));
+    let settled = join_all(workspaces.iter().map(|workspace| wait_idle_ahead(workspace, || ahead(workspace))));
     // An attempt that became due just before the limit may finish. What is pending after that is reported as undelivered.
     let _ = tokio::time::timeout(limit + limit.min(LAST_ATTEMPTS), settled).await;
 }
@@ -290,7 +290,7 @@ fn accepted_forgery(delivery: &DeliveryRecord) -> String {
 /// Leaves out what is beyond the most entries of a kind, and returns how many there were.
 fn shorten<T>(entries: &mut Vec<T>) -> usize {
     let count = entries.len();
-    entries.truncate(MOST_SHOWN);
+    entries.truncate(MAX_SHOWN);
     count
 }
 
@@ -302,17 +302,17 @@ fn is_on_purpose(delivery: &DeliveryRecord) -> bool {
 }
 
 /// A workspace, or all requests without a key, with its rule counters.
-pub(super) struct Player {
+pub(super) struct ScenarioPlayer {
     /// `None` for requests without a key.
     pub(super) workspace: Option<Arc<Workspace>>,
     keys: Vec<Option<String>>,
     pub(super) turns: RuleCounters,
 }
 
-impl Player {
+impl ScenarioPlayer {
     fn new(workspace: &Arc<Workspace>, keys: Vec<Option<String>>, activation: u64) -> Self {
         let mut turns = workspace.lock().counters.clone();
-        turns.begin(activation);
+        turns.switch_to(activation);
         let workspace = keys.iter().all(Option::is_some).then(|| Arc::clone(workspace));
         Self { workspace, keys, turns }
     }
@@ -343,7 +343,7 @@ impl Player {
 }
 
 /// The configurations with active scenarios in the scope.
-pub(super) fn configs(generation: &Generation, scope: &Scope) -> Vec<Arc<EffectiveConfig>> {
+pub(super) fn configs(generation: &ScenarioSnapshot, scope: &Scope) -> Vec<Arc<EffectiveConfig>> {
     let mut configs: Vec<Arc<EffectiveConfig>> = if let Scope(Some(workspace)) = scope {
         vec![Arc::clone(generation.config_for(Some(workspace.name())))]
     } else {
@@ -359,7 +359,7 @@ pub(super) fn configs(generation: &Generation, scope: &Scope) -> Vec<Arc<Effecti
 fn unfinished(
     control: &Control,
     scope: &Scope,
-    generation: &Generation,
+    generation: &ScenarioSnapshot,
     configs: &[Arc<EffectiveConfig>],
     redactor: Redactor<'_>,
 ) -> Vec<Unfinished> {
@@ -367,7 +367,7 @@ fn unfinished(
     for config in configs {
         let players = players(control, scope, generation, config);
         for scenario in config.active.iter() {
-            let played = PlayedScenario { scenario, players: &players, redactor };
+            let played = ScenarioRun { scenario, players: &players, redactor };
             entries.extend(played.rules());
             entries.extend(played.stories());
             entries.extend(played.emissions(config.activation));
@@ -380,12 +380,12 @@ fn unfinished(
 pub(super) fn players(
     control: &Control,
     scope: &Scope,
-    generation: &Generation,
+    generation: &ScenarioSnapshot,
     config: &Arc<EffectiveConfig>,
-) -> Vec<Player> {
+) -> Vec<ScenarioPlayer> {
     let player = |workspace: &Arc<Workspace>| {
         let keys = member_keys(generation, workspace).into_iter().map(Some).collect();
-        Player::new(workspace, keys, config.activation)
+        ScenarioPlayer::new(workspace, keys, config.activation)
     };
     if let Scope(Some(workspace)) = scope {
         return vec![player(workspace)];
@@ -396,25 +396,30 @@ pub(super) fn players(
         Arc::ptr_eq(generation.config_for(Some(workspace.name())), config) && has_started(workspace)
     });
     let anonymous = Some(control.registry.anonymous()).filter(|anonymous| has_started(anonymous));
-    own.map(player).chain(anonymous.map(|anonymous| Player::new(&anonymous, vec![None], config.activation))).collect()
+    own.map(player)
+        .chain(anonymous.map(|anonymous| ScenarioPlayer::new(&anonymous, vec![None], config.activation)))
+        .collect()
 }
 
 /// A scenario, and who may have played it.
-struct PlayedScenario<'a> {
+struct ScenarioRun<'a> {
     scenario: &'a Scenario,
-    players: &'a [Player],
+    players: &'a [ScenarioPlayer],
     redactor: Redactor<'a>,
 }
 
-impl<'a> PlayedScenario<'a> {
+impl<'a> ScenarioRun<'a> {
     /// The counters of each player that a part of the scenario concerns, or fresh ones if it concerns none.
-    fn counters(&self, concerns: impl Fn(&Player) -> bool) -> Vec<(Option<&'a Player>, Cow<'a, RuleCounters>)> {
+    fn counters(
+        &self,
+        concerns: impl Fn(&ScenarioPlayer) -> bool,
+    ) -> Vec<(Option<&'a ScenarioPlayer>, Cow<'a, RuleCounters>)> {
         let found = self.players.iter().filter(|player| concerns(player));
         let found: Vec<_> = found.map(|player| (Some(player), Cow::Borrowed(&player.turns))).collect();
         if found.is_empty() { vec![(None, Cow::Owned(RuleCounters::default()))] } else { found }
     }
 
-    fn entry(&self, player: Option<&Player>, what: UnfinishedPart, message: String) -> Unfinished {
+    fn entry(&self, player: Option<&ScenarioPlayer>, what: UnfinishedPart, message: String) -> Unfinished {
         let workspace = player.and_then(|player| player.workspace.as_ref()).map(|workspace| workspace.id().into());
         Unfinished { scenario: self.scenario.name.to_string(), what, workspace, message }
     }
@@ -441,7 +446,7 @@ impl<'a> PlayedScenario<'a> {
     fn stories(&self) -> Vec<Unfinished> {
         let mut entries = Vec::new();
         let rules = &self.scenario.rules;
-        let leads = |player: &Player| rules.iter().any(|rule| rule.next.is_some() && player.reaches(rule));
+        let leads = |player: &ScenarioPlayer| rules.iter().any(|rule| rule.next.is_some() && player.reaches(rule));
         for (player, turns) in self.counters(leads) {
             let story = StoryProgress::of(rules, &turns).filter(|story| player.is_none() || !story.is_over());
             let Some(story) = story else { continue };
@@ -488,7 +493,7 @@ impl<'a> PlayedScenario<'a> {
 }
 
 /// The keys of a workspace: those of its group, or the one that it is named after.
-fn member_keys(generation: &Generation, workspace: &Workspace) -> Vec<String> {
+fn member_keys(generation: &ScenarioSnapshot, workspace: &Workspace) -> Vec<String> {
     let profile = &generation.config_for(Some(workspace.name())).profile;
     let group = profile.keys.workspaces.get(workspace.name().as_ref());
     group.cloned().unwrap_or_else(|| vec![workspace.name().to_string()])

@@ -18,9 +18,9 @@ use crate::contract::keys::KeyRefusal;
 use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Lookup, no_endpoint};
 use crate::contract::variation::{BodyKind, vary};
-use crate::http::body::{Outgoing, Pace};
+use crate::http::body::{Pace, ResponseBody};
 use crate::http::connection_state::ConnectionFault;
-use crate::http::request::Identified;
+use crate::http::request::RequestContext;
 use crate::settings::Profile;
 use crate::state::journal::Reason;
 use crate::state::quota::QuotaCheck;
@@ -44,7 +44,7 @@ pub(super) fn body_headers(status: StatusCode, content_type: HeaderValue) -> Hea
     headers
 }
 
-pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<Outgoing>) -> Response<Outgoing> {
+pub fn answer(status: StatusCode, content_type: HeaderValue, body: impl Into<ResponseBody>) -> Response<ResponseBody> {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     *response.headers_mut() = body_headers(status, content_type);
@@ -77,7 +77,7 @@ impl Answer {
 }
 
 /// Why a request is answered without looking at its content.
-pub(super) enum EarlyRefusal {
+pub(super) enum Rejection {
     Invalid(ErrorKind, String),
     NotFound(Lookup),
     Unauthorized(KeyRefusal),
@@ -85,7 +85,7 @@ pub(super) enum EarlyRefusal {
     Panicked(String),
 }
 
-impl Identified {
+impl RequestContext {
     /// A 200 with this body, varied as the profile says.
     pub(super) fn ok(&self, body: &impl Serialize, reason: Reason) -> Answer {
         self.ok_json(json_bytes(body), reason)
@@ -124,11 +124,11 @@ impl Identified {
         Answer { reason: Reason::Invalid(error.problems), ..answer }
     }
 
-    pub(super) fn early_refusal(&self, error: EarlyRefusal) -> Answer {
+    pub(super) fn early_refusal(&self, error: Rejection) -> Answer {
         match error {
-            EarlyRefusal::Invalid(kind, text) => self.refusal(kind, &text),
-            EarlyRefusal::NotFound(lookup) => self.not_found(lookup),
-            EarlyRefusal::Unauthorized(refusal) => {
+            Rejection::Invalid(kind, text) => self.refusal(kind, &text),
+            Rejection::NotFound(lookup) => self.not_found(lookup),
+            Rejection::Unauthorized(refusal) => {
                 let error = Error::new(ErrorKind::Unauthorized, refusal.advice(self.profile().key_rules()));
                 let advice = error.message.clone().into_boxed_str();
                 let mut answer = self.error(&error, Reason::Unauthorized { refusal, advice });
@@ -137,13 +137,13 @@ impl Identified {
                 }
                 answer
             }
-            EarlyRefusal::RateLimited(quota) => {
+            Rejection::RateLimited(quota) => {
                 let (limit, seconds) = (quota.limit, quota.window.as_secs_f64());
                 let message =
                     format!("the quota of {limit} requests in {seconds} s is used up; back off before retrying");
                 self.error(&Error::new(ErrorKind::RateLimitExceeded, message), Reason::RateLimited)
             }
-            EarlyRefusal::Panicked(text) => {
+            Rejection::Panicked(text) => {
                 self.error(&Error::new(ErrorKind::InternalError, EMULATOR_FAILED), Reason::Panicked(text))
             }
         }
@@ -201,7 +201,7 @@ pub const GENERATION: HeaderName = HeaderName::from_static("x-emulator-generatio
 const PREVIEW: HeaderName = HeaderName::from_static("x-emulator-preview");
 
 pub(super) fn all_headers(
-    identified: &Identified,
+    identified: &RequestContext,
     id: &HeaderValue,
     status: StatusCode,
     content_type: HeaderValue,

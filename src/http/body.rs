@@ -192,7 +192,7 @@ impl BodyReader {
         let body = Bytes::from(joined.into_boxed_slice());
         Ok(match held {
             // A request may be delayed for long, so its body counts until it is answered.
-            Some(held) if body.len() > KEPT_BODY => Bytes::from_owner(Counted { body, _held: held }),
+            Some(held) if body.len() > KEPT_BODY => Bytes::from_owner(BudgetedBytes { body, _held: held }),
             // The journal keeps and counts bodies of this size.
             _ => body,
         })
@@ -200,13 +200,13 @@ impl BodyReader {
 
     /// Charges a body that is about to be sent until its peer has taken it: one that reads nothing keeps it in memory. Fails if there
     /// is no room. The emulated API's own answers are smaller than what the system buffers for a connection.
-    pub fn charge(&self, sent: Outgoing) -> Result<Outgoing, Busy> {
+    pub fn charge(&self, sent: ResponseBody) -> Result<ResponseBody, Busy> {
         let body = sent.rest;
         if body.len() <= FREE {
-            return Ok(Outgoing { rest: body, ..sent });
+            return Ok(ResponseBody { rest: body, ..sent });
         }
         let held = Arc::clone(&self.sent).try_acquire_many_owned(self.permits(body.len())).map_err(|_| Busy)?;
-        Ok(Outgoing { rest: Bytes::from_owner(Counted { body, _held: held }), ..sent })
+        Ok(ResponseBody { rest: Bytes::from_owner(BudgetedBytes { body, _held: held }), ..sent })
     }
 
     fn permits(&self, size: usize) -> u32 {
@@ -214,12 +214,12 @@ impl BodyReader {
     }
 }
 
-struct Counted {
+struct BudgetedBytes {
     body: Bytes,
     _held: OwnedSemaphorePermit,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for BudgetedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.body
     }
@@ -231,11 +231,11 @@ fn declared_length(headers: &HeaderMap) -> Option<u64> {
 
 /// The content codings of a body as sent; `None` for `identity`.
 fn content_coding(headers: &HeaderMap) -> Option<String> {
-    const MOST_SHOWN: usize = 64;
+    const MAX_SHOWN: usize = 64;
     let values: Vec<&[u8]> = headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::as_bytes).collect();
     let mut codings = values.iter().flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
     let is_coded = codings.any(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case(b"identity"));
-    is_coded.then(|| values.join(&b", "[..]).escape_ascii().to_string().chars().take(MOST_SHOWN).collect())
+    is_coded.then(|| values.join(&b", "[..]).escape_ascii().to_string().chars().take(MAX_SHOWN).collect())
 }
 
 fn has_other_transfer_coding(headers: &HeaderMap) -> bool {
@@ -252,12 +252,12 @@ const PIECE: usize = 8 * 1024;
 /// The body of a message that is sent, an answer or a request: the counterpart of hyper's `Incoming`. One type, so that the code of
 /// a connection is compiled once.
 #[derive(Default)]
-pub struct Outgoing {
+pub struct ResponseBody {
     rest: Bytes,
     stream: Option<Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>>,
 }
 
-impl Outgoing {
+impl ResponseBody {
     /// A body that is still being made; an error breaks the message off.
     pub fn stream(pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Self {
         Self { stream: Some(Box::pin(pieces)), ..Self::default() }
@@ -268,22 +268,22 @@ impl Outgoing {
     }
 }
 
-impl<B: Into<Bytes>> From<B> for Outgoing {
+impl<B: Into<Bytes>> From<B> for ResponseBody {
     fn from(bytes: B) -> Self {
         Self { rest: bytes.into(), ..Self::default() }
     }
 }
 
-impl fmt::Debug for Outgoing {
+impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outgoing")
+        f.debug_struct("ResponseBody")
             .field("rest", &self.rest)
             .field("is_stream", &self.is_stream())
             .finish_non_exhaustive()
     }
 }
 
-impl Body for Outgoing {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -317,10 +317,10 @@ pub(super) enum Pace {
     Drip(usize, Duration),
 }
 
-pub(super) fn paced(body: Bytes, pace: Pace, workspace: &Workspace) -> Outgoing {
+pub(super) fn paced(body: Bytes, pace: Pace, workspace: &Workspace) -> ResponseBody {
     let (clock, slot) = (workspace.clock().clone(), workspace.agenda().slot());
     let paced = PacedBody { rest: body, has_begun: false, pace, clock, slot };
-    Outgoing::stream(unfold(paced, PacedBody::next))
+    ResponseBody::stream(unfold(paced, PacedBody::next))
 }
 
 struct PacedBody {

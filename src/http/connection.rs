@@ -36,7 +36,7 @@ pub(super) const LINGER: Duration = Duration::from_secs(2);
 pub(crate) const HALF_CLOSED: Duration = Duration::from_secs(10);
 
 /// A longer timeout would overflow the clock.
-const LONGEST_TIMEOUT: Duration = Duration::from_hours(24 * 365);
+const MAX_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 
 /// How a client begins that speaks HTTP/2 without having negotiated it.
 const HTTP_2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
@@ -167,7 +167,7 @@ impl TimedStream {
                 }
                 Peer::Gone => return Err(io::ErrorKind::ConnectionReset.into()),
                 Peer::HalfClosed => self.state.note_disconnect(),
-                Peer::HasSent => {}
+                Peer::UnreadData => {}
             }
             if self.unread_peer.as_ref().is_none_or(|(known, _)| *known != peer) {
                 self.unread_peer = None;
@@ -349,7 +349,7 @@ struct Deadline {
 
 impl Deadline {
     fn after(timeout: Duration) -> Self {
-        Self { timeout: timeout.min(LONGEST_TIMEOUT), due: None, timer: None }
+        Self { timeout: timeout.min(MAX_TIMEOUT), due: None, timer: None }
     }
 
     /// Begins the wait, unless it has begun, and is ready once it took too long.
@@ -419,7 +419,7 @@ pub enum Peer {
     /// It may send more; the task is woken when something changes.
     Open,
     /// It has sent more, which is not read yet; a change after that does not wake the task.
-    HasSent,
+    UnreadData,
     HalfClosed,
     Gone,
 }
@@ -459,7 +459,7 @@ impl Socket {
             Some(Ok(ready)) if ready.is_write_closed() => Peer::Gone,
             Some(Ok(ready)) if ready.is_read_closed() => Peer::HalfClosed,
             Some(Err(_)) => Peer::Gone,
-            _ => Peer::HasSent,
+            _ => Peer::UnreadData,
         }
     }
 }

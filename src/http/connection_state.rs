@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::Now;
-use crate::state::journal::{Arrival, RequestRecord};
+use crate::state::journal::{ConnectionInfo, RequestRecord};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectionFault {
@@ -78,11 +78,11 @@ impl ConnectionState {
         arriving.last_read.filter(|_| arriving.number == self.request_count())
     }
 
-    pub(crate) fn arrival(&self) -> Arrival {
+    pub(crate) fn arrival(&self) -> ConnectionInfo {
         let sequence = self.request_count();
         let arriving = self.arriving.lock();
         let first_byte = arriving.first_byte.filter(|_| arriving.number == sequence);
-        Arrival { connection: self.number, sequence, first_byte }
+        ConnectionInfo { connection: self.number, sequence, first_byte }
     }
 
     pub(crate) fn note_record(&self, record: &Arc<RequestRecord>) {

@@ -8,7 +8,7 @@ use hyper::body::Bytes;
 use hyper::{Request, Response, StatusCode};
 
 use crate::clock::Now;
-use crate::http::body::{BodyReader, Outgoing, RequestBody};
+use crate::http::body::{BodyReader, RequestBody, ResponseBody};
 use crate::http::connection_state::ConnectionState;
 
 pub const PLAIN_ON_TLS: &str = "this is plain HTTP on a TLS port: use https://";
@@ -29,8 +29,8 @@ pub trait Handler: Send + Sync + 'static {
 
 /// Most answers are ready, and spare hyper a large future.
 pub enum Answering {
-    Ready(Response<Outgoing>),
-    Later(Pin<Box<dyn Future<Output = Response<Outgoing>> + Send>>),
+    Ready(Response<ResponseBody>),
+    Later(Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ pub mod connection;
 pub mod connection_state;
 pub mod handler;
 pub mod host;
+pub mod listener;
 mod operations;
 mod request;
 mod scripted;
@@ -20,7 +21,7 @@ pub mod tls_problem;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -34,13 +35,15 @@ use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
+use crate::clock::machine::check_machine;
 use crate::http::body::RequestBody;
 use crate::http::connection::{LINGER, Socket, TimedStream};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, Limits, Unreadable};
+use crate::http::listener::Listener;
 use crate::http::tls::ServerTls;
 use crate::http::tls_problem::handshake_problem;
 use crate::util::tasks::stopped;
@@ -48,22 +51,9 @@ use crate::util::tasks::stopped;
 /// How long after the grace period a stop waits for what should have ended within it.
 const AFTER_GRACE: Duration = Duration::from_millis(500);
 
-/// Most connections that wait in the kernel to be accepted; it may allow fewer (`net.core.somaxconn`). Those beyond try again
-/// after a second.
-pub(crate) const BACKLOG: u32 = 1024;
-
-/// Binds a listener. The port is known before anything runs.
-pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A port on which old connections linger counts as free.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
-
 /// Serves until `stop` becomes true, then finishes requests under way, at most for `grace`.
 pub async fn serve(
-    listener: TcpListener,
+    listener: Listener,
     handler: Arc<dyn Handler>,
     tls: Option<ServerTls>,
     limits: Limits,
@@ -73,7 +63,7 @@ pub async fn serve(
     let permits = Arc::new(Semaphore::new(limits.connections));
     // Each connection holds a sender; the drain is over when the last one is gone.
     let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
-    let mut silent = Silent::default();
+    let mut silent = IdleConnections::default();
     let mut accepted_so_far = 0;
     loop {
         let accepted = tokio::select! {
@@ -101,13 +91,13 @@ pub async fn serve(
 
 /// Connections that have sent no request yet, oldest first.
 #[derive(Default)]
-struct Silent {
+struct IdleConnections {
     connections: VecDeque<Weak<ConnectionState>>,
     /// The length at which those that have ended or sent a request are taken out.
     full: usize,
 }
 
-impl Silent {
+impl IdleConnections {
     fn join(&mut self, peer: IpAddr, number: u64) -> Arc<ConnectionState> {
         if self.connections.len() >= self.full {
             self.connections.retain(is_silent);
@@ -135,9 +125,9 @@ fn is_silent(connection: &Weak<ConnectionState>) -> bool {
 /// Takes the next connection once there is room for it; the oldest that has sent no request makes room. `None` after an error,
 /// with a pause where trying again at once would only spin.
 async fn accept(
-    listener: &TcpListener,
+    listener: &Listener,
     permits: &Arc<Semaphore>,
-    silent: &mut Silent,
+    silent: &mut IdleConnections,
 ) -> Option<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     match listener.accept().await {
         Ok((stream, peer)) => {
@@ -163,7 +153,7 @@ async fn accept(
             );
             if !of_one_peer {
                 // With no descriptor left, the oldest silent connection gives its own back.
-                if is_connecting(listener) {
+                if listener.is_connecting() {
                     silent.give_up_oldest();
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -171,19 +161,6 @@ async fn accept(
             None
         }
     }
-}
-
-/// Whether somebody waits to be accepted: without a descriptor, accepting fails even if nobody does.
-#[cfg(unix)]
-fn is_connecting(listener: &TcpListener) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
-}
-
-#[cfg(not(unix))]
-fn is_connecting(_: &TcpListener) -> bool {
-    true
 }
 
 struct Connection {
@@ -251,6 +228,8 @@ impl Connection {
             }
         });
         let connection = http1::Builder::new()
+            // A `Date` before 1970 does not exist, and makes hyper panic.
+            .auto_date_header(check_machine().is_ok())
             // The stream has deadlines of its own, which cost less.
             .header_read_timeout(None)
             .max_buf_size(self.limits.header_bytes)

@@ -18,14 +18,14 @@ use crate::contract::timestamp::ShownTime;
 use crate::contract::types::SystemStatus;
 use crate::contract::variation::BodyKind;
 use crate::http::answer::{Answer, json_bytes};
-use crate::http::request::Identified;
+use crate::http::request::RequestContext;
 use crate::http::service::Api;
 use crate::settings::Profile;
 use crate::state::journal::Reason;
 use crate::state::workspace::{Listed, Registry};
 
 impl Api {
-    pub(super) fn answer_operation(&self, identified: &Identified, operation: Operation) -> Answer {
+    pub(super) fn answer_operation(&self, identified: &RequestContext, operation: Operation) -> Answer {
         match operation {
             Operation::SystemStatus => system_status(identified),
             Operation::EventsSubscribe => events_subscribe(identified),
@@ -42,7 +42,7 @@ impl Api {
     }
 }
 
-fn system_status(identified: &Identified) -> Answer {
+fn system_status(identified: &RequestContext) -> Answer {
     let profile = identified.profile();
     let query = match parse_status_query(identified.request.query(), &profile.validation) {
         Ok(query) => query,
@@ -61,7 +61,7 @@ fn system_status(identified: &Identified) -> Answer {
     identified.ok_json(status.to_json(), Reason::Answered)
 }
 
-fn events_subscribe(identified: &Identified) -> Answer {
+fn events_subscribe(identified: &RequestContext) -> Answer {
     let profile = identified.profile();
     let checked = check_content_type(&identified.request.head.headers, &profile.validation)
         .and_then(|()| parse_subscribe(&identified.body, &profile.subscribe_rules()));
@@ -90,27 +90,27 @@ fn warnings(secret: &str, profile: &Profile) -> Vec<String> {
     })
 }
 
-fn list_workflows(identified: &Identified) -> Answer {
+fn list_workflows(identified: &RequestContext) -> Answer {
     let profile = identified.profile();
     let listed = parse_workflow_query(identified.request.query(), &profile.validation, &profile.preview)
         .and_then(|query| identified.workspace().lock().workflows.list(&query, profile, identified.request.now));
     page(identified, listed)
 }
 
-fn create_workflow(identified: &Identified) -> Answer {
+fn create_workflow(identified: &RequestContext) -> Answer {
     let created = workflow_fields(identified).and_then(|fields| {
         identified.workspace().lock().create_workflow(fields, identified.profile(), identified.request.now)
     });
     result(identified, created)
 }
 
-fn read_workflow(identified: &Identified) -> Answer {
+fn read_workflow(identified: &RequestContext) -> Answer {
     let id = id_in(identified.request.path());
     let found = identified.workspace().lock().workflows.read(id, identified.profile(), identified.request.now);
     found_or_missing(identified, "workflow", found.map(Ok))
 }
 
-fn update_workflow(identified: &Identified) -> Answer {
+fn update_workflow(identified: &RequestContext) -> Answer {
     let id = id_in(identified.request.path());
     match workflow_fields(identified) {
         Ok(fields) => {
@@ -122,25 +122,25 @@ fn update_workflow(identified: &Identified) -> Answer {
     }
 }
 
-fn cancel_workflow(identified: &Identified) -> Answer {
+fn cancel_workflow(identified: &RequestContext) -> Answer {
     let id = id_in(identified.request.path());
     let cancelled = identified.workspace().lock().workflows.cancel(id, identified.profile(), identified.request.now);
     found_or_missing(identified, "workflow", cancelled)
 }
 
-fn list_users(identified: &Identified) -> Answer {
+fn list_users(identified: &RequestContext) -> Answer {
     let profile = identified.profile();
     let listed = parse_user_query(identified.request.query(), &profile.validation, &profile.preview)
         .and_then(|page| identified.workspace().lock().workflows.list_users(&page));
     page(identified, listed)
 }
 
-fn read_user(identified: &Identified) -> Answer {
+fn read_user(identified: &RequestContext) -> Answer {
     let found = identified.workspace().lock().workflows.read_user(id_in(identified.request.path())).cloned();
     found_or_missing(identified, "user", found.map(Ok))
 }
 
-fn issue_token(identified: &Identified, registry: &Registry) -> Answer {
+fn issue_token(identified: &RequestContext, registry: &Registry) -> Answer {
     let profile = identified.profile();
     let headers = &identified.request.head.headers;
     let mut answer = match parse_token_request(headers, &identified.body, &profile.validation, profile.key_rules()) {
@@ -158,7 +158,7 @@ fn issue_token(identified: &Identified, registry: &Registry) -> Answer {
     answer
 }
 
-fn refuse_token(identified: &Identified, problem: &OauthProblem) -> Answer {
+fn refuse_token(identified: &RequestContext, problem: &OauthProblem) -> Answer {
     let error = problem.error();
     let reason = Reason::Refused(error.kind, problem.text.to_owned());
     let mut answer = match problem.body(identified.profile().oauth.error_shape) {
@@ -175,20 +175,20 @@ fn refuse_token(identified: &Identified, problem: &OauthProblem) -> Answer {
     answer
 }
 
-fn workflow_fields(identified: &Identified) -> Result<WorkflowFields, Error> {
+fn workflow_fields(identified: &RequestContext) -> Result<WorkflowFields, Error> {
     let profile = identified.profile();
     check_content_type(&identified.request.head.headers, &profile.validation)?;
     parse_workflow(&identified.body, &profile.validation, profile.errors.malformed_json_status)
 }
 
-fn result<T: Serialize>(identified: &Identified, done: Result<T, Error>) -> Answer {
+fn result<T: Serialize>(identified: &RequestContext, done: Result<T, Error>) -> Answer {
     match done {
         Ok(body) => identified.ok(&body, Reason::Answered),
         Err(error) => identified.validation_error(error),
     }
 }
 
-fn found_or_missing<T: Serialize>(identified: &Identified, what: &str, found: Option<Result<T, Error>>) -> Answer {
+fn found_or_missing<T: Serialize>(identified: &RequestContext, what: &str, found: Option<Result<T, Error>>) -> Answer {
     if let Some(found) = found {
         return result(identified, found);
     }
@@ -196,7 +196,7 @@ fn found_or_missing<T: Serialize>(identified: &Identified, what: &str, found: Op
     identified.refusal(ErrorKind::NotFound, &format!("there is no {what} `{shown}` in this workspace"))
 }
 
-fn page<T: Serialize>(identified: &Identified, listed: Result<Listed<T>, Error>) -> Answer {
+fn page<T: Serialize>(identified: &RequestContext, listed: Result<Listed<T>, Error>) -> Answer {
     let body = |Listed { data, next_cursor }| json!({ "data": data, "has_more": next_cursor.is_some(), "next_cursor": next_cursor });
     result(identified, listed.map(body))
 }

@@ -1,4 +1,4 @@
-//! One request on its way to its answer: as it arrived ([`Request`]), then with its id and its sender ([`Identified`]).
+//! One request on its way to its answer: as it arrived ([`Request`]), then with its id and its sender ([`RequestContext`]).
 //!
 //! `service` admits requests; `answer` has the answers that any operation may give.
 
@@ -16,13 +16,13 @@ use tokio::task::JoinHandle;
 use crate::clock::agenda::Running;
 use crate::clock::{Instant, Now};
 use crate::contract::ids::IdKind;
-use crate::contract::keys::{KeyRefusal, bearer_token, judge, values_of, workspace_of};
+use crate::contract::keys::{KeyRefusal, bearer_token, check_key, values_of, workspace_of};
 use crate::contract::routes::{Operation, plain_path};
 use crate::scenario::rule_counters::LimitTrace;
 use crate::scenario::template::Gap;
-use crate::scenario::{Action, EffectiveConfig, Generation, RequestView, Rule};
+use crate::scenario::{Action, EffectiveConfig, RequestView, Rule, ScenarioSnapshot};
 use crate::settings::Profile;
-use crate::state::journal::{Arrival, DecidingRule, Reason, RequestRecord, Transcript, Written};
+use crate::state::journal::{ConnectionInfo, DecidingRule, Reason, RequestRecord, Transcript, WrittenAt};
 use crate::state::quota::QuotaCheck;
 use crate::state::workspace::{AccessTokens, Registry, Workspace, WorkspaceState};
 
@@ -46,7 +46,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn new(head: Parts, now: Now, generation: &Generation) -> Self {
+    pub(super) fn new(head: Parts, now: Now, generation: &ScenarioSnapshot) -> Self {
         let config = Arc::clone(generation.config_for(None));
         let path = match plain_path(head.uri.path()) {
             Cow::Borrowed(_) => None,
@@ -66,7 +66,7 @@ impl Request {
 
     /// Takes the configuration of the key that the request carries, or of the scenarios that it names in a header. An error says
     /// what is wrong with that header, and leaves the configuration as it is.
-    pub(super) fn choose_config(&mut self, generation: &Generation, tokens: &AccessTokens) -> Result<(), String> {
+    pub(super) fn choose_config(&mut self, generation: &ScenarioSnapshot, tokens: &AccessTokens) -> Result<(), String> {
         let headers = &self.head.headers;
         let key = if generation.has_key_configs() { sent_key(headers, Some(tokens)).ok() } else { None };
         let workspace = key.as_ref().map(|(key, _)| workspace_of(key, &generation.base.profile().keys));
@@ -93,11 +93,11 @@ pub(super) struct Identity {
     pub(super) variation_seed: Option<u64>,
     /// The workspace of its key, or the anonymous one, from which requests without a valid key draw random values.
     pub(super) workspace: Arc<Workspace>,
-    pub(super) key: Option<ValidKey>,
+    pub(super) key: Option<AuthenticatedKey>,
 }
 
 /// The valid key of a request: what may differ between the requests of one workspace.
-pub(super) struct ValidKey {
+pub(super) struct AuthenticatedKey {
     /// The key, where the workspace is not named after it.
     pub(super) group_key: Option<Arc<str>>,
     pub(super) quota: Option<QuotaCheck>,
@@ -121,19 +121,19 @@ pub(super) fn draw_id(state: &mut WorkspaceState, profile: &Profile, now: Now) -
 }
 
 /// A request with its id and its sender: any answer can be given to it.
-pub(super) struct Identified {
+pub(super) struct RequestContext {
     pub(super) request: Request,
     pub(super) identity: Identity,
     /// Empty until it is read.
     pub(super) body: Bytes,
     pub(super) rule: Option<AppliedRule>,
     /// What held the rules back that matched and did not apply.
-    pub(super) held_rules: LimitTrace,
+    pub(super) skipped_rules: LimitTrace,
 }
 
-impl Identified {
+impl RequestContext {
     pub(super) fn new(request: Request, identity: Identity) -> Self {
-        Self { request, identity, body: Bytes::new(), rule: None, held_rules: LimitTrace::default() }
+        Self { request, identity, body: Bytes::new(), rule: None, skipped_rules: LimitTrace::default() }
     }
 
     pub(super) fn profile(&self) -> &Profile {
@@ -163,8 +163,8 @@ impl Identified {
     }
 
     /// Leaves the quota headers out and gives the request back, as on any 401: a refused key is not counted.
-    pub(super) fn treat_as_unauthorized(&mut self) {
-        if let Identity { workspace, key: Some(ValidKey { group_key, quota }), .. } = &mut self.identity
+    pub(super) fn forget_key(&mut self) {
+        if let Identity { workspace, key: Some(AuthenticatedKey { group_key, quota }), .. } = &mut self.identity
             && quota.take().is_some_and(|quota| quota.allowed)
         {
             workspace.lock().refund(group_key.as_ref(), &self.request.config.profile);
@@ -183,7 +183,7 @@ impl Identified {
     /// Gives the request back to the quota where the profile says that an answer with this status costs nothing.
     pub(super) fn refund_if_free(&mut self, status: StatusCode) {
         if status != StatusCode::OK
-            && let Identity { workspace, key: Some(ValidKey { group_key, quota: Some(quota) }), .. } =
+            && let Identity { workspace, key: Some(AuthenticatedKey { group_key, quota: Some(quota) }), .. } =
                 &mut self.identity
             && quota.allowed
         {
@@ -198,7 +198,7 @@ impl Identified {
         status: u16,
         broken: Option<&'static str>,
         reason: Reason,
-        arrival: Arrival,
+        arrival: ConnectionInfo,
     ) -> RequestRecord {
         let ended = self.identity.workspace.clock().instant();
         let Self { request, identity, rule, .. } = self;
@@ -219,13 +219,13 @@ impl Identified {
             reason,
             quota,
             scripted,
-            limits: self.held_rules,
+            limits: self.skipped_rules,
             warnings,
             generation: request.generation,
             config: Arc::downgrade(&request.config),
             instant: request.now.instant,
             arrival,
-            written: Written::default(),
+            written: WrittenAt::default(),
         }
     }
 }
@@ -263,7 +263,7 @@ impl Drop for UnsettledRule {
         let counters = &mut state.counters;
         // The counters of an activation that is over may be gone.
         if self.activation == 0 || counters.has_started(self.activation) {
-            counters.begin(self.activation);
+            counters.switch_to(self.activation);
             self.rule.settle(&self.action, self.status, counters);
         }
     }
@@ -292,7 +292,7 @@ thread_local! {
 }
 
 /// The workspace of the request's key, and the key where the workspace is not named after it.
-pub(super) fn open_sender(
+pub(super) fn authenticate(
     registry: &Registry,
     request: &Request,
 ) -> Result<(Arc<Workspace>, Option<Arc<str>>), KeyRefusal> {
@@ -306,7 +306,7 @@ pub(super) fn open_sender(
         return Ok((workspace, None));
     }
     let (key, expires) = sent_key(&head.headers, has_tokens.then(|| registry.tokens()))?;
-    judge(&key, profile.key_rules())?;
+    check_key(&key, profile.key_rules())?;
     let workspace = registry.open(workspace_of(&key, &profile.keys), *now);
     if expires.is_some_and(|expires| expires <= workspace.clock().now().instant) {
         return Err(KeyRefusal::Expired);

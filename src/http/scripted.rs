@@ -14,7 +14,7 @@ use crate::contract::variation::BodyKind;
 use crate::http::answer::{Answer, JSON, SendFault};
 use crate::http::body::Pace;
 use crate::http::connection_state::ConnectionFault;
-use crate::http::request::{AppliedRule, Identified, UnsettledRule};
+use crate::http::request::{AppliedRule, RequestContext, UnsettledRule};
 use crate::http::service::Api;
 use crate::scenario::{Action, Decision, Fault, Patch, ReplyBody, ScriptedReply, Templated, request_facts};
 use crate::state::journal::{DecidingRule, Reason};
@@ -23,7 +23,7 @@ use crate::state::workspace::{Workspace, WorkspaceState};
 /// Templates longer than this together, with the body that they may copy, hold up other requests on the thread.
 const LARGE: usize = 8 * 1024;
 
-impl Identified {
+impl RequestContext {
     pub(super) fn decide_by_scenarios(&mut self) -> Option<Decision> {
         let config = &self.request.config;
         if config.rules.is_empty() {
@@ -34,10 +34,10 @@ impl Identified {
         let began = state.started_at(config.activation).unwrap_or(config.activated_at);
         let since = self.request.now.instant.since(began);
         let WorkspaceState { counters, sources, .. } = &mut *state;
-        counters.begin(config.activation);
-        let (decision, held_rules) = config.rules.first_decision(&view, counters, since, &mut sources.random);
+        counters.switch_to(config.activation);
+        let (decision, skipped_rules) = config.rules.first_decision(&view, counters, since, &mut sources.random);
         drop(state);
-        self.held_rules = held_rules;
+        self.skipped_rules = skipped_rules;
         decision
     }
 
@@ -64,7 +64,7 @@ impl Identified {
 impl Api {
     pub(super) async fn apply_rule(
         &self,
-        identified: &mut Identified,
+        identified: &mut RequestContext,
         operation: Operation,
         decision: Decision,
     ) -> Answer {
@@ -93,7 +93,7 @@ impl Api {
     }
 
     /// Carries out an action without templates, or whose templates are rendered.
-    pub(super) fn apply_action(&self, identified: &mut Identified, operation: Operation, action: Action) -> Answer {
+    pub(super) fn apply_action(&self, identified: &mut RequestContext, operation: Operation, action: Action) -> Answer {
         match action {
             Action::Pass => self.answer_operation(identified, operation),
             Action::Reply(reply) => scripted_reply(identified, &reply),
@@ -105,7 +105,7 @@ impl Api {
     /// The action with its templates rendered and their gaps recorded; if they are long, on a blocking thread.
     async fn render<T: Templated + Send + Sync + 'static>(
         &self,
-        identified: &mut Identified,
+        identified: &mut RequestContext,
         action: Arc<T>,
     ) -> Result<T, String> {
         // A source of its own, so that what templates draw does not shift what is drawn after them.
@@ -127,7 +127,7 @@ impl Api {
         Ok(rendered)
     }
 
-    fn apply_fault(&self, identified: &Identified, operation: Operation, fault: Fault) -> Answer {
+    fn apply_fault(&self, identified: &RequestContext, operation: Operation, fault: Fault) -> Answer {
         let mut answer = self.answer_operation(identified, operation);
         answer.reason = Reason::Scripted;
         let length = answer.body.len();
@@ -164,9 +164,9 @@ async fn wait(workspace: &Workspace, due: Instant) -> Running {
     workspace.agenda().begin()
 }
 
-fn scripted_reply(identified: &mut Identified, reply: &ScriptedReply) -> Answer {
+fn scripted_reply(identified: &mut RequestContext, reply: &ScriptedReply) -> Answer {
     match reply.error {
-        Some(ErrorKind::Unauthorized) => identified.treat_as_unauthorized(),
+        Some(ErrorKind::Unauthorized) => identified.forget_key(),
         Some(ErrorKind::RateLimitExceeded) => identified.show_quota_used_up(),
         _ => {}
     }
@@ -192,7 +192,7 @@ fn apply_patch(mut answer: Answer, patch: &Patch) -> Answer {
     answer
 }
 
-fn error_reply(identified: &Identified, reply: &ScriptedReply, status: StatusCode) -> Answer {
+fn error_reply(identified: &RequestContext, reply: &ScriptedReply, status: StatusCode) -> Answer {
     let kind = reply.error.unwrap_or(ErrorKind::InternalError);
     let message = reply.message.as_deref().unwrap_or_else(|| kind.message());
     if reply.code.is_none() && reply.error.is_some() {
@@ -214,7 +214,7 @@ fn kind_of(status: StatusCode) -> ErrorKind {
 }
 
 /// The answer where a template of the scenario fails while it is rendered, which no check can foresee.
-fn template_failure(identified: &Identified, problem: &str) -> Answer {
+fn template_failure(identified: &RequestContext, problem: &str) -> Answer {
     let error = Error::new(ErrorKind::InternalError, format!("a scenario's {problem}"));
     identified.error(&error, Reason::Scripted)
 }

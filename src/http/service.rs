@@ -17,17 +17,15 @@ use crate::clock::ClockMode;
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::KeyRefusal;
 use crate::contract::routes::{Credential, Lookup, Operation, Route, look_up, look_up_announced};
-use crate::http::answer::{
-    Answer, EarlyRefusal, REQUEST_ID, SendFault, all_headers, body_headers, http_date, id_value,
-};
-use crate::http::body::{BodyReader, Outgoing, RequestBody, paced};
+use crate::http::answer::{Answer, REQUEST_ID, Rejection, SendFault, all_headers, body_headers, http_date, id_value};
+use crate::http::body::{BodyReader, RequestBody, ResponseBody, paced};
 use crate::http::connection_state::{ConnectionFault, ConnectionState};
 use crate::http::handler::{Answering, NO_HTTP_2, PLAIN_ON_TLS, Unreadable, goaway};
 use crate::http::host::check_host;
-use crate::http::request::{Identified, Identity, Request, ValidKey, draw_id, open_sender};
-use crate::scenario::{Decision, Emit, Generation, after_answer};
+use crate::http::request::{AuthenticatedKey, Identity, Request, RequestContext, authenticate, draw_id};
+use crate::scenario::{Decision, Emit, ScenarioSnapshot, after_answer};
 use crate::state::engine::Engine;
-use crate::state::journal::{Arrival, Entry, Transcript, Wire};
+use crate::state::journal::{ConnectionInfo, Entry, RawExchange, Transcript};
 use crate::util::header_lines::push_headers;
 use crate::util::tasks::{catch_panic, catch_panic_now};
 
@@ -39,9 +37,9 @@ pub struct Api {
 }
 
 /// What an answer has to wait for.
-enum Remaining {
+enum Pending {
     /// Events that were due when the request came; then everything else.
-    Events(JoinHandle<()>, Result<&'static Route, EarlyRefusal>, RequestBody),
+    Events(JoinHandle<()>, Result<&'static Route, Rejection>, RequestBody),
     Body(Operation, RequestBody),
     /// A scenario rule that is delayed or renders templates.
     Rule(Operation, Decision),
@@ -58,7 +56,7 @@ impl Api {
         let generation = self.engine.library.load();
         let now = connection.head_read_at().unwrap_or_else(|| self.engine.registry.clock().now());
         let identity = Identity::unknown(self.engine.registry.anonymous());
-        let mut identified = Identified::new(Request::new(head, now, &generation), identity);
+        let mut identified = RequestContext::new(Request::new(head, now, &generation), identity);
         let answered = catch_panic_now(|| {
             let route = self.admit(&mut identified, &generation);
             self.answer_now(&mut identified, route, body)
@@ -85,16 +83,16 @@ impl Api {
     /// The answer, or what it has to wait for.
     fn answer_now(
         &self,
-        identified: &mut Identified,
-        route: Result<&'static Route, EarlyRefusal>,
+        identified: &mut RequestContext,
+        route: Result<&'static Route, Rejection>,
         body: RequestBody,
-    ) -> Result<Answer, Remaining> {
+    ) -> Result<Answer, Pending> {
         if let Some(firing) = identified.request.due_before.take() {
-            return Err(Remaining::Events(firing, route, body));
+            return Err(Pending::Events(firing, route, body));
         }
         let operation = match route {
             Err(error) => return Ok(identified.early_refusal(error)),
-            Ok(route) if route.has_body() => return Err(Remaining::Body(route.operation, body)),
+            Ok(route) if route.has_body() => return Err(Pending::Body(route.operation, body)),
             Ok(route) => route.operation,
         };
         match identified.decide_by_scenarios() {
@@ -103,7 +101,7 @@ impl Api {
                 let action = identified.note_rule(decision);
                 Ok(self.apply_action(identified, operation, action))
             }
-            Some(decision) => Err(Remaining::Rule(operation, decision)),
+            Some(decision) => Err(Pending::Rule(operation, decision)),
         }
     }
 
@@ -124,7 +122,7 @@ impl Api {
         let (head, ()) = hyper::Request::new(()).into_parts();
         let request = Request::new(head, self.engine.registry.clock().now(), &self.engine.library.load());
         let identity = self.anonymous(&request);
-        let mut identified = Identified::new(request, identity);
+        let mut identified = RequestContext::new(request, identity);
         let Answer { status: own, content_type, body, reason, .. } = identified.refusal(kind, text);
         let clock = identified.workspace().clock();
         let date = http_date(clock.shared_time(identified.request.now));
@@ -139,7 +137,7 @@ impl Api {
         );
         let bytes = if sent == Unreadable::Http2 { goaway(text) } else { [head.as_bytes(), &body].concat().into() };
         let own_headers = body_headers(own, content_type);
-        let transcript = Transcript::new(&Wire {
+        let transcript = Transcript::new(&RawExchange {
             id: id.as_bytes(),
             request: None,
             headers: &identified.request.head.headers,
@@ -147,19 +145,23 @@ impl Api {
             answer_headers: &|bytes| push_headers(bytes, &own_headers),
             answer_body: &body,
         });
-        let record = identified.take_record(transcript, status.as_u16(), None, reason, Arrival::default());
+        let record = identified.take_record(transcript, status.as_u16(), None, reason, ConnectionInfo::default());
         self.engine.journal.append(Entry::Request(Arc::new(record)));
         bytes
     }
 
     /// Identifies the sender of a request and counts the request; returns its route, or why it is answered without one.
-    fn admit(&self, identified: &mut Identified, generation: &Generation) -> Result<&'static Route, EarlyRefusal> {
-        let Identified { request, identity, .. } = identified;
+    fn admit(
+        &self,
+        identified: &mut RequestContext,
+        generation: &ScenarioSnapshot,
+    ) -> Result<&'static Route, Rejection> {
+        let RequestContext { request, identity, .. } = identified;
         let route = self.find_route(request, generation);
         let recognized = match &route {
             Ok(route) if route.credential == Credential::Bearer => self.admit_key(request, true),
             // 404 and 405 belong to the key that was sent, if it is valid, and cost it nothing.
-            Err(EarlyRefusal::NotFound(_)) => self.admit_key(request, false),
+            Err(Rejection::NotFound(_)) => self.admit_key(request, false),
             _ => {
                 *identity = self.anonymous(request);
                 return route;
@@ -168,24 +170,24 @@ impl Api {
         let refused = match recognized {
             Ok(known) => {
                 *identity = known;
-                identity.quota().filter(|quota| !quota.allowed).map(|quota| EarlyRefusal::RateLimited(*quota))
+                identity.quota().filter(|quota| !quota.allowed).map(|quota| Rejection::RateLimited(*quota))
             }
             Err(refusal) => {
                 *identity = self.anonymous(request);
-                route.is_ok().then_some(EarlyRefusal::Unauthorized(refusal))
+                route.is_ok().then_some(Rejection::Unauthorized(refusal))
             }
         };
         refused.map_or(route, Err)
     }
 
-    fn find_route(&self, request: &mut Request, generation: &Generation) -> Result<&'static Route, EarlyRefusal> {
+    fn find_route(&self, request: &mut Request, generation: &ScenarioSnapshot) -> Result<&'static Route, Rejection> {
         let Parts { method, uri, version, headers, .. } = &request.head;
         if let Err(problem) = check_host(method, uri, *version, headers) {
-            return Err(EarlyRefusal::Invalid(ErrorKind::BadRequest, problem.to_string()));
+            return Err(Rejection::Invalid(ErrorKind::BadRequest, problem.to_string()));
         }
         if uri.path_and_query().is_some_and(|target| target.as_str().len() > self.uri_bytes) {
             let text = format!("the request target is longer than {} bytes", self.uri_bytes);
-            return Err(EarlyRefusal::Invalid(ErrorKind::UriTooLong, text));
+            return Err(Rejection::Invalid(ErrorKind::UriTooLong, text));
         }
         let found = look_up(method, request.path());
         let chosen = request.choose_config(generation, self.engine.registry.tokens());
@@ -199,10 +201,10 @@ impl Api {
         match found {
             Lookup::Found(route) => {
                 request.operation = Some(route.operation);
-                chosen.map(|()| route).map_err(|text| EarlyRefusal::Invalid(ErrorKind::BadRequest, text))
+                chosen.map(|()| route).map_err(|text| Rejection::Invalid(ErrorKind::BadRequest, text))
             }
             // Whether the request names unknown scenarios does not matter here.
-            other => Err(EarlyRefusal::NotFound(other)),
+            other => Err(Rejection::NotFound(other)),
         }
     }
 
@@ -214,7 +216,7 @@ impl Api {
 
     /// The identity of a request with a valid key; counts the request if it is one that counts.
     fn admit_key(&self, request: &mut Request, counts: bool) -> Result<Identity, KeyRefusal> {
-        let (workspace, group_key) = open_sender(&self.engine.registry, request)?;
+        let (workspace, group_key) = authenticate(&self.engine.registry, request)?;
         // From here on, times are by the workspace's clock.
         let now = if workspace.clock().is_plain() { request.now } else { workspace.clock().now() };
         let (config, profile) = (&request.config, &request.config.profile);
@@ -226,11 +228,11 @@ impl Api {
         };
         request.due_before = is_due.then(|| self.engine.fire_soon(&workspace));
         request.now = now;
-        Ok(Identity { id, variation_seed, workspace, key: Some(ValidKey { group_key, quota }) })
+        Ok(Identity { id, variation_seed, workspace, key: Some(AuthenticatedKey { group_key, quota }) })
     }
 
-    async fn continue_later(&self, identified: &mut Identified, mut remaining: Remaining) -> Answer {
-        if let Remaining::Events(firing, route, body) = remaining {
+    async fn continue_later(&self, identified: &mut RequestContext, mut remaining: Pending) -> Answer {
+        if let Pending::Events(firing, route, body) = remaining {
             // A panic there is the scenario's matter, not this request's.
             let _ = firing.await;
             remaining = match self.answer_now(identified, route, body) {
@@ -239,15 +241,15 @@ impl Api {
             };
         }
         let (operation, decision) = match remaining {
-            Remaining::Events(..) => unreachable!("they are waited for once"),
-            Remaining::Body(operation, body) => {
+            Pending::Events(..) => unreachable!("they are waited for once"),
+            Pending::Body(operation, body) => {
                 match self.bodies.read_content(None, &identified.request.head.headers, &body).await {
                     Ok(body) => identified.body = body,
                     Err(problem) => return identified.refusal(problem.kind(), &problem.to_string()),
                 }
                 (operation, identified.decide_by_scenarios())
             }
-            Remaining::Rule(operation, decision) => (operation, Some(decision)),
+            Pending::Rule(operation, decision) => (operation, Some(decision)),
         };
         match decision {
             None => self.answer_operation(identified, operation),
@@ -258,7 +260,7 @@ impl Api {
     /// Makes the journal's entry and the response, and has fired what follows from the answer.
     fn record(
         &self,
-        identified: &mut Identified,
+        identified: &mut RequestContext,
         answered: Result<Answer, String>,
         connection: &ConnectionState,
     ) -> Recorded {
@@ -266,7 +268,7 @@ impl Api {
             if identified.identity.id.is_empty() {
                 identified.identity = self.anonymous(&identified.request);
             }
-            identified.early_refusal(EarlyRefusal::Panicked(panic))
+            identified.early_refusal(Rejection::Panicked(panic))
         });
         let Answer { status: answer_status, content_type, headers, body, reason, fault } = answered;
         let (pace, fault) = match fault {
@@ -286,7 +288,7 @@ impl Api {
         let id = id_value(take(&mut identified.identity.id));
         let headers = all_headers(identified, &id, answer_status, content_type, headers);
         let Parts { method, uri, headers: request_headers, .. } = &identified.request.head;
-        let transcript = Transcript::new(&Wire {
+        let transcript = Transcript::new(&RawExchange {
             id: id.as_bytes(),
             request: Some((method, uri)),
             headers: request_headers,
@@ -295,7 +297,7 @@ impl Api {
             answer_body: &body,
         });
         let mut response = Response::new(match pace {
-            None => Outgoing::from(body),
+            None => ResponseBody::from(body),
             Some(pace) => paced(body, pace, identified.workspace()),
         });
         *response.status_mut() = answer_status;
@@ -319,7 +321,7 @@ impl Api {
     }
 
     /// The emissions that an answer sets off. They follow from requests that led to an endpoint.
-    fn emits_after(identified: &Identified, status: StatusCode) -> Vec<Arc<Emit>> {
+    fn emits_after(identified: &RequestContext, status: StatusCode) -> Vec<Arc<Emit>> {
         let emits = &identified.request.config.emits;
         if emits.is_empty() || identified.owner().is_none() || identified.request.operation.is_none() {
             return Vec::new();
@@ -328,7 +330,7 @@ impl Api {
     }
 
     /// Has fired what is due after a request; `None` if it made nothing due.
-    fn fire_after(&self, identified: &Identified, emits: &[Arc<Emit>]) -> Option<JoinHandle<()>> {
+    fn fire_after(&self, identified: &RequestContext, emits: &[Arc<Emit>]) -> Option<JoinHandle<()>> {
         let creates = identified.request.operation == Some(Operation::WorkflowsCreate);
         if emits.is_empty() && !creates {
             return None;
@@ -344,7 +346,7 @@ impl Api {
 
 /// A response whose request is in the journal.
 struct Recorded {
-    response: Response<Outgoing>,
+    response: Response<ResponseBody>,
     /// What breaks the connection off in place of the response.
     fault: Option<ConnectionFault>,
     /// The firing of events that follow from it. They are in the journal before the answer is sent.
@@ -352,14 +354,14 @@ struct Recorded {
 }
 
 impl Recorded {
-    async fn fired(mut self, connection: &ConnectionState) -> Response<Outgoing> {
+    async fn fired(mut self, connection: &ConnectionState) -> Response<ResponseBody> {
         if let Some(firing) = self.due_after.take() {
             let _ = firing.await;
         }
         self.released(connection)
     }
 
-    fn released(self, connection: &ConnectionState) -> Response<Outgoing> {
+    fn released(self, connection: &ConnectionState) -> Response<ResponseBody> {
         if let Some(fault) = self.fault {
             connection.note_fault(fault);
         }
@@ -377,7 +379,7 @@ mod tests {
     use crate::clock::{Clock, Seed};
     use crate::contract::routes::Operation;
     use crate::http::handler::Limits;
-    use crate::scenario::{Folders, Library};
+    use crate::scenario::{Folders, ScenarioStore};
     use crate::settings::Layered;
     use crate::state::journal::{Journal, Reason};
     use crate::state::workspace::Registry;
@@ -388,15 +390,15 @@ mod tests {
         let registry = Registry::new(Seed::from_number(7), Clock::real(), 10, Arc::clone(&journal));
         let stopping = watch::Sender::new(false).subscribe();
         let (engine, _) =
-            Engine::new(Library::new(Layered::default()), registry, journal, Folders::default(), stopping);
+            Engine::new(ScenarioStore::new(Layered::default()), registry, journal, Folders::default(), stopping);
         Api { engine, bodies: Arc::new(limits.body_reader()), uri_bytes: limits.uri_bytes }
     }
 
-    fn identified(api: &Api) -> Identified {
+    fn identified(api: &Api) -> RequestContext {
         let head = hyper::Request::get("/v1/hello").header("host", "localhost").body(()).expect("a request");
         let request = Request::new(head.into_parts().0, api.engine.registry.clock().now(), &api.engine.library.load());
         let identity = api.anonymous(&request);
-        Identified::new(request, identity)
+        RequestContext::new(request, identity)
     }
 
     #[tokio::test]

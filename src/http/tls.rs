@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -15,13 +16,15 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
+use rustls::time_provider::TimeProvider;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 use tokio_rustls::TlsAcceptor;
 
+use crate::clock::machine;
 use crate::http::tls_problem::{pem_problem, tls_problem};
-use crate::util::file::{self, FileProblem, LARGEST_PEM};
+use crate::util::file::{self, FileProblem, MAX_PEM};
 
 /// Where the certificate comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +101,7 @@ impl ServerTls {
 
     fn from_files(certificate: &Path, key: &Path) -> Result<Self, TlsProblem> {
         let text = |path: &Path| {
-            file::read(path, LARGEST_PEM).map_err(|source| TlsProblem::Unreadable { path: path.to_owned(), source })
+            file::read(path, MAX_PEM).map_err(|source| TlsProblem::Unreadable { path: path.to_owned(), source })
         };
         let malformed = |path: &Path| {
             let path = path.to_owned();
@@ -136,12 +139,23 @@ impl ServerTls {
         key: PrivateKeyDer<'static>,
         ca_pem: Option<Arc<str>>,
     ) -> Result<Self, TlsProblem> {
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let mut config = ServerConfig::builder_with_details(Arc::new(ring::default_provider()), Arc::new(MachineTime))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), ca_pem })
+    }
+}
+
+/// The machine's time; the one of rustls panics if that is before 1970.
+#[derive(Debug)]
+struct MachineTime;
+
+impl TimeProvider for MachineTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        let seconds = u64::try_from(machine::wall_time().as_second()).ok()?;
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
     }
 }
 
@@ -190,7 +204,7 @@ impl Trust {
 
 fn build(extra: Vec<CertificateDer<'static>>, insecure: bool) -> ClientConfig {
     let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+    let builder = ClientConfig::builder_with_details(Arc::clone(&provider), Arc::new(MachineTime))
         .with_safe_default_protocol_versions()
         .expect("ring supports the default protocol versions");
     if insecure {
@@ -304,7 +318,7 @@ pub fn is_about_the_issuer(problem: &CertificateError) -> bool {
 
 fn read_authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustProblem> {
     let text =
-        file::read(path, LARGEST_PEM).map_err(|source| TrustProblem::Unreadable { path: path.to_owned(), source })?;
+        file::read(path, MAX_PEM).map_err(|source| TrustProblem::Unreadable { path: path.to_owned(), source })?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text)
         .collect::<Result<_, _>>()
         .map_err(|source| TrustProblem::Malformed { path: path.to_owned(), source })?;

@@ -189,7 +189,7 @@ pub(crate) struct Difference {
 
 /// The changed answer or event that the client saw last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Sight {
+pub(crate) struct Exercised {
     pub(crate) what: String,
     /// The answer or the event; of a long one the beginning.
     pub(crate) text: String,
@@ -204,7 +204,7 @@ pub(crate) fn is_exercised(plain: &Record, changed: &Record, aspect: Aspect) -> 
 }
 
 /// The first request that differs, and the changed answer or event that the client saw last before it.
-pub(crate) fn compare(plain: &Record, changed: &Record, aspect: Aspect) -> (Option<Difference>, Option<Sight>) {
+pub(crate) fn compare(plain: &Record, changed: &Record, aspect: Aspect) -> (Option<Difference>, Option<Exercised>) {
     let (difference, before) = first_difference(plain, changed).unzip();
     (difference, last_sight(plain, changed, aspect, before.unwrap_or(usize::MAX)))
 }
@@ -291,7 +291,7 @@ fn add_keys(value: &Value, found: &mut Features) {
 }
 
 /// The last changed answer before the request at this place; without one, the first changed event.
-fn last_sight(plain: &Record, changed: &Record, aspect: Aspect, before: usize) -> Option<Sight> {
+fn last_sight(plain: &Record, changed: &Record, aspect: Aspect, before: usize) -> Option<Exercised> {
     let known = plain.features(aspect);
     let is_new = |features: Features| !features.is_subset(&known);
     let shown = |text: &str| match text.char_indices().nth(SHOWN) {
@@ -305,12 +305,12 @@ fn last_sight(plain: &Record, changed: &Record, aspect: Aspect, before: usize) -
         let new_names: Vec<&str> = names.filter(|name| !known.contains(&name.to_ascii_lowercase())).collect();
         let text = if aspect == Aspect::Header { new_names.join(", ") } else { shown(answer.body.as_text()) };
         let what = format!("the answer {} to {} ({})", answer.status, title(request), request.row.id);
-        return Some(Sight { what, text });
+        return Some(Exercised { what, text });
     }
     let varied = || changed.deliveries.iter().find(|delivery| is_new(of_event(delivery, aspect)));
     let event = changed.unusual(aspect).or_else(varied)?;
     let what = format!("the delivery {} of {}", event.id, event.event_type);
-    Some(Sight { what, text: shown(event.body()) })
+    Some(Exercised { what, text: shown(event.body()) })
 }
 
 /// The first difference in the order of the changed run, and the place of its request there.

@@ -15,9 +15,9 @@ use crate::diagnostic::{Diagnostic, Level};
 use crate::util::wording::{any_of, counted};
 
 /// Most clashes reported of one list.
-const MOST_REPORTED: usize = 5;
+const MAX_REPORTED: usize = 5;
 /// Most pairs of rules compared, so that no scenarios can keep a call waiting for long.
-const MOST_COMPARED: usize = 1_000_000;
+const MAX_COMPARED: usize = 1_000_000;
 
 /// Two scenarios that clash, in the order in which they are active.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,8 +59,8 @@ pub(crate) fn clashes(active: &[Arc<Scenario>]) -> Vec<Clash> {
     let mut found = of_rules(active);
     found.extend(of_settings(active));
     found.sort_by_key(|(effect, _)| *effect);
-    let more = found.len().saturating_sub(MOST_REPORTED);
-    let mut reported: Vec<Clash> = found.into_iter().take(MOST_REPORTED).map(|(_, clash)| clash).collect();
+    let more = found.len().saturating_sub(MAX_REPORTED);
+    let mut reported: Vec<Clash> = found.into_iter().take(MAX_REPORTED).map(|(_, clash)| clash).collect();
     if let Some(last) = reported.last_mut().filter(|_| more > 0) {
         last.warning.hint.push_str(&format!("; {} not shown", counted(more, "more warning")));
     }
@@ -71,7 +71,7 @@ fn of_rules(active: &[Arc<Scenario>]) -> Vec<(ClashEffect, Clash)> {
     let demands_of = |scenario: &Arc<Scenario>| scenario.rules.iter().map(|rule| rule.when.demands()).collect();
     let demands: Vec<Vec<BTreeSet<String>>> = active.iter().map(demands_of).collect();
     let rules = |at: usize| active[at].rules.iter().map(Arc::as_ref).zip(&demands[at]);
-    let mut left = MOST_COMPARED;
+    let mut left = MAX_COMPARED;
     let mut found = Vec::new();
     for earlier in 0..active.len() {
         for later in earlier + 1..active.len() {
@@ -268,9 +268,9 @@ mod tests {
         let names = ["flaky-network", "slow-responses", "magic-keys", "always-401", "always-422", "always-429"];
         let active: Vec<_> = names.iter().map(|name| built_in(name).expect("it is shipped")).collect();
         let found = clashes(&active);
-        assert_eq!(found.len(), MOST_REPORTED);
+        assert_eq!(found.len(), MAX_REPORTED);
         assert!(found.iter().all(|clash| clash.warning.message.contains("never applies")), "{found:?}");
-        let hint = &found[MOST_REPORTED - 1].warning.hint;
+        let hint = &found[MAX_REPORTED - 1].warning.hint;
         assert!(hint.ends_with("; 10 more warnings not shown"), "{hint}");
     }
 }

@@ -12,9 +12,9 @@ use crate::diagnostic::Diagnostic;
 use crate::state::budget::Budget;
 
 /// Most keys with a list of their own.
-pub(crate) const MOST_KEYS: usize = 10_000;
+pub(crate) const MAX_KEYS: usize = 10_000;
 /// Most scenarios that may be active at a time.
-pub(crate) const MOST_ACTIVE: usize = 32;
+pub(crate) const MAX_ACTIVE: usize = 32;
 /// Which scenarios are active, for all keys or for one.
 #[derive(Clone, Debug, Default)]
 pub struct Activation {
@@ -26,7 +26,7 @@ pub struct Activation {
 
 /// Why a scenario is not as its file is saved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HeldBack {
+pub enum Stale {
     /// The file has this problem, and maybe others; the last good version stays if there is one.
     Broken(Arc<Diagnostic>),
     /// The file was deleted; the last good version stays active as long as a list names it.
@@ -43,10 +43,10 @@ pub(super) struct Start {
 pub(super) type ByName = BTreeMap<Arc<str>, Arc<Scenario>>;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct LibraryContent {
+pub(super) struct ScenarioSet {
     pub(super) files: ByName,
     /// Names of which the file is broken or gone.
-    pub(super) held: BTreeMap<Arc<str>, HeldBack>,
+    pub(super) held: BTreeMap<Arc<str>, Stale>,
     pub(super) inline: ByName,
     pub(super) global: Activation,
     pub(super) keys: BTreeMap<Arc<str>, Activation>,
@@ -54,7 +54,7 @@ pub(super) struct LibraryContent {
     pub(super) patches: SettingPatches,
 }
 
-impl LibraryContent {
+impl ScenarioSet {
     pub(super) fn find(&self, name: &str) -> Option<Arc<Scenario>> {
         self.inline.get(name).or_else(|| self.files.get(name)).cloned().or_else(|| built_in(name))
     }
@@ -79,8 +79,8 @@ impl LibraryContent {
         at: Instant,
     ) -> Result<(), Vec<Diagnostic>> {
         let active = self.resolve(names)?;
-        if key.is_some_and(|key| self.keys.len() >= MOST_KEYS && !self.keys.contains_key(key)) {
-            let message = format!("at most {MOST_KEYS} keys can have scenarios of their own");
+        if key.is_some_and(|key| self.keys.len() >= MAX_KEYS && !self.keys.contains_key(key)) {
+            let message = format!("at most {MAX_KEYS} keys can have scenarios of their own");
             let hint = "let keys follow the global list again";
             return Err(vec![Diagnostic::of_file("scenario/too-many", message, hint)]);
         }
@@ -114,7 +114,7 @@ impl LibraryContent {
     ) -> Result<Vec<Arc<Scenario>>, Vec<Diagnostic>> {
         resolve(names, |name| match (self.find(name), self.held.get(name)) {
             (Some(found), held) if found.origin != ScenarioOrigin::BuiltIn || held.is_none() => Ok(found),
-            (_, Some(HeldBack::Broken(problem))) => Err(Box::new(Diagnostic::clone(problem))),
+            (_, Some(Stale::Broken(problem))) => Err(Box::new(Diagnostic::clone(problem))),
             (Some(found), _) => Ok(found),
             (None, _) => Err(Box::new(self.unknown(name))),
         })
@@ -151,7 +151,7 @@ impl LibraryContent {
         let listed = self.listed(start);
         let Self { held, files, .. } = self;
         held.retain(|name, held| {
-            let stays = *held != HeldBack::Deleted || listed.contains(name);
+            let stays = *held != Stale::Deleted || listed.contains(name);
             if !stays {
                 files.remove(name);
             }
@@ -170,13 +170,13 @@ pub(super) fn resolve<'n>(
         match find(name) {
             // A scenario named twice is active once.
             Ok(scenario) if active.iter().any(|known| known.name == scenario.name) => {}
-            Ok(_) if active.len() == MOST_ACTIVE => {
-                let message = format!("at most {MOST_ACTIVE} scenarios can be active at a time");
+            Ok(_) if active.len() == MAX_ACTIVE => {
+                let message = format!("at most {MAX_ACTIVE} scenarios can be active at a time");
                 return Err(vec![Diagnostic::of_file("scenario/too-many", message, "")]);
             }
             Ok(scenario) => active.push(scenario),
             // The first few are enough.
-            Err(_) if problems.len() == MOST_ACTIVE => break,
+            Err(_) if problems.len() == MAX_ACTIVE => break,
             Err(problem) => problems.push(*problem),
         }
     }

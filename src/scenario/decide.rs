@@ -92,7 +92,7 @@ impl RuleSet {
     ) -> (Option<Decision>, LimitTrace) {
         let (reading, mut limits) = (Reading::new(view), LimitTrace::default());
         let mut play = |rule: &Arc<Rule>| {
-            let played = rule.play(&reading, counters, since_activation, random);
+            let played = rule.apply(&reading, counters, since_activation, random);
             if let Err(Some(limit)) = played {
                 limits.push(limit);
             }
@@ -336,7 +336,7 @@ mod tests {
                 };
                 let (found, expected, traces) = request.with_view(|view| {
                     let reading = Reading::new(view);
-                    let expected = rules.rules().find_map(|rule| rule.play(&reading, &mut walked, since, random).ok());
+                    let expected = rules.rules().find_map(|rule| rule.apply(&reading, &mut walked, since, random).ok());
                     let (found, _) = rules.first_decision(view, &mut counters, since, random);
                     let decided = found.as_ref().map(|found| DecidedBy {
                         scenario: &found.scenario,

@@ -14,7 +14,7 @@ use crate::clock::Random;
 use crate::contract::signature::Tamper;
 
 /// Most emissions reported as due at a time, so that a large step of the clock is handled in pieces.
-const MOST_AT_A_TIME: usize = 1_000;
+const MAX_AT_A_TIME: usize = 1_000;
 
 #[derive(Clone, Debug)]
 pub struct Emit {
@@ -33,7 +33,7 @@ pub struct Emit {
     pub times: Option<u64>,
     /// From one event to the next, for one trigger.
     pub interval: Duration,
-    pub delivery: Damage,
+    pub delivery: DeliveryFaults,
 }
 
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub enum Trigger {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damage {
+pub struct DeliveryFaults {
     pub tamper: Option<Tamper>,
     /// Copies of each delivery in all, 1 to 100.
     pub duplicate: u32,
@@ -60,7 +60,7 @@ pub struct Damage {
     pub drop: bool,
 }
 
-impl Default for Damage {
+impl Default for DeliveryFaults {
     fn default() -> Self {
         Self { tamper: None, duplicate: 1, shuffle: false, drop: false }
     }
@@ -128,7 +128,7 @@ pub fn due_emits<'e>(
     for (position, emit) in emits.into_iter().filter(|emit| emit.is_timed()).enumerate() {
         let times = (fired(emit.fingerprint)..).map_while(|number| Some((emit.fires_at(number)?, number)));
         // One more than is reported shows that there are more.
-        for (at, number) in times.take(MOST_AT_A_TIME + 1) {
+        for (at, number) in times.take(MAX_AT_A_TIME + 1) {
             if at > since_activation {
                 next = Some(next.map_or(at, |next| next.min(at)));
                 break;
@@ -137,9 +137,9 @@ pub fn due_emits<'e>(
         }
     }
     due.sort_by_key(|(at, position, number, _)| (*at, *position, *number));
-    if let Some((at, ..)) = due.get(MOST_AT_A_TIME) {
+    if let Some((at, ..)) = due.get(MAX_AT_A_TIME) {
         next = Some(*at);
-        due.truncate(MOST_AT_A_TIME);
+        due.truncate(MAX_AT_A_TIME);
     }
     DueEmits { due: due.into_iter().map(|(_, _, number, emit)| (emit, number)).collect(), next }
 }
@@ -217,7 +217,7 @@ mod tests {
         let now = Duration::from_mins(1);
         loop {
             let found = due_emits(&emits, now, |print| fired.get(&print).copied().unwrap_or_default());
-            assert!(found.due.len() <= MOST_AT_A_TIME);
+            assert!(found.due.len() <= MAX_AT_A_TIME);
             for (emit, number) in &found.due {
                 let count = fired.entry(emit.fingerprint).or_default();
                 assert_eq!(number, count, "none is left out");

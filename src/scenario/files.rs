@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::content::{ByName, HeldBack};
-use super::generation::Generation;
-use super::library::Library;
-use super::parse::{MOST_WEIGHT, parse_scenario};
+use super::content::{ByName, Stale};
+use super::generation::ScenarioSnapshot;
+use super::library::ScenarioStore;
+use super::parse::{MAX_WEIGHT, parse_scenario};
 use super::watch::{FileTexts, leads_out};
 use super::{Scenario, ScenarioOrigin};
 use crate::clock::Instant;
@@ -18,10 +18,10 @@ use crate::diagnostic::Diagnostic;
 use crate::util::wording::counted;
 
 /// Most problems kept of all files together; the first ones of each file come first.
-const MOST_PROBLEMS: usize = 10_000;
+const MAX_PROBLEMS: usize = 10_000;
 /// Most files named as changed, and most changes named for each.
-const MOST_FILES_NAMED: usize = 5;
-const MOST_CHANGES: usize = 8;
+const MAX_FILES_NAMED: usize = 5;
+const MAX_CHANGES: usize = 8;
 
 /// The result of reading the scenario files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,24 +37,24 @@ pub struct Reload {
 
 /// The files as they are accepted: in their present version, in the last good one, or not at all.
 struct AcceptedFiles<'g> {
-    before: &'g Generation,
+    before: &'g ScenarioSnapshot,
     listed: HashSet<Arc<str>>,
     files: ByName,
-    held: BTreeMap<Arc<str>, HeldBack>,
+    held: BTreeMap<Arc<str>, Stale>,
     found: Vec<Diagnostic>,
     /// The warning about the first file that is one too many; none after it is accepted.
     full: Option<Diagnostic>,
 }
 
 impl<'g> AcceptedFiles<'g> {
-    fn new(before: &'g Generation, listed: HashSet<Arc<str>>, texts: FileTexts) -> Self {
+    fn new(before: &'g ScenarioSnapshot, listed: HashSet<Arc<str>>, texts: FileTexts) -> Self {
         let mut accepted =
             Self { before, listed, files: ByName::new(), held: BTreeMap::new(), found: Vec::new(), full: None };
         let present: HashSet<String> = texts.iter().filter_map(|(path, text)| name_of(path, text.is_ok())).collect();
         for (name, scenario) in &before.content.files {
             if !present.contains(&**name) && accepted.listed.contains(name) {
                 accepted.files.insert(Arc::clone(name), Arc::clone(scenario));
-                accepted.held.insert(Arc::clone(name), HeldBack::Deleted);
+                accepted.held.insert(Arc::clone(name), Stale::Deleted);
             }
         }
         let mut seen = BTreeMap::new();
@@ -89,9 +89,9 @@ impl<'g> AcceptedFiles<'g> {
     fn add(&mut self, name: &str, scenario: Option<Scenario>, mut found: Vec<Diagnostic>) {
         let weight: usize = self.files.values().map(|scenario| scenario.weight).sum();
         match scenario {
-            Some(scenario) if weight + scenario.weight > MOST_WEIGHT => {
+            Some(scenario) if weight + scenario.weight > MAX_WEIGHT => {
                 let message = format!(
-                    "this file is not taken: together the files would take more than {MOST_WEIGHT} bytes once read"
+                    "this file is not taken: together the files would take more than {MAX_WEIGHT} bytes once read"
                 );
                 let hint = "remove what is not needed";
                 let problem = Diagnostic::of_file("scenario/too-many", message, hint).as_warning();
@@ -129,7 +129,7 @@ impl<'g> AcceptedFiles<'g> {
             Some(good) => drop(self.files.insert(Arc::clone(&name), Arc::clone(good))),
             None => drop(self.files.remove(&name)),
         }
-        self.held.insert(name, HeldBack::Broken(Arc::new(problem.clone())));
+        self.held.insert(name, Stale::Broken(Arc::new(problem.clone())));
     }
 
     /// Holds back scenarios that are valid alone but clash with other active ones; returns whether that changes anything.
@@ -154,7 +154,7 @@ impl<'g> AcceptedFiles<'g> {
     }
 }
 
-impl Library {
+impl ScenarioStore {
     /// Replaces the previous contents of all scenario files by these. A file with an error leaves its scenario at the last
     /// good version; so does a deleted file, as long as a list names the scenario. If none changed, the generation stays.
     pub fn reload_files(&self, texts: FileTexts, now: Instant) -> Reload {
@@ -178,7 +178,7 @@ impl Library {
                 }
             }
         };
-        accepted.found.truncate(MOST_PROBLEMS);
+        accepted.found.truncate(MAX_PROBLEMS);
         self.found.store(Arc::new(accepted.found));
         let changes = changes(&before.content.files, &self.load().content.files);
         let is_new = generation > before.number;
@@ -191,7 +191,7 @@ impl Library {
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let generation = self.load();
         let content = &generation.content;
-        let deleted = content.held.iter().filter(|(_, held)| **held == HeldBack::Deleted).filter_map(|(name, _)| {
+        let deleted = content.held.iter().filter(|(_, held)| **held == Stale::Deleted).filter_map(|(name, _)| {
             let message = format!("the file of `{name}` was deleted, but an active list still names it; its last good version stays active");
             let hint = "bring the file back, or choose other scenarios";
             let problem = Diagnostic::of_file("scenario/active-missing", message, hint).as_warning();
@@ -219,11 +219,11 @@ fn changes(before: &ByName, after: &ByName) -> Vec<String> {
     let of = |scenario: &Scenario, what: &str| format!("{}: {what}", scenario.file_name());
     let known = after.values().filter_map(|new| match before.get(&new.name) {
         Some(old) if old.is_same_as(new) => None,
-        Some(old) => Some(of(new, &first(changed_parts(old, new), MOST_CHANGES, "").join(", "))),
+        Some(old) => Some(of(new, &first(changed_parts(old, new), MAX_CHANGES, "").join(", "))),
         None => Some(of(new, "added")),
     });
     let gone = before.values().filter(|old| !after.contains_key(&old.name)).map(|old| of(old, "removed"));
-    first(known.chain(gone).collect(), MOST_FILES_NAMED, " files")
+    first(known.chain(gone).collect(), MAX_FILES_NAMED, " files")
 }
 
 /// The first so many of these, and how many more there are.
@@ -287,7 +287,7 @@ mod tests {
     const RULE: &str = "[[rule]]\nname = 'a'\nreply = { status = 500 }\n";
     const NONE: &str = "title = 't'\n";
 
-    fn reload(library: &Library, files: &[(&str, &str)]) -> Reload {
+    fn reload(library: &ScenarioStore, files: &[(&str, &str)]) -> Reload {
         let file = |(name, text): &(&str, &str)| (format!("dir/{name}.toml").into(), Ok((*text).to_owned()));
         library.reload_files(files.iter().map(file).collect(), NOW)
     }
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn files_that_stay_out_leave_the_last_good_version() {
-        let library = Library::new(Layered::default());
+        let library = ScenarioStore::new(Layered::default());
         let header = |name: &str, value: &str| format!("[profile]\nrate_limit.header_names.{name} = '{value}'\n");
         let (a, b) = (header("limit", "x-a"), header("remaining", "x-b"));
         reload(&library, &[("a", &a), ("b", &b), ("c", RULE)]);
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!((text("a"), text("c")), (Some(a.clone()), None));
         // Valid alone, but not together with another that is active.
         reload(&library, &[("a", &header("limit", "x-b")), ("b", &b), ("c", NONE)]);
-        assert!(matches!(library.load().held_back("a"), Some(HeldBack::Broken(_))));
+        assert!(matches!(library.load().held_back("a"), Some(Stale::Broken(_))));
         assert_eq!((text("a"), text("c")), (Some(a.clone()), Some(NONE.to_owned())));
         // A reset goes back to the list of the start.
         library.activate(None, &[], NOW).expect("none");
@@ -332,14 +332,14 @@ mod tests {
             (NONE, "[[given.user]]\nid = 'u'\n", "given state changed"),
             (NONE, "[[emit]]\nevent = 'workflow.completed'\non = 'command'\n", "emission 1 added"),
         ] {
-            let library = Library::new(Layered::default());
+            let library = ScenarioStore::new(Layered::default());
             assert_eq!(reload(&library, &[("s", old)]).changes, ["dir/s.toml: added"]);
             assert_eq!(reload(&library, &[("s", new)]).changes, [format!("dir/s.toml: {expected}")], "{old}\n{new}");
             assert_eq!(reload(&library, &[]).changes, ["dir/s.toml: removed"]);
         }
         let names: Vec<String> = (0..20).map(|n| format!("t{n}")).collect();
         let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), NONE)).collect();
-        let changes = reload(&Library::new(Layered::default()), &files).changes;
+        let changes = reload(&ScenarioStore::new(Layered::default()), &files).changes;
         assert_eq!((changes.len(), changes[5].as_str()), (6, "and 15 more files"));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use super::clashes::{Clash, clashes};
-use super::content::{Activation, HeldBack, LibraryContent, MOST_ACTIVE, resolve};
+use super::content::{Activation, MAX_ACTIVE, ScenarioSet, Stale, resolve};
 use super::decide::RuleSet;
 use super::emit::Emit;
 use super::setting_patch::{SettingPatch, SettingPatches, diagnostic};
@@ -20,10 +20,10 @@ use crate::diagnostic::Diagnostic;
 use crate::settings::{Draft, Layered, Profile, ProfileProblem};
 
 /// Most keys of which the lists are looked at for clashes whenever all problems are listed; activating one looks at it in any case.
-const MOST_KEYS_JUDGED: usize = 100;
+const MAX_KEYS_JUDGED: usize = 100;
 /// Most combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
-pub(crate) const MOST_NAMED: usize = 64;
-pub(crate) const MOST_NAMED_TEXT: usize = 2 * 1024 * 1024;
+pub(crate) const MAX_NAMED: usize = 64;
+pub(crate) const MAX_NAMED_TEXT: usize = 2 * 1024 * 1024;
 /// About what one configuration takes without its scenarios, most of it the profile.
 const CONFIG_BYTES: usize = 16 * 1024;
 
@@ -34,25 +34,25 @@ pub fn generation_text(number: u64) -> String {
 
 /// One consistent state of scenarios, activations and profile.
 #[derive(Debug)]
-pub struct Generation {
+pub struct ScenarioSnapshot {
     /// Counts the swaps, from 1.
     pub number: u64,
     /// The profile without any scenario, with the settings that were changed for all keys.
     pub base: Layered,
     pub(super) made_at: Instant,
-    pub(super) content: LibraryContent,
+    pub(super) content: ScenarioSet,
     config: Arc<EffectiveConfig>,
     key_configs: HashMap<Arc<str>, Arc<EffectiveConfig>>,
     /// Configurations that requests have named: by their scenarios, and the settings of the key.
     named: Mutex<HashMap<(String, String), Arc<EffectiveConfig>>>,
 }
 
-impl Generation {
+impl ScenarioSnapshot {
     pub(super) fn build(
         number: u64,
         base: Layered,
         made_at: Instant,
-        content: LibraryContent,
+        content: ScenarioSet,
     ) -> Result<Self, Vec<Diagnostic>> {
         // Keys with the same list and the same settings share what is built for them.
         let mut built: HashMap<(&[Arc<str>], String), EffectiveConfig> = HashMap::new();
@@ -103,8 +103,8 @@ impl Generation {
         let too_many = |message: String| {
             vec![Diagnostic::of_file("scenario/too-many", message, "activate them for the key with `scenarios use`")]
         };
-        if names.len() > MOST_ACTIVE {
-            return Err(too_many(format!("a request may name at most {MOST_ACTIVE} scenarios, found {}", names.len())));
+        if names.len() > MAX_ACTIVE {
+            return Err(too_many(format!("a request may name at most {MAX_ACTIVE} scenarios, found {}", names.len())));
         }
         let combination = (names.join(","), patch.map_or_else(String::new, |patch| patch.text()));
         if let Some(config) = self.named.lock().get(&combination) {
@@ -112,16 +112,16 @@ impl Generation {
         }
         let active = self.content.resolve(names.iter().copied())?;
         let text: usize = active.iter().map(|scenario| scenario.text.len()).sum();
-        if active.len() > 1 && text > MOST_NAMED_TEXT {
+        if active.len() > 1 && text > MAX_NAMED_TEXT {
             return Err(too_many(format!(
-                "the scenarios that a request names may have at most {MOST_NAMED_TEXT} bytes together, found {text}"
+                "the scenarios that a request names may have at most {MAX_NAMED_TEXT} bytes together, found {text}"
             )));
         }
         let config = EffectiveConfig::build(&self.base, patch.map(Arc::as_ref), active)?;
         let config = Arc::new(EffectiveConfig { activated_at: self.made_at, ..config });
         let mut named = self.named.lock();
         // A client that names so many combinations waits for each to be built again.
-        if named.len() >= MOST_NAMED {
+        if named.len() >= MAX_NAMED {
             named.clear();
         }
         named.insert(combination, Arc::clone(&config));
@@ -139,7 +139,7 @@ impl Generation {
 
     /// The clashes of scenarios that are active together: for every key without a list of its own, and for the first keys with one.
     pub fn clashes(&self) -> Vec<Clash> {
-        let own = self.content.keys.keys().take(MOST_KEYS_JUDGED).map(|key| self.config_for(Some(key)));
+        let own = self.content.keys.keys().take(MAX_KEYS_JUDGED).map(|key| self.config_for(Some(key)));
         let mut found: Vec<Clash> = Vec::new();
         for clash in [&self.config].into_iter().chain(own).flat_map(|config| config.clashes()) {
             if !found.contains(clash) {
@@ -173,7 +173,7 @@ impl Generation {
     }
 
     /// Why the scenario of a file is not as the file is saved.
-    pub fn held_back(&self, name: &str) -> Option<&HeldBack> {
+    pub fn held_back(&self, name: &str) -> Option<&Stale> {
         self.content.held.get(name)
     }
 
@@ -203,7 +203,7 @@ pub struct EffectiveConfig {
     pub active: Arc<[Arc<Scenario>]>,
     /// When the scenarios were activated, by the emulator's clock; a reload does not change it.
     pub activated_at: Instant,
-    /// Which activation this is: each has counters of its own (`RuleCounters::begin`), and `given` state is put in place once for
+    /// Which activation this is: each has counters of its own (`RuleCounters::switch_to`), and `given` state is put in place once for
     /// each. Zero for scenarios named by a request, which are never activated.
     pub activation: u64,
     /// The warnings about its scenarios, once asked for.

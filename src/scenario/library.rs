@@ -12,8 +12,8 @@ use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value};
 
 use super::ScenarioOrigin;
-use super::content::{Activation, LibraryContent, Start};
-use super::generation::Generation;
+use super::content::{Activation, ScenarioSet, Start};
+use super::generation::ScenarioSnapshot;
 use super::parse::parse_scenario;
 use super::setting_patch::{SettingPatch, SettingPatches};
 use crate::clock::Instant;
@@ -23,8 +23,8 @@ use crate::settings::Layered;
 use crate::state::budget::Budget;
 
 /// Most replaced generations kept, and about how many bytes their scenarios and configurations may take.
-pub(crate) const MOST_RETIRED: usize = 64;
-pub(crate) const MOST_RETIRED_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_RETIRED: usize = 64;
+pub(crate) const MAX_RETIRED_BYTES: usize = 16 * 1024 * 1024;
 
 /// The lists and settings of a snapshot.
 #[derive(Clone, Debug, Default)]
@@ -45,9 +45,9 @@ pub struct RestoredList {
 
 /// All scenarios of one emulator.
 #[derive(Debug)]
-pub struct Library {
+pub struct ScenarioStore {
     budget: Budget,
-    current: ArcSwap<Generation>,
+    current: ArcSwap<ScenarioSnapshot>,
     /// The profile that the emulator was started with.
     unpatched: Layered,
     /// Held while a change is worked out, so that none is lost.
@@ -55,14 +55,14 @@ pub struct Library {
     /// The problems of the files at the last reading, whether or not they were accepted.
     pub(super) found: ArcSwap<Vec<Diagnostic>>,
     /// Generations that were replaced, oldest first: requests that they answered can still be explained by them.
-    retired: Mutex<VecDeque<Arc<Generation>>>,
+    retired: Mutex<VecDeque<Arc<ScenarioSnapshot>>>,
     pub(super) start: ArcSwap<Start>,
 }
 
-impl Library {
+impl ScenarioStore {
     /// A library with the shipped scenarios, none active.
     pub fn new(base: Layered) -> Self {
-        let first = Generation::build(1, base.clone(), Instant::default(), LibraryContent::default());
+        let first = ScenarioSnapshot::build(1, base.clone(), Instant::default(), ScenarioSet::default());
         Self {
             budget: Budget::default(),
             current: ArcSwap::from_pointee(first.expect("a valid profile with nothing on top is valid")),
@@ -81,7 +81,7 @@ impl Library {
     }
 
     /// The present generation. Take it once for a request, so that one request sees one state.
-    pub fn load(&self) -> Guard<Arc<Generation>> {
+    pub fn load(&self) -> Guard<Arc<ScenarioSnapshot>> {
         self.current.load()
     }
 
@@ -125,7 +125,7 @@ impl Library {
     /// Remembers the scenarios that are active and those given as text: what [`Self::restart`] goes back to.
     pub fn mark_start(&self) {
         let generation = self.load();
-        let LibraryContent { inline, global, .. } = &generation.content;
+        let ScenarioSet { inline, global, .. } = &generation.content;
         self.start.store(Arc::new(Start { inline: inline.clone(), active: global.names.clone() }));
     }
 
@@ -232,7 +232,7 @@ impl Library {
     fn change(
         &self,
         now: Instant,
-        edit: impl FnOnce(&mut LibraryContent, Instant) -> Result<(), Vec<Diagnostic>>,
+        edit: impl FnOnce(&mut ScenarioSet, Instant) -> Result<(), Vec<Diagnostic>>,
     ) -> Result<u64, Vec<Diagnostic>> {
         self.change_while(&self.changing.lock(), now, edit)
     }
@@ -241,7 +241,7 @@ impl Library {
         &self,
         _changing: &MutexGuard<'_, ()>,
         now: Instant,
-        edit: impl FnOnce(&mut LibraryContent, Instant) -> Result<(), Vec<Diagnostic>>,
+        edit: impl FnOnce(&mut ScenarioSet, Instant) -> Result<(), Vec<Diagnostic>>,
     ) -> Result<u64, Vec<Diagnostic>> {
         let current = self.current.load_full();
         let mut content = current.content.clone();
@@ -254,12 +254,11 @@ impl Library {
         }
         let (number, made_at) = if is_same { (current.number, current.made_at) } else { (current.number + 1, now) };
         let base = content.patches.global.over(&self.unpatched)?;
-        let next = Generation::build(number, base, made_at, content)?;
+        let next = ScenarioSnapshot::build(number, base, made_at, content)?;
         self.current.store(Arc::new(next));
         let mut retired = self.retired.lock();
         retired.push_back(current);
-        while retired.len() > MOST_RETIRED || retired.iter().map(|old| old.weight()).sum::<usize>() > MOST_RETIRED_BYTES
-        {
+        while retired.len() > MAX_RETIRED || retired.iter().map(|old| old.weight()).sum::<usize>() > MAX_RETIRED_BYTES {
             retired.pop_front();
         }
         Ok(number)
@@ -268,7 +267,7 @@ impl Library {
 
 /// Refuses settings with which a scenario given as text could not be read again: a saved state is loaded with the settings that
 /// come with it.
-fn inline_still_valid(content: &LibraryContent, unpatched: &Layered) -> Result<(), Vec<Diagnostic>> {
+fn inline_still_valid(content: &ScenarioSet, unpatched: &Layered) -> Result<(), Vec<Diagnostic>> {
     if content.inline.is_empty() {
         return Ok(());
     }
@@ -302,15 +301,15 @@ fn named_by(mut found: Vec<Diagnostic>, whose: &str) -> Vec<Diagnostic> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::content::MOST_ACTIVE;
+    use crate::scenario::content::MAX_ACTIVE;
 
     const NOW: Instant = Instant::after_start(std::time::Duration::from_secs(1));
 
     #[test]
     fn inline_comes_before_files_before_shipped() {
-        let library = Library::new(Layered::default());
+        let library = ScenarioStore::new(Layered::default());
         let name = "rate-limit-burst";
-        let title = |library: &Library| library.load().find(name).map(|found| found.title.clone());
+        let title = |library: &ScenarioStore| library.load().find(name).map(|found| found.title.clone());
         let file =
             |title: &str| vec![("dir/rate-limit-burst.toml".into(), Ok(format!("title = '{title}'\n[profile]\n")))];
         let shipped = title(&library);
@@ -330,7 +329,7 @@ mod tests {
 
     #[test]
     fn what_a_request_may_name_is_bounded() {
-        let library = Library::new(Layered::default());
+        let library = ScenarioStore::new(Layered::default());
         for name in ["a", "b", "c"] {
             let text = format!("[profile]\n# {}\n", "x".repeat(900_000));
             library.put_inline(name, &text, NOW).expect("valid");
@@ -339,7 +338,7 @@ mod tests {
         let problem = |names: &[&str]| generation.config_named(None, names).err().map(|problems| problems[0].code);
         assert_eq!(problem(&["a", "b"]), None);
         assert_eq!(problem(&["a", "b", "c"]), Some("scenario/too-many"));
-        assert_eq!(problem(&["a"; MOST_ACTIVE]), None, "one that is named twice counts once");
-        assert_eq!(problem(&["nope"; MOST_ACTIVE + 1]), Some("scenario/too-many"));
+        assert_eq!(problem(&["a"; MAX_ACTIVE]), None, "one that is named twice counts once");
+        assert_eq!(problem(&["nope"; MAX_ACTIVE + 1]), Some("scenario/too-many"));
     }
 }

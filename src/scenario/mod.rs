@@ -32,14 +32,14 @@ use serde_json::{Map, Value};
 
 pub use action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
 pub(crate) use clashes::{Clash, clashes};
-pub use content::{Activation, HeldBack};
+pub use content::{Activation, Stale};
 use decide::RuleIndex;
 pub use decide::RuleSet;
 pub(crate) use decide::{DecidedBy, RuleTrace};
-pub use emit::{Damage, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
+pub use emit::{DeliveryFaults, DueEmits, Emit, Trigger, after_answer, due_emits, emit_named};
 pub use files::Reload;
-pub use generation::{EffectiveConfig, Generation, generation_text};
-pub use library::{Library, Restored, RestoredList};
+pub use generation::{EffectiveConfig, ScenarioSnapshot, generation_text};
+pub use library::{Restored, RestoredList, ScenarioStore};
 pub use matcher::{Condition, Literal, RequestView, Subject, Test, When};
 pub use parse::{check_text, json_to_toml};
 pub use render::{Templated, request_facts};
@@ -47,7 +47,7 @@ pub use rule::{Decision, FIRST_STEP, NextStep, Rule, Sequence, SequenceEntry, St
 pub use schema::{language_markdown, schema};
 pub use setting_patch::{PATCH_SOURCE, SettingPatch, SettingPatches};
 pub use shipped::{STARTER_TEXT, built_in, built_in_names};
-pub use watch::{FileTexts, Folders, LARGEST_FILE, Watcher, read_file, read_folder};
+pub use watch::{FileTexts, Folders, MAX_FILE, Watcher, read_file, read_folder};
 
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::types::SubscribeRequest;

@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use super::action::{Action, Patch, ReplyBody, ScriptedReply};
 use super::matcher::{Reading, RequestView};
 use crate::clock::Random;
-use crate::contract::keys::shown;
+use crate::contract::keys::mask_key;
 use crate::scenario::template::{Gap, is_template, render_map, template_bytes};
 
 /// Longest text body of a request that templates see, in bytes.
-const LONGEST_TEXT: usize = 16 * 1024;
+const MAX_TEXT: usize = 16 * 1024;
 
 /// The parts of a request that templates see as `request`: `method`, `path`, `operation`, `query.NAME`, `headers.NAME` (lower
 /// case, `-` as `_` too), `body` (JSON, or text), `key` (a live one masked).
@@ -33,7 +33,7 @@ pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
     let body = reading
         .body()
         .cloned()
-        .unwrap_or_else(|| Value::from(String::from_utf8_lossy(&view.body[..view.body.len().min(LONGEST_TEXT)])));
+        .unwrap_or_else(|| Value::from(String::from_utf8_lossy(&view.body[..view.body.len().min(MAX_TEXT)])));
     let mut request = json!({
         "method": view.method.as_str(),
         "path": view.path,
@@ -46,7 +46,7 @@ pub fn request_facts(view: &RequestView<'_>) -> Map<String, Value> {
         request["operation"] = operation.name().into();
     }
     if let Some(key) = view.key {
-        request["key"] = shown(key, view.keys).into();
+        request["key"] = mask_key(key, view.keys).into();
     }
     Map::from_iter([("request".to_owned(), request)])
 }

@@ -134,7 +134,7 @@ impl Decision {
 impl Rule {
     /// Plays the rule for one request: counts it, and returns what happens. An error leaves it to the rules that follow; it is
     /// what held the rule back, if the request matched.
-    pub(crate) fn play(
+    pub(crate) fn apply(
         self: &Arc<Self>,
         reading: &Reading<'_>,
         counters: &mut RuleCounters,
@@ -146,7 +146,7 @@ impl Rule {
         if !is_due || !self.when.holds(reading) {
             return Err(None);
         }
-        let entry = self.entry_to_play(counters, random)?;
+        let entry = self.entry_to_apply(counters, random)?;
         let turn = counters.of(self.fingerprint);
         turn.applied = turn.applied.saturating_add(1);
         let unsettled_rule = self.next.as_ref().is_some_and(|next| next.status.is_some()).then(|| Arc::clone(self));
@@ -167,8 +167,8 @@ impl Rule {
         })
     }
 
-    /// Counts a request that matches, and returns the entry to play, or why the rule does not apply.
-    fn entry_to_play(&self, counters: &mut RuleCounters, random: &mut Random) -> Result<&SequenceEntry, Limit> {
+    /// Counts a request that matches, and returns the entry to apply, or why the rule does not apply.
+    fn entry_to_apply(&self, counters: &mut RuleCounters, random: &mut Random) -> Result<&SequenceEntry, Limit> {
         if !self.is_at_its_step(counters) {
             return Err(Limit::Step);
         }

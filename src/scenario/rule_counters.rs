@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 /// Most activations whose counters are kept. A workspace needs one for each list of scenarios of its keys.
-pub const MOST_ACTIVATIONS: usize = 256;
+pub const MAX_ACTIVATIONS: usize = 256;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCounter {
@@ -81,12 +81,12 @@ pub struct RuleCounters {
 impl RuleCounters {
     /// Switches to the counters of one activation; those of an activation that was never seen are all zero. Zero means
     /// scenarios that were not activated at all.
-    pub fn begin(&mut self, activation: u64) {
+    pub fn switch_to(&mut self, activation: u64) {
         if self.activation == activation {
             return;
         }
         self.activation = activation;
-        if activation == 0 || !self.known.insert(activation) || self.known.len() <= MOST_ACTIVATIONS {
+        if activation == 0 || !self.known.insert(activation) || self.known.len() <= MAX_ACTIVATIONS {
             return;
         }
         // Activations are numbered in order, so the lowest is the oldest.
@@ -133,7 +133,7 @@ impl RuleCounters {
 
     /// Restores the counters and steps of one activation from a snapshot.
     pub fn restore(&mut self, activation: u64, counters: &[SavedCounter], steps: &[(u64, String)]) {
-        self.begin(activation);
+        self.switch_to(activation);
         for SavedCounter { rule, matched, applied } in counters {
             *self.of(*rule) = RuleCounter { matched: *matched, applied: *applied, unsettled: 0 };
         }
@@ -166,11 +166,11 @@ mod tests {
     fn old_activations_leave() {
         let mut counters = RuleCounters::default();
         for activation in 1..=1_000 {
-            counters.begin(activation);
+            counters.switch_to(activation);
             counters.of(1).applied = activation;
             counters.set_step(1, Arc::from("later"));
         }
-        assert_eq!((counters.by_rule.len(), counters.steps.len()), (MOST_ACTIVATIONS, MOST_ACTIVATIONS));
+        assert_eq!((counters.by_rule.len(), counters.steps.len()), (MAX_ACTIVATIONS, MAX_ACTIVATIONS));
         counters.retain(|_| false);
         assert!(counters.by_rule.is_empty() && counters.steps.is_empty());
     }

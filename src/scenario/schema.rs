@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn the_schema_and_the_page_are_in_step() {
         let made = serde_json::to_string_pretty(&schema()).expect("it serialises") + "\n";
-        crate::committed::compare("scenarios/scenario.schema.json", &made);
-        crate::committed::compare("docs/scenario-language.md", &language_markdown());
+        crate::golden::compare("scenarios/scenario.schema.json", &made);
+        crate::golden::compare("docs/scenario-language.md", &language_markdown());
     }
 }

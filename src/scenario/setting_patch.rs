@@ -14,12 +14,12 @@ use crate::settings::{Draft, Layered, ProfileProblem, SETTINGS, setting_path};
 /// How listings name the origin of a patched setting.
 pub const PATCH_SOURCE: &str = "control API";
 /// Most keys with a patch of their own: each has a profile of its own in memory.
-pub(crate) const MOST_KEYS: usize = 1_000;
+pub(crate) const MAX_KEYS: usize = 1_000;
 /// Most settings, or entries below settings, in one patch.
-pub(crate) const MOST_ENTRIES: usize = 256;
+pub(crate) const MAX_ENTRIES: usize = 256;
 /// Most bytes of a patch as text, and of all patches together: a profile made of them takes several times as much.
-pub(crate) const MOST_BYTES: usize = 64 * 1024;
-pub(crate) const MOST_BYTES_IN_ALL: usize = 4 * 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 64 * 1024;
+pub(crate) const MAX_BYTES_IN_ALL: usize = 4 * 1024 * 1024;
 
 /// Changed settings: dotted paths to values, in the order in which they were set.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,7 +70,7 @@ impl SettingPatch {
             return Err(problems.into_iter().map(diagnostic).collect());
         }
         // More than any patch has, even one that undoes everything and sets as much.
-        if found.len() > 2 * MOST_ENTRIES {
+        if found.len() > 2 * MAX_ENTRIES {
             return Err(too_many());
         }
         let mut entries = self.0.clone();
@@ -83,7 +83,7 @@ impl SettingPatch {
             }
         }
         let patch = Self(entries);
-        if patch.0.len() > MOST_ENTRIES || patch.text().len() > MOST_BYTES {
+        if patch.0.len() > MAX_ENTRIES || patch.text().len() > MAX_BYTES {
             return Err(too_many());
         }
         Ok(patch)
@@ -106,10 +106,10 @@ impl SettingPatches {
     /// Refuses more patches than may be kept.
     pub(super) fn check_size(&self) -> Result<(), Vec<Diagnostic>> {
         let bytes: usize = self.keys.values().chain([&self.global]).map(|patch| patch.text().len()).sum();
-        let message = if self.keys.len() > MOST_KEYS {
-            format!("at most {MOST_KEYS} keys can have settings of their own")
-        } else if bytes > MOST_BYTES_IN_ALL {
-            format!("the patches of all keys together hold more than {} MiB", MOST_BYTES_IN_ALL / (1024 * 1024))
+        let message = if self.keys.len() > MAX_KEYS {
+            format!("at most {MAX_KEYS} keys can have settings of their own")
+        } else if bytes > MAX_BYTES_IN_ALL {
+            format!("the patches of all keys together hold more than {} MiB", MAX_BYTES_IN_ALL / (1024 * 1024))
         } else {
             return Ok(());
         };
@@ -126,7 +126,7 @@ impl SettingPatches {
 }
 
 fn too_many() -> Vec<Diagnostic> {
-    let message = format!("a patch has at most {MOST_ENTRIES} settings and {MOST_BYTES} bytes");
+    let message = format!("a patch has at most {MAX_ENTRIES} settings and {MAX_BYTES} bytes");
     vec![Diagnostic::of_file("profile/bad-value", message, "take some back with null")]
 }
 

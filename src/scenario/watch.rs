@@ -21,11 +21,11 @@ use crate::clock::machine;
 use crate::diagnostic::Diagnostic;
 use crate::util::file::{self, FileProblem, Stamp};
 
-pub const LARGEST_FILE: u64 = 1024 * 1024;
-pub(crate) const MOST_FILES: usize = 1_000;
+pub const MAX_FILE: u64 = 1024 * 1024;
+pub(crate) const MAX_FILES: usize = 1_000;
 /// Most entries of a folder that are named in warnings because they are not read.
-const MOST_IGNORED: usize = 20;
-pub(crate) const MOST_BYTES: usize = 16 * 1024 * 1024;
+const MAX_IGNORED: usize = 20;
+pub(crate) const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// For how many seconds after its last change a file's stamp does not prove that it is the same.
 const STAMP_UNRELIABLE_SECONDS: u64 = 2;
 /// How often contents are compared without an event, unless that takes more than a fiftieth of the time.
@@ -33,8 +33,8 @@ const POLL: Duration = Duration::from_secs(1);
 /// How long dropping a watcher waits for its thread, which a slow disk may hold up.
 const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// A change is over once no event has arrived for this long, and at the latest after the second time.
-const QUIET: Duration = Duration::from_millis(20);
-const PATIENCE: Duration = Duration::from_millis(600);
+const SETTLE_TIME: Duration = Duration::from_millis(20);
+const TIMEOUT: Duration = Duration::from_millis(600);
 /// Contents that were not reported as complete are read again after this time.
 const CONFIRM: Duration = Duration::from_millis(200);
 
@@ -66,7 +66,7 @@ impl Folders {
 
 /// Reads one file: regular, UTF-8, at most 1 MiB. Symbolic links are followed; pipes and devices are refused.
 pub fn read_file(path: &Path) -> Result<String, Box<Diagnostic>> {
-    let bytes = file::read(path, LARGEST_FILE).map_err(|problem| match problem {
+    let bytes = file::read(path, MAX_FILE).map_err(|problem| match problem {
         FileProblem::Io(error) => {
             let message = format!("the file cannot be read: {error}");
             Diagnostic::of_file("file/unreadable", message, "check the path and its permissions")
@@ -111,11 +111,11 @@ pub fn read_folder(folder: &Path) -> FileTexts {
     for path in paths {
         let text = read_file(&path);
         bytes += text.as_ref().map_or(0, String::len);
-        if files.len() == MOST_FILES || bytes > MOST_BYTES {
+        if files.len() == MAX_FILES || bytes > MAX_BYTES {
             let message = format!(
-                "only the first {} of {count} scenario files, by name, are read: at most {MOST_FILES} per folder, and {} MiB together",
+                "only the first {} of {count} scenario files, by name, are read: at most {MAX_FILES} per folder, and {} MiB together",
                 files.len(),
-                MOST_BYTES / (1024 * 1024)
+                MAX_BYTES / (1024 * 1024)
             );
             let hint = "split the folder, or move other files elsewhere";
             let problem = Diagnostic::of_file("file/too-many", message, hint).as_warning();
@@ -124,8 +124,8 @@ pub fn read_folder(folder: &Path) -> FileTexts {
         }
         files.push((path, text));
     }
-    let more = ignored.len().saturating_sub(MOST_IGNORED);
-    files.extend(ignored.into_iter().take(MOST_IGNORED).map(|path| {
+    let more = ignored.len().saturating_sub(MAX_IGNORED);
+    files.extend(ignored.into_iter().take(MAX_IGNORED).map(|path| {
         let problem = not_read(&path);
         (path, Err(problem))
     }));
@@ -230,8 +230,8 @@ fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
         let (mut paths, mut ignored) =
             std::fs::read_dir(folder).map_or_else(|_| (vec![folder.clone()], Vec::new()), listed);
         // One more than are read shows that there are more.
-        paths.truncate(MOST_FILES + 1);
-        ignored.truncate(MOST_IGNORED + 1);
+        paths.truncate(MAX_FILES + 1);
+        ignored.truncate(MAX_IGNORED + 1);
         paths.append(&mut ignored);
         found.extend(paths.into_iter().map(|path| {
             let stamp = Stamp::of(&path);
@@ -353,8 +353,8 @@ fn run(
 /// Waits until no event has arrived for a while, but not forever; false if the watcher is to end.
 fn wait_for_quiet(signals: &Receiver<Signal>) -> bool {
     let began = machine::monotonic();
-    while machine::monotonic().duration_since(began) < PATIENCE {
-        match signals.recv_timeout(QUIET) {
+    while machine::monotonic().duration_since(began) < TIMEOUT {
+        match signals.recv_timeout(SETTLE_TIME) {
             Ok(Signal::Change) => {}
             Err(RecvTimeoutError::Timeout) => return true,
             Ok(Signal::Stop) | Err(RecvTimeoutError::Disconnected) => return false,
@@ -400,7 +400,7 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         fs::write(path("bytes.toml"), b"title = \"\xff\"").expect("it can be written");
         fs::create_dir(path("folder.toml")).expect("it can be made");
-        fs::File::create(path("huge.toml")).and_then(|file| file.set_len(LARGEST_FILE + 1)).expect("it can be written");
+        fs::File::create(path("huge.toml")).and_then(|file| file.set_len(MAX_FILE + 1)).expect("it can be written");
         write(&path("notes.txt"), "");
         write(&path(".hidden.toml"), "");
         #[cfg_attr(windows, expect(unused_mut))]
@@ -429,12 +429,12 @@ mod tests {
     #[test]
     fn a_folder_is_read_up_to_a_number_of_files() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        for number in 0..MOST_FILES + 5 {
+        for number in 0..MAX_FILES + 5 {
             write(&folder.path().join(format!("{number:04}.toml")), "");
         }
         let read = read_folder(folder.path());
-        let problem = read[MOST_FILES].1.as_ref().expect_err("there are more");
-        assert!(read.len() == MOST_FILES + 1 && problem.code == "file/too-many" && !problem.is_error());
+        let problem = read[MAX_FILES].1.as_ref().expect_err("there are more");
+        assert!(read.len() == MAX_FILES + 1 && problem.code == "file/too-many" && !problem.is_error());
     }
 
     #[test]

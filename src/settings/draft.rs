@@ -323,14 +323,14 @@ impl Assignment {
 
 /// The comment in the lines directly above this place of a text, as one line of at most 500 characters.
 fn comment_above(text: &str, at: usize) -> String {
-    const LONGEST: usize = 500;
+    const MAX: usize = 500;
     let above = text.get(..at).unwrap_or_default().rsplit('\n').skip(1);
     // `#:schema` is for editors.
     let comments = above.map_while(|line| line.trim().strip_prefix('#').filter(|comment| !comment.starts_with(':')));
     let mut words: Vec<&str> = comments.flat_map(|comment| comment.split_whitespace().rev()).collect();
     words.reverse();
     let note = words.join(" ");
-    match note.char_indices().nth(LONGEST) {
+    match note.char_indices().nth(MAX) {
         Some((end, _)) => format!("{}…", &note[..end]),
         None => note,
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use url::Url;
 
 /// Most forwards in force for one key.
-pub const MOST_FORWARDS: usize = 256;
+pub const MAX_FORWARDS: usize = 256;
 
 /// One rule: what is subscribed at `from` or below goes to `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,8 +122,8 @@ impl TryFrom<BTreeMap<String, String>> for Forwards {
     type Error = String;
 
     fn try_from(table: BTreeMap<String, String>) -> Result<Self, String> {
-        if table.len() > MOST_FORWARDS {
-            return Err(format!("expected at most {MOST_FORWARDS} forwards, found {}", table.len()));
+        if table.len() > MAX_FORWARDS {
+            return Err(format!("expected at most {MAX_FORWARDS} forwards, found {}", table.len()));
         }
         let rules = table.iter().filter(|(_, to)| !to.is_empty()).map(|(from, to)| Forward::new(from, to));
         rules.collect::<Result<_, _>>().map(Self)

@@ -134,7 +134,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::committed;
+    use crate::golden;
     use crate::settings::openapi::tests::schema as schema_of;
     use crate::settings::{DEFAULT_TEXT, PRESETS, Profile};
 
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_file_beside_is_made_from_the_types() {
-        committed::compare("src/settings/schema.json", &committed::json(&schema_of::<Profile>(), 3));
+        golden::compare("src/settings/schema.json", &golden::json(&schema_of::<Profile>(), 3));
     }
 
     #[test]
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn the_file_beside_the_shipped_profiles_is_this_schema() {
         let made = serde_json::to_string_pretty(&file_schema()).expect("it serialises") + "\n";
-        committed::compare("src/settings/profile.schema.json", &made);
+        golden::compare("src/settings/profile.schema.json", &made);
         for text in PRESETS.iter().map(|preset| preset.text).chain([DEFAULT_TEXT]).filter(|text| !text.is_empty()) {
             assert!(text.starts_with("#:schema ./profile.schema.json\n"), "{text}");
         }

@@ -8,17 +8,17 @@ use toml::de::{DeTable, DeValue};
 use crate::util::duration::parse_duration;
 
 /// A complaint of serde: expected before found, and no names of Rust's types.
-pub(super) fn in_words(message: &str) -> String {
+pub(super) fn plain_message(message: &str) -> String {
     let kinds = ["invalid type: ", "invalid value: ", "invalid ", "unknown variant "];
     let rest = kinds.iter().find_map(|kind| message.strip_prefix(kind));
     // What was found may contain `, expected ` itself; what is expected never does.
     match rest.and_then(|rest| rest.rsplit_once(", expected ")) {
-        Some((found, expected)) => format!("expected {}, found {}", expected_words(expected), found_words(found)),
+        Some((found, expected)) => format!("expected {}, found {}", expected_text(expected), found_text(found)),
         None => message.to_owned(),
     }
 }
 
-fn expected_words(expected: &str) -> &str {
+fn expected_text(expected: &str) -> &str {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" | "i64" => "an integer",
         "a nonzero u32" => "an integer from 1",
@@ -32,7 +32,7 @@ fn expected_words(expected: &str) -> &str {
     }
 }
 
-fn found_words(found: &str) -> &str {
+fn found_text(found: &str) -> &str {
     let number = ["integer `", "floating point `", "boolean `"].into_iter().find_map(|kind| found.strip_prefix(kind));
     match found {
         "sequence" => "an array",
@@ -70,7 +70,7 @@ pub(crate) struct SyntaxProblem {
 }
 
 /// Most keys defined twice whose first place is looked up; what follows is most likely the same mistake.
-const MOST_REPEATS: usize = 100;
+const MAX_REPEATS: usize = 100;
 
 /// The syntax errors of a text that is not TOML, in the words and with the names of the text.
 pub(crate) fn syntax_problems(text: &str, errors: &[toml::de::Error]) -> Vec<SyntaxProblem> {
@@ -207,7 +207,7 @@ fn first_lines(text: &str, repeats: &[Range<usize>]) -> Vec<(usize, usize)> {
     let mut renamed = String::new();
     let mut end = 0;
     let mut known: Vec<(usize, &str)> = Vec::new();
-    for span in repeats.iter().take(MOST_REPEATS).filter(|span| !span.is_empty()) {
+    for span in repeats.iter().take(MAX_REPEATS).filter(|span| !span.is_empty()) {
         let (Some(between), Some(key)) = (text.get(end..span.start), text.get(span.clone())) else { continue };
         renamed += &format!("{between}{RENAMED}{}", known.len());
         known.push((span.start, key.trim_matches(['"', '\''])));

@@ -16,7 +16,7 @@ mod sections;
 mod table;
 
 pub use draft::{Draft, OverlaySettings};
-pub use forwards::{Forward, Forwards, MOST_FORWARDS, target_url, with_rest};
+pub use forwards::{Forward, Forwards, MAX_FORWARDS, target_url, with_rest};
 pub use layers::{DEFAULT_TEXT, Layered, PRESETS, Preset, ProfileProblem};
 pub use ledger::{LedgerRow, file_schema, ledger, ledger_markdown, schema};
 pub(crate) use messages::{SyntaxProblem, other_language, syntax_problems};

@@ -11,7 +11,7 @@ use super::sections::Profile;
 use crate::contract::VERSION;
 use crate::contract::error::{ErrorDetails, ErrorKind};
 use crate::contract::ids::IdStyle;
-use crate::contract::preview::{LONGEST_LABEL, OauthErrorShape, WorkflowStatus};
+use crate::contract::preview::{MAX_LABEL, OauthErrorShape, WorkflowStatus};
 use crate::contract::quota::{ResetForm, RetryAfterForm};
 use crate::contract::routes::{Credential, Operation, ROUTES, Route, Stage};
 use crate::contract::rules::{Unknown, url_schema};
@@ -245,7 +245,7 @@ fn fill_schemas(schemas: &mut Value, profile: &Profile) {
     // The id of a workflow has any form after the prefix: a scenario may give one.
     add_type(&mut schemas["Workflow"], "Workflow");
     for name in ["name", "reference"] {
-        schemas["WorkflowFields"]["properties"][name]["maxLength"] = LONGEST_LABEL.into();
+        schemas["WorkflowFields"]["properties"][name]["maxLength"] = MAX_LABEL.into();
     }
     for name in ["SubscribeRequest", "WorkflowFields"] {
         if let Some(schema) = schemas[name].as_object_mut().filter(|_| profile.validation.unknown == Unknown::Ignore) {
@@ -343,9 +343,9 @@ pub(crate) mod tests {
     use schemars::generate::SchemaSettings;
 
     use super::*;
-    use crate::committed;
     use crate::contract::preview::Workflow;
     use crate::contract::types::{EventEnvelope, SubscribeRequest, Subscription, SystemStatus};
+    use crate::golden;
     use crate::util::schema::plain;
 
     pub(crate) fn schema<T: JsonSchema>() -> Value {
@@ -367,6 +367,6 @@ pub(crate) mod tests {
             "EventEnvelope": schema::<EventEnvelope>(),
             "Workflow": schema::<Workflow>(),
         });
-        committed::compare("src/settings/schemas.json", &committed::json(&made, 1));
+        golden::compare("src/settings/schemas.json", &golden::json(&made, 1));
     }
 }

@@ -11,7 +11,7 @@ use super::forwards::Forwards;
 use crate::contract::error::Errors;
 use crate::contract::header_setting::HeaderSetting;
 use crate::contract::ids::Ids;
-use crate::contract::keys::{KeyRules, Keys, shown};
+use crate::contract::keys::{KeyRules, Keys, mask_key};
 use crate::contract::preview::{Oauth, Preview};
 use crate::contract::quota::RateLimit;
 use crate::contract::rules::{SubscribeRules, Validation};
@@ -245,7 +245,7 @@ const TAKEN: [&str; 17] = [
     "ratelimit-policy",
 ];
 /// Most copies of one delivery.
-const MOST_COPIES: u32 = 100;
+const MAX_COPIES: u32 = 100;
 /// The fields of a subscription that the contract publishes.
 const SUBSCRIPTION_FIELDS: [&str; 5] = ["id", "url", "events", "status", "created_at"];
 const ERROR_FIELDS: [&str; 4] = ["code", "message", "request_id", "details"];
@@ -296,8 +296,8 @@ pub(super) fn check(profile: &Profile) -> Vec<Broken> {
     for (settings, duration) in positive.into_iter().filter(|(_, duration)| duration.get().as_millis() == 0) {
         push(settings, format!("expected at least 1ms, found \"{duration}\""));
     }
-    if webhooks.copies.get() > MOST_COPIES {
-        push(&["webhooks.copies"], format!("expected at most {MOST_COPIES} copies, found {}", webhooks.copies));
+    if webhooks.copies.get() > MAX_COPIES {
+        push(&["webhooks.copies"], format!("expected at most {MAX_COPIES} copies, found {}", webhooks.copies));
     }
     let word = |text: &String| {
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
@@ -370,7 +370,7 @@ fn check_keys(profile: &Profile, found: &mut Vec<Broken>) {
     }
     let mut seen: BTreeSet<&String> = BTreeSet::new();
     if let Some(key) = keys.workspaces.values().flatten().find(|key| !seen.insert(key)) {
-        push(&["keys.workspaces"], format!("the key \"{}\" is in two groups", shown(key, keys)));
+        push(&["keys.workspaces"], format!("the key \"{}\" is in two groups", mask_key(key, keys)));
     }
 }
 

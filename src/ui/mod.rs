@@ -20,7 +20,7 @@ use regex::{Captures, Regex};
 use sha2::{Digest as _, Sha256};
 
 use crate::http::answer::{answer as answer_of, header_value};
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 
 /// What the page may do: run its own scripts, ask the emulator that it came from, and nothing else. No text can become markup or
 /// script.
@@ -66,6 +66,7 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "parts.js",
         "connect.js",
         "activity.js",
+        "capture.js",
         "signature.js",
         "delivery.js",
         "check.js",
@@ -183,7 +184,7 @@ pub fn find(name: &str) -> Option<&'static Asset> {
 }
 
 /// The answer to a GET or HEAD for a file: the file, or 304 if the browser has it already.
-pub fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response<Outgoing> {
+pub fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response<ResponseBody> {
     let Asset { text, tag, .. } = asset;
     let known = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let is_known = known.flat_map(|tags| tags.split(',')).any(|known| {
@@ -215,7 +216,7 @@ pub fn asks_for_page(method: &Method, headers: &HeaderMap) -> bool {
 }
 
 /// Leads a browser from `/` or `/_emulator` to the page. The address is relative, as a proxy may serve the emulator below a path.
-pub fn to_page() -> Response<Outgoing> {
+pub fn to_page() -> Response<ResponseBody> {
     let mut response = answer_of(StatusCode::FOUND, HeaderValue::from_static("text/plain; charset=utf-8"), "");
     response.headers_mut().insert(LOCATION, HeaderValue::from_static("_emulator/"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 /// The longest duration taken anywhere: ten years. Longer ones are typing errors and would overflow the clock.
-const LONGEST: Duration = Duration::from_hours(87600);
+const MAX: Duration = Duration::from_hours(87600);
 
 /// What a duration looks like, as a pattern of JSON Schema; how long it may be is not part of it.
 pub const DURATION_PATTERN: &str = r"^(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ms|[smhd]))+)$";
@@ -67,7 +67,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         return Err(format!("a duration cannot be negative, found \"{text}\""));
     }
     let duration = parts(text).ok_or_else(wrong)?;
-    if duration > LONGEST {
+    if duration > MAX {
         return Err(format!("a duration can be at most ten years, found \"{text}\""));
     }
     Ok(duration)

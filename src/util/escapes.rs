@@ -11,8 +11,8 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 type Reading = (u8, usize);
 
 /// Most characters that are read at one place, and most numbers that the digits of an escape are.
-const MOST_READINGS: usize = 64;
-const MOST_DIGITS: usize = 8;
+const MAX_READINGS: usize = 64;
+const MAX_DIGITS: usize = 8;
 
 /// The names of ASCII characters in HTML, in lower case.
 const NAMED: [(&str, u8); 37] = [
@@ -73,7 +73,7 @@ fn escapes(first: u8, end: usize, read: &dyn Fn(usize) -> Vec<Reading>) -> Vec<R
         b'\\' => {
             let escaped = |(c, end): Reading| match c {
                 b'u' => {
-                    let braced = after(end, b'{').flat_map(|(_, end)| digits(end, 16, 1, MOST_DIGITS));
+                    let braced = after(end, b'{').flat_map(|(_, end)| digits(end, 16, 1, MAX_DIGITS));
                     let closed = braced.flat_map(|(c, end)| after(end, b'}').map(move |(_, end)| (c, end)));
                     digits(end, 16, 4, 4).into_iter().chain(closed).collect()
                 }
@@ -100,8 +100,8 @@ fn escapes(first: u8, end: usize, read: &dyn Fn(usize) -> Vec<Reading>) -> Vec<R
         }
         b'&' => {
             let numbered = after(end, b'#').flat_map(|(_, end)| {
-                let hexadecimal = after(end, b'x').flat_map(|(_, end)| digits(end, 16, 1, MOST_DIGITS));
-                hexadecimal.chain(digits(end, 10, 1, MOST_DIGITS)).collect::<Vec<_>>()
+                let hexadecimal = after(end, b'x').flat_map(|(_, end)| digits(end, 16, 1, MAX_DIGITS));
+                hexadecimal.chain(digits(end, 10, 1, MAX_DIGITS)).collect::<Vec<_>>()
             });
             numbered.chain(named(end, read)).flat_map(closed).collect()
         }
@@ -128,7 +128,7 @@ fn digits(
         states = states.into_iter().flat_map(next).collect();
         states.sort_unstable();
         states.dedup();
-        states.truncate(MOST_READINGS);
+        states.truncate(MAX_READINGS);
         if count.contains(&length) {
             found.extend(states.iter().filter_map(|(value, end)| Some((u8::try_from(*value).ok()?, *end))));
         }
@@ -208,7 +208,7 @@ impl<'t> Spelled<'t> {
             while let Some((c, end)) = readings.get(next).copied() {
                 next += 1;
                 for found in escapes(c, end, &|at| spelled.readings(at).to_vec()) {
-                    if readings.len() < MOST_READINGS && !readings.contains(&found) {
+                    if readings.len() < MAX_READINGS && !readings.contains(&found) {
                         readings.push(found);
                     }
                 }

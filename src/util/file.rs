@@ -15,7 +15,7 @@ use same_file::Handle;
 use crate::clock::Seed;
 
 /// Largest file of certificates or keys, in bytes: far more than the authorities of any system.
-pub const LARGEST_PEM: u64 = 16 * 1024 * 1024;
+pub const MAX_PEM: u64 = 16 * 1024 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum FileProblem {
@@ -91,8 +91,19 @@ pub fn check_whole(path: &Path) -> Result<(), FileProblem> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(FileProblem::NotRegular);
     }
+    check_replaceable(path)?;
     let (beside, _) = create_beside(path, 0o600)?;
     Ok(fs::remove_file(&beside)?)
+}
+
+/// Refuses a file that is mounted alone, as into a container: no new file can replace it.
+fn check_replaceable(path: &Path) -> io::Result<()> {
+    let message = "it is a mount point, so it cannot be replaced by a new file; mount its folder instead";
+    if platform::is_mount_point(path, folder_of(path)) {
+        Err(io::Error::new(ErrorKind::ResourceBusy, message))
+    } else {
+        Ok(())
+    }
 }
 
 pub fn remove(path: &Path) -> Result<(), FileProblem> {
@@ -105,7 +116,7 @@ pub fn remove(path: &Path) -> Result<(), FileProblem> {
 /// Makes a folder that only its owner can read; on Windows, whoever can read the folder that it is in.
 pub fn create_folder(path: &Path, with_parents: bool) -> io::Result<()> {
     let mut builder = DirBuilder::new();
-    own::folder_mode(&mut builder, 0o700);
+    platform::folder_mode(&mut builder, 0o700);
     builder.recursive(with_parents).create(path)
 }
 
@@ -122,7 +133,7 @@ pub struct Stamp {
 impl Stamp {
     pub fn of(path: &Path) -> Option<Self> {
         let about = path.metadata().ok()?;
-        let (number, changed) = own::changed(&about);
+        let (number, changed) = platform::changed(&about);
         let modified = about.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
         Some(Self { size: about.len(), number, times: [modified, changed] })
     }
@@ -141,7 +152,7 @@ fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
 /// A new file; never one that exists, nor what a link there points to.
 fn create_new(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    own::creation_mode(&mut options, mode);
+    platform::creation_mode(&mut options, mode);
     options.write(true).create_new(true).open(path)
 }
 
@@ -166,9 +177,12 @@ fn write_beside(
     written.and_then(|()| sync_folder(path))
 }
 
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match File::open(folder).and_then(|folder| folder.sync_all()) {
+    match File::open(folder_of(path)).and_then(|folder| folder.sync_all()) {
         // Some file systems cannot sync folders, and a folder may be writable but not readable.
         Err(error)
             if matches!(
@@ -202,8 +216,8 @@ impl Claim {
         loop {
             let lock = lock_path(path)?;
             let mut options = OpenOptions::new();
-            own::creation_mode(&mut options, 0o600);
-            let locked = open(&lock, options.read(true).write(true).create(true), !own::LOCKS_HIDE_CONTENT)
+            platform::creation_mode(&mut options, 0o600);
+            let locked = open(&lock, options.read(true).write(true).create(true), !platform::LOCKS_HIDE_CONTENT)
                 // It is replaced and not written, so it may be read-only.
                 .or_else(|problem| open(&lock, OpenOptions::new().read(true), false).map_err(|_| problem))?;
             if !try_lock(&locked)? {
@@ -212,11 +226,9 @@ impl Claim {
             // The previous owner may have replaced or removed it after this process opened it.
             if is_at(&locked, &lock)? {
                 // Links are followed once.
-                let claim = Self {
-                    file: path.canonicalize().unwrap_or_else(|_| path.to_owned()),
-                    locked,
-                    written: Mutex::default(),
-                };
+                let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+                check_replaceable(&file)?;
+                let claim = Self { file, locked, written: Mutex::default() };
                 return Ok(claim.remove_unfinished()?.then_some(claim));
             }
         }
@@ -236,16 +248,16 @@ impl Claim {
     pub fn write(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let taken_over = || io::Error::other("another process has taken the file over");
         let mut written = self.written.lock();
-        if !own::LOCKS_HIDE_CONTENT && !self.is_ours(written.as_ref()) {
+        if !platform::LOCKS_HIDE_CONTENT && !self.is_ours(written.as_ref()) {
             return Err(taken_over());
         }
         let beside = self.new_file()?;
         let new = create_new(&beside, 0o600)?;
         write_beside(&self.file, &beside, &new, |to| {
-            let is_locked = own::LOCKS_HIDE_CONTENT || try_lock(&new)?;
+            let is_locked = platform::LOCKS_HIDE_CONTENT || try_lock(&new)?;
             if is_locked { content(to) } else { Err(taken_over()) }
         })?;
-        *written = (!own::LOCKS_HIDE_CONTENT).then_some(new);
+        *written = (!platform::LOCKS_HIDE_CONTENT).then_some(new);
         Ok(())
     }
 
@@ -269,7 +281,7 @@ impl Claim {
     fn remove_unfinished(&self) -> Result<bool, FileProblem> {
         let beside = self.new_file()?;
         let is_written = match open(&beside, OpenOptions::new().read(true), false) {
-            Ok(unfinished) if !own::LOCKS_HIDE_CONTENT => !try_lock(&unfinished)?,
+            Ok(unfinished) if !platform::LOCKS_HIDE_CONTENT => !try_lock(&unfinished)?,
             _ => false,
         };
         if !is_written {
@@ -287,7 +299,7 @@ impl Claim {
 fn lock_path(path: &Path) -> io::Result<PathBuf> {
     // A link leads to the same lock as its target.
     let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if own::LOCKS_HIDE_CONTENT { beside(&file, ".lock") } else { Ok(file) }
+    if platform::LOCKS_HIDE_CONTENT { beside(&file, ".lock") } else { Ok(file) }
 }
 
 /// Whether this file is the one at the path.
@@ -314,7 +326,7 @@ fn try_lock(file: &File) -> io::Result<bool> {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if own::LOCKS_HIDE_CONTENT
+        if platform::LOCKS_HIDE_CONTENT
             && let Ok(lock) = lock_path(&self.file)
         {
             // Removed while still locked. If this fails, the file left behind does no harm.
@@ -324,10 +336,10 @@ impl Drop for Claim {
 }
 
 fn open(path: &Path, options: &mut OpenOptions, follows_links: bool) -> Result<File, FileProblem> {
-    own::open_flags(options, follows_links);
+    platform::open_flags(options, follows_links);
     let file = options.open(path).map_err(|error| {
         // Windows reports a folder as an access denied.
-        if own::is_irregular(&error) || path.is_dir() { FileProblem::NotRegular } else { FileProblem::Io(error) }
+        if platform::is_irregular(&error) || path.is_dir() { FileProblem::NotRegular } else { FileProblem::Io(error) }
     })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(FileProblem::NotRegular) }
 }
@@ -335,10 +347,11 @@ fn open(path: &Path, options: &mut OpenOptions, follows_links: bool) -> Result<F
 // What opening a file asks of the system beyond `std::fs`. Windows has no modes: who may read a new file follows from its folder. It
 // opens neither pipes nor devices as files.
 #[cfg(unix)]
-mod own {
+mod platform {
     use std::fs::{DirBuilder, Metadata, OpenOptions};
     use std::io;
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+    use std::path::Path;
 
     use jiff::Timestamp;
     use rustix::fs::OFlags;
@@ -363,6 +376,22 @@ mod own {
         options.custom_flags(flags.bits().cast_signed());
     }
 
+    /// True if another file system, or another part of this one, is mounted at the path. Before Linux 5.8 only the former is found.
+    #[cfg(target_os = "linux")]
+    pub(super) fn is_mount_point(path: &Path, folder: &Path) -> bool {
+        use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+        let mount = |path: &Path| {
+            let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+            Some((found.stx_mnt_id, found.stx_dev_major, found.stx_dev_minor))
+        };
+        mount(path).is_some_and(|platform| mount(folder).is_some_and(|folder| folder != platform))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn is_mount_point(_: &Path, _: &Path) -> bool {
+        false
+    }
+
     /// Whether opening failed as the path names a pipe without a reader, or a socket.
     pub(super) fn is_irregular(error: &io::Error) -> bool {
         error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
@@ -376,10 +405,11 @@ mod own {
 }
 
 #[cfg(windows)]
-mod own {
+mod platform {
     use std::fs::{DirBuilder, Metadata, OpenOptions};
     use std::io;
     use std::os::windows::fs::OpenOptionsExt as _;
+    use std::path::Path;
 
     use jiff::Timestamp;
 
@@ -391,6 +421,10 @@ mod own {
     pub(super) fn creation_mode(_: &mut OpenOptions, _: u32) {}
 
     pub(super) fn folder_mode(_: &mut DirBuilder, _: u32) {}
+
+    pub(super) fn is_mount_point(_: &Path, _: &Path) -> bool {
+        false
+    }
 
     pub(super) fn open_flags(options: &mut OpenOptions, follows_links: bool) {
         options.custom_flags(if follows_links { 0 } else { OPEN_LINK });
@@ -485,6 +519,20 @@ mod tests {
         let claim = Claim::new(&path("target.json")).expect("it can be claimed").expect("it is free");
         claim.write(|to| to.write_all(b"2")).expect("it is replaced");
         assert!(claim.open().is_ok_and(|opened| opened.is_some()));
+    }
+
+    /// With a file, which only root can mount: `tests/machine/mounted_file.sh`.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_mounted_cannot_be_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        fs::write(&file, "").expect("it is written");
+        for path in [&file, &folder.path().join("missing")] {
+            check_replaceable(path).expect("it can be replaced");
+        }
+        let message = check_replaceable(Path::new("/proc")).expect_err("it is mounted").to_string();
+        assert!(message.contains("is a mount point") && message.contains("mount its folder instead"), "{message}");
     }
 
     #[cfg(target_os = "linux")]

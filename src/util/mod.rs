@@ -1,5 +1,6 @@
-//! Durations, escapes and wording in messages, files, processes and tasks, without knowledge of the emulator.
+//! Captured messages, durations, escapes and wording in messages, files, processes and tasks, without knowledge of the emulator.
 
+pub mod captured;
 pub mod duration;
 pub mod escapes;
 pub mod file;

@@ -3,10 +3,10 @@
 //! Only Unix has these. On Windows no group can be started, so that whoever relies on one leaves nothing running. Must not know
 //! which commands run, and why.
 
-pub use own::{Group, ending_signal, next_ended, pass_signal};
+pub use platform::{Group, ending_signal, next_ended, pass_signal};
 
 #[cfg(unix)]
-mod own {
+mod platform {
     use std::io;
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::ExitStatus;
@@ -93,7 +93,7 @@ mod own {
 }
 
 #[cfg(windows)]
-mod own {
+mod platform {
     use std::io;
     use std::process::ExitStatus;
 

@@ -32,9 +32,9 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Most reads that wait; further ones are refused.
-pub const MOST_READS: usize = 256;
+pub const MAX_READS: usize = 256;
 /// Most computations of one kind at a time.
-const MOST_OF_A_KIND: usize = 2;
+const MAX_OF_A_KIND: usize = 2;
 
 #[derive(Debug)]
 pub struct Busy;
@@ -58,12 +58,12 @@ pub struct Blocking {
 impl Default for Blocking {
     fn default() -> Self {
         Self {
-            answers: Pool::new(MOST_OF_A_KIND),
-            changes: Pool::new(MOST_OF_A_KIND),
-            documents: Pool::new(MOST_OF_A_KIND),
-            reads: Pool::new(MOST_OF_A_KIND),
+            answers: Pool::new(MAX_OF_A_KIND),
+            changes: Pool::new(MAX_OF_A_KIND),
+            documents: Pool::new(MAX_OF_A_KIND),
+            reads: Pool::new(MAX_OF_A_KIND),
             abandoned: Pool::new(1),
-            waiting_reads: Arc::new(Semaphore::new(MOST_READS)),
+            waiting_reads: Arc::new(Semaphore::new(MAX_READS)),
         }
     }
 }
@@ -167,8 +167,8 @@ mod tests {
         for done in (0..200).map(piece).collect::<Vec<_>>() {
             done.await.expect("the work is done");
         }
-        assert!(most.load(Ordering::SeqCst) <= MOST_OF_A_KIND);
-        for _ in 0..=MOST_OF_A_KIND {
+        assert!(most.load(Ordering::SeqCst) <= MAX_OF_A_KIND);
+        for _ in 0..=MAX_OF_A_KIND {
             assert_eq!(catch_panic(blocking.answers.run(|| panic!("wrong"))).await, Err::<(), _>("wrong".to_owned()));
         }
         assert_eq!(blocking.answers.run(|| 7).await, 7);
@@ -209,9 +209,9 @@ mod tests {
         let held = Held::default();
         let disconnected: Vec<_> = (0..3).map(|_| held.read(true)).collect();
         held.begun(1).await;
-        let mut reads: Vec<_> = (0..MOST_OF_A_KIND).map(|_| held.read(false)).collect();
-        held.begun(1 + MOST_OF_A_KIND).await;
-        let abandoned: Vec<_> = (0..MOST_READS).map(|_| held.read(false)).collect();
+        let mut reads: Vec<_> = (0..MAX_OF_A_KIND).map(|_| held.read(false)).collect();
+        held.begun(1 + MAX_OF_A_KIND).await;
+        let abandoned: Vec<_> = (0..MAX_READS).map(|_| held.read(false)).collect();
         while !matches!(tokio::time::timeout(Duration::ZERO, held.read(false)).await, Ok(Ok(Err(Busy)))) {}
         for read in abandoned.into_iter().chain(disconnected) {
             read.abort();
@@ -225,6 +225,6 @@ mod tests {
             assert!(read.await.expect("no panic").is_ok());
         }
         assert_eq!(held.blocking.read(&AtomicBool::default(), || 3).await.expect("there is room"), 3);
-        assert_eq!(held.begun.load(Ordering::SeqCst), 1 + MOST_OF_A_KIND, "nothing is done for callers that are gone");
+        assert_eq!(held.begun.load(Ordering::SeqCst), 1 + MAX_OF_A_KIND, "nothing is done for callers that are gone");
     }
 }

@@ -1,10 +1,7 @@
-//! Sends requests to receivers: dials the addresses that the egress guard permits, speaks TLS if the URL says so, and keeps
-//! connections. One deadline covers connect, TLS, send and read, and the answer's size is limited. Redirects are answers like any
-//! other and are not followed. Each kind of failure has its own reason and names the flag that fixes it.
+//! Sends requests to receivers and keeps connections. One deadline covers connect, TLS, send and read, and the answer's size is
+//! limited. Redirects are answers like any other and are not followed.
 
 use std::error::Error as _;
-use std::fmt::Debug;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -17,26 +14,19 @@ use hyper::http::response;
 use hyper::{Method, Request, Version};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use rustls::pki_types::ServerName;
-use rustls::{CertificateError, Error as TlsError};
-use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
 use crate::clock::machine;
-use crate::http::body::Outgoing;
-use crate::http::tls::{Trust, is_about_the_issuer, noting_requests};
-use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error, tls_problem};
+use crate::http::body::ResponseBody;
+use crate::http::tls_problem::{tls_error, tls_problem};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
-use crate::util::wording::{any_of, counted};
-use crate::webhook::egress::{DialProblem, Egress, Target};
-use crate::webhook::link::{ByteStream, Link, Sender};
-use crate::webhook::resolve::{Resolver, lacks_descriptors, no_descriptors};
+use crate::util::wording::counted;
+use crate::webhook::dial::{DialContext, Link, Sender, dial, without_certificate};
+use crate::webhook::egress::{DialProblem, Target};
 
 pub const ANSWER_LIMIT: usize = 16 * 1024;
-pub const MOST_KEPT: usize = 512;
+pub const MAX_KEPT: usize = 512;
 
 #[derive(Clone, Debug)]
 pub struct Post {
@@ -61,7 +51,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 struct IdleConnection {
     origin: Arc<str>,
-    link: Box<Link>,
+    link: Link,
     was_swept: bool,
 }
 
@@ -139,7 +129,7 @@ impl Client {
         self.end(origin, link, done)
     }
 
-    fn take_idle(&self, origin: &str) -> Option<Box<Link>> {
+    fn take_idle(&self, origin: &str) -> Option<Link> {
         let mut idle = self.idle.lock();
         let latest = idle.iter().rposition(|kept| *kept.origin == *origin)?;
         Some(idle.remove(latest).link)
@@ -149,11 +139,11 @@ impl Client {
     fn end(
         self: &Arc<Self>,
         origin: &Arc<str>,
-        link: Box<Link>,
+        link: Link,
         exchanged: Result<Exchanged, Unanswered>,
     ) -> Result<Exchanged, DialProblem> {
         let exchanged = exchanged.map_err(|unanswered| unanswered.problem)?;
-        if exchanged.is_whole && link.is_ready() {
+        if exchanged.is_whole && link.sender.is_ready() {
             let mut idle = self.idle.lock();
             if idle.len() >= self.most_kept {
                 idle.clear();
@@ -180,7 +170,7 @@ pub async fn send_once(
     addresses: &[SocketAddr],
     dial_context: &DialContext,
     connect_timeout: Duration,
-    request: Request<Outgoing>,
+    request: Request<ResponseBody>,
     progress: &Progress,
 ) -> Result<Exchanged, DialProblem> {
     let mut link = dial(target, addresses, dial_context, connect_timeout).await?;
@@ -229,19 +219,26 @@ fn location(status: u16, headers: &HeaderMap) -> Option<String> {
 struct Unanswered {
     problem: DialProblem,
     /// The request, if the connection was closed before it was sent.
-    unsent: Option<Box<Request<Outgoing>>>,
+    unsent: Option<Box<Request<ResponseBody>>>,
 }
 
-async fn exchange(link: &mut Link, request: Request<Outgoing>, progress: &Progress) -> Result<Exchanged, Unanswered> {
-    let asked_for_certificate = link.asked_for_certificate;
-    let exchanged = link.run(async |sender| send(sender, request, progress).await).await;
+async fn exchange(
+    link: &mut Link,
+    request: Request<ResponseBody>,
+    progress: &Progress,
+) -> Result<Exchanged, Unanswered> {
+    let exchanged = send(&mut link.sender, request, progress).await;
     exchanged.map_err(|Unanswered { problem, unsent }| Unanswered {
-        problem: if asked_for_certificate { without_certificate(problem) } else { problem },
+        problem: if link.asked_for_certificate { without_certificate(problem) } else { problem },
         unsent,
     })
 }
 
-async fn send(sender: &mut Sender, request: Request<Outgoing>, progress: &Progress) -> Result<Exchanged, Unanswered> {
+async fn send(
+    sender: &mut Sender,
+    request: Request<ResponseBody>,
+    progress: &Progress,
+) -> Result<Exchanged, Unanswered> {
     if let Err(error) = sender.ready().await {
         return Err(Unanswered { problem: broken(&error), unsent: Some(Box::new(request)) });
     }
@@ -298,8 +295,8 @@ fn remarks(head: &response::Parts) -> (Option<Duration>, Option<Box<str>>) {
     (wait, (!notes.is_empty()).then(|| notes.join("; ").into()))
 }
 
-fn request(post: Post) -> Request<Outgoing> {
-    let mut request = Request::new(Outgoing::from(post.body));
+fn request(post: Post) -> Request<ResponseBody> {
+    let mut request = Request::new(ResponseBody::from(post.body));
     *request.method_mut() = Method::POST;
     *request.version_mut() = Version::HTTP_11;
     *request.uri_mut() = post.target.uri.clone();
@@ -350,163 +347,16 @@ fn body_problem(error: &hyper::Error) -> String {
     }
 }
 
-fn without_certificate(problem: DialProblem) -> DialProblem {
-    let detail = format!("{}; it asked for a client certificate, and the emulator sends none", problem.detail);
-    DialProblem { detail, ..problem }
-}
-
-#[derive(Clone, Debug)]
-pub struct DialContext {
-    pub egress: Arc<Egress>,
-    pub trust: Arc<Trust>,
-    pub resolver: Arc<Resolver>,
-}
-
-/// Opens a connection to a server at one of its addresses, with TLS if the URL says so.
-async fn dial(
-    target: &Target,
-    addresses: &[SocketAddr],
-    dial_context: &DialContext,
-    connect_timeout: Duration,
-) -> Result<Box<Link>, DialProblem> {
-    let addresses = dial_context.egress.choose(target, addresses)?;
-    let stream = connect(target, &addresses, connect_timeout).await?;
-    let (stream, asked): (Box<dyn ByteStream>, _) = if target.url.scheme() == "https" {
-        let (stream, asked) = handshake(target, stream, &dial_context.trust, connect_timeout).await?;
-        (Box::new(stream), asked)
-    } else {
-        (Box::new(stream), false)
-    };
-    Link::open(stream, asked)
-        .await
-        .map(Box::new)
-        .map_err(|error| DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}")))
-}
-
-async fn connect(target: &Target, addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, DialProblem> {
-    let mut last = DialProblem::new(FailureReason::NameNotFound, format!("`{}` has no address", target.host_text()));
-    let mut refused = Vec::new();
-    for address in addresses {
-        last = match timeout(limit, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => {
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                refused.push(address.to_string());
-                let (tried, elsewhere) = (any_of(&refused), target.elsewhere());
-                let detail = format!("nothing listens on {tried}; start your receiver there; {elsewhere}");
-                DialProblem::new(FailureReason::ConnectionRefused, detail)
-            }
-            Ok(Err(error)) if lacks_descriptors(&error) => return Err(no_descriptors(&error)),
-            Ok(Err(error)) => {
-                DialProblem::new(FailureReason::ConnectionRefused, format!("cannot connect to {address}: {error}"))
-            }
-            Err(_) => {
-                let detail = format!(
-                    "{address} did not accept a connection within {} s (webhooks.connect_timeout)",
-                    limit.as_secs_f64()
-                );
-                DialProblem::new(FailureReason::ConnectTimeout, detail)
-            }
-        };
-    }
-    Err(last)
-}
-
-/// The stream, and whether the server asked for a client certificate.
-async fn handshake(
-    target: &Target,
-    stream: TcpStream,
-    trust: &Trust,
-    limit: Duration,
-) -> Result<(TlsStream<TcpStream>, bool), DialProblem> {
-    let host = target.host_text().trim_start_matches('[').trim_end_matches(']');
-    let name = ServerName::try_from(host.to_owned())
-        .map_err(|_| DialProblem::new(FailureReason::TlsFailed, format!("`{host}` cannot be a certificate's name")))?;
-    let connected = async { TlsConnector::from(trust.config().await).connect(name, stream).await };
-    match timeout(limit, noting_requests(connected)).await {
-        Ok((Ok(stream), asked)) => Ok((stream, asked)),
-        Ok((Err(error), false)) => Err(connect_problem(target, host, trust, &error)),
-        Ok((Err(error), true)) => Err(without_certificate(connect_problem(target, host, trust, &error))),
-        Err(_) => {
-            let detail = format!(
-                "`{host}` accepted the connection but said nothing in the TLS handshake for {} s (webhooks.connect_timeout); is it a TLS server?",
-                limit.as_secs_f64()
-            );
-            Err(DialProblem::new(FailureReason::TlsTimeout, detail))
-        }
-    }
-}
-
-fn connect_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
-    let (reason, detail) = match tls_error(error) {
-        Some(TlsError::InvalidCertificate(problem)) => refused_certificate(target, host, trust, problem),
-        Some(TlsError::InvalidMessage(_)) => {
-            let plain = target.origin.replacen("https:", "http:", 1);
-            let forward = target.forward_to(&plain);
-            let detail = format!("`{host}` does not speak TLS there; to deliver over plain HTTP: {forward}");
-            (FailureReason::NotTls, detail)
-        }
-        _ => {
-            (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` failed: {}", handshake_problem(error)))
-        }
-    };
-    DialProblem::new(reason, detail)
-}
-
-fn refused_certificate(
-    target: &Target,
-    host: &str,
-    trust: &Trust,
-    problem: &CertificateError,
-) -> (FailureReason, String) {
-    const SKIP: &str = "--webhook-insecure to skip the check";
-    let what = certificate_problem(problem);
-    match problem {
-        _ if is_about_the_issuer(problem) => {
-            let detail = if trust.has_authorities() {
-                format!(
-                    "none of the authorities of --webhook-ca signed the certificate of `{host}`; add its own, or {SKIP}"
-                )
-            } else {
-                format!(
-                    "the certificate of `{host}` is not signed by an authority known here; pass its CA with --webhook-ca FILE, or {SKIP}"
-                )
-            };
-            (FailureReason::UnknownCertificateAuthority, detail)
-        }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            let elsewhere = target.elsewhere();
-            let detail = format!(
-                "the certificate is not for `{host}`: it {what}; use a name that it is for, or {SKIP}; {elsewhere}"
-            );
-            (FailureReason::CertificateNameMismatch, detail)
-        }
-        CertificateError::Expired
-        | CertificateError::ExpiredContext { .. }
-        | CertificateError::NotValidYet
-        | CertificateError::NotValidYetContext { .. } => {
-            let detail = format!("the certificate of `{host}` {what}; renew it, or {SKIP}");
-            (FailureReason::CertificateExpired, detail)
-        }
-        _ => {
-            let detail = format!("the certificate of `{host}` {what}; --webhook-insecure skips the check");
-            (FailureReason::TlsFailed, detail)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
     use url::Url;
 
     use super::*;
-    use crate::webhook::resolve::LookUp;
+    use crate::webhook::resolve::{LookUp, Resolver};
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
     const ANSWER: [&str; 1] = ["HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"];
 
     fn client(sweep_interval: Duration) -> Arc<Client> {
@@ -524,9 +374,9 @@ mod tests {
             target: Arc::new(Target::new(url, None).expect("a server")),
             headers: HeaderMap::new(),
             body: Bytes::new(),
-            timeout: PATIENCE,
+            timeout: TIMEOUT,
             looked_up: Duration::ZERO,
-            connect_timeout: PATIENCE,
+            connect_timeout: TIMEOUT,
             addresses: None,
             look_ups: Arc::new(Semaphore::new(1)),
         };
@@ -535,7 +385,7 @@ mod tests {
     }
 
     async fn accept(listener: &TcpListener) -> TcpStream {
-        timeout(PATIENCE, listener.accept()).await.expect("in time").expect("a connection").0
+        timeout(TIMEOUT, listener.accept()).await.expect("in time").expect("a connection").0
     }
 
     async fn answer(stream: &mut TcpStream, pieces: &[&str]) {
@@ -558,14 +408,14 @@ mod tests {
         let second = post(&client, &listener);
         answer(&mut stream, &ANSWER).await;
         assert!(second.await.expect("no panic").is_success());
-        let end = timeout(PATIENCE, stream.read(&mut [0; 1])).await.expect("the end in time");
+        let end = timeout(TIMEOUT, stream.read(&mut [0; 1])).await.expect("the end in time");
         assert_eq!(end.expect("an orderly end"), 0);
     }
 
     #[tokio::test]
     async fn an_answer_in_pieces_is_read_and_a_closed_connection_is_replaced() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let client = client(PATIENCE);
+        let client = client(TIMEOUT);
         let first = post(&client, &listener);
         let mut stream = accept(&listener).await;
         let pieces =

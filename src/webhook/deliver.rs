@@ -104,7 +104,7 @@ impl Deliverer {
                 // Events of this instant come before the deliveries due at it, so that the order of these is always the same.
                 let is_firing = workspace.agenda().is_firing(now);
                 if !is_firing {
-                    due.extend(std::iter::from_fn(|| Some((queue.take_due(now)?, workspace.agenda().begin()))));
+                    due.extend(std::iter::from_fn(|| Some((queue.next_due_job(now)?, workspace.agenda().begin()))));
                 }
                 let is_idle = !is_firing && attempts.is_empty() && queue.under_way() == 0;
                 let is_done = is_idle && (draining || queue.pending() == 0);
@@ -173,7 +173,7 @@ impl Deliverer {
             let now = workspace.clock().instant();
             // Otherwise the worker takes it, once the events of this instant are fired.
             let may_take = !workspace.agenda().is_firing(now);
-            let job = if may_take { workspace.with_queue(|queue| queue.take_due(now)) } else { None };
+            let job = if may_take { workspace.with_queue(|queue| queue.next_due_job(now)) } else { None };
             next = job.map(|job| {
                 let to = self.destination(workspace, &job);
                 (job, to)

@@ -102,7 +102,7 @@ fn basic_authorization(url: &Url) -> Option<HeaderValue> {
 }
 
 /// Most destinations remembered. Each takes a few times the bytes of its URL, which has at most 2 KB.
-const MOST_KNOWN: usize = 1_000;
+const MAX_KNOWN: usize = 1_000;
 
 /// Destinations by URL, with the forward that led there.
 type DestinationCache = HashMap<Arc<Url>, (Option<Forward>, Destination)>;
@@ -133,7 +133,7 @@ impl Egress {
             None => Destination::Dial(Arc::new(Target::new(target, forward.map(Forward::from))?)),
         };
         let mut known = self.known.lock();
-        if known.len() >= MOST_KNOWN {
+        if known.len() >= MAX_KNOWN {
             known.clear();
         }
         known.insert(Arc::clone(url), (forward.cloned(), found.clone()));
@@ -147,7 +147,7 @@ impl Egress {
         let mut refusal = None;
         let mut chosen = Vec::new();
         for address in addresses {
-            match judge(address.ip()) {
+            match classify_address(address.ip()) {
                 Exposure::Local => chosen.push(*address),
                 Exposure::Public if is_allowed => chosen.push(*address),
                 Exposure::Public => {
@@ -189,7 +189,7 @@ const METADATA: [Ipv4Addr; 4] = [
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-fn judge(address: IpAddr) -> Exposure {
+fn classify_address(address: IpAddr) -> Exposure {
     match address {
         IpAddr::V4(address) => judge_v4(address),
         IpAddr::V6(address) => embedded(address).map_or_else(|| judge_v6(address), judge_v4),
@@ -293,7 +293,7 @@ mod tests {
             ("a Teredo address", "2001::1"),
         ] {
             for address in addresses.split(' ') {
-                let found = match judge(address.parse().expect("an address")) {
+                let found = match classify_address(address.parse().expect("an address")) {
                     Exposure::Local => "local",
                     Exposure::Public => "public",
                     Exposure::Never(what) => what,

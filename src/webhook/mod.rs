@@ -1,12 +1,12 @@
 //! Layer 4, webhooks: events become signed POSTs to registered HTTPS URLs.
 //!
 //! The workspace's queue decides what is due and what follows an outcome. Reading order: `deliver` (the tasks that make the attempts
-//! of each workspace); `signed` (what they send); `egress` (where they may go); `resolve`, `client` and `link` (names, requests,
-//! connections).
+//! of each workspace); `signed` (what they send); `egress` (where they may go); `resolve`, `dial` and `client` (names, connections,
+//! requests).
 
 pub mod client;
 pub mod deliver;
+pub mod dial;
 pub mod egress;
-pub mod link;
 pub mod resolve;
 pub mod signed;

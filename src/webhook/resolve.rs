@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
 
     fn share() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(LOOK_UPS_PER_WORKSPACE))
@@ -218,7 +218,7 @@ mod tests {
             let (resolver, share) = (Arc::clone(&resolver), Arc::clone(share));
             tokio::spawn(async move { resolver.resolve(&name, &share).await })
         };
-        let mut next = async || timeout(PATIENCE, began.recv()).await.expect("a look-up begins in time");
+        let mut next = async || timeout(TIMEOUT, began.recv()).await.expect("a look-up begins in time");
         let greedy = share();
         let mut attempts: Vec<_> = (0..50).map(|n| resolve(format!("{n}.greedy.example"), &greedy)).collect();
         for _ in 0..LOOK_UPS_PER_WORKSPACE {

@@ -129,7 +129,7 @@ async fn every_call_but_the_open_ones_wants_the_whole_token() {
 /// Beyond loopback the token made at start is required over the socket, not only printed.
 #[tokio::test]
 async fn beyond_loopback_nobody_writes_without_the_token() {
-    let any = "0.0.0.0:0".parse().expect("an address");
+    let any: std::net::SocketAddr = "0.0.0.0:0".parse().expect("an address");
     let emulator = started(builder().listen(any)).await;
     let address = emulator.base_url().replace("0.0.0.0", "127.0.0.1");
     let address = address.trim_start_matches("http://");

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use wrs_emulator::calibrate::delivery::CapturedDelivery;
 use wrs_emulator::calibrate::evidence::{Seen, Unclear};
 use wrs_emulator::calibrate::openapi;
-use wrs_emulator::contract::keys::{KeyRules, judge};
+use wrs_emulator::contract::keys::{KeyRules, check_key};
 use wrs_emulator::contract::signature::{CustomScheme, KeyReading, Message, Scheme, SchemeName, SigningKey, sign};
 use wrs_emulator::contract::types::EVENT_TYPES;
 use wrs_emulator::settings::Layered;
@@ -153,14 +153,14 @@ async fn a_profile_that_may_refuse_the_key_says_so() {
         let layered = Layered::default().with(|draft| draft.text(&profile, "sandbox.toml"));
         let layered = layered.unwrap_or_else(|problems| panic!("{problems:?}: {profile}"));
         let rules = KeyRules { environment: layered.profile().environment, keys: &layered.profile().keys };
-        assert_eq!(judge(KEY, rules).is_err(), warns, "{settings:?}: {profile}");
+        assert_eq!(check_key(KEY, rules).is_err(), warns, "{settings:?}: {profile}");
         assert_eq!(profile.contains("# This profile may refuse the key"), warns, "{profile}");
         assert_eq!(text(&output.stderr).contains("the profile may refuse the key"), warns);
         if warns {
             let any = profile.replacen("keys.mode = \"list\"", "keys.mode = \"any\"", 1);
             let any = Layered::default().with(|draft| draft.text(&any, "sandbox.toml")).expect("a profile");
             let rules = KeyRules { environment: any.profile().environment, keys: &any.profile().keys };
-            assert_eq!(judge(KEY, rules), Ok(()), "the advice works");
+            assert_eq!(check_key(KEY, rules), Ok(()), "the advice works");
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
-use crate::committed;
+use crate::golden;
 use crate::openapi::Document;
 use crate::support::{Answer, KEY, control, fire, get, start, subscribe_sink, view};
 
@@ -15,7 +15,7 @@ async fn document(emulator: &Emulator) -> Value {
 #[tokio::test]
 async fn the_document_is_the_published_one() {
     let made = document(&start().await).await;
-    committed::compare("tests/it/control_openapi.json", &committed::json(&made, 3));
+    golden::compare("tests/it/control_openapi.json", &golden::json(&made, 3));
 }
 
 /// A body with a field that no call has is refused; the refusal lists the fields that there are.

@@ -216,39 +216,6 @@ fn flags_settings_and_scripts_on_pages_exist() {
     assert!(seen > 40, "they were found: {seen}");
 }
 
-/// Every promise on the page of defences names tests and scripts that exist.
-#[test]
-fn each_defence_names_tests_that_exist() {
-    let page = read("docs/internals/defences.md");
-    let rows: Vec<&str> = page
-        .lines()
-        .filter(|line| line.starts_with("| ") && !line.starts_with("| promise") && !line.starts_with("| ---"))
-        .collect();
-    assert!(rows.len() >= 40, "the rows were found: {}", rows.len());
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    for row in rows {
-        let held_by = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
-        let mut named = 0;
-        for name in held_by.split('`').skip(1).step_by(2) {
-            match name.split_once("::") {
-                Some((path, test)) => {
-                    let text = read(path);
-                    let at = text.find(&format!("fn {test}(")).unwrap_or_else(|| panic!("{path} has no test {test}"));
-                    // Directly above: the attribute of a test, of a property in a block of them, or both.
-                    let before = text[..at].trim_end_matches(|c: char| c != '\n').trim_end().rsplit('\n').next();
-                    let is_test =
-                        before.is_some_and(|line| line.trim() == "#[test]" || line.trim().starts_with("#[tokio::test"));
-                    assert!(is_test, "{path}::{test} is no test");
-                }
-                // A script may be named with the step that it runs.
-                None => assert!(root.join(name.split(' ').next().unwrap_or_default()).is_file(), "there is no {name}"),
-            }
-            named += 1;
-        }
-        assert!(named > 0, "nothing holds: {row}");
-    }
-}
-
 /// `docs/llms.txt` lists the pages of the index in its order, as llmstxt.org describes. `UPDATE_EXPECTED=1` writes it anew.
 #[test]
 fn the_list_for_models_is_that_of_the_index() {

@@ -5,6 +5,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::probe_receiver::{self, Does};
 use crate::process::{SUBSCRIBE, Served, exchange, request};
 use crate::support::{text, wrs_emulator};
 
@@ -109,6 +110,19 @@ fn an_exchange_without_an_answer_says_why() {
     assert_eq!((&attempt["response"]["status"], &attempt["_dialled"]), (&json!(0), &json!("http://127.0.0.1:1/")));
     let error = attempt["response"]["_error"].as_str().expect("why");
     assert!(error.starts_with("connection_refused: nothing listens"), "{error}");
+}
+
+#[test]
+fn a_redirect_of_a_delivery_leads_somewhere() {
+    let port = probe_receiver::receiver(|_| Does::Redirects).port();
+    let forward = format!("--forward=https://app.example.com=http://127.0.0.1:{port}");
+    let served = Served::start(&[&forward, "--set=webhooks.retry.preset=none"]);
+    request(&served.url, SUBSCRIBE, r#"{"url":"https://app.example.com/","events":["workflow.completed"]}"#);
+    served.call(&["trigger", "workflow.completed", "--key", "sk_test_local", "--wait"]);
+    let archive = exported(&served, &["--deliveries"]);
+    let [subscribed, attempt] = entries(&archive) else { panic!("not two entries: {archive:#}") };
+    assert_eq!(subscribed["response"]["redirectURL"], "");
+    assert_eq!(attempt["response"]["redirectURL"], "https://app.example.com/login", "{attempt:#}");
 }
 
 #[test]

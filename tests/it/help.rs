@@ -1,6 +1,6 @@
 //! What the program says of itself: help and completions.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::support::{self, Outcome, assert_in_step, finish, text, wrs_emulator};
 
@@ -73,20 +73,68 @@ fn the_help_of_the_program_fits_two_screens() {
     }
 }
 
+/// What bash offers after these words, of which it splits the last at each `=`, with the code that `completions bash` prints.
+fn offered_by_bash(words: &[&str]) -> Vec<String> {
+    let script = r#"eval "$1"; shift
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) last=${!#}
+        if [[ $last == = ]]; then last=; fi
+        _wrs_emulator wrs-emulator "$last"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    let code = text(&run(&["completions", "bash"]).stdout);
+    let mut bash = Command::new("bash");
+    let bash = bash.args(["--noprofile", "--norc", "-c", script, "bash", &code, "wrs-emulator"]).args(words);
+    let offered = bash.env_remove("WRS_EMULATOR_SCENARIOS").output().expect("bash runs");
+    assert!(offered.status.success(), "{words:?}: {offered:?}");
+    text(&offered.stdout).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
 #[test]
-fn completions_know_every_command() {
-    let commands = all_help();
-    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let script = text(&run(&["completions", shell]).stdout);
-        for name in commands.iter().filter_map(|(path, _)| path.last()) {
-            assert!(script.contains(name.as_str()), "{shell} does not complete `{name}`");
-        }
-        assert!(script.contains("fail-on"), "{shell} does not complete flags");
+fn bash_completes_every_command() {
+    for (path, _) in all_help() {
+        let Some((last, before)) = path.split_last() else { continue };
+        let words: Vec<&str> = before.iter().chain([last]).map(String::as_str).collect();
+        let offered = offered_by_bash(&words);
+        assert!(offered.contains(last), "{path:?}: {offered:?}");
     }
-    let mut bash = Command::new("bash").arg("-n").stdin(Stdio::piped()).spawn().expect("bash runs");
-    std::io::copy(&mut run(&["completions", "bash"]).stdout.as_slice(), &mut bash.stdin.take().expect("a pipe"))
-        .expect("bash reads");
-    assert!(bash.wait().expect("it ends").success(), "bash can read its script");
+}
+
+#[test]
+fn bash_completes_flags_values_and_names() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("own-story.toml"), "title = \"A story\"\n").expect("it is written");
+    let folder = folder.path().to_str().expect("it is UTF-8");
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["requests", "--oper"], &["--operation"]),
+        (&["scenarios", "use", "rate-limit-b"], &["rate-limit-burst"]),
+        (&["serve", "--scenarios", folder, "--scenario", "own"], &["own-story"]),
+        (&["serve", "--scenarios", "=", folder, "--scenario", "own"], &["own-story"]),
+        (&["serve", "--scenario", "=", "rate-limit-b"], &["rate-limit-burst"]),
+        (&["--profile", "h"], &["hostile"]),
+        (&["serve", "--log", "="], &["text", "json"]),
+        (&["exec", "--fail-on", "unmatched,undel"], &["unmatched,undelivered"]),
+        (&["serve", "--set", "rate_limit.requ"], &["rate_limit.requests="]),
+        (&["serve", "--set", "variation.key_order", "=", "sh"], &["shuffled"]),
+        (&["profile", "set", "preview.enabled", "="], &["true", "false"]),
+        (&["profile", "unset", "rate_limit.requ"], &["rate_limit.requests"]),
+        (&["trigger", "workflow."], &["workflow.completed"]),
+        (&["review", "differential", "--only", "key-o"], &["key-order"]),
+        // Paths are left to bash.
+        (&["check", "tests/"], &[]),
+        (&["exec", "--", "no-such-program"], &[]),
+    ];
+    for (words, expected) in cases {
+        assert_eq!(offered_by_bash(words), *expected, "{words:?}");
+    }
+    let flags = offered_by_bash(&["serve", "--"]);
+    assert!(flags.contains(&"--max-journal-entries".to_owned()), "{flags:?}");
+}
+
+#[test]
+fn each_shell_gets_code_that_names_the_program() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let code = text(&run(&["completions", shell]).stdout);
+        assert!(code.contains("wrs-emulator") && code.contains("_WRS_EMULATOR_COMPLETE"), "{shell}: {code}");
+    }
     assert_eq!(support::run(&["completions", "tcsh"]).status.code(), Some(2));
 }
 

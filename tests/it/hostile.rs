@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
+use crate::cli_json::{Form, ROWS, Stage};
 use crate::help::all_help;
-use crate::machine_clean::{Form, ROWS, Stage};
 use crate::process::Served;
 use crate::support::{Outcome, finish, piped, text, wrs_emulator};
 

@@ -7,6 +7,7 @@ use crate::circles::uses;
 /// Layers by the first part of a path below `src/`, lowest first. `docs/internals/architecture.md` shows the same table.
 const LAYERS: &[(&str, u8)] = &[
     ("contract", 0),
+    ("util/captured", 0),
     ("util/duration", 0),
     ("util/escapes", 0),
     ("util/header_lines", 0),

@@ -1,12 +1,13 @@
 //! `listen` and the emulator: what leads to it, whose URL is whose, and what is refused at the start.
 
+use std::net::TcpListener;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
 use crate::probe_receiver::{self, Does};
-use crate::process::{NOWHERE, Served, eventually, request};
+use crate::process::{NOWHERE, Served, eventually, exchange, request};
 use crate::support::{finish, run, text, wrs_emulator};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -120,6 +121,36 @@ fn an_application_on_a_host_that_does_not_exist_is_a_warning() {
     let alone = listen(&["--url", NOWHERE, "--forward-to", "http://nosuch.invalid:3000"]);
     let (_, said) = alone.stop();
     assert!(said.contains("--forward-to: ") && said.contains("nosuch.invalid"), "{said}");
+}
+
+/// A client that resolves `localhost` may try `::1` first.
+#[test]
+fn localhost_is_served_at_both_loopback_addresses() {
+    let has_ipv6 = TcpListener::bind("[::1]:0").is_ok();
+    let run = Served::start(&[]).said(&["run", "save", "-"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("run.json").display().to_string();
+    std::fs::write(&file, run).expect("it is written");
+    for arguments in [
+        &["serve", "--listen", "localhost:0", "--control-listen", "localhost:0"][..],
+        &["listen", "--listen", "localhost:0", "--url", NOWHERE],
+        &["run", "view", &file, "--listen", "localhost:0", "--no-open"],
+    ] {
+        let served = Served::spawn(&mut wrs_emulator(arguments));
+        let port = served.address().strip_prefix("127.0.0.1:").expect("the address of IPv4 is shown").to_owned();
+        let addresses = [Some(format!("127.0.0.1:{port}")), has_ipv6.then(|| format!("[::1]:{port}"))];
+        for address in addresses.into_iter().flatten() {
+            let head = format!("GET / HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: close\r\n\r\n");
+            let answer = exchange(&address, head);
+            assert!(answer.starts_with("HTTP/1.1 "), "{arguments:?} at {address}: {answer}");
+        }
+    }
+    if let Ok(other) = TcpListener::bind("[::1]:0") {
+        let port = other.local_addr().expect("an address").port();
+        // Clients might reach the program at ::1.
+        let listen = format!("localhost:{port}");
+        finish(&mut wrs_emulator(&["serve", "--listen", &listen])).exits(2).says(&["cannot listen on localhost:"]);
+    }
 }
 
 /// Starts `listen --forward-to` an application at this address for an emulator at `url`.

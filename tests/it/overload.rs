@@ -16,7 +16,7 @@ use crate::support::KEY;
 /// A budget for what is kept, and what resident memory may reach with it under any single attack, with room for what the allocator keeps
 /// on a busy machine.
 const BUDGET: [&str; 2] = ["--max-memory-bytes", "67108864"];
-const MOST_RESIDENT: usize = (64 + 192) * 1024 * 1024;
+const MAX_RESIDENT: usize = (64 + 192) * 1024 * 1024;
 
 /// Templates that once overflowed the stack or took memory and time without end.
 fn hostile_templates() -> Vec<String> {
@@ -71,7 +71,7 @@ fn hostile_templates_are_refused_wherever_they_come_from() {
         assert!(status < 500, "{body}");
         served.serves();
     }
-    assert!(served.peak() < MOST_RESIDENT, "{} bytes", served.peak());
+    assert!(served.peak() < MAX_RESIDENT, "{} bytes", served.peak());
 }
 
 /// A receiver that takes connections and never answers.

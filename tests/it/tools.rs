@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use base64::Engine as _;
 use serde_json::Value;
 
 use crate::process::{NOWHERE, SUBSCRIBE, Served, exchange, request};
@@ -39,7 +40,7 @@ fn what_sign_prints_verify_accepts_for_every_scheme() {
         }
         run(
             &["verify", "-", "--scheme", scheme, "--headers", &folder.path().join("headers.txt").display().to_string()],
-            b"{}",
+            b"{\"id\":1}",
         )
         .exits(1)
         .prints(&["nothing tried would verify"]);
@@ -110,7 +111,8 @@ fn verify_names_what_would_hold() {
         let arguments = [&["verify", "-", "--headers", &headers], verify].concat();
         let output = run(&arguments, body.as_bytes());
         let said = text(&output.stdout);
-        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), ""), "{verify:?}: {said}");
+        assert_eq!(output.status.code(), Some(1), "{verify:?}: {said}");
+        assert!(text(&output.stderr).lines().all(|line| line.starts_with("warning: ")), "{output:?}");
         assert!(said.starts_with("not verified: "), "{said}");
         assert!(parts.iter().all(|part| said.contains(part)), "{parts:?} in {said}");
         assert!(!said.contains(SECRET), "{said}");
@@ -153,7 +155,23 @@ fn verify_names_what_would_hold() {
     let spaced = format!("{SECRET}\n");
     let github = ["--scheme", "github"];
     check(&github, &[&github[..], &["--secret", &spaced]].concat(), BODY, &["the white space around it"], "secret");
+    for decorated in [format!("v1,{SECRET}"), format!("\"{SECRET}\""), format!("export SECRET='{SECRET}'")] {
+        check(&[], &["--secret", &decorated], BODY, &["would verify: the secret without the "], "secret");
+    }
+    let encoded = base64::engine::general_purpose::STANDARD.encode(BODY);
+    check(&[], &[], &encoded, &["the body decoded from base64"], "body");
     check(&["--scheme", "stripe"], &[], BODY, &["no `webhook-id` header", "scheme `stripe`"], "scheme");
+    let lost = signed(folder.path(), &[], BODY);
+    for body in ["", "[object Object]"] {
+        let output = run(&["verify", "-", "--headers", &lost, "--json"], body.as_bytes()).exits(1);
+        assert!(json(&output)["hint"].as_str().is_some_and(|hint| hint.contains("raw bytes")), "{output:?}");
+        run(&["verify", "-", "--headers", &lost], body.as_bytes()).prints(&["\nthe body is "]);
+    }
+    run(&["verify", "-", "--headers", &lost, "--secret", &format!("\"{SECRET}\"")], BODY.as_bytes())
+        .says(&["warning: the secret includes the quotes around it"]);
+    run(&["verify", "-", "--headers", &lost, "--secret", &format!("{SECRET}\n")], BODY.as_bytes())
+        .exits(2)
+        .says(&["hint: pass the secret without the white space around it"]);
     let lf = signed(folder.path(), &[], "a\nb");
     run(&["verify", "-", "--headers", &lf], b"a\r\nb").prints(&["the body with LF in place of CR LF"]);
 }

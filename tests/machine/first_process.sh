@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# As the first process of a process namespace: `exec` and `serve` reap the processes that others leave behind, and the exit code of the
+# As the first process of a process namespace: `exec` and the commands that serve reap the processes that others leave behind, and the exit code of the
 # command is kept, whoever reaps it.
 # Usage: first_process.sh EMULATOR_BINARY     (exit code 3: no namespace can be made here)
 set -euo pipefail
@@ -42,17 +42,21 @@ done
 "${namespace[@]}" "$emulator" exec --quiet -- sh -c '(true &); kill -TERM $$' && code=0 || code=$?
 [ "$code" = 143 ] || fails "the exit code after a signal is $code, not 143"
 
-# What enters the namespace of `serve` leaves orphans there.
+# What enters the namespace of a command that serves leaves orphans there.
 mkfifo ready
-"${namespace[@]}" "$emulator" serve --listen 127.0.0.1:0 > ready 2> log &
-outer=$!
-read -r line < ready
-case $line in *http://*) ;; *) fails "not ready: $line $(cat log)" ;; esac
-first=$(pgrep -P "$outer")
-enter=(nsenter --target "$first" --pid --mount)
-[ "$(id -u)" = 0 ] || enter+=(--user --preserve-credentials)
-found=$("${enter[@]}" sh -c "cd '$folder'; . ./orphans; sleep 0.2; . ./zombies")
-[ "$found" = 0 ] || fails "serve left $found of 100 orphans"
-kill -TERM "$first"
-wait "$outer" || fails "serve ended with $?"
+"$emulator" exec --quiet -- sh -c '"$0" run save run.json' "$emulator" > /dev/null
+for command in "serve --listen 127.0.0.1:0" "listen --listen 127.0.0.1:0 --url http://127.0.0.1:1" "run view run.json --listen 127.0.0.1:0 --no-open"; do
+  # shellcheck disable=SC2086 # words
+  "${namespace[@]}" "$emulator" $command > ready 2> log &
+  outer=$!
+  read -r line < ready
+  case $line in *http://*) ;; *) fails "not ready: $line $(cat log)" ;; esac
+  first=$(pgrep -P "$outer")
+  enter=(nsenter --target "$first" --pid --mount)
+  [ "$(id -u)" = 0 ] || enter+=(--user --preserve-credentials)
+  found=$("${enter[@]}" sh -c "cd '$folder'; . ./orphans; sleep 0.2; . ./zombies")
+  [ "$found" = 0 ] || fails "$command left $found of 100 orphans"
+  kill -TERM "$first"
+  wait "$outer" || fails "$command ended with $?"
+done
 echo "first_process.sh: passed"

@@ -202,7 +202,7 @@ CHECKS = {
     "QuotaTest.java": java_test,
 }
 # Run by `cargo test`, tests/fleet/run.sh, tests/container/engine.py, and tests/clients/pages.py with the pages about receivers and testing.
-ELSEWHERE = {"embedded.rs", "nginx.conf", "test_container.py", "container.test.mjs", "receiver.py", "receiver.mjs", "Receiver.java",
+ELSEWHERE = {"nginx.conf", "test_container.py", "container.test.mjs", "receiver.py", "receiver.mjs", "Receiver.java",
              "receiver.go", "receiver.php", "receiver.rb", "status.test.mjs", "status.sh"}
 
 

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { bodyVariants, checkSignature, difference, parseHeaders, schemesOf, signatureHeaders, SCHEMES, takenApart } from "../../src/ui/assets/signature.js";
+import { bodyVariants, checkSignature, difference, schemesOf, signatureHeaders, SCHEMES, takenApart, undecorated } from "../../src/ui/assets/signature.js";
+import { messagesOf } from "../../src/ui/assets/capture.js";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const KEY = Buffer.from(SECRET.slice(6), "base64");
@@ -23,7 +25,7 @@ const HEADERS = {
 
 test("a right signature of each scheme is right, and a wrong one wrong", async () => {
   for (const [name, headers] of Object.entries(HEADERS)) {
-    assert.deepEqual(schemesOf(parseHeaders(headers)), [name]);
+    assert.deepEqual(schemesOf(messagesOf(headers)[0].headers), [name]);
     const good = await checkSignature(headers, BODY, SECRET, NOW);
     assert.equal(good.summary, "The signature is right.", name);
     assert.ok(good.ok);
@@ -39,6 +41,9 @@ test("common mistakes are named", async () => {
     [`${BODY}\n`, SECRET, /without its last line end/],
     [JSON.stringify(JSON.parse(BODY), null, 2), SECRET, /compact JSON/],
     [BODY, ` ${SECRET} `, /white space/],
+    [BODY, `"v1,${SECRET}"`, /the quotes around it and the `v1,` in front of it/],
+    [Buffer.from(BODY).toString("base64"), SECRET, /decoded from base64/],
+    ["[object Object]", SECRET, /parsed it before/],
   ]) {
     const found = await checkSignature(HEADERS.standard, body, secret, NOW);
     assert.equal(found.ok, false);
@@ -48,6 +53,17 @@ test("common mistakes are named", async () => {
   assert.match((await checkSignature("x: y", BODY, SECRET, NOW)).summary, /no signature header/);
   assert.match((await checkSignature(HEADERS.standard, BODY, "", NOW)).summary, /Without the secret/);
   assert.match((await checkSignature(HEADERS.standard.replace(/^webhook-id.*\n/, ""), BODY, SECRET, NOW)).findings.join("\n"), /webhook-id is missing/);
+});
+
+test("a secret loses the same decorations as on the command line", () => {
+  const cases = JSON.parse(readFileSync(new URL("secrets.json", import.meta.url), "utf8"));
+  for (const [secret, plain, decorations] of cases) assert.deepEqual(undecorated(secret), [plain, decorations], secret);
+});
+
+test("a whole capture brings its body, and each value of a repeated header counts", async () => {
+  const headers = HEADERS.standard.split("\n").map((line) => line.split(": "));
+  const capture = JSON.stringify({ attempts: [{ request: { headers: [...headers.slice(0, 2), ["webhook-signature", "v1,BBBB"], headers[2]], body: BODY } }] });
+  assert.equal((await checkSignature(capture, "", SECRET, NOW)).summary, "The signature is right.");
 });
 
 test("the text of a secret is tried as a key too", async () => {

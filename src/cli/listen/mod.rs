@@ -25,7 +25,7 @@ use super::client::{Call, in_background, run_task};
 use super::failure::{Code, Failure, note, warn};
 use super::output::{print, ready_line};
 use super::profile::{forwards_in_force, patch_of_forwards};
-use super::signals::Signals;
+use super::signals::{Adopted, Signals};
 use super::signatures::{Signing, SigningArgs, check_url};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::control::api;
@@ -33,9 +33,9 @@ use crate::http::handler::Limits;
 use crate::http::serve;
 use crate::http::tls::{ServerTls, TlsSetting};
 use crate::util::wording::shell_word;
-use receiver::{Answers, Application, Receiver, Tally, application_url};
+use receiver::{Answers, Application, DeliveryCounts, Receiver, application_url};
 
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -92,6 +92,7 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
 async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
     // Installed before the ready line, as a signal may follow it at once.
     let mut signals = Signals::install()?;
+    Adopted::watch()?.reap_all();
     let application = args.forward_to.as_deref().map(application_url).transpose()?;
     let (listener, local) = bound(address("--listen", &args.listen)?)?;
     let url = format!("{}://{local}", if tls.is_some() { "https" } else { "http" });
@@ -123,7 +124,7 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
         note(&text);
     }
     let (stop, stopping) = watch::channel(false);
-    let limits = Limits { connections: MOST_CONNECTIONS, ..Limits::default() };
+    let limits = Limits { connections: MAX_CONNECTIONS, ..Limits::default() };
     let answers = match application {
         None => Answers::Script(args.respond),
         Some(application) => Answers::Application(application),
@@ -177,7 +178,7 @@ async fn until_the_end(
 ) -> Result<ExitCode, Failure> {
     tokio::select! {
         _ = &mut served => {
-            let Tally { received, rejected } = *receiver.tally.lock();
+            let DeliveryCounts { received, rejected } = *receiver.tally.lock();
             match rejected {
                 0 => Ok(ExitCode::SUCCESS),
                 _ => Err(Failure::check_failed(format!("{rejected} of {received} deliveries did not verify"))),

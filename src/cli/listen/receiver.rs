@@ -26,7 +26,7 @@ use crate::clock::{Instant, Now, machine};
 use crate::contract::signature::{Evidence, Rejection, Remedy, TOLERANCE_SECONDS};
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::http::answer::answer;
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 use crate::http::body::{BodyProblem, BodyReader, RequestBody};
 use crate::http::connection_state::ConnectionState;
 use crate::http::handler::{Answering, Handler, NO_HTTP_2, PLAIN_ON_TLS, Unreadable, goaway};
@@ -34,8 +34,8 @@ use crate::http::tls::Trust;
 use crate::redact::{Redactor, visible};
 use crate::settings::{target_url, with_rest};
 use crate::state::workspace::{AttemptOutcome, FailureReason};
-use crate::webhook::client::DialContext;
 use crate::webhook::client::{Client, Post};
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{Egress, Target};
 use crate::webhook::resolve::{LookUp, Resolver};
 
@@ -43,7 +43,7 @@ const OF_THE_CONNECTION: [HeaderName; 8] =
     [CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
 const TIMEOUT: Duration = Duration::from_secs(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-const MOST_KEPT: usize = 8;
+const MAX_KEPT: usize = 8;
 
 pub(super) enum Answers {
     /// Statuses in order; the last one repeats.
@@ -52,7 +52,7 @@ pub(super) enum Answers {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct DeliveryCounts {
     pub(super) received: u64,
     pub(super) rejected: u64,
 }
@@ -67,14 +67,15 @@ pub(super) struct Receiver {
     pub(super) count: Option<u64>,
     pub(super) json: bool,
     pub(super) bodies: BodyReader,
-    pub(super) tally: Mutex<Tally>,
+    pub(super) tally: Mutex<DeliveryCounts>,
     pub(super) stop: watch::Sender<bool>,
 }
 
 enum SignatureCheck {
     NotChecked,
     Verified,
-    Rejected(Rejection, Vec<Remedy>),
+    /// What would verify, or else a hint.
+    Rejected(Rejection, Vec<Remedy>, Option<&'static str>),
     Unreadable(BodyProblem),
 }
 
@@ -90,7 +91,7 @@ impl SignatureCheck {
 }
 
 impl Receiver {
-    fn is_full(&self, tally: Tally) -> bool {
+    fn is_full(&self, tally: DeliveryCounts) -> bool {
         self.count.is_some_and(|count| tally.received >= count)
     }
 
@@ -100,21 +101,24 @@ impl Receiver {
             return SignatureCheck::NotChecked;
         }
         let url = self.webhook_url.clone().unwrap_or_else(|| format!("{}{target}", self.base));
-        let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let values =
+            |name: &str| headers.get_all(name).iter().flat_map(|value| value.to_str()).map(str::to_owned).collect();
         for scheme in &self.signing.schemes {
             let evidence = Evidence {
                 scheme,
                 custom: &self.signing.custom,
                 secrets: &self.signing.secrets,
                 reading: self.signing.reading,
-                header: &header,
+                headers: &values,
                 url: &url,
                 body,
                 now: now.as_second(),
                 tolerance: TOLERANCE_SECONDS,
             };
             if let Err(rejection) = evidence.verify() {
-                return SignatureCheck::Rejected(rejection, evidence.remedies());
+                let remedies = evidence.remedies();
+                let hint = evidence.hint().filter(|_| remedies.is_empty());
+                return SignatureCheck::Rejected(rejection, remedies, hint);
             }
         }
         SignatureCheck::Verified
@@ -164,8 +168,9 @@ impl Delivery<'_> {
             SignatureCheck::NotChecked => "not checked".to_owned(),
             SignatureCheck::Verified => "verified".to_owned(),
             SignatureCheck::Unreadable(problem) => format!("not verified: {problem}"),
-            SignatureCheck::Rejected(rejection, remedies) => {
-                let remedy = remedies.first().map_or_else(String::new, |remedy| format!("; would verify: {remedy}"));
+            SignatureCheck::Rejected(rejection, remedies, hint) => {
+                let hint = || hint.map_or_else(String::new, |hint| format!("; {hint}"));
+                let remedy = remedies.first().map_or_else(hint, |remedy| format!("; would verify: {remedy}"));
                 format!("not verified: {rejection}{remedy}")
             }
         };
@@ -205,7 +210,7 @@ impl Delivery<'_> {
             SignatureCheck::Unreadable(problem) => {
                 json!({ "rejection": { "kind": "unreadable_body", "message": problem.to_string() } })
             }
-            SignatureCheck::Rejected(rejection, remedies) => rejected(rejection, remedies),
+            SignatureCheck::Rejected(rejection, remedies, hint) => rejected(rejection, remedies, *hint),
         };
         if let (Value::Object(shown), Value::Object(rejection)) = (&mut shown, rejection) {
             shown.extend(rejection);
@@ -221,7 +226,7 @@ impl Delivery<'_> {
 }
 
 /// A plain-text answer, without a body if the status does not allow one.
-fn text_answer(status: u16, said: &str) -> Response<Outgoing> {
+fn text_answer(status: u16, said: &str) -> Response<ResponseBody> {
     let status = StatusCode::from_u16(status).expect("statuses are checked when the flags are read");
     let body = match status {
         StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED => String::new(),
@@ -237,7 +242,7 @@ impl Forwarded {
     }
 
     /// The parts of the application's answer that a sender of webhooks uses.
-    fn into_answer(self) -> Response<Outgoing> {
+    fn into_answer(self) -> Response<ResponseBody> {
         let mut response =
             text_answer(self.status, if self.problem.is_some() { "the application gave no answer" } else { "" });
         response.headers_mut().extend(self.headers);
@@ -276,7 +281,7 @@ impl Handler for Arc<Receiver> {
 }
 
 impl Receiver {
-    async fn receive(&self, request: Request<RequestBody>) -> Response<Outgoing> {
+    async fn receive(&self, request: Request<RequestBody>) -> Response<ResponseBody> {
         let (parts, body) = request.into_parts();
         if parts.method != Method::POST {
             let mut response = text_answer(405, "only POST is a delivery");
@@ -355,8 +360,8 @@ impl Application {
         // Deliveries are test data, so an impostor of the application would learn nothing.
         let trust = Arc::new(Trust::new(&[], true).expect("no file is read"));
         let resolver = Arc::new(Resolver::new(LookUp::default()));
-        let client = Client::new(DialContext { egress, trust, resolver }, MOST_KEPT);
-        Self { client, url, from, look_ups: Arc::new(Semaphore::new(MOST_KEPT)) }
+        let client = Client::new(DialContext { egress, trust, resolver }, MAX_KEPT);
+        Self { client, url, from, look_ups: Arc::new(Semaphore::new(MAX_KEPT)) }
     }
 
     /// Refuses an application that may not be called. One that does not answer yet may start later.

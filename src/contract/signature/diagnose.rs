@@ -1,11 +1,12 @@
 //! Why a signature does not verify: each common mistake is undone, one at a time, and each change after which the delivery
 //! verifies is reported. Never repeats a secret.
 
-use serde::Serialize as _;
-use serde_json::Value;
-use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
-
+use super::key::undecorated;
+use super::rewrite::{lost_body, rewrites};
 use super::{CustomScheme, KeyReading, Rejection, Scheme, SchemeName, SigningKey, Verified, verify};
+
+/// Values of one header that are tried.
+const MAX_REPEATS: usize = 8;
 
 /// A delivery as it was received, and what it is to be verified with.
 #[derive(Clone, Copy)]
@@ -16,8 +17,8 @@ pub struct Evidence<'a> {
     /// The texts of the secrets, newest first.
     pub secrets: &'a [String],
     pub reading: KeyReading,
-    /// Looks a header up by its lower-case name.
-    pub header: &'a dyn Fn(&str) -> Option<String>,
+    /// Looks up the values of all headers of a lower-case name.
+    pub headers: &'a dyn Fn(&str) -> Vec<String>,
     pub url: &'a str,
     pub body: &'a [u8],
     pub now: i64,
@@ -32,8 +33,8 @@ pub enum Change {
     Time,
     /// The secrets read in another way.
     Reading(KeyReading),
-    /// The secrets without the white space around them.
-    TrimmedSecret,
+    /// The secrets without this, which came with them from a file or a page.
+    Secret(&'static str),
     /// The body as it was before something changed its bytes: what it would have to be.
     Body(&'static str),
     /// The signature of another scheme, with the secrets read as given.
@@ -47,7 +48,7 @@ impl Change {
         match self {
             Self::Time => "time",
             Self::Reading(_) => "secret_key",
-            Self::TrimmedSecret => "secret",
+            Self::Secret(_) => "secret",
             Self::Body(_) => "body",
             Self::Scheme(_) => "scheme",
             Self::Url => "url",
@@ -57,15 +58,15 @@ impl Change {
     /// What to change it to; `None` where the kind is enough.
     pub const fn value(self) -> Option<&'static str> {
         match self {
-            Self::Time | Self::TrimmedSecret | Self::Url => None,
+            Self::Time | Self::Url => None,
             Self::Reading(reading) => Some(reading.name()),
-            Self::Body(what) => Some(what),
+            Self::Secret(what) | Self::Body(what) => Some(what),
             Self::Scheme(name) => Some(name.name()),
         }
     }
 }
 
-/// The change that makes the delivery verify, and the time if that is off as well. `Display` writes one sentence for people.
+/// The changes that make the delivery verify, with the time if that is off as well. `Display` writes one sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remedy {
     pub changes: Vec<Change>,
@@ -73,14 +74,22 @@ pub struct Remedy {
 
 impl std::fmt::Display for Remedy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (at, change) in self.changes.iter().enumerate() {
-            f.write_str(if at == 0 { "" } else { ", and " })?;
+        let mut before = None;
+        for change in &self.changes {
+            f.write_str(match (before.replace(change), change) {
+                (None, _) => "",
+                (Some(Change::Secret(_)), Change::Secret(what)) => {
+                    write!(f, " and {what}")?;
+                    continue;
+                }
+                _ => ", and ",
+            })?;
             match change {
                 Change::Time => f.write_str(
                     "the signature holds, only the time is off: a replay, an old capture, or a clock that is wrong",
                 )?,
                 Change::Reading(reading) => write!(f, "the secret read as `{reading}` (`webhooks.secret_key`)")?,
-                Change::TrimmedSecret => f.write_str("the secret without the white space around it")?,
+                Change::Secret(what) => write!(f, "the secret without {what}")?,
                 Change::Body(what) => write!(f, "the body {what}: verify the bytes as they came")?,
                 Change::Scheme(name) => write!(f, "the signature that scheme `{name}` makes")?,
                 Change::Url => f.write_str("the URL with its last slash added or left out")?,
@@ -91,9 +100,30 @@ impl std::fmt::Display for Remedy {
 }
 
 impl Evidence<'_> {
-    /// Verifies the delivery as it is. A secret that cannot be read counts as no key.
+    /// Verifies the delivery as it is, with each value of a header that is repeated. A secret that cannot be read counts as no key.
     pub fn verify(&self) -> Result<Verified, Rejection> {
-        verify(self.scheme, &self.keys(), self.header, self.url, self.body, self.now, self.tolerance)
+        let keys = self.keys();
+        let names = [self.scheme, &Scheme::STANDARD].into_iter().flat_map(Scheme::header_names);
+        let repeats = names.map(|name| (self.headers)(name).len()).max().unwrap_or_default();
+        let with_values = |at: usize| {
+            let header = |name: &str| {
+                let mut values = (self.headers)(name);
+                let last = values.len().checked_sub(1)?;
+                Some(values.swap_remove(at.min(last)))
+            };
+            verify(self.scheme, &keys, &header, self.url, self.body, self.now, self.tolerance)
+        };
+        let mut result = with_values(0);
+        for at in 1..repeats.min(MAX_REPEATS) {
+            result = match (result, with_values(at)) {
+                (Ok(verified), _) | (_, Ok(verified)) => return Ok(verified),
+                (Err(Rejection::Mismatch { expected, got }), Err(Rejection::Mismatch { got: more, .. })) => {
+                    Err(Rejection::Mismatch { expected, got: [got, more].concat() })
+                }
+                (first, _) => first,
+            };
+        }
+        result
     }
 
     /// The mistakes each of which explains why the delivery was rejected, the likeliest first; empty if none does. A timestamp
@@ -102,45 +132,60 @@ impl Evidence<'_> {
         if self.verify().is_ok() {
             return Vec::new();
         }
-        if let Some(remedy) = self.remedy(Change::Time) {
+        if let Some(remedy) = self.remedy(&[Change::Time]) {
             return vec![remedy];
         }
         let mut found = Vec::new();
-        let trimmed: Vec<String> = self.secrets.iter().map(|secret| secret.trim().to_owned()).collect();
-        // The reading of a custom scheme is part of the scheme.
-        let schemes = KeyReading::ALL.map(|key| Scheme { key, ..self.scheme.clone() });
-        let readings = KeyReading::ALL.into_iter().zip(&schemes);
-        let readings =
-            readings.map(|(reading, scheme)| (Change::Reading(reading), Evidence { scheme, reading, ..*self }));
-        let mut tried = vec![self.key_bytes()];
-        for (change, other) in
-            [(Change::TrimmedSecret, Evidence { secrets: &trimmed, ..*self })].into_iter().chain(readings)
-        {
-            let keys = other.key_bytes();
-            if !tried.contains(&keys) {
-                found.extend(other.remedy(change));
-                tried.push(keys);
+        let (mut plain, mut decorations) = (Vec::new(), Vec::new());
+        for secret in self.secrets {
+            let (secret, found) = undecorated(secret);
+            plain.push(secret.to_owned());
+            for change in found.into_iter().map(Change::Secret) {
+                if !decorations.contains(&change) {
+                    decorations.push(change);
+                }
             }
         }
-        for (what, body) in rewrites(self.body) {
-            found.extend(Evidence { body: &body, ..*self }.remedy(Change::Body(what)));
+        // The reading of a custom scheme is part of the scheme.
+        let schemes = KeyReading::ALL.map(|key| Scheme { key, ..self.scheme.clone() });
+        let mut tried = vec![self.key_bytes()];
+        for (secrets, changes) in [(self.secrets, &[][..]), (&plain, &decorations)] {
+            let as_given = (self.scheme, self.reading, None);
+            let readings = KeyReading::ALL.into_iter().zip(&schemes);
+            let readings = readings.map(|(reading, scheme)| (scheme, reading, Some(Change::Reading(reading))));
+            for (scheme, reading, change) in [as_given].into_iter().chain(readings) {
+                let other = Evidence { scheme, secrets, reading, ..*self };
+                let keys = other.key_bytes();
+                if !tried.contains(&keys) {
+                    found.extend(other.remedy(&[changes, change.as_slice()].concat()));
+                    tried.push(keys);
+                }
+            }
         }
+        // The signature is that of one body.
+        let with_body = |(what, body): (_, Vec<u8>)| Evidence { body: &body, ..*self }.remedy(&[Change::Body(what)]);
+        found.extend(rewrites(self.body).find_map(with_body));
         let url = self.url.strip_suffix('/').map_or_else(|| format!("{}/", self.url), str::to_owned);
-        found.extend(Evidence { url: &url, ..*self }.remedy(Change::Url));
+        found.extend(Evidence { url: &url, ..*self }.remedy(&[Change::Url]));
         for name in SchemeName::ALL {
             let scheme = &Scheme::new(name, self.custom);
             if scheme != self.scheme {
-                found.extend(Evidence { scheme, ..*self }.remedy(Change::Scheme(name)));
+                found.extend(Evidence { scheme, ..*self }.remedy(&[Change::Scheme(name)]));
             }
         }
         found
     }
 
-    /// This change, if the signature of the changed delivery matches, whatever the time.
-    fn remedy(&self, change: Change) -> Option<Remedy> {
+    /// Why no change makes the delivery verify, where the body or a secret shows that.
+    pub fn hint(&self) -> Option<&'static str> {
+        lost_body(self.body)
+    }
+
+    /// These changes, if the signature of the changed delivery matches, whatever the time.
+    fn remedy(&self, changes: &[Change]) -> Option<Remedy> {
         Evidence { tolerance: i64::MAX, ..*self }.verify().ok()?;
-        let late = (change != Change::Time && self.verify().is_err()).then_some(Change::Time);
-        Some(Remedy { changes: [change].into_iter().chain(late).collect() })
+        let late = (changes != [Change::Time] && self.verify().is_err()).then_some(Change::Time);
+        Some(Remedy { changes: changes.iter().copied().chain(late).collect() })
     }
 
     fn keys(&self) -> Vec<SigningKey> {
@@ -152,108 +197,73 @@ impl Evidence<'_> {
     }
 }
 
-/// Every body that `body` may have been before newlines were added or removed, or JSON was parsed and written again, with words
-/// that complete "the body …"; never `body` itself.
-pub fn rewrites(body: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
-    let mut all: Vec<(&'static str, Vec<u8>)> = Vec::new();
-    let mut add = |what: &'static str, bytes: Vec<u8>| {
-        if bytes != body && all.iter().all(|(_, known)| *known != bytes) {
-            all.push((what, bytes));
-        }
-    };
-    if let Some(rest) = body.strip_suffix(b"\r\n").or_else(|| body.strip_suffix(b"\n")) {
-        add("without its last newline", rest.to_vec());
-    }
-    add("without white space around it", body.trim_ascii().to_vec());
-    add("with a newline at its end", [body, b"\n"].concat());
-    add("with CR LF at its end", [body, b"\r\n"].concat());
-    if let Ok(text) = std::str::from_utf8(body) {
-        let lf = text.replace("\r\n", "\n");
-        add("with CR LF in place of LF", lf.replace('\n', "\r\n").into_bytes());
-        add("with LF in place of CR LF", lf.into_bytes());
-    }
-    if let Some(rest) = body.strip_prefix(b"\xef\xbb\xbf") {
-        add("without its byte order mark", rest.to_vec());
-    }
-    if let Ok(value) = serde_json::from_slice::<Value>(body) {
-        let (compact, spaced) = (value.to_string(), written(&value, Spaced));
-        for (text, plain, ascii) in [
-            (compact, "as compact JSON", "as compact JSON in ASCII"),
-            (spaced, "as JSON with spaces after `,` and `:`", "as JSON with spaces after `,` and `:` in ASCII"),
-        ] {
-            add(plain, text.clone().into_bytes());
-            add(ascii, escaped(&text).into_bytes());
-        }
-        add("as JSON indented by 2", written(&value, PrettyFormatter::new()).into_bytes());
-    }
-    all
-}
-
-fn written(value: &Value, formatter: impl Formatter) -> String {
-    let mut out = Vec::new();
-    value
-        .serialize(&mut Serializer::with_formatter(&mut out, formatter))
-        .expect("JSON values always serialise into memory");
-    String::from_utf8(out).expect("JSON is UTF-8")
-}
-
-/// Only strings contain anything beyond ASCII, so the text can be escaped as a whole.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_ascii() {
-            out.push(c);
-        } else {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
-        }
-    }
-    out
-}
-
-/// `, ` and `: ` on one line, as Python's `json.dumps` writes.
-struct Spaced;
-
-impl Formatter for Spaced {
-    fn begin_array_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
-        if first { Ok(()) } else { writer.write_all(b", ") }
-    }
-
-    fn begin_object_key<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, first: bool) -> std::io::Result<()> {
-        self.begin_array_value(writer, first)
-    }
-
-    fn begin_object_value<W: ?Sized + std::io::Write>(&mut self, writer: &mut W) -> std::io::Result<()> {
-        writer.write_all(b": ")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::signature::{Message, sign};
+
+    const SECRET: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    const NOW: i64 = 1_700_000_000;
+
+    /// The remedies for a delivery signed with one secret and verified with another, of a body that was changed.
+    fn remedies(scheme: SchemeName, signed_with: &str, verified_with: &str, sent: &str, taken: &str) -> Vec<String> {
+        let custom = CustomScheme::default();
+        let scheme = Scheme::new(scheme, &custom);
+        let key = SigningKey::read(signed_with, &scheme, KeyReading::Auto).expect("a key");
+        let message = Message { id: "evt_1", timestamp: NOW, url: "", body: sent.as_bytes() };
+        let signed = sign(&scheme, &[key], &message).headers;
+        let headers = |sought: &str| {
+            let found = signed.iter().filter(|(name, _)| name == sought);
+            found.map(|(_, value)| value.clone()).collect()
+        };
+        let evidence = Evidence {
+            scheme: &scheme,
+            custom: &custom,
+            secrets: &[verified_with.to_owned()],
+            reading: KeyReading::Auto,
+            headers: &headers,
+            url: "",
+            body: taken.as_bytes(),
+            now: NOW,
+            tolerance: 300,
+        };
+        evidence.remedies().iter().map(Remedy::to_string).collect()
+    }
 
     #[test]
-    fn each_rewritten_body_is_undone() {
-        let body = r#"{"type":"workflow.completed","data":{"z":1,"a":"é"}}"#;
-        let python = r#"{"type": "workflow.completed", "data": {"z": 1, "a": "\u00e9"}}"#;
-        let indented = "{\n  \"type\": \"workflow.completed\",\n  \"data\": {\n    \"z\": 1,\n    \"a\": \"é\"\n  }\n}";
-        for (sent, taken, what) in [
-            ("{}", "{}\n", "without its last newline"),
-            ("{}", "{}\r\n", "without its last newline"),
-            ("{}\n", "{}", "with a newline at its end"),
-            ("{}\r\n", "{}", "with CR LF at its end"),
-            ("{}", " {}", "without white space around it"),
-            ("a\nb", "a\r\nb", "with LF in place of CR LF"),
-            ("a\r\nb", "a\nb", "with CR LF in place of LF"),
-            ("{}", "\u{feff}{}", "without its byte order mark"),
-            (body, python, "as compact JSON"),
-            (body, indented, "as compact JSON"),
-            (r#"{"a":"\u00e9\ud83d\ude00"}"#, r#"{"a": "é😀"}"#, "as compact JSON in ASCII"),
-            (python, body, "as JSON with spaces after `,` and `:` in ASCII"),
-            (r#"{"b": [1, 2], "a": {}}"#, r#"{"b":[1,2],"a":{}}"#, "as JSON with spaces after `,` and `:`"),
-            (indented, body, "as JSON indented by 2"),
+    fn a_decorated_secret_is_named_by_its_decoration() {
+        for (decorated, without) in [
+            (format!("\"{SECRET}\""), "the secret without the quotes around it"),
+            (format!("'{SECRET}'"), "the secret without the quotes around it"),
+            (format!("{SECRET}\n"), "the secret without the white space around it"),
+            (format!("{SECRET}\\n"), "the secret without the `\\n` at its end"),
+            (format!("v1,{SECRET}"), "the secret without the `v1,` in front of it"),
+            (format!("\u{feff}{SECRET}"), "the secret without the invisible characters around it"),
+            (format!("WEBHOOK_SECRET={SECRET}"), "the secret without the name in front of it"),
+            (format!("secret: {SECRET}"), "the secret without the name in front of it"),
+            (format!("{SECRET},"), "the secret without the punctuation at its end"),
+            (
+                format!("export WEBHOOK_SECRET=\"{SECRET}\"\n"),
+                "the secret without the white space around it and the name in front of it and the quotes around it",
+            ),
         ] {
-            assert!(rewrites(taken.as_bytes()).contains(&(what, sent.as_bytes().to_vec())), "{taken} {what}");
+            for scheme in SchemeName::ALL {
+                assert_eq!(remedies(scheme, SECRET, &decorated, "{}", "{}"), [without], "{scheme} {decorated:?}");
+            }
         }
-        assert!(rewrites(b"\xff\x00").iter().all(|(what, _)| !what.contains("JSON")));
+        assert_eq!(
+            remedies(SchemeName::Standard, SECRET, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "{}", "{}").len(),
+            0
+        );
+        // Another reading of the plain secret.
+        let found = remedies(SchemeName::Github, "AAECAwQFBgcICQoLDA0ODw==", "'AAECAwQFBgcICQoLDA0ODw=='", "{}", "{}");
+        assert_eq!(found, ["the secret without the quotes around it"]);
+    }
+
+    #[test]
+    fn a_rewritten_body_is_named() {
+        let found = remedies(SchemeName::Standard, SECRET, SECRET, r#"{"a":1.0}"#, r#"{"a":1}"#);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("the body with numbers in another form"), "{found:?}");
     }
 }

@@ -171,8 +171,10 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
             "the secret makes a key of {bytes} bytes, and some {name} libraries refuse all but {least} to {most}"
         ));
     }
-    if secret.trim() != secret {
-        found.push("the secret starts or ends with white space, which many receivers trim".to_owned());
+    let (plain, decorations) = undecorated(secret);
+    // Only a secret in quotes or white space is odd whatever it is; punctuation and a name may belong to a password.
+    for what in decorations.iter().filter(|what| plain.starts_with(PREFIX) || what.ends_with("around it")) {
+        found.push(format!("the secret includes {what}, which many receivers remove"));
     }
     // Most hexadecimal texts would pass for base64 as well, and nobody means them as base64.
     let is_hexadecimal = secret.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -202,6 +204,48 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
         _ => "decodes it",
     };
     found.iter().map(|warning| format!("{warning}; `{setting} = \"{reading}\"` {taken}")).collect()
+}
+
+/// A secret without what came with it from a file or a page, and what that was, in words that complete "the secret without …".
+pub fn undecorated(secret: &str) -> (&str, Vec<&'static str>) {
+    type Strip = fn(&str) -> Option<&str>;
+    const DECORATIONS: [(&str, Strip); 7] = [
+        ("the white space around it", |text| Some(text.trim())),
+        ("the invisible characters around it", |text| Some(text.trim_matches(['\u{feff}', '\u{200b}', '\u{2060}']))),
+        ("the `\\n` at its end", |text| text.strip_suffix("\\n")),
+        ("the punctuation at its end", |text| Some(text.trim_end_matches([',', ';']))),
+        ("the name in front of it", without_name),
+        ("the quotes around it", |text| {
+            let pairs = [('"', '"'), ('\'', '\''), ('`', '`'), ('“', '”'), ('‘', '’')];
+            pairs.into_iter().find_map(|(open, close)| text.strip_prefix(open)?.strip_suffix(close))
+        }),
+        ("the `v1,` in front of it", |text| text.strip_prefix("v1,")),
+    ];
+    let (mut rest, mut found) = (secret, Vec::new());
+    while let Some((what, shorter)) = DECORATIONS.iter().find_map(|(what, strip)| {
+        let shorter = strip(rest).filter(|shorter| shorter.len() < rest.len() && !shorter.is_empty())?;
+        Some((*what, shorter))
+    }) {
+        rest = shorter;
+        if !found.contains(&what) {
+            found.push(what);
+        }
+    }
+    (rest, found)
+}
+
+/// A secret without the name in front, as in files of the environment, in shells, YAML and JSON.
+fn without_name(text: &str) -> Option<&str> {
+    let text =
+        ["export ", "set ", "$env:"].iter().find_map(|word| text.strip_prefix(word)).unwrap_or(text).trim_start();
+    let at = text.find(['=', ':'])?;
+    let (name, value) = (text[..at].trim_end(), &text[at + 1..]);
+    let quoted = |quote| name.strip_prefix(quote)?.strip_suffix(quote);
+    let name = quoted('"').or_else(|| quoted('\'')).unwrap_or(name);
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
+    let is_assigned = text[at..].starts_with('=') || value.starts_with(' ');
+    // Base64 may end with `=`.
+    (is_name && is_assigned && !name.is_empty() && !value.trim_matches('=').is_empty()).then(|| value.trim_start())
 }
 
 #[cfg(test)]
@@ -260,6 +304,20 @@ mod tests {
     }
 
     #[test]
+    fn decorations_are_named() {
+        type Case = (String, String, Vec<String>);
+        let cases: Vec<Case> = serde_json::from_str(include_str!("../../../tests/ui/secrets.json")).unwrap();
+        for (secret, plain, decorations) in &cases {
+            let (found, named) = undecorated(secret);
+            assert_eq!(
+                (found, named),
+                (plain.as_str(), decorations.iter().map(String::as_str).collect()),
+                "{secret:?}"
+            );
+        }
+    }
+
+    #[test]
     fn debug_masks_the_key() {
         let key = SigningKey::from_bytes(b"hush".to_vec()).unwrap();
         assert_eq!(format!("{key:?}"), "SigningKey(<4 bytes>)");
@@ -310,6 +368,9 @@ mod tests {
             check(marked, scheme, Base64, &["take the whole text"]);
             check(marked, scheme, Utf8, &["take the whole text"]);
             check(" x", scheme, Auto, &["a key of 2 bytes", "white space"]);
+            check(&format!("\"{PHRASE}\""), scheme, Auto, &["the quotes around it"]);
+            check(&format!("{PHRASE};"), scheme, Auto, &[]);
+            check(&format!("v1,{marked}"), scheme, Auto, &["the `v1,` in front of it"]);
             check("", scheme, Auto, &[]);
             check("!", scheme, Base64, &[]);
         }

@@ -7,16 +7,19 @@
 //! Must not know about deliveries, retries, subscriptions, sockets or clocks.
 //!
 //! Reading order: `scheme` (every scheme as one row of data), `key` (secrets), `verify`, `sign` (genuine and forged
-//! deliveries), `diagnose` (what would make a rejected delivery verify).
+//! deliveries), `diagnose` (what would make a rejected delivery verify), `rewrite` (what happens to
+//! bodies).
 
 mod diagnose;
 mod key;
+mod rewrite;
 mod scheme;
 mod sign;
 mod verify;
 
-pub use diagnose::{Change, Evidence, Remedy, rewrites};
-pub use key::{SecretProblem, SigningKey, secret_warnings};
+pub use diagnose::{Change, Evidence, Remedy};
+pub use key::{SecretProblem, SigningKey, secret_warnings, undecorated};
+pub use rewrite::rewrites;
 pub use scheme::{CustomScheme, Encoding, Hash, KeyReading, Scheme, SchemeName, SchemeNames};
 pub use sign::{Message, Signed, Tamper, another_key, sign, sign_as, sign_forged};
 pub use verify::{Rejection, TOLERANCE_SECONDS, Verified, verify};

@@ -221,6 +221,12 @@ impl Scheme {
         self.name
     }
 
+    /// The headers that the signature needs, in lower case; its own is the last.
+    pub fn header_names(&self) -> impl Iterator<Item = &str> {
+        let signature = Some(&*self.signature_header);
+        [self.id_header.as_deref(), self.timestamp_header.as_deref(), signature].into_iter().flatten()
+    }
+
     /// The signed content: text with `{id}`, `{timestamp}`, `{url}` and `{body}` in it.
     pub fn content(&self) -> &str {
         &self.content

@@ -119,10 +119,7 @@ pub fn verify(
 /// The scheme, or the unbranded one where Svix's libraries fall back to it: all or nothing.
 fn scheme_sent<'s>(scheme: &'s Scheme, header: &impl Fn(&str) -> Option<String>) -> &'s Scheme {
     const FALLBACK: &Scheme = &Scheme::STANDARD;
-    let complete = |scheme: &Scheme| {
-        let names = [scheme.id_header.as_deref(), scheme.timestamp_header.as_deref(), Some(&*scheme.signature_header)];
-        names.into_iter().flatten().all(|name| header(name).is_some())
-    };
+    let complete = |scheme: &Scheme| scheme.header_names().all(|name| header(name).is_some());
     let falls_back = scheme.name == SchemeName::Svix && !complete(scheme) && complete(FALLBACK);
     if falls_back { FALLBACK } else { scheme }
 }

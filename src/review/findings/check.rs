@@ -123,7 +123,7 @@ pub(super) enum Rule {
 }
 
 /// `None` if something has nothing to do with a rule, `Some(None)` if it is sound.
-pub(super) type Outcome = Option<Option<Sighting>>;
+pub(super) type Outcome = Option<Option<Observation>>;
 
 /// What a rule found in the traffic.
 #[derive(Debug, Default)]
@@ -131,12 +131,12 @@ pub(super) struct Judged {
     /// How many requests or deliveries could have shown the finding.
     pub(super) judged: usize,
     /// Those that did, oldest first.
-    pub(super) found: Vec<Sighting>,
+    pub(super) found: Vec<Observation>,
 }
 
 /// One request or delivery that shows a finding.
 #[derive(Debug)]
-pub(super) struct Sighting {
+pub(super) struct Observation {
     pub(super) confidence: Confidence,
     pub(super) shown: Shown,
 }
@@ -151,16 +151,16 @@ impl Judged {
     }
 }
 
-impl Sighting {
+impl Observation {
     /// The detail contains no secret.
     pub(super) fn new(confidence: Confidence, id: &str, detail: impl Into<String>) -> Self {
         /// Most characters of a detail: URLs and paths may be as long as a body.
-        const LONGEST_DETAIL: usize = 300;
+        const MAX_DETAIL: usize = 300;
         let is_request = id.starts_with("req_");
         let shown = Shown {
             request: is_request.then(|| id.into()),
             delivery: (!is_request).then(|| id.into()),
-            detail: detail.into().chars().take(LONGEST_DETAIL).collect(),
+            detail: detail.into().chars().take(MAX_DETAIL).collect(),
         };
         Self { confidence, shown }
     }
@@ -233,7 +233,7 @@ impl Check {
     /// The finding with this confidence, if the rule found anything.
     pub(super) fn finding(&self, confidence: Confidence, judged: &Judged) -> Option<Finding> {
         /// Most requests or deliveries named for a finding; `count` counts all.
-        const MOST_SHOWN: usize = 20;
+        const MAX_SHOWN: usize = 20;
         let found = || judged.found.iter().filter(|sighting| sighting.confidence == confidence);
         let count = found().count();
         (count > 0).then(|| Finding {
@@ -246,7 +246,7 @@ impl Check {
             remedy: self.remedy.to_owned(),
             cwe: self.cwe,
             count,
-            evidence: found().take(MOST_SHOWN).map(|sighting| sighting.shown.clone()).collect(),
+            evidence: found().take(MAX_SHOWN).map(|sighting| sighting.shown.clone()).collect(),
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::time::Duration;
 
-use super::check::{Check, Confidence, DELIVER, Judged, Outcome, Rule, Severity, Sighting};
+use super::check::{Check, Confidence, DELIVER, Judged, Observation, Outcome, Rule, Severity};
 use super::traffic::Traffic;
 use crate::contract::signature::Tamper;
 use crate::state::engine::deliveries::DeliveryRecord;
@@ -73,7 +73,7 @@ pub(super) const CHECKS: [Check; 7] = [
 /// A receiver that takes longer does its work before it acknowledges.
 const SLOW: Duration = Duration::from_secs(3);
 
-impl Sighting {
+impl Observation {
     /// A sighting in a delivery; the detail begins with its URL.
     fn of_delivery(confidence: Confidence, delivery: &DeliveryRecord, what: impl Display) -> Self {
         Self::new(confidence, &delivery.planned.id, format!("{} {what}", delivery.planned.url))
@@ -86,7 +86,7 @@ fn accepted(delivery: &DeliveryRecord, forgeries: &[Tamper]) -> Outcome {
     let forgery = delivery.forgery()?;
     let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
     let what = || format!("answered {status} to a delivery forged by `{}`", tamper.name());
-    Some((forgery == Forgery::Accepted).then(|| Sighting::of_delivery(Confidence::Certain, delivery, what())))
+    Some((forgery == Forgery::Accepted).then(|| Observation::of_delivery(Confidence::Certain, delivery, what())))
 }
 
 fn accepted_forged(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
@@ -110,7 +110,7 @@ fn answers(delivery: &DeliveryRecord) -> impl Iterator<Item = u16> + '_ {
 fn refused_valid(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
     let status = answers(delivery).next()?;
     let what = || format!("answered {status} to a delivery with a valid signature");
-    Some(matches!(status, 400 | 401 | 403).then(|| Sighting::of_delivery(Confidence::Likely, delivery, what())))
+    Some(matches!(status, 400 | 401 | 403).then(|| Observation::of_delivery(Confidence::Likely, delivery, what())))
 }
 
 fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
@@ -122,7 +122,7 @@ fn refused_duplicate(traffic: &Traffic<'_>) -> Judged {
         if let Some(before) = accepted.get(&same) {
             let what = || format!("answered {status} to the event that it had accepted as {before}");
             let is_refused = (400..600).contains(&status);
-            judged.count(Some(is_refused.then(|| Sighting::of_delivery(Confidence::Certain, delivery, what()))));
+            judged.count(Some(is_refused.then(|| Observation::of_delivery(Confidence::Certain, delivery, what()))));
         } else if (200..300).contains(&status) {
             accepted.insert(same, &delivery.planned.id);
         }
@@ -134,7 +134,7 @@ fn redirected(delivery: &DeliveryRecord, _: &Traffic<'_>) -> Outcome {
     let mut statuses = answers(delivery).peekable();
     statuses.peek()?;
     let redirect = statuses.find(|status| (300..400).contains(status));
-    Some(redirect.map(|status| Sighting::of_delivery(Confidence::Certain, delivery, format!("answered {status}"))))
+    Some(redirect.map(|status| Observation::of_delivery(Confidence::Certain, delivery, format!("answered {status}"))))
 }
 
 fn slow(delivery: &DeliveryRecord, traffic: &Traffic<'_>) -> Outcome {
@@ -154,5 +154,5 @@ fn slow(delivery: &DeliveryRecord, traffic: &Traffic<'_>) -> Outcome {
     let mut judged = delivery.attempts.iter().filter_map(|attempt| judge(attempt)).peekable();
     judged.peek()?;
     let worst = judged.flatten().min_by_key(|(confidence, _)| *confidence);
-    Some(worst.map(|(confidence, what)| Sighting::of_delivery(confidence, delivery, what)))
+    Some(worst.map(|(confidence, what)| Observation::of_delivery(confidence, delivery, what)))
 }

@@ -8,7 +8,7 @@ use std::fmt::Display;
 use url::form_urlencoded;
 
 use super::check::{
-    Check, Confidence, Judged, OWN_SECRET, Outcome, Rule, SEND_REQUESTS, SUBSCRIBE, Severity, Sighting,
+    Check, Confidence, Judged, OWN_SECRET, Observation, Outcome, Rule, SEND_REQUESTS, SUBSCRIBE, Severity,
 };
 use super::traffic::{Request, Subject, Traffic};
 use crate::contract::keys::KeyRefusal;
@@ -65,21 +65,21 @@ pub(super) const KEY_CHECKS: [Check; 6] = [
 
 impl Subject<'_> {
     /// A sighting in this request; the detail begins with its method and path.
-    fn certain(&self, what: impl Display) -> Sighting {
-        Sighting::certain(self.request.id(), format!("{}: {what}", self.request.line()))
+    fn certain(&self, what: impl Display) -> Observation {
+        Observation::certain(self.request.id(), format!("{}: {what}", self.request.line()))
     }
 
-    fn likely(&self, what: impl Display) -> Sighting {
-        Sighting { confidence: Confidence::Likely, ..self.certain(what) }
+    fn likely(&self, what: impl Display) -> Observation {
+        Observation { confidence: Confidence::Likely, ..self.certain(what) }
     }
 }
 
 /// The finding that a key is in this text.
-fn key_in(it: &Subject<'_>, text: &str, place: &str) -> Option<Sighting> {
+fn key_in(it: &Subject<'_>, text: &str, place: &str) -> Option<Observation> {
     it.key_in(text).map(|is_live| key_found(it, is_live, place))
 }
 
-fn key_found(it: &Subject<'_>, is_live: bool, place: &str) -> Sighting {
+fn key_found(it: &Subject<'_>, is_live: bool, place: &str) -> Observation {
     it.certain(format!("{} in {place}", if is_live { "a live key" } else { "a test key" }))
 }
 
@@ -103,7 +103,7 @@ fn in_other_header(it: &Subject<'_>) -> Outcome {
 fn sent_to_hello(it: &Subject<'_>) -> Outcome {
     it.only(Operation::Hello)?;
     let sent = it.request.credentials();
-    Some(sent.map(|_| Sighting::certain(it.request.id(), "GET /v1/hello with an Authorization header")))
+    Some(sent.map(|_| Observation::certain(it.request.id(), "GET /v1/hello with an Authorization header")))
 }
 
 fn from_browser(it: &Subject<'_>) -> Outcome {
@@ -165,13 +165,13 @@ pub(super) const CONTENT_CHECKS: [Check; 5] = [
 /// The fields of a subscribe request, by the contract.
 const SUBSCRIBE_FIELDS: [&str; 4] = ["url", "events", "secret", "description"];
 /// Most names that a text repeats, and most characters of each.
-const MOST_NAMES: usize = 3;
-const LONGEST_NAME: usize = 40;
+const MAX_NAMES: usize = 3;
+const MAX_NAME: usize = 40;
 
 /// The first few of these names, quoted.
 fn quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let short = |name: &str| format!("`{}`", visible(&name.chars().take(LONGEST_NAME).collect::<String>()));
-    names.take(MOST_NAMES).map(short).collect::<Vec<_>>().join(", ")
+    let short = |name: &str| format!("`{}`", visible(&name.chars().take(MAX_NAME).collect::<String>()));
+    names.take(MAX_NAMES).map(short).collect::<Vec<_>>().join(", ")
 }
 
 fn wrong_path(it: &Subject<'_>) -> Outcome {
@@ -181,7 +181,7 @@ fn wrong_path(it: &Subject<'_>) -> Outcome {
         Reason::Announced(path) => format!("{path} is announced and not open yet"),
         _ => return Some(None),
     };
-    Some(Some(Sighting::certain(it.request.id(), format!("{}: {why}", visible(&it.request.line())))))
+    Some(Some(Observation::certain(it.request.id(), format!("{}: {why}", visible(&it.request.line())))))
 }
 
 fn unknown_parameter(it: &Subject<'_>) -> Outcome {
@@ -207,7 +207,7 @@ fn unknown<'n>(
     names: impl Iterator<Item = Cow<'n, str>>,
     known: &[&str],
     place: &str,
-) -> Option<Sighting> {
+) -> Option<Observation> {
     let unknown: Vec<Cow<'_, str>> = names.filter(|name| !known.contains(&&**name)).collect();
     (!unknown.is_empty()).then(|| it.certain(format!("{} in {place}", quoted(unknown.iter().map(Cow::as_ref)))))
 }
@@ -295,7 +295,7 @@ fn weakness(secret: &str, profile: &Profile) -> Option<String> {
 
 fn weak(it: &Subject<'_>) -> Outcome {
     let secret = secret_of(it)?;
-    Some(weakness(secret, it.profile).map(|why| Sighting::certain(it.request.id(), why)))
+    Some(weakness(secret, it.profile).map(|why| Observation::certain(it.request.id(), why)))
 }
 
 fn reused(traffic: &Traffic<'_>) -> Judged {
@@ -308,7 +308,7 @@ fn reused(traffic: &Traffic<'_>) -> Judged {
         let url = it.body.url.as_deref().unwrap_or_default();
         let first = first_url.entry(secret.to_owned()).or_insert_with(|| url.to_owned());
         let detail = || format!("{url} has the secret of {first}");
-        judged.count(Some((first != url).then(|| Sighting::certain(request.id(), detail()))));
+        judged.count(Some((first != url).then(|| Observation::certain(request.id(), detail()))));
     }
     judged
 }
@@ -319,7 +319,7 @@ fn is_key(it: &Subject<'_>) -> Outcome {
     let own = sent.as_deref().and_then(|value| value.split_once(' ')).is_some_and(|(_, key)| key.trim() == secret);
     let found = own || it.key_in(secret).is_some();
     let whose = if own { "the key of the same request" } else { "an API key" };
-    Some(found.then(|| Sighting::certain(it.request.id(), format!("the signing secret is {whose}"))))
+    Some(found.then(|| Observation::certain(it.request.id(), format!("the signing secret is {whose}"))))
 }
 
 fn ambiguous(it: &Subject<'_>) -> Outcome {
@@ -327,5 +327,5 @@ fn ambiguous(it: &Subject<'_>) -> Outcome {
     let reading = it.profile.webhooks.secret_key;
     let warnings = it.profile.schemes().into_iter().flat_map(|scheme| secret_warnings(secret, &scheme, reading));
     let mut doubtful = warnings.filter(|warning| !warning.contains("makes a key of"));
-    Some(doubtful.next().map(|warning| Sighting::likely(it.request.id(), warning)))
+    Some(doubtful.next().map(|warning| Observation::likely(it.request.id(), warning)))
 }

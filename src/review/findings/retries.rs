@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 
-use super::check::{Check, Confidence, Judged, ON_ONE_CONNECTION, Rule, Severity, Sighting};
+use super::check::{Check, Confidence, Judged, ON_ONE_CONNECTION, Observation, Rule, Severity};
 use super::traffic::{Request, Traffic};
 use crate::contract::routes::Operation;
 
@@ -122,14 +122,14 @@ fn after_each<'a, K: Ord>(
             judged += 1;
             found.extend(next_of(group, place).and_then(|(_, retry)| {
                 let confidence = if retry.is_certain() { Confidence::Certain } else { Confidence::Likely };
-                Some((retry.at, Sighting::new(confidence, retry.next.id(), judge(&retry)?)))
+                Some((retry.at, Observation::new(confidence, retry.next.id(), judge(&retry)?)))
             }));
         }
     }
     Judged { judged, found: in_order(found) }
 }
 
-fn in_order(mut found: Vec<(usize, Sighting)>) -> Vec<Sighting> {
+fn in_order(mut found: Vec<(usize, Observation)>) -> Vec<Observation> {
     found.sort_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, sighting)| sighting).collect()
 }
@@ -174,7 +174,7 @@ fn pauses(series: &[Retry<'_>]) -> Vec<Duration> {
 }
 
 /// The retries after a 429, judged by the chain that each is part of and its place in it.
-fn retries<'a>(traffic: &Traffic<'a>, judge: impl Fn(&[Retry<'a>], usize) -> Option<Sighting>) -> Judged {
+fn retries<'a>(traffic: &Traffic<'a>, judge: impl Fn(&[Retry<'a>], usize) -> Option<Observation>) -> Judged {
     if !traffic.clock_runs {
         return Judged::default();
     }
@@ -194,7 +194,7 @@ fn no_back_off(traffic: &Traffic<'_>) -> Judged {
             let after: Vec<String> = series.iter().map(|retry| retry.waited.as_millis().to_string()).collect();
             let detail =
                 format!("{} followed {SERIES} refusals in a row after {} ms", last.next.line(), after.join(", "));
-            Sighting::new(if certain { Confidence::Certain } else { Confidence::Likely }, last.next.id(), detail)
+            Observation::new(if certain { Confidence::Certain } else { Confidence::Likely }, last.next.id(), detail)
         })
     })
 }
@@ -208,7 +208,7 @@ fn quick_retry(traffic: &Traffic<'_>) -> Judged {
         (retry.waited < AT_ONCE && !hammers).then(|| {
             let (line, waited) = (retry.next.line(), retry.waited.as_millis());
             let detail = format!("{line} came {waited} ms after the 429 of {}", retry.refused.id());
-            Sighting::likely(retry.next.id(), detail)
+            Observation::likely(retry.next.id(), detail)
         })
     })
 }
@@ -237,7 +237,7 @@ fn polls(traffic: &Traffic<'_>) -> Judged {
         };
         judged.found.extend(checks.windows(POLLING).find(within).map(|window| {
             let detail = format!("{POLLING} status checks within a second, with an active subscription");
-            Sighting::certain(window[POLLING - 1].id(), detail)
+            Observation::certain(window[POLLING - 1].id(), detail)
         }));
     }
     judged
@@ -275,7 +275,7 @@ fn loop_after_401(traffic: &Traffic<'_>) -> Judged {
             let detail =
                 format!("{} was sent {LOOP} times in a row with a key that was refused each time", request.line());
             let confidence = if same { Confidence::Certain } else { Confidence::Likely };
-            judged.found.push(Sighting::new(confidence, request.id(), detail));
+            judged.found.push(Observation::new(confidence, request.id(), detail));
         }
     }
     judged

@@ -27,13 +27,14 @@ pub use table::{CASES, Case, Expectation, VALID};
 
 use crate::clock::machine;
 use crate::contract::named::named;
-use crate::http::body::Outgoing;
+use crate::http::body::ResponseBody;
 use crate::redact::Redactor;
 use crate::state::workspace::{AttemptOutcome, FailureReason};
-use crate::webhook::client::{DialContext, Progress, send_once};
+use crate::webhook::client::{Progress, send_once};
+use crate::webhook::dial::DialContext;
 use crate::webhook::egress::{DialProblem, Target};
 
-pub const LONGEST: Duration = Duration::from_secs(10);
+pub const MAX: Duration = Duration::from_secs(10);
 /// How many cases run at a time: many receivers in development handle one request at a time.
 const CONCURRENT: usize = 4;
 /// An answer that takes longer is slow, even if the probe is over before the limit for one request.
@@ -41,7 +42,7 @@ const ENOUGH: Duration = Duration::from_secs(3);
 /// How many pieces a slow body is cut into, and the pause before each but the first.
 const PIECES: usize = 8;
 const PAUSE: Duration = Duration::from_millis(125);
-const MOST_SHOWN: usize = 1024;
+const MAX_SHOWN: usize = 1024;
 
 #[derive(Debug)]
 pub struct Probe {
@@ -143,7 +144,7 @@ impl Run<'_> {
         let (reply, took) = self.send(request.clone()).await?;
         let accepts_valid = reply.is_success();
         let diagnosis = if accepts_valid { None } else { Some(self.diagnose(&reply).await) };
-        let mut probed = vec![judged(valid, true, &[(request, reply, took)])];
+        let mut probed = vec![probed_case(valid, true, &[(request, reply, took)])];
 
         // A receiver that handles one request at a time cannot answer others during a slow one.
         let answers = probed[0].outcome != Outcome::Slow;
@@ -186,7 +187,7 @@ impl Run<'_> {
                 break;
             }
         }
-        judged(case, accepts_valid, &exchanges)
+        probed_case(case, accepts_valid, &exchanges)
     }
 
     /// Why the valid delivery was not accepted, as far as further deliveries can show it.
@@ -229,8 +230,8 @@ impl Run<'_> {
 
     /// Sends a request, within the limits of the probe; the reply, and how long it took.
     async fn send(&self, request: ProbeRequest) -> Result<(Reply, Duration), DialProblem> {
-        let limit = self.probe.timeout.min(LONGEST.saturating_sub(self.began.elapsed()));
-        let over = |what: &str| Reply::Unsent(format!("{what} the {} s of the probe were over", LONGEST.as_secs()));
+        let limit = self.probe.timeout.min(MAX.saturating_sub(self.began.elapsed()));
+        let over = |what: &str| Reply::Unsent(format!("{what} the {} s of the probe were over", MAX.as_secs()));
         if limit.is_zero() {
             return Ok((over("not sent:"), Duration::ZERO));
         }
@@ -260,9 +261,9 @@ impl Run<'_> {
     }
 }
 
-fn judged(case: &'static Case, accepts_valid: bool, exchanges: &[Exchange]) -> ProbedCase {
+fn probed_case(case: &'static Case, accepts_valid: bool, exchanges: &[Exchange]) -> ProbedCase {
     let replies: Vec<Reply> = exchanges.iter().map(|(_, reply, _)| reply.clone()).collect();
-    let (outcome, detail) = judge(case.expects, &replies, accepts_valid);
+    let (outcome, detail) = assess_replies(case.expects, &replies, accepts_valid);
     ProbedCase {
         name: case.name,
         outcome,
@@ -293,10 +294,10 @@ fn observed(reply: &Reply) -> String {
 }
 
 fn beginning(body: &Bytes) -> String {
-    String::from_utf8_lossy(&body[..body.len().min(MOST_SHOWN)]).into_owned()
+    String::from_utf8_lossy(&body[..body.len().min(MAX_SHOWN)]).into_owned()
 }
 
-fn outgoing(target: &Target, request: ProbeRequest) -> Request<Outgoing> {
+fn outgoing(target: &Target, request: ProbeRequest) -> Request<ResponseBody> {
     let body = if request.is_slow { in_pieces(request.body) } else { request.body.into() };
     let mut head = Request::builder().method(request.method).uri(target.uri.clone()).header(HOST, target.host.clone());
     head = head.header(USER_AGENT, concat!("wrs-emulator/", env!("CARGO_PKG_VERSION"), " probe"));
@@ -309,7 +310,7 @@ fn outgoing(target: &Target, request: ProbeRequest) -> Request<Outgoing> {
     head.body(body).expect("ids, numbers and signatures are valid in headers")
 }
 
-fn in_pieces(body: Bytes) -> Outgoing {
+fn in_pieces(body: Bytes) -> ResponseBody {
     let size = body.len().div_ceil(PIECES).max(1);
     let pieces = stream::unfold((body, true), move |(mut rest, is_first)| async move {
         if rest.is_empty() {
@@ -321,7 +322,7 @@ fn in_pieces(body: Bytes) -> Outgoing {
         let piece = rest.split_to(size.min(rest.len()));
         Some((Ok(piece), (rest, false)))
     });
-    Outgoing::stream(pieces)
+    ResponseBody::stream(pieces)
 }
 
 #[derive(Clone, Debug)]
@@ -406,7 +407,7 @@ impl Outcome {
 type Judgement = (Outcome, Option<String>);
 
 /// Judges a case. If the receiver did not accept the valid delivery, what it refuses proves nothing.
-fn judge(expects: Expectation, replies: &[Reply], accepts_valid: bool) -> Judgement {
+fn assess_replies(expects: Expectation, replies: &[Reply], accepts_valid: bool) -> Judgement {
     let judged = replies.iter().map(|reply| judge_reply(expects, reply, accepts_valid));
     let worst = judged.fold((Outcome::Pass, None), |worst, next| match (worst.0, next.0) {
         (Outcome::Pass, _) => next,

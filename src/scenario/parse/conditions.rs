@@ -8,14 +8,14 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::keys::MATCHER;
-use super::kinds::{nearest_hint, shown};
+use super::kinds::{escaped, nearest_hint};
 use super::reader::{Parser, Place, Span, Table};
 use crate::contract::routes::{Operation, ROUTES};
 use crate::scenario::matcher::{Condition, Literal, Subject, Test, When, glob_pattern};
 
 /// Most bytes that a regular expression, and those of a file together, take once compiled.
-const LARGEST_PATTERN: usize = 1 << 20;
-const MOST_PATTERN_BYTES: usize = 96 << 20;
+const MAX_PATTERN: usize = 1 << 20;
+const MAX_PATTERN_BYTES: usize = 96 << 20;
 /// Deepest nesting of `not`.
 const DEEPEST_NOT: usize = 8;
 
@@ -57,7 +57,8 @@ impl Parser<'_> {
                 Some(operation) => operations.push(operation),
                 None => {
                     let known: Vec<&str> = ROUTES.iter().map(|route| route.operation.name()).collect();
-                    let (message, hint) = (format!("unknown operation `{}`", shown(name)), nearest_hint(name, &known));
+                    let (message, hint) =
+                        (format!("unknown operation `{}`", escaped(name)), nearest_hint(name, &known));
                     self.error("scenario/unknown-operation", span, message, hint);
                 }
             }
@@ -72,15 +73,16 @@ impl Parser<'_> {
             "header" => {
                 let header = HeaderName::from_bytes(text.as_bytes()).ok();
                 if header.is_none() {
-                    let message = format!("`{}` is not a valid header name", shown(text));
+                    let message = format!("`{}` is not a valid header name", escaped(text));
                     self.error("scenario/bad-value", name.span(), message, "for example `header.user-agent`");
                 }
                 header.map(Subject::Header)
             }
             _ if text.is_empty() || text.starts_with('/') => Some(Subject::Body(text.into())),
             _ => {
-                let message = format!("expected a JSON pointer, found `{}`", shown(text));
-                let hint = format!("write body.\"/{}\": a pointer begins with a slash", shown(&text.replace('.', "/")));
+                let message = format!("expected a JSON pointer, found `{}`", escaped(text));
+                let hint =
+                    format!("write body.\"/{}\": a pointer begins with a slash", escaped(&text.replace('.', "/")));
                 self.refuse("scenario/bad-pointer", name.span(), message, hint)
             }
         }
@@ -91,7 +93,7 @@ impl Parser<'_> {
             DeValue::Table(fields) => {
                 let matcher = self.open(fields, &MATCHER, value.span());
                 if fields.is_empty() {
-                    let message = format!("the matcher for `{}` is empty", shown(key));
+                    let message = format!("the matcher for `{}` is empty", escaped(key));
                     let hint = "for example { present = true }";
                     self.error("scenario/missing-key", value.span(), message, hint);
                 }
@@ -172,9 +174,9 @@ impl Parser<'_> {
 
     fn pattern(&mut self, span: Span, pattern: &str) -> Option<regex::Regex> {
         // The smallest limit that suffices tells what the compiled expression takes, which nothing else does.
-        for limit in [LARGEST_PATTERN >> 7, LARGEST_PATTERN >> 4, LARGEST_PATTERN] {
+        for limit in [MAX_PATTERN >> 7, MAX_PATTERN >> 4, MAX_PATTERN] {
             self.pattern_bytes += limit;
-            if self.pattern_bytes > MOST_PATTERN_BYTES {
+            if self.pattern_bytes > MAX_PATTERN_BYTES {
                 let message = "the regular expressions of this file are too large together";
                 let hint = "use `starts_with`, `one_of` or a shorter expression where it will do";
                 return self.refuse("scenario/too-many", span, message, hint);

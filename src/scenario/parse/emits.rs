@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Fingerprints;
-use super::kinds::{nearest_hint, shown};
+use super::kinds::{escaped, nearest_hint};
 use super::reader::{Parser, Span, Table};
 use crate::contract::preview::{WorkflowFields, WorkflowStatus};
 use crate::contract::rules::check_webhook_url;
 use crate::contract::signature::{SigningKey, Tamper};
 use crate::contract::types::SubscribeRequest;
-use crate::scenario::emit::{Damage, Emit, Trigger};
+use crate::scenario::emit::{DeliveryFaults, Emit, Trigger};
 use crate::scenario::{Given, GivenWorkflow};
 
 /// Shortest period of `every`: shorter ones would only keep the machine busy.
-const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
+const MIN_PERIOD: Duration = Duration::from_millis(10);
 
 impl Parser<'_> {
     pub(super) fn emits(&mut self, file: &Table<'_, '_>, scenario: &Arc<str>) -> Vec<Arc<Emit>> {
@@ -83,7 +83,7 @@ impl Parser<'_> {
         let nearest = nearest_hint(event, &known);
         let joint = if nearest.ends_with('?') { " " } else { "; " };
         let hint = format!("{nearest}{joint}the setting `events.extra` adds more");
-        let message = format!("unknown event type `{}`", shown(event));
+        let message = format!("unknown event type `{}`", escaped(event));
         self.error("scenario/unknown-event", span, message, hint);
         false
     }
@@ -100,7 +100,7 @@ impl Parser<'_> {
             if timed == "after" {
                 return Some(Trigger::After(duration));
             }
-            if duration < SHORTEST_PERIOD {
+            if duration < MIN_PERIOD {
                 let (message, hint) = ("`every` must be at least 10ms", "for many events at once, use `times`");
                 self.error("scenario/bad-value", on.span_of("every"), message, hint);
             }
@@ -116,10 +116,10 @@ impl Parser<'_> {
         Some(Trigger::Answer { when, status })
     }
 
-    fn delivery(&mut self, table: &Table<'_, '_>) -> Damage {
-        let Some(table) = self.table(table, "delivery") else { return Damage::default() };
+    fn delivery(&mut self, table: &Table<'_, '_>) -> DeliveryFaults {
+        let Some(table) = self.table(table, "delivery") else { return DeliveryFaults::default() };
         let copies = table.integer("duplicate").unwrap_or(1);
-        let delivery = Damage {
+        let delivery = DeliveryFaults {
             tamper: table.text("tamper").and_then(Tamper::from_name),
             duplicate: u32::try_from(copies).unwrap_or(1),
             shuffle: table.flag("shuffle").unwrap_or(false),

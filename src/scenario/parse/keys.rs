@@ -95,9 +95,9 @@ macro_rules! table {
 }
 
 /// Most events of one trigger, or of one `every`.
-const MOST_EVENTS: u64 = 100_000;
+const MAX_EVENTS: u64 = 100_000;
 /// Most body bytes that a fault names.
-pub(crate) const MOST_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_BYTES: u64 = 1 << 20;
 
 /// What a request looks like.
 const REQUEST: &[KeySpec] = keys! {
@@ -261,7 +261,7 @@ table!(DELAY, "delay", "`delay`", [] => [keys! {
 }]);
 table!(FAULT, "fault", "`fault`", ["kind"] => [keys! {
     "kind": Kind::OneOf(fault_names), "reset, empty, truncate, garbage, stall or drip";
-    "bytes": Kind::Integer(0, MOST_BYTES), "truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time";
+    "bytes": Kind::Integer(0, MAX_BYTES), "truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time";
     "duration": Kind::Duration, "stall: how long the silence lasts; until the client leaves if left out";
     "interval": Kind::Duration, "drip: time from one piece to the next";
 }], [&[
@@ -284,7 +284,7 @@ table!(EMIT, "emit", "an `[[emit]]`", ["event", "on"] => [keys! {
     "on": Kind::NameOr(|| vec!["activation", "command"], &ON), "what sets it off: \"activation\", \"command\", { every = … }, { after = … }, or an answered request";
     "data": ANY_TABLE, "the event's data; may use templates; if left out, the profile's data for the type";
     "delay": Kind::Delay(&DELAY), "from the trigger to the first event";
-    "times": Kind::Integer(1, MOST_EVENTS), "events for each trigger; with `every`, events in all";
+    "times": Kind::Integer(1, MAX_EVENTS), "events for each trigger; with `every`, events in all";
     "interval": Kind::Duration, "from one event to the next";
     "delivery": Kind::Table(&DELIVERY), "what happens to the deliveries";
 }], [&[KeyRule::Never(|| {

@@ -296,9 +296,9 @@ impl ValueKind {
             return None;
         }
         let (code, message) = match key {
-            "error" => ("scenario/unknown-error", format!("unknown error `{}`", shown(text))),
-            "fault" | "kind" => ("scenario/bad-value", format!("unknown fault `{}`", shown(text))),
-            _ => ("scenario/bad-value", format!("unknown value \"{}\" for `{key}`", shown(text))),
+            "error" => ("scenario/unknown-error", format!("unknown error `{}`", escaped(text))),
+            "fault" | "kind" => ("scenario/bad-value", format!("unknown fault `{}`", escaped(text))),
+            _ => ("scenario/bad-value", format!("unknown value \"{}\" for `{key}`", escaped(text))),
         };
         Some(ValueProblem { code, message, hint: Some(nearest_hint(text, &names)) })
     }
@@ -331,7 +331,7 @@ impl ValueProblem {
             }
             _ => None,
         };
-        let message = format!("expected {expected} for `{}`, found {kind}", shown(key));
+        let message = format!("expected {expected} for `{}`, found {kind}", escaped(key));
         Self { code: "scenario/wrong-type", message, hint }
     }
 }
@@ -383,7 +383,7 @@ pub(super) fn nearest_hint(typed: &str, names: &[&str]) -> String {
 }
 
 /// A user's text as messages show it.
-pub(super) fn shown(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut shown: String = text.chars().take(60).flat_map(char::escape_debug).collect();
     if text.chars().nth(60).is_some() {
         shown.push('…');

@@ -20,15 +20,15 @@ use toml::de::{DeTable, DeValue};
 use super::{Overlay, Scenario, ScenarioOrigin};
 use crate::diagnostic::{Diagnostic, Level};
 use crate::settings::{Draft, Layered, SyntaxProblem, other_language, syntax_problems};
-use kinds::shown;
+use kinds::escaped;
 use reader::{Parser, Table};
 
 /// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
 /// hundred times as much as their text.
-pub(crate) const MOST_WEIGHT: usize = 64 * 1024 * 1024;
-const LONGEST_NAME: usize = 100;
+pub(crate) const MAX_WEIGHT: usize = 64 * 1024 * 1024;
+const MAX_NAME: usize = 100;
 /// Most syntax errors reported: after the first few the TOML parser is guessing.
-const MOST_SYNTAX_ERRORS: usize = 10;
+const MAX_SYNTAX_ERRORS: usize = 10;
 
 /// Checks a text. The scenario is there if no problem is an error; warnings come either way.
 pub fn check_text(name: &str, text: &str) -> (Option<Scenario>, Vec<Diagnostic>) {
@@ -57,10 +57,10 @@ pub(super) fn parse_scenario(
 
 fn problem_of_name(name: &str) -> Option<Diagnostic> {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if !name.is_empty() && name.len() <= LONGEST_NAME && name.bytes().all(known) {
+    if !name.is_empty() && name.len() <= MAX_NAME && name.bytes().all(known) {
         return None;
     }
-    let message = format!("`{}` cannot be the name of a scenario", shown(name));
+    let message = format!("`{}` cannot be the name of a scenario", escaped(name));
     let hint = "a name has 1 to 100 of the characters A-Z a-z 0-9 - _ and dots; it is the file's name without .toml";
     Some(Diagnostic::of_file("scenario/bad-name", message, hint))
 }
@@ -113,7 +113,7 @@ fn problems_of_syntax(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic>
         *cause != Cause::Word && !line.starts_with('[') && line.contains(['{', '['])
     };
     let kept = problems.iter().position(is_open).map_or(problems.len(), |last| last + 1);
-    problems.into_iter().take(kept.min(MOST_SYNTAX_ERRORS)).map(|(_, problem)| problem).collect()
+    problems.into_iter().take(kept.min(MAX_SYNTAX_ERRORS)).map(|(_, problem)| problem).collect()
 }
 
 /// About how many bytes a table takes once read; measured on files that are dense with rules, conditions and bodies.
@@ -147,8 +147,8 @@ impl Parser<'_> {
             return self.refuse("scenario/no-effect", 0..0, message, hint);
         }
         let weight = text.len() + table_weight(file);
-        if weight > MOST_WEIGHT {
-            let message = format!("the scenario would take {weight} bytes once read; the most is {MOST_WEIGHT}");
+        if weight > MAX_WEIGHT {
+            let message = format!("the scenario would take {weight} bytes once read; the most is {MAX_WEIGHT}");
             return self.refuse(
                 "scenario/too-many",
                 0..0,

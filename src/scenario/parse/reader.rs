@@ -12,17 +12,17 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::FILE;
-use super::kinds::{KeyRule, TableKeys, ValueProblem, nearest_hint, number, shown};
+use super::kinds::{KeyRule, TableKeys, ValueProblem, escaped, nearest_hint, number};
 use crate::contract::nearest;
 use crate::contract::routes::Operation;
 use crate::diagnostic::{Diagnostic, Level};
-use crate::scenario::template::{MOST_TEMPLATES, Template, is_template};
+use crate::scenario::template::{MAX_TEMPLATES, Template, is_template};
 use crate::settings::Profile;
 use crate::util::duration::parse_duration;
 use crate::util::wording::any_of;
 
 /// Most problems reported of one file; the rest would follow from the same mistake.
-const MOST: usize = 100;
+const MAX: usize = 100;
 
 pub(super) type Place<'v, 'i> = &'v Spanned<DeValue<'i>>;
 pub(super) type Span = Range<usize>;
@@ -183,7 +183,7 @@ impl<'t> Parser<'t> {
     }
 
     fn report(&mut self, severity: Level, code: Code, span: Span, message: String, hint: String) {
-        if self.found.len() >= MOST {
+        if self.found.len() >= MAX {
             // A warning must not push an error out: only whether there is an error decides whether the file is taken.
             let warning = self.found.iter().rposition(|known| !known.is_error());
             self.unreported += 1;
@@ -223,9 +223,9 @@ impl<'t> Parser<'t> {
         for (key, value) in fields {
             let Some(spec) = keys.find(key.get_ref()) else {
                 // Looking for the nearest name takes time, and a file may have thousands of wrong keys.
-                let is_shown = self.found.len() < MOST;
+                let is_shown = self.found.len() < MAX;
                 let hint = if is_shown { key_hint(key.get_ref(), keys) } else { String::new() };
-                let message = format!("unknown key `{}` in {}", shown(key.get_ref()), keys.place);
+                let message = format!("unknown key `{}` in {}", escaped(key.get_ref()), keys.place);
                 self.error("scenario/unknown-key", key.span(), message, hint);
                 continue;
             };
@@ -353,8 +353,8 @@ impl<'t> Parser<'t> {
             self.check_templates_of(value);
         }
         let count = self.templates - before;
-        if let Some(first) = keys.iter().find_map(|key| table.get(key)).filter(|_| count > MOST_TEMPLATES) {
-            let message = format!("a body has at most {MOST_TEMPLATES} templates, found {count}");
+        if let Some(first) = keys.iter().find_map(|key| table.get(key)).filter(|_| count > MAX_TEMPLATES) {
+            let message = format!("a body has at most {MAX_TEMPLATES} templates, found {count}");
             self.error(
                 "scenario/too-many",
                 first.span(),

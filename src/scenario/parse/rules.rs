@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Fingerprints;
 use super::keys;
-use super::kinds::shown;
+use super::kinds::escaped;
 use super::reader::{Parser, Table};
 use crate::contract::error::ErrorKind;
 use crate::scenario::action::{Action, Delay, Fault, Patch, ReplyBody, ScriptedReply};
@@ -85,7 +85,7 @@ impl Parser<'_> {
             let first = lines.entry(text).or_insert_with(|| name.span()).clone();
             if first != name.span() {
                 let line = self.line_of(&first);
-                let message = format!("another {what} is named \"{}\" already, on line {line}", shown(text));
+                let message = format!("another {what} is named \"{}\" already, on line {line}", escaped(text));
                 self.error("scenario/duplicate-name", name.span(), message, "give each a name of its own");
             }
         }
@@ -227,7 +227,7 @@ impl Parser<'_> {
         value: &Spanned<DeValue<'_>>,
     ) -> Option<(HeaderName, HeaderValue)> {
         let Ok(name) = HeaderName::from_bytes(key.get_ref().as_bytes()) else {
-            let message = format!("`{}` is not a valid header name", shown(key.get_ref()));
+            let message = format!("`{}` is not a valid header name", escaped(key.get_ref()));
             return self.refuse("scenario/bad-value", key.span(), message, "for example Retry-After = \"5\"");
         };
         if keys::FRAMING.contains(&name.as_str()) || name.as_str().starts_with(keys::OWN_PREFIX) {
@@ -263,8 +263,8 @@ impl Parser<'_> {
                 remove.push(pointer.to_owned());
                 continue;
             }
-            let message = format!("expected a JSON pointer, found \"{}\"", shown(pointer));
-            let right = shown(&pointer.replace('.', "/"));
+            let message = format!("expected a JSON pointer, found \"{}\"", escaped(pointer));
+            let right = escaped(&pointer.replace('.', "/"));
             let hint = format!("write \"/{right}\": a pointer begins with a slash");
             self.error("scenario/bad-pointer", span, message, hint);
         }
@@ -314,7 +314,7 @@ impl Parser<'_> {
         let (bytes, duration, interval) =
             (fault.integer("bytes"), fault.duration("duration"), fault.duration("interval"));
         if bytes == Some(0) && matches!(kind, "garbage" | "drip") {
-            let message = format!("`bytes` must be from 1 to {}, found 0", keys::MOST_BYTES);
+            let message = format!("`bytes` must be from 1 to {}, found 0", keys::MAX_BYTES);
             self.error("scenario/bad-value", fault.span_of("bytes"), message, fault.meaning("bytes"));
         }
         Some(match kind {

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 
-use super::kinds::{nearest_hint, shown};
+use super::kinds::{escaped, nearest_hint};
 use super::reader::{Parser, Span, Table};
-use crate::contract::keys::judge;
+use crate::contract::keys::check_key;
 use crate::contract::nearest;
 use crate::contract::routes::{Credential, Operation, ROUTES, Route};
 use crate::scenario::action::Action;
@@ -18,7 +18,7 @@ use crate::util::wording::any_of;
 const PARTS: [&str; 7] = ["method", "path", "operation", "query", "headers", "body", "key"];
 
 /// Most pairs of rules compared, so that ten thousand rules are checked at once.
-const MOST_COMPARED: usize = 1_000_000;
+const MAX_COMPARED: usize = 1_000_000;
 
 impl Parser<'_> {
     fn warn_never(&mut self, span: Span, why: &str, hint: &str) {
@@ -92,10 +92,10 @@ impl Parser<'_> {
         for (table, rule) in rules {
             let Some(step) = rule.step.as_deref().filter(|step| !reached.contains(step)) else { continue };
             let place = table.get("when").and_then(|when| when.get_ref().as_table()?.get("step"));
-            let message = format!("no rule leads to the step \"{}\"", shown(step));
+            let message = format!("no rule leads to the step \"{}\"", escaped(step));
             let hint = match nearest(step, reached.iter().copied()) {
-                Some(near) => format!("did you mean \"{}\"?", shown(near)),
-                None => format!("add next = \"{}\" to a rule; the story begins at \"{FIRST_STEP}\"", shown(step)),
+                Some(near) => format!("did you mean \"{}\"?", escaped(near)),
+                None => format!("add next = \"{}\" to a rule; the story begins at \"{FIRST_STEP}\"", escaped(step)),
             };
             let span = place.map_or(0..0, toml::Spanned::span);
             self.warning("scenario/unreachable-step", span, message, hint);
@@ -105,7 +105,7 @@ impl Parser<'_> {
     /// Warns of rules after one that decides everything they match.
     pub(super) fn warn_of_unreachable_rules(&mut self, rules: &[(&Table<'_, '_>, Rule)]) {
         let mut lasting: Vec<(&Rule, BTreeSet<String>)> = Vec::new();
-        let mut left = MOST_COMPARED;
+        let mut left = MAX_COMPARED;
         for (table, rule) in rules {
             let step = rule.step.iter().map(|step| format!("step {step}"));
             let demands: BTreeSet<String> = rule.when.demands().into_iter().chain(step).collect();
@@ -114,7 +114,7 @@ impl Parser<'_> {
             });
             left = left.saturating_sub(lasting.len());
             if let Some((earlier, _)) = covering {
-                let label = shown(&earlier.label);
+                let label = escaped(&earlier.label);
                 let message = format!("this rule never applies: \"{label}\" leaves it nothing to decide");
                 let hint = "move it up, or give the earlier rule `times`";
                 self.warning("scenario/unreachable-rule", table.span.clone(), message, hint);
@@ -151,7 +151,7 @@ impl Parser<'_> {
             never(&format!("no number is greater than {low} and less than {high}"), "swap `lt` and `gt`?");
         }
         if let (Subject::Key, Some(literal)) = (subject, equals)
-            && let Err(refusal) = judge(&literal.text, self.profile.key_rules())
+            && let Err(refusal) = check_key(&literal.text, self.profile.key_rules())
         {
             let why = format!("this never holds: {refusal}");
             self.warn_never(span, &why, "a request with such a key is answered with 401 before any rule is asked");
@@ -199,7 +199,7 @@ impl Parser<'_> {
                 Some(when) => self.missing_part(when, &path),
             };
             let Some((why, hint)) = found else { continue };
-            let message = format!("`request.{}` is always empty: {why}", shown(&path.join(".")));
+            let message = format!("`request.{}` is always empty: {why}", escaped(&path.join(".")));
             self.warning("scenario/missing-part", span, message, hint);
         }
     }

@@ -11,10 +11,10 @@ use crate::contract::ids::{IdKind, IdStyle, make_id};
 use crate::contract::timestamp::{Precision, format_timestamp};
 
 /// Longest text that one template makes, in bytes.
-pub const LONGEST_TEXT: usize = 64 * 1024;
+pub const MAX_TEXT: usize = 64 * 1024;
 /// Most gaps reported of one body, and the longest path named.
-const MOST_GAPS: usize = 10;
-const LONGEST_PATH: usize = 100;
+const MAX_GAPS: usize = 10;
+const MAX_PATH: usize = 100;
 /// The cost of one operation besides the bytes that it handles.
 const OPERATION: usize = 16;
 
@@ -98,14 +98,14 @@ impl<'s> Scope<'s> {
     }
 
     fn leave(&mut self, gap: Gap) {
-        if self.gaps.len() < MOST_GAPS && !self.gaps.contains(&gap) {
+        if self.gaps.len() < MAX_GAPS && !self.gaps.contains(&gap) {
             self.gaps.push(gap);
         }
     }
 
     fn write(&mut self, text: &mut String, more: &str) -> Result<(), String> {
         self.pay(more.len())?;
-        if text.len() + more.len() > LONGEST_TEXT {
+        if text.len() + more.len() > MAX_TEXT {
             return Err(too_long());
         }
         text.push_str(more);
@@ -222,7 +222,7 @@ impl<'s> Scope<'s> {
             }
             (_, Value::String(text)) => {
                 self.pay(text.len())?;
-                if text.len() > LONGEST_TEXT { Err(too_long()) } else { Ok(text.clone()) }
+                if text.len() > MAX_TEXT { Err(too_long()) } else { Ok(text.clone()) }
             }
             (_, other) => self.json(other),
         }
@@ -230,8 +230,8 @@ impl<'s> Scope<'s> {
 
     fn json(&mut self, value: &Value) -> Result<String, String> {
         let text = value.to_string();
-        self.pay(text.len().min(LONGEST_TEXT))?;
-        if text.len() > LONGEST_TEXT { Err(too_long()) } else { Ok(text) }
+        self.pay(text.len().min(MAX_TEXT))?;
+        if text.len() > MAX_TEXT { Err(too_long()) } else { Ok(text) }
     }
 }
 
@@ -253,8 +253,8 @@ fn path_text(root: &str, parts: &[PathPart<'_>]) -> String {
             PathPart::Field(name) => format!("{path}.{name}"),
             PathPart::Position(at) => format!("{path}[{at}]"),
         };
-        if path.len() > LONGEST_PATH {
-            return path.chars().take(LONGEST_PATH).chain(['…']).collect();
+        if path.len() > MAX_PATH {
+            return path.chars().take(MAX_PATH).chain(['…']).collect();
         }
     }
     path
@@ -269,5 +269,5 @@ fn integer(value: &Value) -> Option<i64> {
 }
 
 fn too_long() -> String {
-    format!("the text made is longer than {} KiB", LONGEST_TEXT / 1024)
+    format!("the text made is longer than {} KiB", MAX_TEXT / 1024)
 }

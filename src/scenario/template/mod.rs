@@ -15,16 +15,16 @@ use crate::clock::{Random, Seed};
 use evaluate::Scope;
 use parse::Piece;
 
-pub use evaluate::{Gap, LONGEST_TEXT};
-pub use parse::{DEEPEST, LONGEST_SOURCE};
+pub use evaluate::{Gap, MAX_TEXT};
+pub use parse::{DEEPEST, MAX_SOURCE};
 
 /// Most templates in one body.
-pub const MOST_TEMPLATES: usize = 500;
+pub const MAX_TEMPLATES: usize = 500;
 /// Bytes that the templates of one body may handle together, in filters and as text made.
-pub const MOST_BYTES: usize = 1024 * 1024;
+pub const MAX_BYTES: usize = 1024 * 1024;
 
 /// Bytes that a template may handle when it is tried.
-const TRIAL_BYTES: usize = 4 * LONGEST_TEXT;
+const TRIAL_BYTES: usize = 4 * MAX_TEXT;
 
 /// Renders every string in `values`, and returns the first few gaps: what gave an empty string in place of a value. `facts` are
 /// the values that paths can begin with besides the time; a part that they lack, or that a filter cannot use, is an empty
@@ -39,8 +39,8 @@ pub fn render_map(
     if values.values().all(|value| template_bytes(value) == 0) {
         return Ok((values.clone(), Vec::new()));
     }
-    let mut scope = Scope { facts, wall, random: random(), budget: MOST_BYTES, gaps: Vec::new() };
-    let rendered = render_fields(values, &mut scope, &mut { MOST_TEMPLATES })?;
+    let mut scope = Scope { facts, wall, random: random(), budget: MAX_BYTES, gaps: Vec::new() };
+    let rendered = render_fields(values, &mut scope, &mut { MAX_TEMPLATES })?;
     Ok((rendered, scope.gaps))
 }
 
@@ -108,7 +108,7 @@ fn render(value: &Value, scope: &mut Scope<'_>, templates: &mut usize) -> Result
     Ok(match value {
         Value::String(text) if is_template(text) => {
             let left = templates.checked_sub(1);
-            *templates = left.ok_or_else(|| format!("the templates of one body are more than {MOST_TEMPLATES}"))?;
+            *templates = left.ok_or_else(|| format!("the templates of one body are more than {MAX_TEMPLATES}"))?;
             let pieces = parse::parse(text).map_err(|problem| in_template(text, &problem))?;
             Value::String(scope.render(&pieces))
         }
@@ -122,8 +122,8 @@ fn render(value: &Value, scope: &mut Scope<'_>, templates: &mut usize) -> Result
 
 /// A problem with the beginning of the template that has it.
 fn in_template(text: &str, problem: &str) -> String {
-    const MOST_SHOWN: usize = 60;
-    let shown: String = text.chars().take(MOST_SHOWN).collect();
+    const MAX_SHOWN: usize = 60;
+    let shown: String = text.chars().take(MAX_SHOWN).collect();
     let more = if shown.len() < text.len() { "…" } else { "" };
     format!("template \"{}{more}\": {problem}", shown.escape_debug())
 }
@@ -184,16 +184,16 @@ mod tests {
             Ok(_) => assert_eq!("", expected),
             Err(problem) => assert!(!expected.is_empty() && problem.contains(expected), "{problem}"),
         };
-        check(json!(vec!["{{ now }}"; MOST_TEMPLATES]), 0, "");
-        check(json!(vec!["{{ now }}"; MOST_TEMPLATES + 1]), 0, "more than 500");
+        check(json!(vec!["{{ now }}"; MAX_TEMPLATES]), 0, "");
+        check(json!(vec!["{{ now }}"; MAX_TEMPLATES + 1]), 0, "more than 500");
         let nested = |count: usize| format!("{{{{ {}1{} }}}}", "random_int(".repeat(count), ", 1)".repeat(count));
         check(json!(nested(DEEPEST)), 0, "");
         check(json!(nested(DEEPEST + 1)), 0, "nested more than");
-        check(json!(format!("{{{{ now }}}}{}", "x".repeat(LONGEST_SOURCE))), 0, "at most 4096 bytes");
-        check(json!("{{ request.body.big }}"), LONGEST_TEXT, "");
-        check(json!("{{ request.body.big }}"), LONGEST_TEXT + 1, "longer than 64 KiB");
-        check(json!("{{ request.body }}"), LONGEST_TEXT, "longer than 64 KiB");
+        check(json!(format!("{{{{ now }}}}{}", "x".repeat(MAX_SOURCE))), 0, "at most 4096 bytes");
+        check(json!("{{ request.body.big }}"), MAX_TEXT, "");
+        check(json!("{{ request.body.big }}"), MAX_TEXT + 1, "longer than 64 KiB");
+        check(json!("{{ request.body }}"), MAX_TEXT, "longer than 64 KiB");
         check(json!(format!("{{{{ request.body.url{} }}}}", "|upper".repeat(600))), 0, "");
-        check(json!(format!("{{{{ request.body.big{} }}}}", "|upper".repeat(600))), LONGEST_TEXT, "more than 1 MiB");
+        check(json!(format!("{{{{ request.body.big{} }}}}", "|upper".repeat(600))), MAX_TEXT, "more than 1 MiB");
     }
 }

@@ -12,7 +12,7 @@ use crate::contract::nearest;
 use crate::util::wording::counted;
 
 /// Longest source of one template, in bytes.
-pub const LONGEST_SOURCE: usize = 4 * 1024;
+pub const MAX_SOURCE: usize = 4 * 1024;
 /// How deep calls may be nested in each other.
 pub const DEEPEST: usize = 64;
 
@@ -102,9 +102,9 @@ const ROOTS: [&str; 3] = ["now", "now_unix", "request"];
 
 /// Reads a template. The error explains what is wrong, for the person who wrote it.
 pub(super) fn parse(text: &str) -> Result<Vec<Piece<'_>>, String> {
-    if text.len() > LONGEST_SOURCE {
+    if text.len() > MAX_SOURCE {
         return Err(format!(
-            "a string with a template in it has at most {LONGEST_SOURCE} bytes, and this one has {}",
+            "a string with a template in it has at most {MAX_SOURCE} bytes, and this one has {}",
             text.len()
         ));
     }
@@ -278,11 +278,11 @@ impl<'t> Reader<'t> {
     }
 
     fn expected(&self, what: &str) -> String {
-        const MOST_SHOWN: usize = 20;
+        const MAX_SHOWN: usize = 20;
         if self.rest.is_empty() {
             return format!("expected {what}, found the end");
         }
-        let found: String = self.rest.chars().take(MOST_SHOWN).collect();
+        let found: String = self.rest.chars().take(MAX_SHOWN).collect();
         format!("expected {what}, found `{}`", found.escape_debug())
     }
 }

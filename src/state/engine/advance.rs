@@ -15,12 +15,12 @@ use crate::state::workspace::{Registry, Workspace};
 
 /// Moves a clock: the emulator's, together with every workspace's that follows it, or that of one workspace alone.
 #[derive(Clone, Debug)]
-pub struct Mover {
+pub struct ClockDriver {
     registry: Arc<Registry>,
     pub workspace: Option<Arc<Workspace>>,
 }
 
-impl Mover {
+impl ClockDriver {
     pub fn clock(&self) -> &Clock {
         self.workspace.as_ref().map_or_else(|| self.registry.clock(), |workspace| workspace.clock())
     }
@@ -100,8 +100,8 @@ impl Mover {
 }
 
 impl Engine {
-    pub fn mover(&self, workspace: Option<Arc<Workspace>>) -> Mover {
-        Mover { registry: Arc::clone(&self.registry), workspace }
+    pub fn mover(&self, workspace: Option<Arc<Workspace>>) -> ClockDriver {
+        ClockDriver { registry: Arc::clone(&self.registry), workspace }
     }
 
     pub async fn settle(&self) {
@@ -135,6 +135,6 @@ pub async fn settle(workspace: &Workspace) {
 }
 
 /// Waits until nothing is running and nothing is due within `ahead` in a workspace. `ahead` is called for each check.
-pub async fn settle_ahead(workspace: &Workspace, ahead: impl Fn() -> Duration) {
+pub async fn wait_idle_ahead(workspace: &Workspace, ahead: impl Fn() -> Duration) {
     wait_until(workspace, |agenda, now| agenda.is_settled(now.plus(ahead()))).await;
 }

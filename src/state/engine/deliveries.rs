@@ -13,11 +13,11 @@ use crate::state::budget::{Budget, Charge, Evictable, Full};
 pub use crate::state::workspace::DeliveryStatus;
 use crate::state::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
 
-pub const MOST_FINISHED: usize = 10_000;
+pub const MAX_FINISHED: usize = 10_000;
 /// How many of them may be failures before the oldest failure is evicted; failures are kept longer, as they are what people
 /// look for.
-const MOST_FAILED: usize = MOST_FINISHED / 2;
-const MOST_CHANGES: usize = 16_384;
+const MAX_FAILED: usize = MAX_FINISHED / 2;
+const MAX_CHANGES: usize = 16_384;
 /// Bytes of a delivery, without its event and its attempts.
 const DELIVERY: usize = 448;
 
@@ -296,7 +296,7 @@ impl DeliveryStore {
 
 impl StoreState {
     fn note_change(&mut self, serial: u64) {
-        if self.changed.len() == MOST_CHANGES {
+        if self.changed.len() == MAX_CHANGES {
             self.changed.pop_front();
         }
         self.changed.push_back(serial);
@@ -304,14 +304,14 @@ impl StoreState {
     }
 
     fn trim(&mut self) {
-        while self.by_serial.len() - self.pending > MOST_FINISHED && self.evict() {}
+        while self.by_serial.len() - self.pending > MAX_FINISHED && self.evict() {}
     }
 
     /// Evicts the oldest successful delivery, or the oldest failure if there are too many failures. Returns false if none has
     /// finished.
     fn evict(&mut self) -> bool {
         loop {
-            let failures_first = self.failed.len() > MOST_FAILED || self.delivered.is_empty();
+            let failures_first = self.failed.len() > MAX_FAILED || self.delivered.is_empty();
             let ended = if failures_first { &mut self.failed } else { &mut self.delivered };
             let Some(serial) = ended.pop_front() else { return false };
             let is_finished = |record: &DeliveryRecord| record.status != DeliveryStatus::Pending;
@@ -400,13 +400,13 @@ mod tests {
         let (store, _registry, workspace) = opened();
         let is_kept = |id: &String| store.get(id).is_some();
         let failed = end(&store, &workspace, 1, DeliveryStatus::Exhausted);
-        let delivered = end(&store, &workspace, MOST_FINISHED + 1, DeliveryStatus::Delivered);
+        let delivered = end(&store, &workspace, MAX_FINISHED + 1, DeliveryStatus::Delivered);
         assert_eq!(store.evicted(), 2);
         let kept = [&failed[0], &delivered[0], &delivered[1], &delivered[2]].map(is_kept);
         assert_eq!(kept, [true, false, false, true]);
-        let cancelled = end(&store, &workspace, MOST_FAILED, DeliveryStatus::Cancelled);
+        let cancelled = end(&store, &workspace, MAX_FAILED, DeliveryStatus::Cancelled);
         assert_eq!([&failed[0], &cancelled[0]].map(is_kept), [false, true]);
-        assert_eq!(store.list(None, usize::MAX, |_| true).len(), MOST_FINISHED);
+        assert_eq!(store.list(None, usize::MAX, |_| true).len(), MAX_FINISHED);
         store.clear(|_| true);
         end(&store, &workspace, 1, DeliveryStatus::Delivered);
         assert_eq!(store.list(None, usize::MAX, |_| true).len(), 1, "what was cleared needs no room");

@@ -18,12 +18,12 @@ use crate::contract::types::SubscribeRequest;
 use crate::scenario::{EffectiveConfig, Emit, due_emits};
 use crate::settings::Profile;
 use crate::state::workspace::{
-    FireRequest, FiringBudget, MOST_AT_ONCE, Origin, PER_SECOND, PlannedEvent, Workspace, WorkspaceState,
+    FireRequest, FiringBudget, MAX_AT_ONCE, Origin, PER_SECOND, PlannedEvent, Workspace, WorkspaceState,
 };
 use crate::util::tasks::stopped;
 
 /// Most events fired before the lock and the thread are released for others.
-const MOST_AT_A_TIME: usize = 16;
+const MAX_AT_A_TIME: usize = 16;
 
 pub fn fire_request_of(emit: &Emit) -> FireRequest {
     FireRequest {
@@ -170,7 +170,7 @@ impl Engine {
         let (timed, dropped) = plan_timed(&mut state, &config, now.instant);
         let completed = state.workflows.take_completed(&config.profile, now);
         let happened: Vec<PlannedEvent> =
-            std::iter::from_fn(|| state.timeline.take_due(now.instant)).take(MOST_AT_A_TIME).collect();
+            std::iter::from_fn(|| state.timeline.next_due_job(now.instant)).take(MAX_AT_A_TIME).collect();
         let count = happened.iter().filter(|planned| planned.emit.is_timed()).count();
         drop(state);
         self.note_dropped_emissions(workspace, dropped);
@@ -205,7 +205,7 @@ impl Engine {
         drop(state);
         if begins_slowed {
             let message = format!(
-                "timed emissions are slowed to {PER_SECOND} events a second of real time: more than {MOST_AT_ONCE} were due; a reset ends them"
+                "timed emissions are slowed to {PER_SECOND} events a second of real time: more than {MAX_AT_ONCE} were due; a reset ends them"
             );
             self.note(Some(workspace.name()), message, true);
         }
@@ -243,7 +243,7 @@ fn has_timed(config: &EffectiveConfig) -> bool {
 fn plan_timed(state: &mut WorkspaceState, config: &EffectiveConfig, now: Instant) -> (Option<Instant>, usize) {
     let Some(began) = state.started_at(config.activation) else { return (None, 0) };
     let counters = &mut state.counters;
-    counters.begin(config.activation);
+    counters.switch_to(config.activation);
     let found = due_emits(config.emits.iter(), now.since(began), |fingerprint| counters.get(fingerprint).applied);
     let mut dropped = 0;
     for (emit, _) in &found.due {

@@ -55,7 +55,7 @@ impl Engine {
         profile: &Profile,
     ) -> Result<Arc<EventRecord>, FireProblem> {
         let event = self.make_event(workspace, request, profile)?;
-        self.hand_over(workspace, Arc::clone(&event))?;
+        self.dispatch(workspace, Arc::clone(&event))?;
         Ok(event)
     }
 
@@ -127,7 +127,7 @@ impl Engine {
 
     /// Delivers an event: enters its deliveries in the store, appends it to the journal and puts the deliveries into the
     /// workspace's queue. Does nothing if they do not fit.
-    pub fn hand_over(&self, workspace: &Arc<Workspace>, event: Arc<EventRecord>) -> Result<(), Full> {
+    pub fn dispatch(&self, workspace: &Arc<Workspace>, event: Arc<EventRecord>) -> Result<(), Full> {
         self.deliveries.enter(workspace, &event)?;
         self.journal.append_of(Some(workspace), Entry::Event(Arc::clone(&event)));
         if event.lost {
@@ -155,7 +155,7 @@ impl Engine {
             handed_at: now.wall,
             ..EventRecord::clone(&old.event)
         };
-        self.hand_over(workspace, Arc::new(event)).map(|()| id)
+        self.dispatch(workspace, Arc::new(event)).map(|()| id)
     }
 }
 

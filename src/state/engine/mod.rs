@@ -24,15 +24,15 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
-pub use advance::{Mover, settle, settle_ahead, wait_for_events};
+pub use advance::{ClockDriver, settle, wait_for_events, wait_idle_ahead};
 pub use emissions::fire_request_of;
 pub use fire::{FireProblem, WORKSPACE_GONE};
-pub use snapshot::settle_for_a_moment;
+pub use snapshot::wait_idle_briefly;
 
 use crate::clock::{Clock, ClockMode, SavedClock};
-use crate::contract::keys::{SAMPLE_KEY, judge, not_a_key, workspace_of};
+use crate::contract::keys::{SAMPLE_KEY, check_key, not_a_key, workspace_of};
 use crate::diagnostic::Diagnostic;
-use crate::scenario::{EffectiveConfig, FileTexts, Folders, HeldBack, Library, Reload, generation_text};
+use crate::scenario::{EffectiveConfig, FileTexts, Folders, Reload, ScenarioStore, Stale, generation_text};
 use crate::settings::Profile;
 use crate::state::budget::Evictable;
 use crate::state::journal::Journal;
@@ -42,7 +42,7 @@ use deliveries::DeliveryStore;
 use sink::Sinks;
 
 /// Most problems of scenario files reported at a time; `GET scenarios` lists all.
-const MOST_REPORTED: usize = 10;
+const MAX_REPORTED: usize = 10;
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyProblem {
@@ -57,7 +57,7 @@ pub enum KeyProblem {
 
 #[derive(Debug)]
 pub struct Engine {
-    pub library: Arc<Library>,
+    pub library: Arc<ScenarioStore>,
     pub registry: Arc<Registry>,
     pub journal: Arc<Journal>,
     pub deliveries: Arc<DeliveryStore>,
@@ -97,7 +97,7 @@ impl Engine {
     /// An engine over these parts, without deliveries. Its tasks run on the current runtime until `stopping` becomes true. The
     /// receiver yields each workspace that needs a delivery worker.
     pub fn new(
-        library: Library,
+        library: ScenarioStore,
         registry: Registry,
         journal: Arc<Journal>,
         scenario_folders: Folders,
@@ -176,7 +176,7 @@ impl Engine {
         }
         let profile = self.profile_for(Some(key));
         let is_group = profile.keys.workspaces.contains_key(key);
-        if !is_group && let Err(refusal) = judge(key, profile.key_rules()) {
+        if !is_group && let Err(refusal) = check_key(key, profile.key_rules()) {
             return Err(match key.strip_prefix("ws_") {
                 Some(_) => KeyProblem::UnknownId(key.to_owned()),
                 None => KeyProblem::Invalid(not_a_key(key, refusal, profile.key_rules())),
@@ -264,7 +264,7 @@ impl Engine {
 impl Engine {
     /// Loads the contents of all scenario files, and reports changes and files that are newly held back or not read. A broken file
     /// does not affect other files.
-    pub fn take_files(self: &Arc<Self>, mut texts: FileTexts) -> Reload {
+    pub fn reload_changed(self: &Arc<Self>, mut texts: FileTexts) -> Reload {
         let _reload = self.reload.lock();
         let now = self.registry.clock().now();
         let known = self.problems();
@@ -295,8 +295,8 @@ impl Engine {
     fn log_problems(&self, known: &[String]) {
         for (found, what) in self.problems() {
             let new: Vec<String> = found.into_iter().filter(|problem| !known.contains(problem)).collect();
-            let more = new.len().saturating_sub(MOST_REPORTED);
-            for problem in new.into_iter().take(MOST_REPORTED) {
+            let more = new.len().saturating_sub(MAX_REPORTED);
+            for problem in new.into_iter().take(MAX_REPORTED) {
                 self.note(None, problem, true);
             }
             if more > 0 {
@@ -341,10 +341,10 @@ impl Engine {
         let mut held: Vec<String> = Vec::new();
         for name in generation.names() {
             held.extend(generation.held_back(&name).map(|why| match why {
-                HeldBack::Deleted => {
+                Stale::Deleted => {
                     format!("the file of scenario `{name}` was deleted, but an active list still names it; its last good version stays active")
                 }
-                HeldBack::Broken(problem) => {
+                Stale::Broken(problem) => {
                     named.push(problem.file.clone());
                     let stays = if generation.find(&name).is_some() { ", and its last good version stays" } else { "" };
                     format!("scenario `{name}` is broken{stays}: {}", problem.one_line())

@@ -26,12 +26,12 @@ use crate::state::workspace::{
 
 /// How long running tasks may take to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
 /// is made again after a load.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Waits until running tasks have ended, at most for 3 s.
-pub async fn settle_for_a_moment(workspaces: &[Arc<Workspace>]) {
+pub async fn wait_idle_briefly(workspaces: &[Arc<Workspace>]) {
     let settled = join_all(workspaces.iter().map(|workspace| settle(workspace)));
-    let _ = tokio::time::timeout(PATIENCE, settled).await;
+    let _ = tokio::time::timeout(TIMEOUT, settled).await;
 }
 
 impl Engine {
@@ -238,7 +238,7 @@ impl Engine {
             event.workspace = Arc::clone(workspace.name());
             let count = event.deliveries.len();
             event.handed_at = workspace.clock().now().wall;
-            refused += self.hand_over(&workspace, Arc::new(event)).map_or(count, |()| 0);
+            refused += self.dispatch(&workspace, Arc::new(event)).map_or(count, |()| 0);
         }
         self.fire_due(&workspace);
         let (id, full) = (workspace.id(), self.journal.budget().full());

@@ -16,14 +16,14 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
-pub use request::{Arrival, DecidingRule, KEPT_BODY, Reason, RequestRecord, Transcript, Wire, Written};
+pub use request::{ConnectionInfo, DecidingRule, KEPT_BODY, RawExchange, Reason, RequestRecord, Transcript, WrittenAt};
 
 use crate::contract::keys::Keys;
 use crate::contract::routes::{Operation, ROUTES, plain_path};
 use crate::state::budget::{Budget, Charge, Evictable};
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, EventRecord, FailureReason, Workspace};
 
-pub const MOST_ENTRIES: usize = 10_000;
+pub const MAX_ENTRIES: usize = 10_000;
 
 /// The newest entries, in this part of the budget, do not give way: they explain why something else is refused.
 const LEAST_SHARE: usize = 16;
@@ -94,7 +94,7 @@ struct Log {
     /// The number of the oldest entry kept; entries are numbered from 1 without gaps.
     first: u64,
     charge: Charge,
-    tally: Tally,
+    tally: EntryCounts,
     readers: Vec<(Interest, Arc<Notify>)>,
 }
 
@@ -110,7 +110,7 @@ pub struct Fill {
 impl Journal {
     pub fn new(most_entries: usize, budget: &Budget) -> Self {
         let (entries, charge) = (VecDeque::new(), Charge::empty(budget));
-        let log = Log { entries, first: 1, charge, tally: Tally::default(), readers: Vec::new() };
+        let log = Log { entries, first: 1, charge, tally: EntryCounts::default(), readers: Vec::new() };
         Self { most_entries: most_entries.max(1), budget: budget.clone(), log: Mutex::new(log) }
     }
 
@@ -238,7 +238,7 @@ impl Journal {
         Fill { entries: log.entries.len(), bytes: log.charge.bytes(), evicted: log.tally.evicted }
     }
 
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> EntryCounts {
         self.log.lock().tally.clone()
     }
 }
@@ -333,7 +333,7 @@ const OPERATIONS: usize = ROUTES.len() + 1;
 
 /// Counts of everything appended. They do not fall when entries are evicted or cleared.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct EntryCounts {
     requests: [[u64; CLASSES]; OPERATIONS],
     pub quota_refusals: u64,
     pub events: u64,
@@ -350,7 +350,7 @@ pub struct Tally {
     pub evicted: u64,
 }
 
-impl Tally {
+impl EntryCounts {
     fn count(&mut self, entry: &Entry) {
         match entry {
             Entry::Request(request) => {
@@ -387,7 +387,7 @@ impl Tally {
     }
 }
 
-/// The row of an operation in [`Tally::requests`].
+/// The row of an operation in [`EntryCounts::requests`].
 fn row(operation: Option<Operation>) -> usize {
     let place = operation.and_then(|operation| ROUTES.iter().position(|route| route.operation == operation));
     place.unwrap_or(OPERATIONS - 1)

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use crate::clock::Instant;
 use crate::contract::error::{ErrorKind, FieldProblem};
-use crate::contract::keys::{KeyRefusal, KeyRules, Keys, bearer_token, judge, workspace_of};
+use crate::contract::keys::{KeyRefusal, KeyRules, Keys, bearer_token, check_key, workspace_of};
 use crate::contract::routes::Operation;
 use crate::contract::types::Environment;
 use crate::scenario::EffectiveConfig;
@@ -51,12 +51,12 @@ pub struct RequestRecord {
     pub config: Weak<EffectiveConfig>,
     /// When it arrived, by the workspace's clock.
     pub instant: Instant,
-    pub arrival: Arrival,
-    pub written: Written,
+    pub arrival: ConnectionInfo,
+    pub written: WrittenAt,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrival {
+pub struct ConnectionInfo {
     /// The number of the connection, from 1 in the order accepted; 0 for bytes that are not a request.
     pub connection: u64,
     pub sequence: u64,
@@ -66,9 +66,9 @@ pub struct Arrival {
 
 /// When the last bytes of an answer were written, which is after the answer's entry in the journal was made.
 #[derive(Debug, Default)]
-pub struct Written(AtomicI64);
+pub struct WrittenAt(AtomicI64);
 
-impl Written {
+impl WrittenAt {
     /// The time in microseconds; `None` if the answer is not written yet, or never was.
     pub fn at(&self) -> Option<Timestamp> {
         let micros = self.0.load(Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl RequestRecord {
         let is_meant = |(name, _): &(&str, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str());
         let headers = map_of(self.transcript.headers().filter(is_meant));
         let key = bearer_token(&headers).ok()?;
-        let is_key = |environment| judge(key, KeyRules { environment, keys }).is_ok();
+        let is_key = |environment| check_key(key, KeyRules { environment, keys }).is_ok();
         [Environment::Sandbox, Environment::Production].into_iter().any(is_key).then(|| Cow::Owned(key.to_owned()))
     }
 
@@ -172,7 +172,7 @@ pub struct Transcript {
 /// Most bytes of a transcript that are allocated and not used.
 const SLACK: usize = 64;
 /// Most bytes that are allocated before it is known how many are needed.
-const MOST_GUESSED: usize = 4096;
+const MAX_GUESSED: usize = 4096;
 
 thread_local! {
     /// How long the last transcript of the thread was, rounded up: the next one is often as long.
@@ -180,7 +180,7 @@ thread_local! {
 }
 
 #[derive(Clone, Copy)]
-pub struct Wire<'a> {
+pub struct RawExchange<'a> {
     /// Form `req_<id>`, in ASCII.
     pub id: &'a [u8],
     /// Method and target; `None` for bytes that are not a valid request.
@@ -195,7 +195,7 @@ pub struct Wire<'a> {
 
 impl Transcript {
     /// Copies what went over the wire; of a body at most 64 KiB.
-    pub fn new(wire: &Wire<'_>) -> Self {
+    pub fn new(wire: &RawExchange<'_>) -> Self {
         let (body, answer_body) = (kept(wire.body), kept(wire.answer_body));
         let target =
             wire.request.map_or("", |(_, uri)| uri.path_and_query().map_or(uri.path(), |target| target.as_str()));
@@ -216,7 +216,7 @@ impl Transcript {
         if bytes.capacity() > bytes.len() + SLACK {
             bytes.shrink_to_fit();
         }
-        GUESS.set(bytes.len().next_multiple_of(SLACK).min(MOST_GUESSED));
+        GUESS.set(bytes.len().next_multiple_of(SLACK).min(MAX_GUESSED));
         Self { bytes, ends: [id_end, head_end, answer_head_end, body_end] }
     }
 
@@ -284,7 +284,7 @@ mod tests {
         headers.insert("x-b", HeaderValue::from_bytes(b"\xff").expect("opaque bytes are allowed"));
         answer_headers.insert("x-c", HeaderValue::from_static("3"));
         let uri = Uri::from_static("/v1/hello?a=b");
-        let wire = Wire {
+        let wire = RawExchange {
             id: b"req_1",
             request: Some((&Method::GET, &uri)),
             headers: &headers,
@@ -300,7 +300,7 @@ mod tests {
         assert!(map.len() == 2 && map["x-a"] == "1: 2", "{map:?}");
         assert_eq!(transcript.answer_headers().map(|(name, _)| name).collect::<Vec<_>>(), ["x-c"]);
         assert_eq!((transcript.body(), transcript.answer_body()), (&b"sent\r\nx: y"[..], &b"got"[..]));
-        let none = Transcript::new(&Wire { id: b"req_2", request: None, ..wire });
+        let none = Transcript::new(&RawExchange { id: b"req_2", request: None, ..wire });
         assert_eq!((none.id(), none.request_line()), ("req_2", ("", "")));
     }
 }

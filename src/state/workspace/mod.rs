@@ -29,15 +29,15 @@ pub use events::{
 };
 pub use outcome::{Ending, TestOutcome};
 pub use queue::{AfterAttempt, Job, Queue};
-pub use registry::{MOST_WORKSPACES, Registry};
+pub use registry::{MAX_WORKSPACES, Registry};
 pub use restored::{RestoredGlobal, RestoredSnapshot, RestoredWorkspace, SnapshotReader};
 pub use saved::{
     PendingDelivery, SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedEmission, SavedGlobal, SavedScenarios, SavedWorkspace,
     Snapshot, SnapshotProblem,
 };
-pub use sources::Sources;
+pub use sources::RandomSources;
 pub use subscriptions::{Secret, Subscribed, SubscriptionRecord};
-pub use timeline::{FiringBudget, MOST_AT_ONCE, PER_SECOND, PlannedEvent, Timeline};
+pub use timeline::{FiringBudget, MAX_AT_ONCE, PER_SECOND, PlannedEvent, Timeline};
 pub use tokens::AccessTokens;
 pub use workflows::Listed;
 
@@ -74,7 +74,7 @@ pub struct Workspace {
 
 #[derive(Debug)]
 pub struct WorkspaceState {
-    pub sources: Sources,
+    pub sources: RandomSources,
     /// Whether the previous event was delayed by the setting `webhooks.swap`, so that the next overtakes it.
     pub(crate) was_delayed: bool,
     /// The quota of the key that the workspace is named after: a request finds it without another look-up.
@@ -99,7 +99,7 @@ impl Workspace {
         let id = digest[..8].iter().fold(String::from("ws_"), |id, byte| format!("{id}{byte:02x}"));
         let agenda = Agenda::default();
         let state = WorkspaceState {
-            sources: Sources::new(seed, &name),
+            sources: RandomSources::new(seed, &name),
             was_delayed: false,
             quota: Quota::default(),
             group_quotas: BTreeMap::new(),

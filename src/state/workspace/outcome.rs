@@ -28,18 +28,18 @@ pub enum Ending {
     Failed,
 }
 
-const MOST_LINE_BYTES: usize = 500;
-const MOST_OUTPUT_BYTES: usize = 4096;
+const MAX_LINE_BYTES: usize = 500;
+const MAX_OUTPUT_BYTES: usize = 4096;
 
 impl TestOutcome {
     /// The same with the start of its lines and the end of its output, where they are too long.
     #[must_use]
     pub fn shortened(mut self) -> Self {
         for line in [Some(&mut self.test), self.message.as_mut()].into_iter().flatten() {
-            line.truncate(line.floor_char_boundary(MOST_LINE_BYTES));
+            line.truncate(line.floor_char_boundary(MAX_LINE_BYTES));
         }
         if let Some(output) = &mut self.output {
-            let begin = output.len().saturating_sub(MOST_OUTPUT_BYTES);
+            let begin = output.len().saturating_sub(MAX_OUTPUT_BYTES);
             output.drain(..output.ceil_char_boundary(begin));
         }
         self

@@ -101,7 +101,7 @@ impl Queue {
     }
 
     /// Removes and returns the next due attempt. Its lane then waits for [`Queue::finish`].
-    pub fn take_due(&mut self, now: Instant) -> Option<Job> {
+    pub fn next_due_job(&mut self, now: Instant) -> Option<Job> {
         let (key, subscription) = self.ready.first_entry().filter(|entry| entry.key().0 <= now)?.remove_entry();
         let lane = self.lanes.get_mut(&subscription)?;
         lane.listed = None;

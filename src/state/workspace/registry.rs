@@ -12,7 +12,7 @@ use super::tokens::AccessTokens;
 use crate::clock::{Clock, Now, Random, Seed};
 use crate::state::journal::Journal;
 
-pub const MOST_WORKSPACES: usize = 10_000;
+pub const MAX_WORKSPACES: usize = 10_000;
 
 /// The name of the workspace for requests without a valid key. It has its own random source, so that such requests do not change
 /// what a key's requests draw. No key can have this name, as keys contain no spaces.

@@ -13,7 +13,7 @@ use url::Url;
 
 use super::events::{EventRecord, HookUrl, PlannedDelivery};
 use super::saved::{SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedScenarios, SnapshotProblem};
-use super::sources::{SavedSources, Sources};
+use super::sources::{RandomSources, SavedSources};
 use super::subscriptions::Subscriptions;
 use super::tokens::AccessToken;
 use super::workflows::Workflows;
@@ -351,7 +351,7 @@ impl SnapshotReader<'_> {
     fn anonymous(&self, text: &RawValue) -> Result<RestoredWorkspace, String> {
         let mut draft = WorkspaceDraft::new(*self, true);
         if let Ok(sources) = parse::<SavedSources>(text, self.budget) {
-            draft.sources = Some(Sources::restored(&sources)?);
+            draft.sources = Some(RandomSources::restored(&sources)?);
         } else {
             let read = Fill(&mut draft).deserialize(&mut serde_json::Deserializer::from_str(text.get()));
             read.map_err(|error| error.to_string())?;
@@ -395,7 +395,7 @@ struct WorkspaceDraft<'a> {
     is_anonymous: bool,
     key: Option<String>,
     clock: Option<SavedClock>,
-    sources: Option<Sources>,
+    sources: Option<RandomSources>,
     quotas: BTreeMap<String, Quota>,
     subscriptions: Subscriptions,
     workflows: Workflows,
@@ -481,7 +481,7 @@ impl Draft for WorkspaceDraft<'_> {
             "key" => value(map, budget).map(|key| self.key = Some(key)),
             "clock" => value(map, budget).map(|clock| self.clock = Some(clock)),
             "sources" => value::<SavedSources, _>(map, budget)
-                .and_then(|saved| Sources::restored(&saved).map_err(A::Error::custom))
+                .and_then(|saved| RandomSources::restored(&saved).map_err(A::Error::custom))
                 .map(|sources| self.sources = Some(sources)),
             "quotas" => value(map, budget).map(|quotas| self.quotas = quotas),
             "subscriptions" => each(map, budget, |record| self.subscriptions.restore(record)),

@@ -9,7 +9,7 @@ use crate::contract::ids::{IdKind, make_id};
 use crate::settings::Profile;
 
 #[derive(Debug)]
-pub struct Sources {
+pub struct RandomSources {
     pub random: Random,
     serial: u64,
     /// Events have their own source: they are fired by time, between requests, and must not change what requests draw.
@@ -27,7 +27,7 @@ pub(crate) struct SavedSources {
     event_serial: u64,
 }
 
-impl Sources {
+impl RandomSources {
     pub(super) fn new(seed: &Seed, workspace: &str) -> Self {
         // No key has the second name, as keys hold no spaces.
         let (random, event_random) = (seed.source(workspace), seed.source(&format!("{workspace} events")));

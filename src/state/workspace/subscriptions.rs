@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::sources::Sources;
+use super::sources::RandomSources;
 use crate::clock::{Instant, Now};
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
@@ -218,7 +218,7 @@ impl Subscriptions {
         checked: CheckedSubscribe,
         profile: &Profile,
         now: Now,
-        sources: &mut Sources,
+        sources: &mut RandomSources,
     ) -> Result<Subscribed, Error> {
         let CheckedSubscribe { request, url: target } = checked;
         let supplied = request.secret.map(Secret::new);

@@ -15,7 +15,7 @@ use crate::state::budget::{Budget, Charge};
 const PLANNED: usize = 256;
 /// Most events that the timed emissions of a workspace fire at once, and then in each second of the machine's time. Moving a clock
 /// past an endless emission could otherwise occupy the machine for hours.
-pub const MOST_AT_ONCE: u64 = 200_000;
+pub const MAX_AT_ONCE: u64 = 200_000;
 pub const PER_SECOND: u64 = 1_000;
 
 /// How many events the timed emissions of a workspace may still fire.
@@ -28,7 +28,7 @@ pub struct FiringBudget {
 
 impl Default for FiringBudget {
     fn default() -> Self {
-        Self { left: MOST_AT_ONCE, at: Instant::default() }
+        Self { left: MAX_AT_ONCE, at: Instant::default() }
     }
 }
 
@@ -37,7 +37,7 @@ impl FiringBudget {
     pub fn spend(&mut self, fired: usize, now: Instant) -> Duration {
         let refill = now.since(self.at).as_millis() * u128::from(PER_SECOND) / 1_000;
         if refill > 0 {
-            self.left = self.left.saturating_add(u64::try_from(refill).unwrap_or(MOST_AT_ONCE)).min(MOST_AT_ONCE);
+            self.left = self.left.saturating_add(u64::try_from(refill).unwrap_or(MAX_AT_ONCE)).min(MAX_AT_ONCE);
             self.at = now;
         }
         let fired = fired as u64;
@@ -142,7 +142,7 @@ impl Timeline {
         is_added
     }
 
-    pub fn take_due(&mut self, now: Instant) -> Option<PlannedEvent> {
+    pub fn next_due_job(&mut self, now: Instant) -> Option<PlannedEvent> {
         let entry = self.planned.first_entry().filter(|entry| entry.key().0 <= now)?;
         self.charge.shrink(PLANNED);
         Some(entry.remove())
@@ -192,7 +192,7 @@ mod tests {
     fn a_burst_is_fired_at_once_and_more_at_a_pace() {
         let at = |millis: u64| Instant::after_start(Duration::from_millis(millis));
         let mut budget = FiringBudget::default();
-        for _ in 0..MOST_AT_ONCE / 16 {
+        for _ in 0..MAX_AT_ONCE / 16 {
             assert_eq!(budget.spend(16, at(0)), Duration::ZERO);
         }
         assert_eq!(budget.spend(16, at(0)), Duration::from_millis(16));
@@ -203,6 +203,6 @@ mod tests {
             assert_eq!(budget.spend(1_000, at(16 + second * 1_000)), Duration::ZERO, "{second}");
         }
         assert_eq!(budget.spend(1, at(1_000_000_000)), Duration::ZERO);
-        assert_eq!(budget.left, MOST_AT_ONCE - 1);
+        assert_eq!(budget.left, MAX_AT_ONCE - 1);
     }
 }

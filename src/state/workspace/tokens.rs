@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Instant;
 
 /// Most tokens kept; the oldest are evicted first.
-const MOST_TOKENS: usize = 10_000;
+const MAX_TOKENS: usize = 10_000;
 
 /// With which every token begins, and no key.
 const TOKEN_PREFIX: &str = "oat_";
@@ -50,7 +50,7 @@ impl AccessTokens {
         let mut kept = self.kept.write();
         // The workspace of a key that was evicted makes the same tokens again.
         kept.retain(|known| known.text != token.text);
-        if kept.len() >= MOST_TOKENS {
+        if kept.len() >= MAX_TOKENS {
             kept.pop_front();
             self.evicted.fetch_add(1, Ordering::Relaxed);
         }

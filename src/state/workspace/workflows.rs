@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::events::{FireRequest, Origin};
-use super::sources::Sources;
+use super::sources::RandomSources;
 use crate::clock::{Instant, Now};
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::ids::IdKind;
@@ -112,7 +112,7 @@ impl Workflows {
         placed: GivenWorkflow,
         profile: &Profile,
         now: Now,
-        sources: &mut Sources,
+        sources: &mut RandomSources,
     ) -> Result<Workflow, Error> {
         let known = placed.id.as_deref().and_then(|id| self.position(id)).map(|at| self.records.remove(at));
         let run_time = profile.preview.run_time.get();
@@ -232,7 +232,7 @@ impl Workflows {
         mut user: Map<String, Value>,
         profile: &Profile,
         now: Now,
-        sources: &mut Sources,
+        sources: &mut RandomSources,
     ) {
         let id = user_id(&user).unwrap_or_else(|| {
             let id = sources.make_id(IdKind::User, profile, now);

@@ -1,5 +1,6 @@
 // Signatures of webhooks: the signed content taken apart, keys read from secrets, headers checked. Pure but for WebCrypto.
 
+import { messagesOf } from './capture.js';
 import { fromBase64, toBase64, toHex } from './text.js';
 
 /**
@@ -30,7 +31,8 @@ export function schemesOf(headers) {
 
 /** Id, time and signatures as the headers of a scheme have them. @param {Scheme} scheme @param {[string, string][]} headers */
 export function signatureHeaders(scheme, headers) {
-  const value = headerOf(headers, scheme.signature) ?? '';
+  // Each value of a repeated header counts.
+  const value = headers.filter(([name]) => name.toLowerCase() === scheme.signature).map(([, each]) => each).join(' ');
   const id = headerOf(headers, scheme.id) ?? '';
   const fields = value.split(/[\s,]+/).filter(Boolean);
   const time = headerOf(headers, scheme.time) ?? fields.find((field) => field.startsWith('t='))?.slice(2) ?? '';
@@ -91,12 +93,28 @@ export async function signatureOf(scheme, key, content) {
   return scheme.base64 ? toBase64(bytes) : toHex(bytes);
 }
 
-/** Lines `name: value`. @param {string} text @returns {[string, string][]} */
-export function parseHeaders(text) {
-  return text.split(/\r?\n/).flatMap((line) => {
-    const found = /^\s*([^\s:]+)\s*:\s*(.*?)\s*$/.exec(line.replace(/^-H\s+|^'|'$/g, ''));
-    return found ? [/** @type {[string, string]} */ ([found[1], found[2]])] : [];
-  });
+/** What comes with a secret from a file or a page, as `undecorated` of the command line removes it. @type {[string, (text: string) => string][]} */
+const DECORATIONS = [
+  ['the white space around it', (text) => text.replace(/^[^\S\ufeff]+|[^\S\ufeff]+$/g, '')],
+  ['the invisible characters around it', (text) => text.replace(/^[\ufeff\u200b\u2060]+|[\ufeff\u200b\u2060]+$/g, '')],
+  ['the `\\n` at its end', (text) => text.replace(/\\n$/, '')],
+  ['the punctuation at its end', (text) => text.replace(/[,;]+$/, '')],
+  ['the name in front of it', (text) => text.replace(/^(export |set |\$env:)?\s*(["']?)[\w-]+\2\s*(=|:(?= ))\s*(?=.*[^=])/s, '')],
+  ['the quotes around it', (text) => text.replace(/^(?:(["'\x60])(.*)\1|[“‘](.*)[”’])$/s, '$2$3')],
+  ['the `v1,` in front of it', (text) => text.replace(/^v1,/, '')],
+];
+
+/** A secret without what came with it, and what that was. @param {string} secret @returns {[string, string[]]} */
+export function undecorated(secret) {
+  /** @type {Set<string>} */
+  const names = new Set();
+  let text = secret;
+  for (;;) {
+    const found = DECORATIONS.map(([name, strip]) => /** @type {const} */ ([name, strip(text)])).find(([, shorter]) => shorter && shorter !== text);
+    if (!found) return [text, [...names]];
+    names.add(found[0]);
+    text = found[1];
+  }
 }
 
 /** Bodies that a receiver may have signed by mistake. @param {string} body @returns {[string, string][]} */
@@ -112,16 +130,26 @@ export function bodyVariants(body) {
   } catch {
     // It is not JSON.
   }
+  const decoded = /^([A-Za-z0-9+/]{4})+([A-Za-z0-9+/]{2,3}={1,2})?$/.test(body.trim()) ? fromBase64(body.trim()) : null;
+  if (decoded) variants.push(['the body decoded from base64', new TextDecoder().decode(decoded)]);
   return variants;
 }
 
+/** The message to check: the last that is signed. @param {string} capture */
+function captured(capture) {
+  const messages = messagesOf(capture);
+  return messages.findLast(({ headers }) => schemesOf(headers).length > 0) ?? messages.at(-1) ?? { headers: [], body: null };
+}
+
 /**
- * Checks pasted headers and body. Gives what was found, in words.
- * @param {string} headerText @param {string} body @param {string} secret @param {number} now in milliseconds
+ * Checks a pasted capture with its body, or with this one. Gives what was found, in words.
+ * @param {string} capture @param {string} given the body, if the capture has none @param {string} secret @param {number} now in milliseconds
  * @returns {Promise<{ok: boolean, summary: string, findings: string[], expected?: string, found?: string, content?: Part[]}>}
  */
-export async function checkSignature(headerText, body, secret, now) {
-  const headers = parseHeaders(headerText);
+export async function checkSignature(capture, given, secret, now) {
+  const message = captured(capture);
+  const { headers } = message;
+  const body = given || (message.body ?? '');
   const [name] = schemesOf(headers);
   if (!name) {
     const names = Object.values(SCHEMES).map((scheme) => scheme.signature).join(', ');
@@ -143,7 +171,8 @@ export async function checkSignature(headerText, body, secret, now) {
     return { ok: false, summary: 'This browser computes signatures only at https or localhost addresses. Use wrs-emulator verify.', findings, content };
   }
   const encoder = new TextEncoder();
-  const secrets = secret.trim() === secret ? [secret] : [secret, secret.trim()];
+  const [plain, decorations] = undecorated(secret);
+  const secrets = plain === secret ? [secret] : [secret, plain];
   let expected = '';
   for (const [variant, text] of bodyVariants(body)) {
     for (const each of secrets) {
@@ -152,13 +181,14 @@ export async function checkSignature(headerText, body, secret, now) {
         expected ||= signature;
         if (!signatures.includes(signature)) continue;
         const exact = text === body && each === secret;
-        if (each !== secret) findings.push('The secret has white space around it: remove it.');
+        if (each !== secret) findings.push(`The signature is right for the secret without ${decorations.join(' and ')}.`);
         findings.push(`The key is the secret read as ${reading.name}.`);
         if (text !== body) findings.push(`What was signed is ${variant}: verify the bytes as they came.`);
         return { ok: exact, summary: exact ? 'The signature is right.' : 'The signature would be right for something slightly different.', findings, content };
       }
     }
   }
+  if (/^\s*(\{\}|null|undefined|None|\[object .*)?\s*$/.test(body)) findings.push('The body is empty, as if something had read or parsed it before: keep the raw bytes.');
   findings.push('Check that the body is the raw bytes received, and that the secret is the subscription’s.');
   return { ok: false, summary: 'The signature is wrong.', findings, expected, found: signatures[0] ?? '', content };
 }

@@ -19,7 +19,7 @@ const ROUNDS: u64 = 15_000;
 const SENDERS: u64 = 4;
 const SEED: u64 = 1;
 /// What memory may grow by: the journal's bound of 10,000 entries is reached on the way.
-const MOST_GROWTH: usize = 128 * 1024 * 1024;
+const MAX_GROWTH: usize = 128 * 1024 * 1024;
 
 /// Proper requests, some of them several in a row.
 fn seeds() -> Vec<Vec<u8>> {
@@ -172,6 +172,6 @@ fn damaged_requests_are_never_a_failure_of_the_emulator() {
     served.serves();
     assert!(answered > rounds / 2, "{answered} of {rounds} were answered at all");
     let grown = served.resident().saturating_sub(before);
-    assert!(grown <= MOST_GROWTH, "memory grew by {grown} bytes");
+    assert!(grown <= MAX_GROWTH, "memory grew by {grown} bytes");
     assert_eq!(served.stop(), (Some(0), String::new()), "a panic in a connection would be told here");
 }

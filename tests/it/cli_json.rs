@@ -238,7 +238,7 @@ fn what_is_done_is_json_alone() {
                     "{command}: {end}"
                 );
             }
-            Text => assert!(stdout.lines().count() > 100, "{command}: {stdout}"),
+            Text => assert!(stdout.lines().count() > 1, "{command}: {stdout}"),
             Nothing => assert_eq!(stdout, "", "{command}"),
             Stream => unreachable!("it was handled above"),
         }

@@ -1,0 +1,198 @@
+//! Opens connections to receivers: at the addresses that the egress guard permits, with TLS if the URL says so. Each kind of failure
+//! has its own reason and names the flag that fixes it.
+
+use std::fmt::Debug;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use rustls::{CertificateError, Error as TlsError};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::http::body::ResponseBody;
+use crate::http::tls::{Trust, is_about_the_issuer, noting_requests};
+use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
+use crate::state::workspace::FailureReason;
+use crate::util::wording::any_of;
+use crate::webhook::egress::{DialProblem, Egress, Target};
+use crate::webhook::resolve::{Resolver, lacks_descriptors, no_descriptors};
+
+pub trait ByteStream: AsyncRead + AsyncWrite + Debug + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Debug + Unpin + Send> ByteStream for S {}
+
+/// Sends requests on a connection. One type, so that the code of a client's connection is compiled once.
+pub type Sender = http1::SendRequest<ResponseBody>;
+
+/// A connection, with a task that ends when the sender is dropped or the peer closes.
+pub async fn open(stream: Box<dyn ByteStream>) -> hyper::Result<Sender> {
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(64 * 1024).max_headers(128).writev(false);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+/// A connection to a receiver.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) sender: Sender,
+    /// True if the server asked for a client certificate. With TLS 1.3 it refuses a client without one only after the handshake.
+    pub(super) asked_for_certificate: bool,
+}
+
+pub(super) fn without_certificate(problem: DialProblem) -> DialProblem {
+    let detail = format!("{}; it asked for a client certificate, and the emulator sends none", problem.detail);
+    DialProblem { detail, ..problem }
+}
+
+#[derive(Clone, Debug)]
+pub struct DialContext {
+    pub egress: Arc<Egress>,
+    pub trust: Arc<Trust>,
+    pub resolver: Arc<Resolver>,
+}
+
+/// Opens a connection to a server at one of its addresses, with TLS if the URL says so.
+pub(super) async fn dial(
+    target: &Target,
+    addresses: &[SocketAddr],
+    dial_context: &DialContext,
+    connect_timeout: Duration,
+) -> Result<Link, DialProblem> {
+    let addresses = dial_context.egress.choose(target, addresses)?;
+    let stream = connect(target, &addresses, connect_timeout).await?;
+    let (stream, asked_for_certificate): (Box<dyn ByteStream>, _) = if target.url.scheme() == "https" {
+        let (stream, asked) = handshake(target, stream, &dial_context.trust, connect_timeout).await?;
+        (Box::new(stream), asked)
+    } else {
+        (Box::new(stream), false)
+    };
+    let opened = open(stream).await;
+    let sender = opened.map_err(|error| {
+        DialProblem::new(FailureReason::ConnectionReset, format!("the connection was lost: {error}"))
+    })?;
+    Ok(Link { sender, asked_for_certificate })
+}
+
+async fn connect(target: &Target, addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, DialProblem> {
+    let mut last = DialProblem::new(FailureReason::NameNotFound, format!("`{}` has no address", target.host_text()));
+    let mut refused = Vec::new();
+    for address in addresses {
+        last = match timeout(limit, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                let _ = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                refused.push(address.to_string());
+                let (tried, elsewhere) = (any_of(&refused), target.elsewhere());
+                let detail = format!("nothing listens on {tried}; start your receiver there; {elsewhere}");
+                DialProblem::new(FailureReason::ConnectionRefused, detail)
+            }
+            Ok(Err(error)) if lacks_descriptors(&error) => return Err(no_descriptors(&error)),
+            Ok(Err(error)) => {
+                DialProblem::new(FailureReason::ConnectionRefused, format!("cannot connect to {address}: {error}"))
+            }
+            Err(_) => {
+                let detail = format!(
+                    "{address} did not accept a connection within {} s (webhooks.connect_timeout)",
+                    limit.as_secs_f64()
+                );
+                DialProblem::new(FailureReason::ConnectTimeout, detail)
+            }
+        };
+    }
+    Err(last)
+}
+
+/// The stream, and whether the server asked for a client certificate.
+async fn handshake(
+    target: &Target,
+    stream: TcpStream,
+    trust: &Trust,
+    limit: Duration,
+) -> Result<(TlsStream<TcpStream>, bool), DialProblem> {
+    let host = target.host_text().trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| DialProblem::new(FailureReason::TlsFailed, format!("`{host}` cannot be a certificate's name")))?;
+    let connected = async { TlsConnector::from(trust.config().await).connect(name, stream).await };
+    match timeout(limit, noting_requests(connected)).await {
+        Ok((Ok(stream), asked)) => Ok((stream, asked)),
+        Ok((Err(error), false)) => Err(connect_problem(target, host, trust, &error)),
+        Ok((Err(error), true)) => Err(without_certificate(connect_problem(target, host, trust, &error))),
+        Err(_) => {
+            let detail = format!(
+                "`{host}` accepted the connection but said nothing in the TLS handshake for {} s (webhooks.connect_timeout); is it a TLS server?",
+                limit.as_secs_f64()
+            );
+            Err(DialProblem::new(FailureReason::TlsTimeout, detail))
+        }
+    }
+}
+
+fn connect_problem(target: &Target, host: &str, trust: &Trust, error: &io::Error) -> DialProblem {
+    let (reason, detail) = match tls_error(error) {
+        Some(TlsError::InvalidCertificate(problem)) => refused_certificate(target, host, trust, problem),
+        Some(TlsError::InvalidMessage(_)) => {
+            let plain = target.origin.replacen("https:", "http:", 1);
+            let forward = target.forward_to(&plain);
+            let detail = format!("`{host}` does not speak TLS there; to deliver over plain HTTP: {forward}");
+            (FailureReason::NotTls, detail)
+        }
+        _ => {
+            (FailureReason::TlsFailed, format!("the TLS handshake with `{host}` failed: {}", handshake_problem(error)))
+        }
+    };
+    DialProblem::new(reason, detail)
+}
+
+fn refused_certificate(
+    target: &Target,
+    host: &str,
+    trust: &Trust,
+    problem: &CertificateError,
+) -> (FailureReason, String) {
+    const SKIP: &str = "--webhook-insecure to skip the check";
+    let what = certificate_problem(problem);
+    match problem {
+        _ if is_about_the_issuer(problem) => {
+            let detail = if trust.has_authorities() {
+                format!(
+                    "none of the authorities of --webhook-ca signed the certificate of `{host}`; add its own, or {SKIP}"
+                )
+            } else {
+                format!(
+                    "the certificate of `{host}` is not signed by an authority known here; pass its CA with --webhook-ca FILE, or {SKIP}"
+                )
+            };
+            (FailureReason::UnknownCertificateAuthority, detail)
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            let elsewhere = target.elsewhere();
+            let detail = format!(
+                "the certificate is not for `{host}`: it {what}; use a name that it is for, or {SKIP}; {elsewhere}"
+            );
+            (FailureReason::CertificateNameMismatch, detail)
+        }
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => {
+            let detail = format!("the certificate of `{host}` {what}; renew it, or {SKIP}");
+            (FailureReason::CertificateExpired, detail)
+        }
+        _ => {
+            let detail = format!("the certificate of `{host}` {what}; --webhook-insecure skips the check");
+            (FailureReason::TlsFailed, detail)
+        }
+    }
+}
