@@ -78,6 +78,7 @@ static CALLS: LazyLock<Vec<Route>> = LazyLock::new(|| {
         snapshot::Reset,
         snapshot::SaveSnapshot,
         snapshot::LoadSnapshot,
+        snapshot::Fork,
         deliveries::ShowSink,
         deliveries::ScriptSink,
     ]

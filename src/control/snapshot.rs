@@ -1,5 +1,5 @@
-//! `GET snapshot`, `PUT snapshot`, `POST reset`: saves the state of one key, or of everything, as a document, loads it, or restores
-//! the state before the first request.
+//! `GET snapshot`, `PUT snapshot`, `POST snapshot/fork`, `POST reset`: saves the state of one key, or of everything, as a document, loads
+//! it, copies that of a key, or restores the state before the first request.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -65,6 +65,60 @@ pub(crate) struct LoadSnapshot {
 impl Endpoint for LoadSnapshot {
     type Answer = Loaded;
     const CALL: Call<Self> = Call::at_once("PUT snapshot", load).body::<Snapshot>().max_bytes(MAX_BYTES);
+}
+
+/// Copy the state of a key to a new one.
+///
+/// The new key has what the other one has now: subscriptions with their secrets, workflows, users, quota, settings, the clock, scenarios
+/// with their steps and planned emissions. Its subscriptions have ids of their own, and what it draws at random differs. Deliveries that
+/// are under way, tokens and the journal stay with the other key.
+#[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fork {
+    /// The key, or workspace `ws_…`, that is copied.
+    #[arg(long, value_name = "KEY")]
+    from: String,
+    /// The new key, which must have no state yet.
+    #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
+    key: String,
+}
+
+impl Endpoint for Fork {
+    type Answer = Forked;
+    const CALL: Call<Self> = Call::at_once("POST snapshot/fork", fork);
+
+    fn commands() -> Vec<Command> {
+        vec![Command::of::<Self>("snapshot fork", &["snapshot fork --from sk_test_prepared --key sk_test_a"])]
+    }
+}
+
+/// The copy.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Forked {
+    pub(crate) key: String,
+    pub(crate) workspace: WorkspaceId,
+    /// What could not be copied.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Text for Forked {
+    fn text(&self) -> String {
+        let warnings: String = self.warnings.iter().map(|warning| format!("  but {}\n", cell(warning))).collect();
+        format!("{} is a copy\n{warnings}", cell(&self.key))
+    }
+}
+
+fn fork(Fork { from, key }: Fork, cx: &Context) -> Result<Forked, ControlError> {
+    let (from, new) = (cx.workspace(Some(&from))?, cx.workspace_name(Some(&key))?);
+    let shown = cx.redactor().key(&new).into_owned();
+    if cx.registry.find(&new).is_some() {
+        let message = format!("key: `{shown}` has state already; reset it first, or name another");
+        return Err(ControlError::invalid(message));
+    }
+    let warnings = cx.fork(&from, &new).map_err(refused)?;
+    cx.note(Some(&new), format!("{shown} is a copy of {}", cx.whose(Some(from.name()))), false);
+    Ok(Forked { key: shown, workspace: cx.workspace(Some(&new))?.id().into(), warnings })
 }
 
 /// Forget what a key did, or everything.
