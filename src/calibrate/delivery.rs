@@ -71,7 +71,7 @@ struct Search<'d> {
     times: Vec<&'d str>,
     signatures: usize,
     bytes: usize,
-    /// Whether something was not tried.
+    /// True if something was not tried.
     is_cut: bool,
 }
 
@@ -86,7 +86,7 @@ impl CapturedDelivery {
         let is_delivery = |message: &CapturedMessage| message.method.as_deref().is_none_or(|method| method == "POST");
         let mut found: Vec<CapturedMessage> = captured::messages(bytes)?;
         found.retain(|message| is_delivery(message) && message.body.is_some());
-        // Of several, the last that is signed.
+        // The last signed one, if there are several.
         let is_signed =
             |message: &CapturedMessage| about_signatures(&message.headers).any(|(_, value)| SIGNATURE.is_match(value));
         let message = found.into_iter().max_by_key(is_signed);
@@ -324,7 +324,7 @@ impl<'d> Search<'d> {
         let is_beside = !time.is_empty() && delivery.others().all(|(_, value)| value != time);
         if is_beside || self.times.iter().any(|time| custom.prefix.contains(time)) {
             let (name, content, hash) = (&custom.signature_header, json!(custom.content), json!(custom.hash));
-            return hidden(format!("`{name}` has {hash} of {content} beside the time, which no setting sends"));
+            return hidden(format!("`{name}` has {hash} of {content} besides the time, which no setting sends"));
         }
         // The header that must be meant; none if several may be.
         let only = |is_it: &dyn Fn(&str) -> bool| {

@@ -1,6 +1,6 @@
 //! Completion in shells: `completions` prints the code that a shell loads, which then runs the program for each word to complete.
 //!
-//! Names of scenarios, settings and presets are completed, too; scenario files are looked for where `serve` would look.
+//! Names of scenarios, settings and presets are also completed; scenario files are looked for where `serve` would look.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

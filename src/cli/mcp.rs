@@ -2,7 +2,7 @@
 //!
 //! One thread reads lines, another answers requests in order; so a ping or a cancellation is handled while a tool waits. Nothing but
 //! messages of the protocol, which are JSON-RPC 2.0, goes to stdout. A tool is a call of the control API whose text is passed on, or a
-//! few of them; a session has a key of its own.
+//! few of them; a session has its own key.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
@@ -73,7 +73,7 @@ struct Request {
 /// The ids of requests that were cancelled before they were answered.
 type Cancelled = Mutex<BTreeSet<String>>;
 
-/// Serves until stdin is closed, or nobody reads stdout.
+/// Serves until stdin is closed, or stdout is closed.
 pub(super) fn run(args: McpArgs) -> ExitCode {
     let session = Session::new(args.target);
     note(&format!("tools for the emulator at {}, with the key {}", session.target.url, session.key));
@@ -360,7 +360,7 @@ const TOOLS: &[Tool] = &[
     Tool {
         name: "play_scenario",
         title: "Play scenarios for a key",
-        description: "Makes scenarios the active ones of one key, in order, in place of its former list. An empty list turns \
+        description: "Makes scenarios the active ones of one key, in order, instead of its former list. An empty list turns \
                       scenarios off. `status` lists names; `toml` adds one of your own.",
         effect: Effect::Sets,
         call: Some(fields_of::<Activate>()),

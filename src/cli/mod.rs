@@ -55,7 +55,7 @@ Examples:
   wrs-emulator explain req_01k...                    why this answer
 
 Keys: without --key, WRS_API_KEY is used (not for clock, review, run and
-verdict). If neither is there, listen, reset, subscriptions create and trigger
+verdict). If neither is set, listen, reset, subscriptions create and trigger
 use sk_test_local; all others use all keys.
 
 Exit status: 0 done, 1 a check found problems or what is named does not exist,
@@ -215,7 +215,7 @@ pub fn main() -> ExitCode {
         Some(Command::Run(RunCommand::Save(args))) => run::save(&args),
         Some(Command::Run(RunCommand::View(args))) => run::view(&args),
         Some(Command::Run(RunCommand::Schema)) => Ok(print_document(&crate::control::run_schema())),
-        Some(Command::Profile(ProfileCommand::Schema)) => Ok(print_document(&crate::settings::file_schema())),
+        Some(Command::Profile(command)) => Ok(profile::profile(&command)),
         Some(Command::Assumptions(args)) => profile::assumptions(args),
         Some(Command::Openapi(args)) => profile::openapi(&args),
         Some(Command::Completions(args)) => Ok(completions::completions(&args)),

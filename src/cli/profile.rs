@@ -20,7 +20,9 @@ use crate::control::render::{Row as _, of_key};
 use crate::diagnostic::{Diagnostic, Level};
 use crate::redact::Redactor;
 use crate::settings::openapi::document;
-use crate::settings::{Draft, Forward, Layered, LedgerRow, Preset, ProfileProblem, ledger, ledger_markdown};
+use crate::settings::{
+    Draft, Forward, Layered, LedgerRow, Preset, ProfileProblem, default_text, file_schema, ledger, ledger_markdown,
+};
 use crate::util::file;
 use crate::util::wording::shell_word;
 
@@ -154,6 +156,19 @@ pub(super) enum ProfileCommand {
     /// Print the JSON Schema of profile files, for editors.
     #[command(display_order = 100, after_help = examples(["profile schema > profile.schema.json"]))]
     Schema,
+    /// Print the built-in profile as a commented file.
+    #[command(display_order = 100, after_help = examples(["profile default > mine.toml"]))]
+    Default,
+}
+
+pub(super) fn profile(command: &ProfileCommand) -> ExitCode {
+    match command {
+        ProfileCommand::Schema => print_document(&file_schema()),
+        ProfileCommand::Default => {
+            print(&default_text());
+            ExitCode::SUCCESS
+        }
+    }
 }
 
 pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {

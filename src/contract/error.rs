@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::contract::named::named;
+use crate::contract::setting::settings;
 
 named! {
     /// What went wrong, as clients may branch on it. The setting `errors.codes` has the text sent for each kind.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum ErrorKind {
         /// 401: Bearer token missing or invalid. The one code the contract publishes.
@@ -75,22 +76,61 @@ impl ErrorKind {
     }
 }
 
-/// The error envelope (contract: Errors).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Errors {
-    /// Where validation reasons appear beside `message`.
-    pub details: ErrorDetails,
-    /// Status of a body that is not JSON: 400 or 422.
-    #[cfg_attr(test, schemars(extend("enum" = [400, 422])))]
-    pub malformed_json_status: u16,
-    /// The `code` of each kind of error.
-    pub codes: BTreeMap<ErrorKind, String>,
-    /// The `message` of kinds of errors; of the others it depends on the request.
-    pub messages: BTreeMap<ErrorKind, String>,
-    /// Fields added to each error object.
-    pub extra: Map<String, Value>,
+settings! {
+    /// The error envelope.
+    pub struct Errors {
+        /// Where the reasons of a 422 are given, in addition to `message`.
+        pub details: ErrorDetails = "off" {
+            contract: "the shape may gain fields before public launch",
+            assumed: "reasons are in `message` only, each naming its field",
+            observed_by: "`details` in the errors of several 422s",
+        },
+        /// The status of a body that is not JSON: 400 or 422.
+        #[schemars(extend("enum" = [400, 422]))]
+        pub malformed_json_status: u16 = 422 {
+            contract: "422 for validation; a body that is not JSON is not shown",
+            assumed: "422",
+            observed_by: "a subscription whose body is cut off",
+        },
+        /// The `code` of each kind of error. `unauthorized` is the only one that the contract publishes.
+        pub codes: BTreeMap<ErrorKind, String> = {
+            "unauthorized": "unauthorized",
+            "validation_error": "validation_error",
+            "rate_limit_exceeded": "rate_limit_exceeded",
+            "not_found": "not_found",
+            "method_not_allowed": "method_not_allowed",
+            "bad_request": "bad_request",
+            "request_timeout": "request_timeout",
+            "payload_too_large": "payload_too_large",
+            "uri_too_long": "uri_too_long",
+            "unsupported_media_type": "unsupported_media_type",
+            "not_implemented": "not_implemented",
+            "misdirected_request": "misdirected_request",
+            "headers_too_large": "headers_too_large",
+            "internal_error": "internal_error",
+        } {
+            contract: "unauthorized accompanies 401; other codes are not shown",
+            assumed: "validation_error, rate_limit_exceeded, not_found, method_not_allowed and others named after their status",
+            values: "kind of error = code, such as not_found = \"missing\"",
+            observed_by: "`code` of 401, 404, 405, 413, 414, 415, 422, and of a 429 if one comes; others cannot be provoked \
+                harmlessly",
+        },
+        /// The `message` of kinds of errors, instead of the emulator's or a scenario's.
+        pub messages: BTreeMap<ErrorKind, String> = {} {
+            contract: "message is text for people; its wording is not shown",
+            assumed: "what is wrong with the request, in words",
+            values: "kind of error = text, such as not_found = \"no such thing\"",
+            observed_by: "`message` of two different 401s, 404s, 405s and 422s: fixed if they are equal; others are met once \
+                or not at all",
+        },
+        /// Fields added to every `error` object.
+        pub extra: Map<String, Value> = {} {
+            contract: "the shape may gain fields before public launch",
+            assumed: "exactly code, message and request_id",
+            values: "field = any value, such as docs = \"https://docs.example.com\"",
+            observed_by: "fields that every error has, with the same value",
+        },
+    }
 }
 
 impl Errors {
@@ -104,9 +144,8 @@ impl Errors {
     }
 }
 
-/// Where validation reasons appear beside `message`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+/// Where validation reasons appear in addition to `message`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorDetails {
     /// Nowhere else.
@@ -159,22 +198,32 @@ impl Error {
     }
 }
 
+/// The error envelope as it is sent (contract: Errors).
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub struct Envelope<'e> {
+    error: EnvelopeError<'e>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct EnvelopeError<'e> {
+    /// Machine-readable; clients branch on this.
+    #[schemars(extend("x-assumed" = "errors.codes"))]
+    code: &'e str,
+    /// For people.
+    message: &'e str,
+    /// Form `req_<id>`.
+    request_id: &'e str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    details: Option<Value>,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    extra: &'e Map<String, Value>,
+}
+
 /// The error envelope around any code and message.
 pub fn envelope(settings: &Errors, code: &str, message: &str, problems: &[FieldProblem], request_id: &str) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Envelope<'a> {
-        error: Body<'a>,
-    }
-    #[derive(Serialize)]
-    struct Body<'a> {
-        code: &'a str,
-        message: &'a str,
-        request_id: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        details: Option<Value>,
-        #[serde(flatten)]
-        extra: &'a Map<String, Value>,
-    }
     let details = match settings.details {
         _ if problems.is_empty() => None,
         ErrorDetails::Off => None,
@@ -190,6 +239,6 @@ pub fn envelope(settings: &Errors, code: &str, message: &str, problems: &[FieldP
             Some(Value::Object(map))
         }
     };
-    let body = Body { code, message, request_id, details, extra: &settings.extra };
+    let body = EnvelopeError { code, message, request_id, details, extra: &settings.extra };
     serde_json::to_vec(&Envelope { error: body }).expect("strings and JSON values always serialise")
 }

@@ -1,10 +1,11 @@
 //! The name of a header as a setting gives it: sent and compared as HTTP does, without regard to case, and shown as written.
 
 use hyper::header::HeaderName;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String"))]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(with = "String")]
 #[serde(try_from = "String")]
 pub struct HeaderSetting {
     as_written: String,

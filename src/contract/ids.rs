@@ -4,11 +4,13 @@
 use std::fmt::Write as _;
 
 use rand::Rng;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use sha2::{Digest as _, Sha512};
 
 use crate::contract::header_setting::HeaderSetting;
 use crate::contract::named::named;
+use crate::contract::setting::settings;
 
 named! {
     /// What an id names, with its prefix.
@@ -34,17 +36,25 @@ impl IdKind {
     }
 }
 
-/// The form of ids.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Ids {
-    /// What follows the prefix.
-    pub style: IdStyle,
-    /// The header that carries a request's id; none when empty.
-    #[cfg_attr(test, schemars(with = "String"))]
-    #[serde(deserialize_with = "read_request_header")]
-    pub request_header: Option<HeaderSetting>,
+settings! {
+    /// The form of ids.
+    pub struct Ids {
+        /// What follows the prefix.
+        pub style: IdStyle = "ulid" {
+            contract: "forms sub_<id>, evt_<id>, req_<id>, wf_<id>; the part after the prefix is not shown",
+            assumed: "a lower-case ULID",
+            observed_by: "the ids in errors and of the subscription",
+        },
+        /// The header of every answer that carries the request's id, as `request_id` does in an error; none if empty.
+        #[schemars(with = "String")]
+        #[serde(deserialize_with = "read_request_header")]
+        pub request_header: Option<HeaderSetting> = "" {
+            contract: "request_id is in errors; no header for it is mentioned",
+            assumed: "not sent",
+            values: "a field name such as \"X-Request-Id\", or \"\"",
+            observed_by: "the header with the same text as `request_id`",
+        },
+    }
 }
 
 fn read_request_header<'de, D: Deserializer<'de>>(setting: D) -> Result<Option<HeaderSetting>, D::Error> {
@@ -54,8 +64,7 @@ fn read_request_header<'de, D: Deserializer<'de>>(setting: D) -> Result<Option<H
 }
 
 /// What follows the prefix of an id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IdStyle {
     /// 26 characters, lower case.
@@ -96,7 +105,7 @@ pub fn make_id(kind: IdKind, style: IdStyle, unix_millis: u64, serial: u64, rand
             );
         }
         IdStyle::Uuid => {
-            // Version 4 of RFC 9562: four bits of version and two of variant in place of random ones.
+            // Version 4 of RFC 9562: four bits of version and two of variant instead of random ones.
             let bits = bits & !(0xf << 76 | 0b11 << 62) | 4 << 76 | 0b10 << 62;
             let (high, low) = (bits >> 64, bits & u128::from(u64::MAX));
             let _ = write!(

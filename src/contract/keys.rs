@@ -6,9 +6,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::contract::named::named;
+use crate::contract::setting::settings;
 use crate::contract::types::Environment;
 
 /// The key of the examples, and the default of the control API.
@@ -17,26 +19,46 @@ pub const SAMPLE_KEY: &str = "sk_test_local";
 /// Longest key accepted. Longer tokens are refused, as every new key creates a workspace.
 pub const MAX_KEY: usize = 256;
 
-/// Which API keys are valid (contract: Authentication 3, prefixes not given).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Keys {
-    /// How a key is judged.
-    pub mode: KeyMode,
-    /// Prefix of test keys.
-    pub test_prefix: String,
-    /// Prefix of live keys.
-    pub live_prefix: String,
-    /// The valid keys when `mode` is `list`.
-    pub list: Vec<String>,
-    /// Workspace name to the keys that share it.
-    pub workspaces: BTreeMap<String, Vec<String>>,
+settings! {
+    /// Which API keys are valid and which share a workspace.
+    pub struct Keys {
+        /// How a key is judged.
+        pub mode: KeyMode = "prefix" {
+            contract: "keys are issued on request; what makes one valid is not shown",
+            assumed: "any key with the environment's prefix and at least one of A-Z a-z 0-9 _ - after it is valid",
+            observed_by: "a key of another text, then the key with another end: which are valid",
+        },
+        /// The prefix of test keys.
+        pub test_prefix: String = "sk_test_" {
+            contract: "test keys have a fixed prefix; the string is not given",
+            assumed: "sk_test_",
+            observed_by: "keys with the first part of a sandbox key: the shortest that is valid, if a prefix decides",
+        },
+        /// The prefix of live keys.
+        pub live_prefix: String = "sk_live_" {
+            contract: "live keys have a fixed prefix; the string is not given",
+            assumed: "sk_live_",
+            observed_by: "as keys.test_prefix, with a production key; not with a sandbox key",
+        },
+        /// The valid keys if `mode` is `list`.
+        pub list: Vec<String> = [] {
+            contract: "not shown",
+            assumed: "no list: the prefix decides",
+            values: "a list of keys such as [\"sk_test_a\", \"sk_test_b\"], read when keys.mode = \"list\"",
+            observed_by: "not by calls: other keys must not be tried",
+        },
+        /// Keys that share one workspace, by the name of the workspace.
+        pub workspaces: BTreeMap<String, Vec<String>> = {} {
+            contract: "which keys see the same resources is not shown",
+            assumed: "each key has its own workspace",
+            values: "workspace name = list of keys, such as team = [\"sk_test_a\", \"sk_test_b\"]",
+            observed_by: "not by calls: a second key would be needed",
+        },
+    }
 }
 
 /// How a key is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyMode {
     /// By the environment's prefix and the characters after it.
@@ -85,7 +107,7 @@ named! {
 }
 
 impl KeyRefusal {
-    /// Whether a token came at all: decides `error="invalid_token"` in the challenge (RFC 6750 §3).
+    /// True if a token came at all: decides `error="invalid_token"` in the challenge (RFC 6750 §3).
     pub fn token_came(self) -> bool {
         !matches!(self, Self::Missing | Self::InApiKeyHeader | Self::OtherScheme | Self::Empty)
     }
@@ -172,7 +194,7 @@ pub fn check_key(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
 /// Longest text that is shown in full although it is not a key: a secret of any kind is longer.
 const MAX_SLIP: usize = 20;
 
-/// Why a text is not a key, for whoever typed it in place of one.
+/// Why a text is not a key, for a person who typed it instead of one.
 pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String {
     let keys = rules.keys;
     let prefix = match rules.environment {
@@ -204,7 +226,7 @@ pub fn workspace_of<'k>(key: &'k str, keys: &'k Keys) -> &'k str {
     groups.iter().find(|(_, keys)| keys.iter().any(|member| member == key)).map_or(key, |(name, _)| name.as_str())
 }
 
-/// A key as it is shown: a test key in full, as it protects nothing and people must distinguish them; the name of a group of keys
+/// A key as it is shown: test keys in full: they protect nothing, and users need to tell them apart; the name of a group of keys
 /// in full; any other key by its prefix and last four characters.
 pub fn mask_key<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
     if is_test_key(key, keys) || keys.workspaces.contains_key(key) {
@@ -214,7 +236,7 @@ pub fn mask_key<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
     Cow::Owned(masked(key, prefix))
 }
 
-/// Whether a text is a test key and nothing else. Of two prefixes that match the longer one counts.
+/// True if a text is a test key and nothing else. Of two prefixes that match the longer one counts.
 pub fn is_test_key(key: &str, keys: &Keys) -> bool {
     let is_live = keys.live_prefix.len() > keys.test_prefix.len() && key.starts_with(&keys.live_prefix);
     !is_live && key.strip_prefix(&keys.test_prefix).is_some_and(is_key_text)
@@ -230,12 +252,11 @@ pub fn masked(key: &str, prefix: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::section;
 
     #[test]
     fn a_refusal_gives_an_example_that_is_valid_under_the_profile_in_force() {
         let (sandbox, production) = (Environment::Sandbox, Environment::Production);
-        let keys = || -> Keys { section("keys") };
+        let keys = Keys::default;
         for (environment, keys, example) in [
             (sandbox, keys(), "a test key, for example sk_test_local"),
             (sandbox, Keys { test_prefix: "tk-".to_owned(), ..keys() }, "a test key, for example tk-local"),
@@ -255,7 +276,7 @@ mod tests {
 
     #[test]
     fn test_keys_are_shown_whole_and_others_by_prefix_and_last_four() {
-        let mut keys: Keys = section("keys");
+        let mut keys = Keys::default();
         keys.workspaces.insert("team a".to_owned(), vec!["plain".to_owned()]);
         for (key, expected) in [
             ("sk_test_local", "sk_test_local"),

@@ -1,7 +1,7 @@
 //! The emulated API's rules: what is valid, what is answered, how it is signed. Overview of layer 0.
 //!
 //! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments. What
-//! the published contract leaves open is a setting: each file has the settings of its own behaviour as a plain struct.
+//! the published contract leaves open is a setting: each file declares those of its own behaviour (`setting`).
 //! Reading order: `routes` (which operations exist, and how other paths are answered), `keys` (who may call them),
 //! `rules` (what they accept), `types` and `error` (what they answer), `preview` (what is announced), `variation` (what
 //! a body may be like), `signature` (webhooks).
@@ -15,6 +15,7 @@ pub mod preview;
 pub mod quota;
 pub mod routes;
 pub mod rules;
+pub mod setting;
 pub mod signature;
 pub mod timestamp;
 pub mod types;
@@ -25,7 +26,7 @@ pub const VERSION: &str = "v1.0";
 
 /// The known name most like `typed`, if one is close enough for a likely typing error.
 pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // Comparing takes time proportional to the product of both lengths, and nobody mistypes a name that long.
+    // Comparing takes time proportional to the product of both lengths, and no name that long is mistyped.
     if typed.len() > 200 {
         return None;
     }
@@ -37,11 +38,4 @@ pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<
         .filter(|(score, _)| *score > 0.8)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
-}
-
-/// A section of the built-in profile, for tests of what depends on it.
-#[cfg(test)]
-pub(crate) fn section<T: serde::de::DeserializeOwned>(name: &str) -> T {
-    let mut table: toml::Table = toml::from_str(include_str!("../settings/default.toml")).expect("it is TOML");
-    table.remove(name).expect("there is such a section").try_into().expect("the section has its type")
 }

@@ -8,8 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use jiff::Timestamp;
 use percent_encoding::percent_decode_str;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use url::form_urlencoded;
 
 use crate::contract::error::{Error, ErrorKind, FieldProblem};
@@ -18,30 +19,46 @@ use crate::contract::named::named;
 use crate::contract::rules::{
     ContentTypeRule, Problems, Query, Validation, is_media_type, json_type, parse_object, quoted,
 };
+use crate::contract::setting::settings;
 use crate::util::duration::DurationText;
 
 /// Longest name or reference, in characters.
 pub const MAX_LABEL: usize = 256;
 
-/// The announced endpoints: workflows and users (contract: shapes not shown).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Preview {
-    /// Whether they are served.
-    pub enabled: bool,
-    /// Entries of a page without `limit`.
-    pub page_size: NonZeroU32,
-    /// Most entries of a page.
-    pub page_limit: NonZeroU32,
-    /// How long a created workflow runs.
-    pub run_time: DurationText,
+settings! {
+    /// The announced endpoints.
+    pub struct Preview {
+        /// True if they are served, in shapes that are wholly assumed (`--preview`).
+        pub enabled: bool = false {
+            contract: "workflows, users and OAuth are announced; methods and payloads are not shown",
+            assumed: "not served: 404; with --preview in assumed shapes",
+            observed_by: "GET /v1/workflows",
+        },
+        /// Entries of a page unless `limit` says otherwise.
+        pub page_size: NonZeroU32 = 20 {
+            contract: "a resource list is announced; paging is not shown",
+            assumed: "20 entries",
+            observed_by: "not by calls: a list longer than a page would be needed",
+        },
+        /// The most entries that `limit` may ask for.
+        pub page_limit: NonZeroU32 = 100 {
+            contract: "a resource list is announced; paging is not shown",
+            assumed: "at most 100",
+            values: "an integer from 1 to 4294967295, such as 20",
+            observed_by: "not by calls: a long list would be needed",
+        },
+        /// How long a created workflow runs, by the workspace's clock.
+        pub run_time: DurationText = "5s" {
+            contract: "workflow.completed exists; when a workflow completes is not shown",
+            assumed: "5 seconds after it was created",
+            observed_by: "not by calls: a workflow would have to be created",
+        },
+    }
 }
 
 named! {
     /// The status of a workflow. The contract shows only `completed`.
-    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum WorkflowStatus {
         /// From its creation on.
@@ -54,11 +71,10 @@ named! {
 }
 
 /// A workflow as it is answered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Workflow {
     /// Form `wf_<id>`.
-    #[cfg_attr(test, schemars(regex(pattern = r"^wf_.*$")))]
+    #[schemars(regex(pattern = r"^wf_.*$"))]
     pub id: String,
     /// A label; null when it has none.
     pub name: Option<String>,
@@ -67,17 +83,22 @@ pub struct Workflow {
     /// The reference that it is about; null when it has none.
     pub reference: Option<String>,
     /// ISO 8601 UTC timestamp.
-    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
+    #[schemars(extend("format" = "date-time"))]
     pub created_at: String,
     /// ISO 8601 UTC timestamp of the last change; completion counts as one.
-    #[cfg_attr(test, schemars(extend("format" = "date-time")))]
+    #[schemars(extend("format" = "date-time"))]
     pub updated_at: String,
 }
 
-/// The checked body of `POST /v1/workflows` or `PATCH /v1/workflows/{id}`: each field is absent, null or a text.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The body of `POST /v1/workflows` or `PATCH /v1/workflows/{id}`: each field is absent, null or a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct WorkflowFields {
+    /// A label.
+    #[schemars(with = "Option<String>", length(min = 1, max = MAX_LABEL), extend("examples" = ["Nightly import"]))]
     pub name: Option<Option<String>>,
+    /// The reference that it is about.
+    #[schemars(with = "Option<String>", length(min = 1, max = MAX_LABEL), extend("examples" = ["ref-42"]))]
     pub reference: Option<Option<String>>,
 }
 
@@ -103,18 +124,37 @@ fn label(value: &Value) -> Result<Option<String>, String> {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 pub struct Page {
+    /// The most entries of the page.
+    #[schemars(range(min = 1))]
     pub limit: usize,
+    /// The `next_cursor` of the previous page.
+    #[schemars(with = "String")]
     pub cursor: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 pub struct WorkflowQuery {
+    #[schemars(flatten)]
     pub page: Page,
+    /// Only workflows with this status.
+    #[schemars(with = "WorkflowStatus")]
     pub status: Option<WorkflowStatus>,
+    /// Only workflows created later.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_after: Option<Timestamp>,
+    /// Only workflows created earlier.
+    #[schemars(with = "String", extend("format" = "date-time"))]
     pub created_before: Option<Timestamp>,
+}
+
+/// A page of a list as it is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Listing<T> {
+    pub data: Vec<T>,
+    pub has_more: bool,
+    pub next_cursor: Option<String>,
 }
 
 pub fn parse_workflow_query(
@@ -160,20 +200,26 @@ pub fn bad_cursor(cursor: &str) -> Error {
     Error::validation(vec![FieldProblem::new("cursor", reason)])
 }
 
-/// OAuth 2.0 client credentials (contract: announced, endpoints and lifetimes not shown).
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Oauth {
-    /// How long an access token is valid.
-    pub token_lifetime: DurationText,
-    /// The form of the token endpoint's errors.
-    pub error_shape: OauthErrorShape,
+settings! {
+    /// OAuth 2.0 client credentials, part of the preview.
+    pub struct Oauth {
+        /// How long an access token is valid, by the emulator's clock.
+        pub token_lifetime: DurationText = "1h" {
+            contract: "OAuth 2.0 client credentials are announced; token lifetimes are not shown",
+            assumed: "1 hour",
+            observed_by: "not by calls: a token would have to be issued",
+        },
+        /// The form of the token endpoint's errors.
+        pub error_shape: OauthErrorShape = "rfc6749" {
+            contract: "OAuth 2.0 client credentials are announced; their endpoints are not shown",
+            assumed: "errors of the token endpoint follow RFC 6749",
+            observed_by: "a token request without credentials, if workflows are served",
+        },
+    }
 }
 
 /// The form of the token endpoint's errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OauthErrorShape {
     /// `{error, error_description}`.
@@ -182,10 +228,24 @@ pub enum OauthErrorShape {
     Envelope,
 }
 
+/// An access token as it is answered (RFC 6749 §5.1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Token<'t> {
+    pub access_token: &'t str,
+    #[schemars(extend("enum" = ["Bearer"]))]
+    pub token_type: &'static str,
+    /// Seconds.
+    pub expires_in: u64,
+}
+
 /// Why no token was issued (RFC 6749 §5.2).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "OauthError")]
 pub struct OauthProblem {
+    #[schemars(extend("enum" = ["invalid_request", "invalid_client", "unsupported_grant_type"]))]
+    #[serde(rename = "error")]
     pub code: &'static str,
+    #[serde(rename = "error_description")]
     pub text: &'static str,
 }
 
@@ -200,10 +260,9 @@ impl OauthProblem {
     }
 
     /// The status, and the body in the form of the RFC; `None` where the shape is the API's own envelope.
-    pub fn body(&self, shape: OauthErrorShape) -> Option<(u16, Value)> {
+    pub fn body(&self, shape: OauthErrorShape) -> Option<(u16, &Self)> {
         let status = if self.code == "invalid_client" { 401 } else { 400 };
-        let body = json!({ "error": self.code, "error_description": self.text });
-        (shape == OauthErrorShape::Rfc6749).then_some((status, body))
+        (shape == OauthErrorShape::Rfc6749).then_some((status, self))
     }
 }
 

@@ -52,6 +52,7 @@ pub struct Route {
     pub credential: Credential,
     pub stage: Stage,
     pub summary: &'static str,
+    pub description: &'static str,
 }
 
 impl Route {
@@ -82,8 +83,9 @@ const fn announced(
     operation: Operation,
     credential: Credential,
     summary: &'static str,
+    description: &'static str,
 ) -> Route {
-    Route { method, path, operation, credential, stage: Stage::Announced, summary }
+    Route { method, path, operation, credential, stage: Stage::Announced, summary, description }
 }
 
 /// Every endpoint, the open ones first. Open paths have one method each.
@@ -95,6 +97,7 @@ pub const ROUTES: &[Route] = &[
         credential: Credential::Bearer,
         stage: Stage::Open,
         summary: "Health and connection check",
+        description: "Confirms the host, the environment, and that the key is accepted.",
     },
     Route {
         method: Method::POST,
@@ -103,6 +106,8 @@ pub const ROUTES: &[Route] = &[
         credential: Credential::Bearer,
         stage: Stage::Open,
         summary: "Register an HTTPS endpoint for webhook events",
+        description: "Subscribes an HTTPS endpoint to event types. Subscribing the same URL again updates the \
+                      subscription. A secret that the service generated is in this answer, and in no other.",
     },
     Route {
         method: Method::GET,
@@ -111,21 +116,72 @@ pub const ROUTES: &[Route] = &[
         credential: Credential::None,
         stage: Stage::Open,
         summary: "Unauthenticated hello world",
+        description: "Answers without a key.",
     },
-    announced(Method::GET, "/v1/workflows", Operation::WorkflowsList, Credential::Bearer, "List workflows"),
-    announced(Method::POST, "/v1/workflows", Operation::WorkflowsCreate, Credential::Bearer, "Create a workflow"),
-    announced(Method::GET, "/v1/workflows/{id}", Operation::WorkflowsRead, Credential::Bearer, "Read a workflow"),
-    announced(Method::PATCH, "/v1/workflows/{id}", Operation::WorkflowsUpdate, Credential::Bearer, "Change a workflow"),
+    announced(
+        Method::GET,
+        "/v1/workflows",
+        Operation::WorkflowsList,
+        Credential::Bearer,
+        "List workflows",
+        "Lists workflows in pages.",
+    ),
+    announced(
+        Method::POST,
+        "/v1/workflows",
+        Operation::WorkflowsCreate,
+        Credential::Bearer,
+        "Create a workflow",
+        "Creates a workflow, which runs and completes by itself.",
+    ),
+    announced(
+        Method::GET,
+        "/v1/workflows/{id}",
+        Operation::WorkflowsRead,
+        Credential::Bearer,
+        "Read a workflow",
+        "Reads one workflow by its id.",
+    ),
+    announced(
+        Method::PATCH,
+        "/v1/workflows/{id}",
+        Operation::WorkflowsUpdate,
+        Credential::Bearer,
+        "Change a workflow",
+        "Changes the name or the reference of a workflow; what is left out stays.",
+    ),
     announced(
         Method::POST,
         "/v1/workflows/{id}/cancel",
         Operation::WorkflowsCancel,
         Credential::Bearer,
         "Cancel a workflow",
+        "Cancels a running workflow.",
     ),
-    announced(Method::GET, "/v1/users", Operation::UsersList, Credential::Bearer, "List users"),
-    announced(Method::GET, "/v1/users/{id}", Operation::UsersRead, Credential::Bearer, "Read a user"),
-    announced(Method::POST, "/v1/oauth/token", Operation::OauthToken, Credential::None, "Issue an access token"),
+    announced(
+        Method::GET,
+        "/v1/users",
+        Operation::UsersList,
+        Credential::Bearer,
+        "List users",
+        "Lists the members of the workspace in pages.",
+    ),
+    announced(
+        Method::GET,
+        "/v1/users/{id}",
+        Operation::UsersRead,
+        Credential::Bearer,
+        "Read a user",
+        "Reads one member by their id.",
+    ),
+    announced(
+        Method::POST,
+        "/v1/oauth/token",
+        Operation::OauthToken,
+        Credential::None,
+        "Issue an access token",
+        "Issues an access token, which is then used as an API key.",
+    ),
 ];
 
 /// Something the contract announces without opening it.

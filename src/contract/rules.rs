@@ -3,31 +3,43 @@
 use std::borrow::Cow;
 
 use hyper::header::{CONTENT_TYPE, HeaderMap};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use url::{Host, Url, form_urlencoded};
 
 use crate::contract::error::{Error, FieldProblem};
 use crate::contract::nearest;
+use crate::contract::setting::settings;
 use crate::contract::signature::{KeyReading, Scheme, SigningKey};
 use crate::contract::types::{Events, SubscribeRequest};
 
-/// How strictly requests are read.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Validation {
-    /// Unknown body fields and query parameters.
-    pub unknown: Unknown,
-    /// Whether `include_checks` takes more spellings than `true` and `false`.
-    pub lenient_booleans: bool,
-    /// Whether a POST must declare JSON.
-    pub content_type: ContentTypeRule,
+settings! {
+    /// How strictly requests are read.
+    pub struct Validation {
+        /// Unknown body fields and query parameters.
+        pub unknown: Unknown = "ignore" {
+            contract: "not shown",
+            assumed: "unknown body fields and query parameters are ignored",
+            observed_by: "an unknown query parameter; and an unknown field, if the 422 of no events names each reason",
+        },
+        /// True if `include_checks` also takes 1, 0, yes, no, on and off, in any letter case.
+        pub lenient_booleans: bool = false {
+            contract: "include_checks is a boolean",
+            assumed: "exactly true or false",
+            observed_by: "include_checks=1",
+        },
+        /// True if a POST must declare JSON.
+        pub content_type: ContentTypeRule = "require" {
+            contract: "Content-Type of the request is application/json",
+            assumed: "anything else is a 422; a body with a Content-Encoding such as gzip is a 415",
+            observed_by: "the subscription as text/plain, then as JSON",
+        },
+    }
 }
 
 /// What happens to unknown body fields and query parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unknown {
     /// They are ignored.
@@ -36,9 +48,8 @@ pub enum Unknown {
     Reject,
 }
 
-/// Whether a POST's `Content-Type` matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+/// True if a POST's `Content-Type` matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentTypeRule {
     /// It must be `application/json`.
@@ -47,9 +58,10 @@ pub enum ContentTypeRule {
     Ignore,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 pub struct StatusQuery {
-    /// Whether dependency details are requested; false when the parameter is absent.
+    /// When true, the response includes dependency health details.
+    #[schemars(extend("default" = false))]
     pub include_checks: bool,
 }
 
@@ -151,7 +163,7 @@ pub fn check_content_type(headers: &HeaderMap, validation: &Validation) -> Resul
     Err(Error::validation(vec![FieldProblem::new("Content-Type", reason)]))
 }
 
-/// Whether the one `Content-Type` header names this type, with any parameters.
+/// True if the one `Content-Type` header names this type, with any parameters.
 pub(super) fn is_media_type(headers: &HeaderMap, media_type: &str) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return false };

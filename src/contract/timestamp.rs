@@ -1,23 +1,27 @@
 //! Timestamps as on the wire: ISO 8601, UTC, ending in `Z`; the setting `time.precision` decides the fraction.
 
+use crate::contract::setting::settings;
 use std::cell::RefCell;
 
 use jiff::Timestamp;
 use jiff::fmt::temporal::DateTimePrinter;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// The form of timestamps.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Time {
-    /// Fraction of a second shown.
-    pub precision: Precision,
+settings! {
+    /// The form of timestamps.
+    pub struct Time {
+        /// The fraction of a second shown.
+        pub precision: Precision = "milliseconds" {
+            contract: "ISO 8601 UTC; the fraction is not shown",
+            assumed: "milliseconds and Z",
+            observed_by: "eight different timestamps",
+        },
+    }
 }
 
 /// Fraction of a second in timestamps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {
     /// None.

@@ -3,26 +3,39 @@
 //!
 //! Existing fields stay as they are: names, types and values. Chance is an argument.
 
+use crate::contract::setting::settings;
 use rand::seq::SliceRandom as _;
 use rand::{Rng, RngExt as _};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// What a JSON body may be like beyond its published fields: answers and events alike.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Variation {
-    /// Whether each object has fields that nobody knows, of any type.
-    pub unknown_fields: bool,
-    /// The order of keys.
-    pub key_order: KeyOrder,
-    /// Which bodies are varied.
-    pub bodies: Bodies,
+settings! {
+    /// What a JSON body may be like beyond its published fields.
+    pub struct Variation {
+        /// Whether every object, answered or delivered, has unknown fields, of any type.
+        pub unknown_fields: bool = false {
+            contract: "the error shape may gain fields; compatibility guarantees are not shown",
+            assumed: "objects have only the fields that the contract or another setting names",
+            observed_by: "not by calls: a few answers show no rule of what varies",
+        },
+        /// The order of keys.
+        pub key_order: KeyOrder = "fixed" {
+            contract: "not shown",
+            assumed: "as in the contract's tables",
+            observed_by: "not by calls: a few answers show no rule of what varies",
+        },
+        /// Which bodies are varied.
+        pub bodies: Bodies = "all" {
+            contract: "not shown",
+            assumed: "where variation.unknown_fields and variation.key_order apply: everywhere",
+            observed_by: "not by calls: a few answers show no rule of what varies",
+        },
+    }
 }
 
 impl Variation {
-    /// Whether bodies are varied at all; if not, nothing is drawn at random for it.
+    /// True if bodies are varied at all; if not, nothing is drawn at random for it.
     pub fn is_on(&self) -> bool {
         self.unknown_fields || self.key_order != KeyOrder::Fixed
     }
@@ -38,8 +51,7 @@ impl Variation {
 }
 
 /// The order of the keys of JSON objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyOrder {
     /// As the contract's tables have them.
@@ -51,8 +63,7 @@ pub enum KeyOrder {
 }
 
 /// Which bodies are varied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bodies {
     /// Whatever the API sends.

@@ -82,14 +82,14 @@ pub(crate) struct Activated {
     pub(crate) generation: u64,
     pub(crate) active: Option<Vec<String>>,
     pub(crate) key: Option<String>,
-    /// The keys that keep a list of their own, after a change for all keys.
+    /// The keys that keep their own list, after a change for all keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) own_lists: Vec<KeyList>,
     /// A warning for each that is active in an earlier version than its file has, and for those that clash.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
-/// How many keys with lists of their own are named.
+/// How many keys with their own lists are named.
 const MAX_NAMED: usize = 5;
 
 impl Text for Activated {

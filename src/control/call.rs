@@ -34,11 +34,11 @@ pub(crate) struct Context {
     pub(super) body: Bytes,
     /// The variable segment of the path, percent-decoded.
     pub(super) segment: String,
-    /// Whether the answer returns a secret, so that nothing is masked in it.
+    /// True if the answer returns a secret, so that nothing is masked in it.
     pub(super) shows_secrets: bool,
     /// The profile that decides how keys are masked.
     pub(super) profile: Arc<Profile>,
-    /// Whether the caller has closed its sending side, as it has if it is gone.
+    /// True if the caller has closed its sending side, as it has if it is gone.
     pub(super) is_disconnected: Arc<AtomicBool>,
 }
 
@@ -88,7 +88,7 @@ impl Context {
         }
     }
 
-    /// Whether the answer is to be text: `Accept` names `text/plain` before JSON and before anything else that JSON satisfies.
+    /// True if the answer is to be text: `Accept` names `text/plain` before JSON and before anything else that JSON satisfies.
     fn wants_text(&self) -> bool {
         let accepted = self.parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut types = accepted.flat_map(|value| value.split(',')).filter_map(|range| range.split(';').next());
@@ -175,12 +175,12 @@ impl Paging {
 pub(super) struct Scope(pub(super) Option<Arc<Workspace>>);
 
 impl Scope {
-    /// Whether the scope includes what belongs to `workspace`.
+    /// True if the scope includes what belongs to `workspace`.
     pub(super) fn covers(&self, workspace: Option<&Arc<str>>) -> bool {
         self.0.as_ref().is_none_or(|meant| workspace == Some(meant.name()))
     }
 
-    /// Whether a request carries a key of the scope, even if nobody looked at it.
+    /// True if a request carries a key of the scope, even if it was never checked.
     pub(super) fn covers_request(&self, request: &RequestRecord, keys: &Keys) -> bool {
         self.0.as_ref().is_none_or(|meant| request.owner(keys).is_some_and(|owner| *owner == **meant.name()))
     }

@@ -19,7 +19,7 @@ use super::call::Context;
 use super::input::{Merged, fields};
 use super::render::Text;
 use super::reply::{Error, Reply};
-use crate::util::schema::plain;
+use crate::util::schema::{plain, schema_of};
 
 /// The request of a call. Its fields are the variable segment of the path, of which one has the name, and the query of a call that
 /// reads, or the body of one that writes. The first paragraph of its comment says what the call does, the others explain it.
@@ -387,8 +387,7 @@ fn take_properties(schema: &mut Value) -> Map<String, Value> {
 
 /// What each field of a request is, for the tools: its type and its description.
 pub(crate) fn properties<E: Endpoint>() -> Map<String, Value> {
-    let mut schema = Schemas::new().requests.into_root_schema_for::<E>().to_value();
-    plain(&mut schema);
+    let mut schema = schema_of::<E>(Contract::Deserialize);
     let property = |(name, field): (String, Value)| {
         let kinds = field["type"].as_array().into_iter().flatten().chain(field.get("type"));
         // A choice is one between texts.

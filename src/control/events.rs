@@ -42,7 +42,7 @@ pub(crate) struct Fire {
     /// The event type, such as workflow.completed. Either this or `emit` is needed.
     #[serde(rename = "type")]
     pub(crate) event_type: Option<String>,
-    /// The name of an emission of the active scenarios, in place of a type.
+    /// The name of an emission of the active scenarios, instead of a type.
     pub(crate) emit: Option<String>,
     /// The whole data; the profile's default for the type if absent.
     pub(crate) data: Option<Map<String, Value>>,
@@ -61,9 +61,9 @@ pub(crate) struct Fire {
     /// Copies of each delivery in all.
     #[schemars(range(min = 1, max = 100))]
     pub(crate) duplicate: Option<Integer<u32>>,
-    /// Whether the events go out in another order.
+    /// True if the events go out in another order.
     pub(crate) shuffle: bool,
-    /// Whether nothing is delivered, as if it were lost on the way.
+    /// True if nothing is delivered, as if it were lost on the way.
     pub(crate) drop: bool,
     /// How long the call waits for outcomes before it answers, at most 300s.
     pub(crate) wait: Option<DurationInput>,
@@ -229,7 +229,7 @@ fn fire_all(
 ) -> Result<(Fired, Vec<String>), ControlError> {
     let profile = cx.profile_for(Some(workspace.name()));
     let (mut ids, mut deliveries, mut bytes) = (Vec::new(), Vec::new(), 0);
-    // Of the other events only the ids are kept, as the store drops events with their deliveries.
+    // Of the other events only the ids are kept, because the store drops events with their deliveries.
     let (mut shown_events, mut to_shuffle) = (Vec::new(), Vec::new());
     while ids.len() < count && !*cx.stopping.borrow() {
         let now = workspace.clock().now();
@@ -387,7 +387,9 @@ impl Firing {
 async fn fire_emission(request: &Fire, cx: &Context, name: &str) -> Result<Fired, ControlError> {
     let rest = Fire { key: OwnKey::default(), emit: None, ..request.clone() };
     if rest != Fire::default() {
-        return Err(ControlError::invalid("emit: the scenario defines the events; leave out all fields but key"));
+        return Err(ControlError::invalid(
+            "emit: the scenario defines the events; only `key` may be given with `emit`",
+        ));
     }
     let workspace = opened(cx, &request.key).await?;
     let config = cx.config_for(Some(workspace.name()));

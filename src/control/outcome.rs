@@ -14,7 +14,7 @@ pub(crate) use crate::state::workspace::{Ending, TestOutcome};
 
 /// Report how the test with this key ended.
 ///
-/// As the pytest plugin and `withEmulator` report it: shown beside the key in run documents, where failed tests come first. The last
+/// As the pytest plugin and `withEmulator` report it: shown with the key in run documents, where failed tests come first. The last
 /// report counts, until a reset.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -45,7 +45,7 @@ impl Text for TestOutcome {
 fn report(request: ReportOutcome, cx: &Context) -> Result<TestOutcome, ControlError> {
     let ReportOutcome { key, test, outcome, message, output } = request;
     let new = TestOutcome { test, outcome, message, output };
-    // Masked first, as nobody recognises what is left of a credential that was cut.
+    // Masked first, because a credential that was cut is no longer recognised.
     let new = shown(&new, cx.redactor()).shortened();
     let workspace = cx.workspace(key.meant())?;
     workspace.lock().set_test(new.clone()).map_err(|full| ControlError::invalid(full.to_string()))?;

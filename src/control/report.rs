@@ -15,7 +15,7 @@ use crate::ui;
 
 /// The same as one HTML file, which any browser shows without a network.
 ///
-/// The run document in a page of its own, to be saved as an artefact of a build.
+/// The run document in a separate page, to be saved as an artefact of a build.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetReport {
     #[serde(default)]
@@ -30,7 +30,7 @@ impl Endpoint for GetReport {
     const CALL: Call<Self> = Call::at_once("GET report.html", report).media(&["text/html"]);
 }
 
-/// The document within a page, to be saved: nobody needs it opened on the address of the emulator.
+/// The document within a page, to be saved: it need not be opened on the emulator's address.
 fn report(GetReport { key, limit }: GetReport, cx: &Context) -> Result<Made<String>, ControlError> {
     let document = cx.redactor().shown(&GetRun { key, limit }.document(cx)?).to_string();
     let html = HeaderValue::from_static("text/html; charset=utf-8");

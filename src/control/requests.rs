@@ -521,7 +521,7 @@ impl Filter<'_> {
     }
 }
 
-/// An operation by its name. An unknown one is refused, as it would silently match nothing.
+/// An operation by its name. An unknown one is refused, because it would silently match nothing.
 pub(crate) fn operation_named(name: &str) -> Result<Operation, String> {
     Operation::from_name(name).ok_or_else(|| {
         let hint = match nearest(name, ROUTES.iter().map(|route| route.operation.name())) {

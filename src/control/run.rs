@@ -1,6 +1,6 @@
 //! `GET run`: what happened so far and the present state, as one document for the page, for files and for reports.
 //!
-//! It adds nothing of its own: each record is made by the same function as for the call that returns it. Of each kind it has the
+//! It adds nothing: each record is made by the same function as for the call that returns it. It has, of each kind, the
 //! newest records; the others are counted.
 
 use std::borrow::Cow;
@@ -105,7 +105,7 @@ pub(crate) struct Run {
     pub(crate) notices: Vec<LogLine>,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) scenarios: Vec<RunScenario>,
-    /// The scenarios active for every key without a list of its own, in order; absent in a document about one key.
+    /// The scenarios active for every key without its own list, in order; absent in a document about one key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) active: Option<Vec<String>>,
     /// Active scenarios that decide the same requests or set the same setting.
@@ -133,7 +133,7 @@ pub(crate) struct EmulatorFacts {
     pub(crate) base_url: String,
     /// Where the control API is served.
     pub(crate) control_url: String,
-    /// Whether the control API requires a token.
+    /// True if the control API requires a token.
     pub(crate) control: bool,
     /// The folders that scenarios are read from.
     pub(crate) scenario_folders: Vec<String>,
@@ -295,7 +295,7 @@ impl GetRun {
 
 /// The document with at most `limit` records of each kind.
 fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redactor<'_>) -> Run {
-    // Read first, so that a viewer who then follows the stream misses nothing; what comes twice can be recognised by its id.
+    // Read first, so that a viewer who then follows the stream misses nothing; duplicates share an id.
     let history = History::read(control, scope, redactor.key_settings());
     let generation = control.library.load();
     let mover = control.mover(scope.0.clone());

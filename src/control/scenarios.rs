@@ -130,7 +130,7 @@ pub(super) fn scenario_name(text: &str) -> Result<String, String> {
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Scenarios {
     pub(crate) generation: u64,
-    /// Active for every key without a list of its own, in order; for the key that the call names, those active for it.
+    /// Active for every key without its own list, in order; for the key that the call names, those active for it.
     pub(crate) active: Vec<String>,
     pub(crate) active_by_key: Vec<KeyList>,
     pub(crate) data: Vec<ScenarioRow>,
@@ -149,7 +149,7 @@ pub(crate) struct KeyList {
 impl KeyList {
     pub(super) fn line(&self) -> String {
         let names = if self.active.is_empty() { "none".to_owned() } else { joined(&self.active) };
-        format!("{} has a list of its own: {names}", cell(&self.key))
+        format!("{} has its own list: {names}", cell(&self.key))
     }
 }
 
@@ -164,7 +164,7 @@ pub(crate) struct ScenarioRow {
     pub(crate) active: bool,
     pub(crate) rules: usize,
     pub(crate) emits: usize,
-    /// Whether it matches its saved file; if not, its last valid version stays.
+    /// True if it matches its saved file; if not, its last valid version stays.
     pub(crate) state: ScenarioState,
     pub(crate) problem: Option<Diagnostic>,
 }

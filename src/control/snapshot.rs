@@ -41,7 +41,7 @@ const MAX_NAMED: usize = 5;
 
 /// The state of a key, or everything, as a document.
 ///
-/// Contains secrets, as it has everything that is needed to continue.
+/// Contains secrets, because it has everything that is needed to continue.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct SaveSnapshot {
     #[serde(default)]
@@ -255,7 +255,7 @@ async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -
     let (documents, engine) = (control.blocking.documents.clone(), Arc::clone(&control.engine));
     let make = move || {
         if !pieces.is_closed() {
-            // An error means that nobody reads any more.
+            // An error means that the client has left.
             let _ = engine.snapshot(only).write(BufWriter::with_capacity(PIECE_BYTES, Pieces(pieces)));
         }
     };

@@ -98,7 +98,7 @@ pub(crate) struct ShownSubscription {
     pub(crate) secret: Option<String>,
 }
 
-/// Whether events are delivered.
+/// True if events are delivered.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]
@@ -145,7 +145,7 @@ impl Endpoint for Subscribe {
     const CALL: Call<Self> = Call::at_once("POST subscriptions", create).shows_secrets();
 
     fn commands() -> Vec<Command> {
-        let about = "Subscribe a URL, as a client of the key would, without a request of its own";
+        let about = "Subscribe a URL, as a client of the key would, without counting a request";
         let examples = &[
             "subscriptions create https://app.example.com/hooks",
             "subscriptions create https://app.example.com/hooks --events workflow.completed --key sk_test_a",

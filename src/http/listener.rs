@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 /// Most connections that wait in the kernel to be accepted; it may allow fewer (`net.core.somaxconn`). Those beyond try again
 /// after a second.
 pub(crate) const BACKLOG: u32 = 1024;
-/// How many free ports of one loopback address are tried for one that is free at the other, too.
+/// How many free ports of one loopback address are tried for one that is also free at the other.
 const MAX_PORTS: usize = 20;
 
 /// An address to listen at. Port 0 picks a free one.

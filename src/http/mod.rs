@@ -248,7 +248,7 @@ impl Connection {
                 () = stopped(&mut self.stop) => state.note_stop(),
             }
         };
-        // Polled only when it was woken itself: the connection beside it is woken several times for each request.
+        // Polled only when it was woken itself: the connection next to it is woken several times for each request.
         let mut ended: FuturesUnordered<_> = std::iter::once(ended).collect();
         tokio::select! {
             biased;

@@ -3,13 +3,13 @@
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue, WWW_AUTHENTICATE};
 use serde::Serialize;
-use serde_json::json;
 
 use crate::contract::VERSION;
 use crate::contract::error::{Error, ErrorKind};
 use crate::contract::keys::workspace_of;
 use crate::contract::preview::{
-    OauthProblem, WorkflowFields, parse_token_request, parse_user_query, parse_workflow, parse_workflow_query,
+    Listing, OauthProblem, Token, WorkflowFields, parse_token_request, parse_user_query, parse_workflow,
+    parse_workflow_query,
 };
 use crate::contract::routes::{Operation, id_in};
 use crate::contract::rules::{check_content_type, parse_status_query, parse_subscribe};
@@ -149,7 +149,7 @@ fn issue_token(identified: &RequestContext, registry: &Registry) -> Answer {
             let lifetime = profile.oauth.token_lifetime.get();
             let expires = workspace.clock().instant().plus(lifetime);
             let token = registry.tokens().issue(&key, expires, &mut workspace.lock().sources.random);
-            let body = json!({ "access_token": &*token, "token_type": "Bearer", "expires_in": lifetime.as_secs() });
+            let body = Token { access_token: &token, token_type: "Bearer", expires_in: lifetime.as_secs() };
             identified.ok(&body, Reason::Answered)
         }
         Err(problem) => refuse_token(identified, &problem),
@@ -164,7 +164,7 @@ fn refuse_token(identified: &RequestContext, problem: &OauthProblem) -> Answer {
     let mut answer = match problem.body(identified.profile().oauth.error_shape) {
         Some((status, body)) => {
             let status = StatusCode::from_u16(status).expect("400 and 401 are statuses");
-            let body = identified.vary_body(json_bytes(&body), BodyKind::Answer);
+            let body = identified.vary_body(json_bytes(body), BodyKind::Answer);
             Answer::json(status, body, reason)
         }
         None => identified.error(&error, reason),
@@ -197,6 +197,6 @@ fn found_or_missing<T: Serialize>(identified: &RequestContext, what: &str, found
 }
 
 fn page<T: Serialize>(identified: &RequestContext, listed: Result<Listed<T>, Error>) -> Answer {
-    let body = |Listed { data, next_cursor }| json!({ "data": data, "has_more": next_cursor.is_some(), "next_cursor": next_cursor });
+    let body = |Listed { data, next_cursor }| Listing { data, has_more: next_cursor.is_some(), next_cursor };
     result(identified, listed.map(body))
 }

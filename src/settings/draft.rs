@@ -13,7 +13,7 @@ use super::layers::{Layered, Origin, Preset, ProfileProblem, Sources, deserializ
 use super::messages;
 use super::paths::{collect, locate, place_of, without_spans};
 use super::sections::{Broken, check};
-use super::table::Setting;
+use crate::contract::setting::Setting;
 
 /// Settings of a text, read once; each with its place in the text.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl OverlaySettings {
         })
     }
 
-    /// Whether both set the same settings to the same values, wherever in their texts.
+    /// True if both set the same settings to the same values, wherever in their texts.
     pub fn same_values(&self, other: &Self) -> bool {
         let set = |settings: &Self| -> BTreeMap<&'static str, String> {
             settings.0.iter().map(|assignment| (assignment.setting.path, assignment.value.to_string())).collect()

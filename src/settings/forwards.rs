@@ -1,7 +1,8 @@
-//! Where deliveries really go: the setting `webhooks.forwards`. Must not know who delivers or what may be dialled.
+//! Where deliveries really go: the setting `webhooks.forwards`. Independent of who delivers or what may be dialled.
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use url::Url;
 
@@ -102,8 +103,8 @@ pub fn with_rest(target: &Url, path: &str, query: Option<&str>) -> Url {
 
 /// All rules in force, ordered by what is subscribed. In TOML a table of URL to URL; an empty target removes a rule of
 /// another layer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "BTreeMap<String, String>"))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[schemars(with = "BTreeMap<String, String>")]
 #[serde(try_from = "BTreeMap<String, String>")]
 pub struct Forwards(Vec<Forward>);
 

@@ -10,12 +10,7 @@ use toml::{Table, Value};
 use super::messages;
 use super::sections::Profile;
 use crate::contract::nearest;
-
-/// The commented text of the built-in profile.
-pub const DEFAULT_TEXT: &str = include_str!("default.toml");
-
-pub(super) static DEFAULT_TABLE: LazyLock<Table> =
-    LazyLock::new(|| toml::from_str(DEFAULT_TEXT).expect("the built-in profile is valid TOML, which a test shows"));
+use crate::contract::setting::default_values;
 
 pub(super) type Sources = BTreeMap<&'static str, Origin>;
 
@@ -35,15 +30,9 @@ pub struct Layered {
 }
 
 static DEFAULT: LazyLock<Layered> = LazyLock::new(|| {
-    let profile = deserialize(&DEFAULT_TABLE).expect("the built-in profile matches its type, which a test shows");
-    Layered::made(profile, DEFAULT_TABLE.clone(), Sources::new())
+    let table = Table::try_from(default_values::<Profile>()).expect("JSON without null is TOML");
+    Layered::made(Profile::default(), table, Sources::new())
 });
-
-impl Default for Profile {
-    fn default() -> Self {
-        DEFAULT.profile().as_ref().clone()
-    }
-}
 
 impl Default for Layered {
     fn default() -> Self {
@@ -105,7 +94,7 @@ pub struct Preset {
     pub text: &'static str,
 }
 
-/// Every preset, the default first: it sets nothing, as the built-in profile is the contract's.
+/// Every preset, the default first: it sets nothing, because the built-in profile is the contract's.
 pub const PRESETS: [Preset; 3] = [
     Preset { name: "contract", text: "" },
     Preset { name: "friendly", text: include_str!("friendly.toml") },

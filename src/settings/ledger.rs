@@ -5,12 +5,15 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use schemars::JsonSchema;
+use schemars::generate::Contract;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::layers::Layered;
 use super::paths;
-use super::table::{SETTINGS, Setting};
+use super::sections::{Profile, SETTINGS};
+use crate::contract::setting::{Setting, path_of};
+use crate::util::schema::schema_of;
 
 /// What the contract leaves open, and what is assumed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -40,7 +43,6 @@ pub struct LedgerRow {
 }
 
 pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
-    let default = Layered::default();
     SETTINGS
         .iter()
         .map(|setting| LedgerRow {
@@ -49,7 +51,7 @@ pub fn ledger(layered: &Layered) -> Vec<LedgerRow> {
             assumed: setting.assumed,
             values: setting.values(),
             observed_by: setting.observed_by,
-            default: paths::json_at(&default.table, setting.path),
+            default: setting.default.clone(),
             value: paths::json_at(&layered.table, setting.path),
             source: layered.source(setting.path).to_owned(),
             note: layered.note(setting.path).to_owned(),
@@ -69,7 +71,7 @@ pub fn ledger_markdown() -> String {
         let cells = [
             row.contract.to_owned(),
             row.assumed.to_owned(),
-            format!("`{}`", row.default),
+            if row.default.is_null() { "not set".to_owned() } else { format!("`{}`", row.default) },
             row.values.clone(),
             row.observed_by.to_owned(),
         ];
@@ -80,15 +82,13 @@ pub fn ledger_markdown() -> String {
     page
 }
 
-/// A test makes the file from the types.
-static TYPES: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("schema.json")).expect("a test has made it"));
+static TYPES: LazyLock<Value> = LazyLock::new(|| schema_of::<Profile>(Contract::Deserialize));
 
 /// The JSON Schema of a table of settings, each described by its row of the ledger. None is required.
 pub fn schema() -> Value {
     let mut root = TYPES.clone();
     let optional = |place: &mut Value| drop(place.as_object_mut().and_then(|table| table.remove("required")));
-    for setting in SETTINGS {
+    for setting in SETTINGS.iter() {
         let mut place = &mut root;
         for name in setting.path.split('.') {
             optional(place);
@@ -96,9 +96,10 @@ pub fn schema() -> Value {
         }
         optional(place);
         // What each value means follows the first paragraph.
-        let meanings = place["description"].as_str().and_then(|text| text.split_once("\n\n"));
-        let meanings = meanings.map_or_else(String::new, |(_, meanings)| format!("\n\n{meanings}"));
-        place["description"] = format!("{}. May be set to: {}{meanings}", setting.assumed, setting.values()).into();
+        let text = place["description"].as_str().unwrap_or_default();
+        let (about, meanings) = text.find("\n\n").map_or((text, ""), |end| text.split_at(end));
+        let (assumed, values) = (setting.assumed, setting.values());
+        place["description"] = format!("{about} Assumed: {assumed}. May be set to: {values}{meanings}").into();
     }
     root
 }
@@ -113,6 +114,60 @@ pub fn file_schema() -> Value {
     whole
 }
 
+/// The built-in profile as a commented file, to be copied and changed.
+pub fn default_text() -> String {
+    let mut text = String::from(
+        "#:schema ./profile.schema.json\n\n\
+         # The built-in profile: every value that the published contract leaves open, as the emulator assumes it.\n\
+         # Copy what you want to change into a file of your own and pass it with `--profile FILE`, or change one\n\
+         # value with `--set path=value`.\n\n",
+    );
+    push_section(&mut text, "", &TYPES);
+    text
+}
+
+/// Adds the fields of a section: values first, as what follows the header of a table would belong to it.
+fn push_section(text: &mut String, above: &str, shape: &Value) {
+    let fields = shape["properties"].as_object().into_iter().flatten().map(|(name, shape)| {
+        let path = path_of(above, name);
+        let setting = SETTINGS.iter().find(|setting| setting.path == path);
+        (name, path, setting, shape)
+    });
+    let (values, tables): (Vec<_>, Vec<_>) =
+        fields.partition(|(_, _, setting, _)| setting.is_some_and(|setting| !setting.merges));
+    for (name, _, setting, shape) in values {
+        push_comment(text, setting, shape);
+        let Some(setting) = setting else { continue };
+        *text += &match &setting.default {
+            Value::Null => format!("# {name} = {}\n", setting.values().rsplit("such as ").next().unwrap_or_default()),
+            default => format!("{name} = {}\n", toml_text(default)),
+        };
+    }
+    for (_, path, setting, shape) in tables {
+        *text += "\n";
+        push_comment(text, setting, shape);
+        *text += &format!("[{path}]\n");
+        for (name, value) in setting.and_then(|setting| setting.default.as_object()).into_iter().flatten() {
+            *text += &format!("{} = {}\n", paths::key_text(name), toml_text(value));
+        }
+        if setting.is_none() {
+            push_section(text, &path, shape);
+        }
+    }
+}
+
+fn push_comment(text: &mut String, setting: Option<&Setting>, shape: &Value) {
+    let lines = shape["description"].as_str().unwrap_or_default().lines().filter(|line| !line.is_empty());
+    text.extend(lines.map(|line| format!("# {line}\n")));
+    if let Some(values) = setting.map(|setting| setting.values).filter(|values| !values.is_empty()) {
+        *text += &format!("# May be set to: {values}.\n");
+    }
+}
+
+fn toml_text(value: &Value) -> String {
+    toml::Value::try_from(value).map(|value| value.to_string()).unwrap_or_default()
+}
+
 impl Setting {
     /// What may be set, as it is typed in TOML.
     pub fn values(&self) -> String {
@@ -120,10 +175,13 @@ impl Setting {
             return self.values.to_owned();
         }
         let shape = self.path.split('.').fold(&*TYPES, |place, name| &place["properties"][name]);
-        let list = |values: Vec<String>| values.join(" | ");
-        match (&shape["enum"], &shape["examples"]) {
-            (Value::Array(values), _) => list(values.iter().map(Value::to_string).collect()),
-            (_, Value::Array(durations)) => format!("a duration such as {}", durations[0]),
+        match (&shape["enum"], &shape["examples"], shape["type"].as_str().unwrap_or_default()) {
+            (Value::Array(values), ..) => values.iter().map(Value::to_string).collect::<Vec<_>>().join(" | "),
+            (_, Value::Array(durations), _) => format!("a duration such as {}", durations[0]),
+            (.., "integer") => {
+                format!("an integer from {} to {}, such as {}", shape["minimum"], shape["maximum"], self.default)
+            }
+            (.., "string") => format!("a string such as {}", self.default),
             _ => "true | false".to_owned(),
         }
     }
@@ -131,17 +189,13 @@ impl Setting {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
-    use crate::golden;
-    use crate::settings::openapi::tests::schema as schema_of;
-    use crate::settings::{DEFAULT_TEXT, PRESETS, Profile};
+    use crate::settings::PRESETS;
 
     /// Whoever had a value refused needs one to copy.
     #[test]
     fn each_setting_shows_values_that_it_takes() {
-        for setting in SETTINGS {
+        for setting in SETTINGS.iter() {
             let values = setting.values();
             let example = match values.split_once("such as ") {
                 Some((_, rest)) => rest,
@@ -159,24 +213,23 @@ mod tests {
     }
 
     #[test]
-    fn the_table_and_the_profile_name_the_same_settings() {
-        let (mut settings, mut problems) = (Vec::new(), Vec::new());
-        let default = toml::de::DeTable::parse(DEFAULT_TEXT).expect("it is TOML");
-        paths::collect(default.get_ref(), "", &mut settings, &mut problems);
-        let known: BTreeSet<&str> = SETTINGS.iter().map(|setting| setting.path).collect();
-        assert_eq!(problems, [], "`default.toml` has what is not in the table");
-        assert_eq!(settings.iter().map(|(setting, ..)| setting.path).collect::<BTreeSet<_>>(), known);
-    }
-
-    #[test]
-    fn the_file_beside_is_made_from_the_types() {
-        golden::compare("src/settings/schema.json", &golden::json(&schema_of::<Profile>(), 3));
+    fn the_printed_profile_is_the_built_in_one() {
+        let text = default_text();
+        let read = Layered::default().with(|draft| draft.text(&text, "default.toml")).expect("a profile");
+        assert_eq!(read.profile(), Layered::default().profile());
+        for row in ledger(&read).iter().filter(|row| !row.default.is_null()) {
+            assert_eq!((&row.value, row.source.as_str()), (&row.default, "default.toml"), "{}", row.setting);
+        }
     }
 
     #[test]
     fn the_shipped_profiles_satisfy_the_schema_and_mistakes_do_not() {
         let validator = jsonschema::validator_for(&file_schema()).expect("the schema is one");
-        let shipped = PRESETS.iter().map(|preset| preset.text).chain([DEFAULT_TEXT]).map(|text| (text, true));
+        let default = default_text();
+        let shipped = || PRESETS.iter().map(|preset| preset.text).chain([default.as_str()]);
+        for text in shipped().filter(|text| !text.is_empty()) {
+            assert!(text.starts_with("#:schema ./profile.schema.json\n"), "{text}");
+        }
         let more = [
             (
                 "[webhooks.forwards]\n'https://app.example.com' = 'http://localhost:3000'\n[keys.workspaces]\nacme = ['sk_test_a']",
@@ -187,20 +240,10 @@ mod tests {
             ("rate_limits.requests = 3", false),
             ("webhooks.scheme = 'githb'", false),
         ];
-        for (text, is_valid) in shipped.chain(more) {
+        for (text, is_valid) in shipped().map(|text| (text, true)).chain(more) {
             let table: toml::Table = toml::from_str(text).expect("the text is TOML");
             let value = serde_json::to_value(table).expect("TOML fits into JSON");
             assert_eq!(validator.is_valid(&value), is_valid, "{text}");
-        }
-    }
-
-    /// Run with `UPDATE_EXPECTED=1` to write the file anew.
-    #[test]
-    fn the_file_beside_the_shipped_profiles_is_this_schema() {
-        let made = serde_json::to_string_pretty(&file_schema()).expect("it serialises") + "\n";
-        golden::compare("src/settings/profile.schema.json", &made);
-        for text in PRESETS.iter().map(|preset| preset.text).chain([DEFAULT_TEXT]).filter(|text| !text.is_empty()) {
-            assert!(text.starts_with("#:schema ./profile.schema.json\n"), "{text}");
         }
     }
 }

@@ -38,7 +38,7 @@ fn found_text(found: &str) -> &str {
         "sequence" => "an array",
         "map" => "a table",
         "unit variant" => "something else",
-        // A table may be written as a list of its values, which nobody means.
+        // A table may be written as a list of its values, which is never meant.
         found if found.starts_with("length ") => "an array",
         // The text is in its own quotes.
         _ => number.and_then(|rest| rest.strip_suffix('`')).or_else(|| found.strip_prefix("string ")).unwrap_or(found),
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn no_wrong_value_of_any_setting_is_reported_in_the_words_of_rust() {
         let mut refused = 0;
-        for setting in SETTINGS {
+        for setting in SETTINGS.iter() {
             for value in ["-1", "1.5", "true", "[]", "[[1]]", "{}", "{ a = 1 }", "{ not_found = 1 }", "\"§ §\""] {
                 let assignment = format!("{}={value}", setting.path);
                 let Err(problem) = Layered::default().with_assignment(&assignment, "test") else { continue };

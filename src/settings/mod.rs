@@ -1,8 +1,8 @@
 //! The profile: one typed value for everything the published contract leaves open ("not shown").
 //!
-//! Reading order: `sections` (the settings, most of which are the contract's own, and what a whole profile must keep to), `default.toml`, `table` (what the
-//! contract says about each setting and what is assumed), `layers` (a profile in force, and the presets), `draft` (changes on top of one),
-//! `ledger` (how it is shown).
+//! Reading order: `contract::setting` (how a setting is declared), `sections` (the settings, most of which are the contract's own, and
+//! what a whole profile must keep to), `layers` (a profile in force, and the presets), `draft` (changes on top of one), `ledger` (how it
+//! is shown).
 //! Nothing here reads files or the command line.
 
 mod draft;
@@ -13,15 +13,15 @@ mod messages;
 pub mod openapi;
 mod paths;
 mod sections;
-mod table;
 
+pub use crate::contract::setting::Setting;
 pub use draft::{Draft, OverlaySettings};
 pub use forwards::{Forward, Forwards, MAX_FORWARDS, target_url, with_rest};
-pub use layers::{DEFAULT_TEXT, Layered, PRESETS, Preset, ProfileProblem};
-pub use ledger::{LedgerRow, file_schema, ledger, ledger_markdown, schema};
+pub use layers::{Layered, PRESETS, Preset, ProfileProblem};
+pub use ledger::{LedgerRow, default_text, file_schema, ledger, ledger_markdown, schema};
 pub(crate) use messages::{SyntaxProblem, other_language, syntax_problems};
 pub use paths::setting_path;
 pub use sections::{
-    DeliveryOrder, Hello, Profile, Retry, RetryPreset, SignatureTime, Status, SubscriptionSettings, Upsert, Webhooks,
+    DeliveryOrder, Hello, Profile, Retry, RetryPreset, SETTINGS, SignatureTime, Status, SubscriptionSettings, Upsert,
+    Webhooks,
 };
-pub use table::{SETTINGS, Setting};

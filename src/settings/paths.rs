@@ -3,15 +3,21 @@
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
-use super::layers::{DEFAULT_TABLE, ProfileProblem};
-use super::table::{SETTINGS, Setting};
+use super::layers::ProfileProblem;
+use super::sections::SETTINGS;
+use crate::contract::setting::Setting;
 
 /// A dotted path in its plain form, if it names a setting or something below one that holds a table.
 pub fn setting_path(path: &str) -> Result<String, ProfileProblem> {
     let (setting, below) = locate(path)?;
-    let bare = |key: &str| !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
-    let names = below.iter().map(|key| if bare(key) { key.clone() } else { Value::from(key.as_str()).to_string() });
+    let names = below.iter().map(|key| key_text(key));
     Ok(std::iter::once(setting.path.to_owned()).chain(names).collect::<Vec<_>>().join("."))
+}
+
+/// A key as it is written in TOML.
+pub(super) fn key_text(key: &str) -> String {
+    let is_bare = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+    if is_bare { key.to_owned() } else { Value::from(key).to_string() }
 }
 
 /// The setting that a path leads to, and what of the path lies below it.
@@ -51,8 +57,8 @@ fn owner(keys: &[String]) -> Option<(&'static Setting, &[String])> {
         let path = keys[..length].join(".");
         let setting = SETTINGS.iter().find(|setting| setting.path == path)?;
         // Only settings that hold a table have anything below them.
-        let table = length == keys.len() || value_at(&DEFAULT_TABLE, setting.path).is_some_and(Value::is_table);
-        table.then_some((setting, &keys[length..]))
+        let is_there = length == keys.len() || setting.default.is_object();
+        is_there.then_some((setting, &keys[length..]))
     })
 }
 

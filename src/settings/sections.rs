@@ -1,10 +1,12 @@
-//! The profile itself, one field a section, and what a whole profile must keep to. Sections with rules of their own are in
-//! the contract, beside the rules; the others are here.
+//! The profile itself, one field a section, and what a whole profile must keep to. Sections with their own rules are in
+//! the contract, next to the rules; the others are here.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+use std::sync::LazyLock;
 
 use hyper::header::HeaderName;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::forwards::Forwards;
@@ -15,47 +17,44 @@ use crate::contract::keys::{KeyRules, Keys, mask_key};
 use crate::contract::preview::{Oauth, Preview};
 use crate::contract::quota::RateLimit;
 use crate::contract::rules::{SubscribeRules, Validation};
+use crate::contract::setting::{Section as _, Setting, settings};
 use crate::contract::signature::{CustomScheme, KeyReading, Scheme, SchemeNames};
 use crate::contract::timestamp::Time;
 use crate::contract::types::{Environment, Events};
 use crate::contract::variation::Variation;
 use crate::util::duration::DurationText;
 
-/// Every setting, typed. Field paths are the settings' names: `profile.rate_limit.window` is `rate_limit.window`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Profile {
-    /// The environment emulated; decides which key prefix is valid.
-    pub environment: Environment,
-    /// Which API keys are valid and which share a workspace.
-    pub keys: Keys,
-    /// The error envelope.
-    pub errors: Errors,
-    /// How strictly requests are read.
-    pub validation: Validation,
-    /// `GET /v1/system/status`.
-    pub status: Status,
-    /// The quota of each key and its headers.
-    pub rate_limit: RateLimit,
-    /// The form of ids.
-    pub ids: Ids,
-    /// The form of timestamps.
-    pub time: Time,
-    /// What a JSON body may be like beyond its published fields.
-    pub variation: Variation,
-    /// Subscribing.
-    pub subscriptions: SubscriptionSettings,
-    /// Event types and their `data`.
-    pub events: Events,
-    /// Signing and delivering webhooks.
-    pub webhooks: Webhooks,
-    /// `GET /v1/hello`.
-    pub hello: Hello,
-    /// The announced endpoints.
-    pub preview: Preview,
-    /// OAuth 2.0 client credentials, part of the preview.
-    pub oauth: Oauth,
+/// Every setting, in the order of the profile.
+pub static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(|| {
+    let mut all = Vec::new();
+    Profile::add_settings("", &mut all);
+    all
+});
+
+settings! {
+    /// Every setting, typed. Field paths are the settings' names: `profile.rate_limit.window` is `rate_limit.window`.
+    pub struct Profile {
+        /// The environment emulated; decides which key prefix is valid.
+        pub environment: Environment = "sandbox" {
+            contract: "sandbox and production exist; sandbox is used during integration",
+            assumed: "the sandbox: test keys are valid, live keys are a 401",
+            observed_by: "`environment` of system status",
+        },
+        pub keys: Keys,
+        pub errors: Errors,
+        pub validation: Validation,
+        pub status: Status,
+        pub rate_limit: RateLimit,
+        pub ids: Ids,
+        pub time: Time,
+        pub variation: Variation,
+        pub subscriptions: SubscriptionSettings,
+        pub events: Events,
+        pub webhooks: Webhooks,
+        pub hello: Hello,
+        pub preview: Preview,
+        pub oauth: Oauth,
+    }
 }
 
 impl Profile {
@@ -82,40 +81,65 @@ impl Profile {
     }
 }
 
-/// `GET /v1/system/status`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Status {
-    /// What `include_checks=true` adds: name to any object.
-    pub checks: serde_json::Map<String, serde_json::Value>,
+settings! {
+    /// `GET /v1/system/status`.
+    pub struct Status {
+        /// What `include_checks=true` adds: name to any object.
+        pub checks: serde_json::Map<String, serde_json::Value> = {
+            "database": { "status": "ok", "latency_ms": 3 },
+            "queue": { "status": "ok", "latency_ms": 5 },
+            "webhooks": { "status": "ok", "latency_ms": 8 },
+        } {
+            contract: "include_checks=true adds dependency health details; their shape is not shown",
+            assumed: "`checks`: name to {status, latency_ms}",
+            values: "name = any object, such as database = { status = \"ok\" }",
+            observed_by: "include_checks=true, twice: nothing in it may come and go",
+            merges: false,
+        },
+    }
 }
 
-/// `GET /v1/hello`.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Hello {
-    /// The whole body.
-    pub body: serde_json::Map<String, serde_json::Value>,
+settings! {
+    /// `GET /v1/hello`.
+    pub struct Hello {
+        /// The whole body; the contract publishes only the version label.
+        pub body: serde_json::Map<String, serde_json::Value> = { "message": "Hello, world!", "version": "1.3.2" } {
+            contract: "label 1.3.2; the body is not shown",
+            assumed: "a message and the version label",
+            values: "any object such as { message = \"hello\" }",
+            observed_by: "the greeting, twice: nothing in it may come and go",
+            merges: false,
+        },
+    }
 }
 
-/// Subscribing.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct SubscriptionSettings {
-    /// What subscribing twice to one URL does.
-    pub upsert: Upsert,
-    /// Name of the response field with a generated secret.
-    pub secret_field: String,
-    /// Whether a supplied secret is sent back.
-    pub echo_secret: bool,
+settings! {
+    /// Subscribing.
+    pub struct SubscriptionSettings {
+        /// What subscribing twice to one URL does.
+        pub upsert: Upsert = "url" {
+            contract: "200: subscription created or updated; which applies when is not shown",
+            assumed: "the same URL in the same workspace updates: id and created_at stay",
+            observed_by: "the id after subscribing the same URL again",
+        },
+        /// The name of the response field with a generated secret.
+        pub secret_field: String = "secret" {
+            contract: "a generated secret is returned once; the field's name is not shown",
+            assumed: "secret",
+            values: "a field name such as \"signing_secret\"",
+            observed_by: "the field of the first subscription that looks like a secret",
+        },
+        /// True if a supplied secret is sent back.
+        pub echo_secret: bool = false {
+            contract: "not shown",
+            assumed: "a supplied secret is never sent back",
+            observed_by: "subscribing again with a secret",
+        },
+    }
 }
 
 /// What subscribing twice to one URL does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Upsert {
     /// Updates the first subscription.
@@ -124,48 +148,122 @@ pub enum Upsert {
     Never,
 }
 
-/// Signing and delivering webhooks.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Webhooks {
-    /// Whether `http` URLs may be subscribed.
-    pub allow_http: bool,
-    /// Signature schemes, each sent with every attempt.
-    pub scheme: SchemeNames,
-    /// How a secret becomes key bytes.
-    pub secret_key: KeyReading,
-    /// Whose time a signature carries.
-    pub timestamp: SignatureTime,
-    /// The limit for a whole attempt.
-    pub timeout: DurationText,
-    /// The limit for its connect alone.
-    pub connect_timeout: DurationText,
-    /// Whether retries hold later events back.
-    pub order: DeliveryOrder,
-    /// How often each event is delivered to each subscription, 1 to 100.
-    pub copies: NonZeroU32,
-    /// The longest time that an event's first attempts wait; how long is drawn for each event.
-    pub scatter: DurationText,
-    /// How long every other event's first attempts wait, beginning with the first.
-    pub swap: DurationText,
-    /// Whether 410 disables the subscription.
-    pub disable_on_gone: bool,
-    /// Whether a receiver's `Retry-After` is honoured.
-    pub honor_retry_after: bool,
-    /// How long a rotated secret still signs.
-    pub rotation_grace: DurationText,
-    /// Where deliveries go instead of the URL subscribed.
-    pub forwards: Forwards,
-    /// When failed attempts are repeated.
-    pub retry: Retry,
-    /// What the scheme `custom` sends.
-    pub custom: CustomScheme,
+settings! {
+    /// Signing and delivering webhooks.
+    pub struct Webhooks {
+        /// True if `http` URLs may be subscribed.
+        pub allow_http: bool = false {
+            contract: "the URL must be HTTPS",
+            assumed: "http is a 422",
+            observed_by: "422s of no events with an https, an http and an ftp URL, if they name each reason",
+        },
+        /// The signature scheme or a list of schemes, each sent with every attempt.
+        pub scheme: SchemeNames = "standard" {
+            contract: "the body is signed; header and algorithm are not shown",
+            assumed: "Standard Webhooks v1: webhook-id, webhook-timestamp, webhook-signature",
+            values: "one of standard, svix, stripe, github, slack, shopify and custom, such as \"github\", or a list of them: \
+                [\"standard\", \"github\"]",
+            observed_by: "a delivery (`--delivery`): the scheme that verifies it",
+        },
+        /// How the text of a secret becomes key bytes.
+        pub secret_key: KeyReading = "auto" {
+            contract: "signed with the subscription secret; how its text becomes key bytes is not shown",
+            assumed: "as the scheme's own libraries read it",
+            observed_by: "a delivery: the reading of the secret that verifies it, if only one does",
+        },
+        /// Whose time a signature carries.
+        pub timestamp: SignatureTime = "auto" {
+            contract: "not shown",
+            assumed: "the emulator's clock while it is frozen, real time otherwise",
+            observed_by: "not by calls: the service has one clock",
+        },
+        /// How long a whole attempt may take.
+        pub timeout: DurationText = "15s" {
+            contract: "delivery timeouts are not shown",
+            assumed: "15 seconds for a whole attempt",
+            observed_by: "cannot be observed by calls alone: needs a receiver that never answers",
+        },
+        /// How long connecting alone may take.
+        pub connect_timeout: DurationText = "5s" {
+            contract: "delivery timeouts are not shown",
+            assumed: "5 seconds",
+            observed_by: "cannot be observed by calls alone: needs a receiver that never accepts connections",
+        },
+        /// True if retries hold later events back.
+        pub order: DeliveryOrder = "first_attempts" {
+            contract: "not shown",
+            assumed: "first attempts in the order of events; retries delay no other event",
+            observed_by: "not by calls: a receiver that fails would be needed",
+        },
+        /// How often each event is delivered to each subscription, with the same id and body.
+        pub copies: NonZeroU32 = 1 {
+            contract: "not shown",
+            assumed: "each event is delivered once",
+            values: "an integer from 1 to 100, such as 2",
+            observed_by: "not by calls: all deliveries of an event would be needed",
+        },
+        /// The longest time that an event's first attempts wait, by the workspace's clock, so that events overtake each other; how
+        /// long is drawn for each event.
+        pub scatter: DurationText = "0s" {
+            contract: "not shown",
+            assumed: "first attempts do not wait, so events arrive in their order",
+            observed_by: "not by calls: many deliveries would be needed",
+        },
+        /// How long every other event waits, beginning with the first, so that the one after it overtakes it.
+        pub swap: DurationText = "0s" {
+            contract: "not shown",
+            assumed: "no event waits for the one after it",
+            observed_by: "not by calls: many deliveries would be needed",
+        },
+        /// True if 410 Gone disables the subscription.
+        pub disable_on_gone: bool = true {
+            contract: "not shown",
+            assumed: "410 disables the subscription",
+            observed_by: "not by calls: a receiver that answers 410 would be needed",
+        },
+        /// True if a receiver's `Retry-After` is honoured, between one and two retry steps.
+        pub honor_retry_after: bool = true {
+            contract: "not shown",
+            assumed: "honoured, but clamped to between one and two retry steps",
+            observed_by: "not by calls: a receiver that answers 503 would be needed",
+        },
+        /// How long a rotated secret still signs beside the new one.
+        pub rotation_grace: DurationText = "24h" {
+            contract: "the operation for rotating a secret is not shown",
+            assumed: "the old secret signs together with the new one for 24 hours",
+            observed_by: "not by calls: the operation that rotates a secret is not published",
+        },
+        pub retry: Retry,
+        /// Where deliveries go instead of the URL subscribed. The longest URL that is a prefix decides; an empty target disables a
+        /// forward of another layer.
+        pub forwards: Forwards = {} {
+            contract: "events are posted to the registered URL",
+            assumed: "to that URL, unless --forward or this setting leads elsewhere",
+            values: "URL subscribed = URL dialled, such as \"https://app.example.com\" = \"http://localhost:3000\"",
+            observed_by: "not by calls: it is about the emulator, not the service",
+        },
+        /// What the scheme `custom` sends.
+        pub custom: CustomScheme = {
+            "id_header": "webhook-id",
+            "timestamp_header": "webhook-timestamp",
+            "signature_header": "webhook-signature",
+            "content": "{id}.{timestamp}.{body}",
+            "hash": "sha256",
+            "encoding": "hex",
+            "prefix": "sha256=",
+            "key": "auto",
+        } {
+            contract: "not shown",
+            assumed: "unused until the scheme is custom",
+            values: "id_header, timestamp_header, signature_header, content, hash, encoding, prefix, key; such as hash = \
+                \"sha512\"",
+            observed_by: "a delivery: headers, content, hash and encoding under which it verifies, if no named scheme does",
+        },
+    }
 }
 
 /// Whose time a signature carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SignatureTime {
     /// The workspace's clock while it is frozen, the machine's otherwise.
@@ -176,9 +274,8 @@ pub enum SignatureTime {
     Clock,
 }
 
-/// Whether retries hold later events back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+/// True if retries hold later events back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryOrder {
     /// Only first attempts keep the order of events.
@@ -187,23 +284,35 @@ pub enum DeliveryOrder {
     Strict,
 }
 
-/// When failed attempts are repeated.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Retry {
-    /// A named schedule.
-    pub preset: RetryPreset,
-    /// Delays after each failed attempt, for the preset `custom`; a schedule without a preset implies that preset.
-    pub schedule: Vec<DurationText>,
-    /// Spread of each delay as a fraction, 0 to 1.
-    #[cfg_attr(test, schemars(extend("minimum" = 0, "maximum" = 1)))]
-    pub jitter: f64,
+settings! {
+    /// When failed attempts are repeated.
+    pub struct Retry {
+        /// A named schedule.
+        pub preset: RetryPreset = "standard" {
+            contract: "the retry policy is not shown",
+            assumed: "attempts at 0, 1, 5 and 30 seconds",
+            observed_by: "not by calls: a receiver that fails for days would be needed",
+        },
+        /// Delays after each failed attempt, for the preset `custom`; a schedule without a preset implies that preset.
+        pub schedule: Vec<DurationText> = [] {
+            contract: "the retry policy is not shown",
+            assumed: "unused until the preset is custom",
+            values: "a list of durations such as [\"1s\", \"30s\"], each after the failed attempt before it",
+            observed_by: "not by calls: a receiver that fails for days would be needed",
+        },
+        /// The random spread of each delay as a fraction: 0.1 is plus or minus 10 %.
+        #[schemars(extend("minimum" = 0, "maximum" = 1))]
+        pub jitter: f64 = 0.0 {
+            contract: "not shown",
+            assumed: "none",
+            values: "a fraction from 0 to 1, such as 0.2",
+            observed_by: "not by calls: a receiver that fails for days would be needed",
+        },
+    }
 }
 
 /// Named retry schedules: delays after each failed attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryPreset {
     /// One attempt only.

@@ -1,6 +1,6 @@
 //! Quotas: given a policy and an instant, allows a request or returns the time to wait. One [`Quota`] per API key.
 //!
-//! Must not know headers, requests or the clock. The contract says that sandbox traffic is throttled per key; numbers and
+//! Independent of headers, requests or the clock. The contract says that sandbox traffic is throttled per key; numbers and
 //! algorithm are assumptions (settings `rate_limit.*`).
 
 use std::collections::VecDeque;
@@ -52,7 +52,10 @@ pub enum Quota {
 impl Quota {
     pub fn check(&mut self, policy: &RateLimit, now: Instant) -> QuotaCheck {
         let window = policy.window.get().max(Duration::from_millis(1));
-        let limit = policy.requests;
+        let limit = match (policy.algorithm, policy.burst) {
+            (RateAlgorithm::TokenBucket, Some(burst)) => burst.get(),
+            _ => policy.requests,
+        };
         if !policy.enabled {
             return QuotaCheck {
                 allowed: true,
@@ -67,7 +70,7 @@ impl Quota {
         match policy.algorithm {
             RateAlgorithm::Fixed => self.check_fixed(limit, window, charge_refused, now),
             RateAlgorithm::Sliding => self.check_sliding(limit, window, charge_refused, now),
-            RateAlgorithm::TokenBucket => self.check_bucket(limit, window, now),
+            RateAlgorithm::TokenBucket => self.check_bucket(limit, policy.requests, window, now),
         }
     }
 
@@ -87,7 +90,7 @@ impl Quota {
                 log.back().map_or(Duration::ZERO, |(at, _)| at.plus(check.window).since(now).min(check.window))
             }
             Self::Bucket { missing, .. } => {
-                let nanos = missing.div_ceil(u128::from(check.limit.max(1)));
+                let nanos = missing.div_ceil(u128::from(policy.requests.max(1)));
                 Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
             }
         };
@@ -112,7 +115,7 @@ impl Quota {
         }
     }
 
-    /// Whether anything was used, so that a snapshot has to have it.
+    /// True if anything was used, so that a snapshot has to have it.
     pub fn is_used(&self) -> bool {
         !matches!(self, Self::None)
     }
@@ -175,10 +178,10 @@ impl Quota {
         QuotaCheck { allowed, limit, remaining, wait, reset, window }
     }
 
-    fn check_bucket(&mut self, limit: u32, window: Duration, now: Instant) -> QuotaCheck {
-        // Exact in integers: `limit` units are refilled each nanosecond, and one token is `window` units.
-        let (token, flow) = (window.as_nanos(), u128::from(limit));
-        let full = token * flow;
+    fn check_bucket(&mut self, limit: u32, requests: u32, window: Duration, now: Instant) -> QuotaCheck {
+        // Exact in integers: `requests` units are refilled each nanosecond, and one token is `window` units.
+        let (token, flow) = (window.as_nanos(), u128::from(requests));
+        let full = token * u128::from(limit);
         let missing = match *self {
             Self::Bucket { missing, at, window_nanos } => {
                 // When the window changes, the number of missing tokens stays the same.
@@ -201,7 +204,7 @@ impl Quota {
         };
         let wait = if allowed { Duration::ZERO } else { time_for((missing + token).saturating_sub(full)) };
         let remaining = u32::try_from((full - missing) / token).unwrap_or(limit);
-        QuotaCheck { allowed, limit, remaining, wait, reset: time_for(missing), window }
+        QuotaCheck { allowed, limit, remaining, wait, reset: time_for(missing), window: time_for(full) }
     }
 }
 
@@ -232,6 +235,8 @@ fn free_at(log: &VecDeque<(Instant, u32)>, used: u64, limit: u32) -> Option<Inst
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
     use crate::settings::Profile;
     use crate::util::duration::DurationText;
@@ -283,6 +288,33 @@ mod tests {
         for algorithm in ALGORITHMS {
             check(&policy(algorithm, 0, CountRule::Allowed), &[(0, Err(10_000)), (20_000, Err(10_000))]);
         }
+    }
+
+    #[test]
+    fn a_bucket_holds_a_burst_and_fills_at_the_rate_of_the_requests() {
+        let bucket = |requests, burst| RateLimit {
+            burst: NonZeroU32::new(burst),
+            ..policy(RateAlgorithm::TokenBucket, requests, CountRule::Allowed)
+        };
+        check(
+            &bucket(10, 2),
+            &[(0, Ok(1)), (0, Ok(0)), (0, Err(1_000)), (999, Err(1)), (1_000, Ok(0)), (9_000, Ok(1))],
+        );
+        check(&bucket(1, 3), &[(0, Ok(2)), (0, Ok(1)), (0, Ok(0)), (0, Err(10_000)), (20_000, Ok(1))]);
+        for (requests, burst, window) in [(100, 20, 2_000), (10, 30, 30_000), (10, 0, 10_000)] {
+            let (bucket, mut quota) = (bucket(requests, burst), Quota::default());
+            let limit = if burst == 0 { requests } else { burst };
+            let one = Duration::from_secs(10) / requests;
+            let first = quota.check(&bucket, at(0));
+            assert_eq!((first.limit, first.remaining, first.reset), (limit, limit - 1, one), "{burst}");
+            assert_eq!(first.window, Duration::from_millis(window), "{burst}");
+            assert_eq!(quota.peek(&bucket, at(0)).reset, one, "{burst}");
+        }
+        // Another algorithm has no bucket.
+        check(
+            &RateLimit { burst: NonZeroU32::new(1), ..policy(RateAlgorithm::Fixed, 2, CountRule::All) },
+            &[(0, Ok(1)), (0, Ok(0))],
+        );
     }
 
     #[test]

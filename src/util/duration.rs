@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 /// The longest duration taken anywhere: ten years. Longer ones are typing errors and would overflow the clock.
@@ -12,8 +13,8 @@ const MAX: Duration = Duration::from_hours(87600);
 pub const DURATION_PATTERN: &str = r"^(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ms|[smhd]))+)$";
 
 /// A duration with its text form; whole seconds, minutes and so on stay readable in listings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String", extend("pattern" = DURATION_PATTERN, "examples" = ["10s", "250ms", "1m30s", "24h"])))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(with = "String", extend("pattern" = DURATION_PATTERN, "examples" = ["10s", "250ms", "1m30s", "24h"]))]
 pub struct DurationText(pub Duration);
 
 impl DurationText {
@@ -56,7 +57,7 @@ pub fn duration_text(duration: Duration) -> String {
 
 /// Reads a duration such as `250ms`, `30s`, `1m30s` or `24h`. Units: `ms`, `s`, `m`, `h`, `d`.
 ///
-/// The error names what was expected and is written for the person who typed the text.
+/// The error names what was expected, for the person who typed the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong =
         || format!("expected a duration such as \"250ms\", \"30s\" or \"1m30s\", found \"{}\"", text.escape_debug());

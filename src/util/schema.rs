@@ -1,5 +1,8 @@
-//! JSON Schemas: one plain form, which validators and generators of clients read alike, and examples made from them.
+//! JSON Schemas: made from types, in one plain form, which validators and generators of clients read alike, and examples made
+//! from them.
 
+use schemars::JsonSchema;
+use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 /// Deepest nesting of an example; what is below is left out.
@@ -64,7 +67,7 @@ impl Examples<'_> {
         }
     }
 
-    /// With the properties that must be there, and those that have an example of their own.
+    /// With the properties that must be there, and those that have their own example.
     fn object(&self, schema: &Value, depth: usize) -> Value {
         let required: Vec<&str> =
             schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
@@ -112,8 +115,20 @@ pub(crate) fn add_examples(document: &mut Value, samples: &[(&str, &str)]) {
     shared.into_iter().flat_map(Map::values_mut).for_each(give_all);
 }
 
-/// Rewrites a generated schema and those in it: names as `enum` in place of `const` and of a choice between them, ranges in place of
-/// formats that JSON Schema does not have, and `{}` in place of `true`.
+/// The schema (draft 2020-12) of a type that is read or written, with nothing to be looked up elsewhere.
+pub(crate) fn schema_of<T: JsonSchema>(contract: Contract) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+        settings.contract = contract;
+    });
+    let mut made = settings.into_generator().into_root_schema_for::<T>().to_value();
+    plain(&mut made);
+    made
+}
+
+/// Rewrites a generated schema and those in it: names as `enum` instead of `const` and of a choice between them, ranges instead of
+/// formats that JSON Schema does not have, and `{}` instead of `true`.
 pub(crate) fn plain(schema: &mut Value) {
     if *schema == true {
         *schema = json!({});
@@ -152,7 +167,7 @@ pub(crate) fn plain(schema: &mut Value) {
     }
 }
 
-/// The range of an integer in place of its name in Rust.
+/// The range of an integer instead of its name in Rust.
 fn plain_range(fields: &mut Map<String, Value>) {
     let most = match fields.get("format").and_then(Value::as_str) {
         Some("uint8") => Some(u64::from(u8::MAX)),

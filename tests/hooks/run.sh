@@ -58,6 +58,7 @@ cp tombi.toml "$root"/src/settings/*.toml "$work/profiles"
 cd "$work/profiles"
 sed -n '/^```toml file=mine.toml$/,/^```$/p' "$root/docs/sandbox.md" | grep --invert-match '^```' > sandbox.toml
 "$binary" profile schema > profile.schema.json
+"$binary" profile default > default.toml
 mapfile -t files < <(ls -- *.toml | grep --invert-match tombi.toml)
 wrong=$(grep --files-without-match '^#:schema ./profile.schema.json$' -- "${files[@]}" || true)
 [ -z "$wrong" ] && [ "${#files[@]}" = 4 ] || { echo "✗ no line #:schema in $wrong of ${files[*]}"; exit 1; }

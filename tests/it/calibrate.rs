@@ -220,7 +220,7 @@ const TIMES: &[&str] = &[
     "null",
 ];
 
-/// The clauses that a service breaks whose answers have this value in place of a field, and its row of a setting.
+/// The clauses that a service breaks whose answers have this value instead of a field, and its row of a setting.
 fn broken_with(cassette: &Cassette, pointer: &str, value: Option<&str>) -> (Vec<&'static str>, Report) {
     let mut cassette = cassette.clone();
     for answer in cassette.calls.iter_mut().filter_map(|call| call.answer.as_mut()) {
@@ -292,7 +292,7 @@ async fn no_wrong_url_can_be_subscribed() {
 #[test]
 fn each_setting_says_what_observes_it() {
     let cassette = Cassette::new("http://localhost", KEY, 40, true, false);
-    for setting in SETTINGS {
+    for setting in SETTINGS.iter() {
         let by_calls = infer(&cassette, setting.path).is_some();
         let says = setting.observed_by;
         let by_delivery = says.starts_with("a delivery");

@@ -118,6 +118,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("openapi", Document, "--control", "--profile {folder}/missing.toml", 2, "io"),
     ("completions", Text, "bash", "tcsh", 2, "usage"),
     ("profile schema", Document, "", "extra", 2, "usage"),
+    ("profile default", Text, "", "extra", 2, "usage"),
     // Its stdin has ended; what it is asked there is in `mcp.rs`.
     ("review differential", Document, "--timeout 20s -- true", "-- {folder}/missing", 2, "not_run"),
     ("mcp", Nothing, "", "--no-such-flag", 2, "usage"),

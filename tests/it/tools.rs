@@ -173,7 +173,7 @@ fn verify_names_what_would_hold() {
         .exits(2)
         .says(&["hint: pass the secret without the white space around it"]);
     let lf = signed(folder.path(), &[], "a\nb");
-    run(&["verify", "-", "--headers", &lf], b"a\r\nb").prints(&["the body with LF in place of CR LF"]);
+    run(&["verify", "-", "--headers", &lf], b"a\r\nb").prints(&["the body with LF instead of CR LF"]);
 }
 
 #[test]

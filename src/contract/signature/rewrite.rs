@@ -32,10 +32,10 @@ const REWRITES: &[Rewrite] = &[
     ("as JSON with spaces after `,` and `:` in ASCII", |body| body.json(&[(Layout::Spaced, Strings::Ascii)])),
     ("without white space around it", |body| bodies([body.bytes.trim_ascii().to_vec()])),
     ("with CR LF at its end", |body| bodies([[body.bytes, b"\r\n"].concat()])),
-    ("with CR LF in place of LF", |body| {
+    ("with CR LF instead of LF", |body| {
         bodies(body.text.map(|text| text.replace("\r\n", "\n").replace('\n', "\r\n").into_bytes()))
     }),
-    ("with LF in place of CR LF", |body| bodies(body.text.map(|text| text.replace("\r\n", "\n").into_bytes()))),
+    ("with LF instead of CR LF", |body| bodies(body.text.map(|text| text.replace("\r\n", "\n").into_bytes()))),
     ("without its byte order mark", |body| bodies(body.bytes.strip_prefix(b"\xef\xbb\xbf").map(<[u8]>::to_vec))),
     ("as compact JSON in ASCII", |body| body.json(&[(Layout::Compact, Strings::Ascii)])),
     ("as JSON indented by 2", |body| body.indented("  ")),
@@ -212,7 +212,7 @@ enum Strings {
     /// Escaped only where they must be.
     Plain,
     Ascii,
-    /// `\/`, as PHP writes; it escapes all but ASCII, too, unless asked not to.
+    /// `\/`, as PHP writes; it also escapes all but ASCII, unless asked not to.
     Slashes,
     SlashesAscii,
     /// `\u003c`, as Go writes.
@@ -494,8 +494,8 @@ mod tests {
             ("{}\r\n", "{}", "with CR LF at its end"),
             ("{}", " {}", compact),
             ("x", " x", "without white space around it"),
-            ("a\nb", "a\r\nb", "with LF in place of CR LF"),
-            ("a\r\nb", "a\nb", "with CR LF in place of LF"),
+            ("a\nb", "a\r\nb", "with LF instead of CR LF"),
+            ("a\r\nb", "a\nb", "with CR LF instead of LF"),
             ("{}", "\u{feff}{}", "without its byte order mark"),
             (body, python, compact),
             (body, indented, compact),

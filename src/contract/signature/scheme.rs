@@ -1,8 +1,8 @@
 //! The signature schemes: their names, the setting that lists them, and each as one row of data: header names, signed content,
-//! hash, and how the signature header is put together. The settings describe a row of their own.
+//! hash, and how the signature header is put together. The settings describe their own row.
 //!
 //! `sign` and `verify` read the same row, so a scheme cannot be signed one way and checked another. The rows follow what the
-//! named services send. Must not know about time.
+//! named services send. Independent of time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,14 +10,14 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::HeaderName;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::contract::named::named;
 
 named! {
     /// The name of a signature scheme, as `webhooks.scheme` spells it (lower case).
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum SchemeName {
         /// Standard Webhooks v1: `webhook-id`, `webhook-timestamp`, `webhook-signature`.
@@ -44,8 +44,7 @@ impl fmt::Display for SchemeName {
 }
 
 /// One scheme, or a list of them; a single name is written without brackets.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(
     untagged,
     expecting = "expected a signature scheme or a list of them: standard, svix, stripe, github, slack, shopify, custom"
@@ -87,9 +86,9 @@ pub struct Scheme {
     /// How a custom scheme reads secrets; `auto` leaves it to `webhooks.secret_key`.
     pub(super) key: KeyReading,
     pub(super) id_header: Option<Cow<'static, str>>,
-    /// Whether receivers refuse a delivery without the id header.
+    /// True if receivers refuse a delivery without the id header.
     pub(super) id_required: bool,
-    /// A header of its own for the timestamp; Stripe's is inside the signature header.
+    /// A separate header for the timestamp; Stripe's is inside the signature header.
     pub(super) timestamp_header: Option<Cow<'static, str>>,
     pub(super) signature_header: Cow<'static, str>,
     pub(super) content: Cow<'static, str>,
@@ -257,8 +256,8 @@ impl Scheme {
 ///
 /// The default signs `{timestamp}.{body}` the way GitHub signs bodies, under neutral names. The
 /// header carries one signature, that of the newest key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(!default))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(!default)]
 #[serde(default, deny_unknown_fields)]
 pub struct CustomScheme {
     /// The header for the event's id; empty for none.
@@ -362,8 +361,7 @@ impl CustomScheme {
 }
 
 /// The hash function under the HMAC (`webhooks.custom.hash`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Hash {
     /// SHA-1, 20 bytes.
@@ -385,8 +383,7 @@ impl Hash {
 }
 
 /// How a signature's bytes are written in its header (`webhooks.custom.encoding`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Encoding {
     /// Lower-case hexadecimal.
@@ -408,7 +405,7 @@ impl Encoding {
         }
     }
 
-    /// Whether `text` could be `length` bytes in this encoding, going by its length and alphabet.
+    /// True if `text` could be `length` bytes in this encoding, going by its length and alphabet.
     ///
     /// Looser than decoding on purpose: a signature with one character changed is still a
     /// signature, only a wrong one.
@@ -428,8 +425,7 @@ impl Encoding {
 
 named! {
     /// How the text of a secret becomes key bytes (`webhooks.secret_key`).
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(rename_all = "snake_case")]
     pub enum KeyReading {
         /// As the scheme's own libraries do. For `standard` and `svix`: base64 after `whsec_`, or the

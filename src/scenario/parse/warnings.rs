@@ -76,7 +76,7 @@ impl Parser<'_> {
         self.warn_never(on.span_of("status"), &why, "`wrs-emulator openapi` lists what each operation answers");
     }
 
-    /// Whether one of these operations, of all if none is named, can answer with this status by itself.
+    /// True if one of these operations, of all if none is named, can answer with this status by itself.
     fn can_answer(&self, operations: &[Operation], status: u16) -> bool {
         let known = self.statuses.get_or_init(|| {
             ROUTES.iter().map(|route| (route.operation, statuses(route, &self.profile).collect())).collect()
@@ -196,7 +196,7 @@ impl Parser<'_> {
                     "an event's data has no request".to_owned(),
                     "write the value, or a call such as {{ ulid() }}".to_owned(),
                 )),
-                Some(when) => self.missing_part(when, &path),
+                Some(when) => Self::missing_part(when, &path),
             };
             let Some((why, hint)) = found else { continue };
             let message = format!("`request.{}` is always empty: {why}", escaped(&path.join(".")));
@@ -204,7 +204,7 @@ impl Parser<'_> {
         }
     }
 
-    fn missing_part(&self, when: &When, path: &[String]) -> Option<(String, String)> {
+    fn missing_part(when: &When, path: &[String]) -> Option<(String, String)> {
         const OTHERWISE: &str = "`| default(\"…\")` gives a value in its place";
         let part = path.first()?.as_str();
         let inner = path.get(1).map(String::as_str);
@@ -223,9 +223,7 @@ impl Parser<'_> {
             }
             ("query", Some(name)) if !named.is_empty() => {
                 let is_asked = when.conditions.iter().any(|known| known.subject == Subject::Query(name.into()));
-                if is_asked
-                    || routes().any(|route| query_parameters(route, &self.profile).iter().any(|own| own == name))
-                {
+                if is_asked || routes().any(|route| query_parameters(route).any(|own| own == name)) {
                     return None;
                 }
                 (format!("`{names}` has no such query parameter"), OTHERWISE)
@@ -239,7 +237,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether a request to this endpoint may meet a condition on the path. Where the path has a part that can be anything, what
+/// True if a request to this endpoint may meet a condition on the path. Where the path has a part that can be anything, what
 /// is uncertain counts as met.
 fn may_have_path(condition: &Condition, path: &str) -> bool {
     let Some((fixed, _)) = path.split_once('{') else { return holds(condition, path) };

@@ -45,6 +45,12 @@ pub(super) const ROWS: &[(&str, &[&str], Probe, &str)] = &[
     ),
     ("rate_limit.enabled", &["rate_limit.requests=1", "rate_limit.enabled=false"], Probe::Last(3), "200"),
     ("rate_limit.requests", &["rate_limit.requests=2"], Probe::Last(3), "429"),
+    (
+        "rate_limit.burst",
+        &["rate_limit.requests=60", "rate_limit.algorithm=token_bucket", "rate_limit.burst=2"],
+        Probe::Times(&[0, 0, 0, 1]),
+        "200 200 429 200",
+    ),
     ("rate_limit.window", &["rate_limit.requests=1", "rate_limit.window=5s"], Probe::Times(&[0, 4, 5]), "200 429 200"),
     (
         "rate_limit.algorithm",

@@ -1,0 +1,71 @@
+//! What the program prints of itself, whole: a change of any of it shows as a change of a file.
+
+use serde_json::Value;
+use wrs_emulator::settings::openapi::document;
+use wrs_emulator::settings::{Layered, SETTINGS, default_text, file_schema};
+
+use crate::help::all_help;
+use crate::support::assert_in_step;
+
+fn in_step(name: &str, made: &str) {
+    assert_in_step(format!("tests/it/frozen/{name}"), made);
+}
+
+fn pretty(document: &Value) -> String {
+    serde_json::to_string_pretty(document).expect("it serialises") + "\n"
+}
+
+#[test]
+fn the_help_of_every_command() {
+    let all = all_help().into_iter().map(|(path, said)| {
+        let command = ["wrs-emulator"].into_iter().chain(path.iter().map(String::as_str)).collect::<Vec<_>>().join(" ");
+        format!("$ {command} --help-all\n{said}\n")
+    });
+    in_step("help.txt", &all.collect::<String>());
+}
+
+#[test]
+fn the_built_in_profile_and_its_schema() {
+    in_step("profile.toml", &default_text());
+    in_step("profile.schema.json", &pretty(&file_schema()));
+}
+
+/// Under the default profile, and with settings that change as much of the document as can be.
+#[test]
+fn the_document_of_the_emulated_api() {
+    let hostile = Layered::default().with(|draft| {
+        draft.preset("hostile");
+        for setting in [
+            "preview.enabled=true",
+            "oauth.error_shape=envelope",
+            "validation.unknown=reject",
+            "validation.lenient_booleans=true",
+            "webhooks.scheme=[\"svix\", \"github\"]",
+            "webhooks.allow_http=true",
+            "rate_limit.ietf=true",
+            "ids.request_header=X-Request-Id",
+            "subscriptions.secret_field=signing_secret",
+        ] {
+            draft.assignment(setting, "--set");
+        }
+    });
+    for (name, layered) in [("openapi.json", Layered::default()), ("openapi-hostile.json", hostile.expect("a profile"))]
+    {
+        in_step(name, &pretty(&document(layered.profile())));
+    }
+}
+
+/// What each setting says of values that it does not take.
+#[test]
+fn the_problems_of_settings() {
+    let mut problems = String::new();
+    for setting in SETTINGS.iter() {
+        for value in ["-1", "1.5", "true", "[]", "[[1]]", "{}", "{ a = 1 }", "{ not_found = 1 }", "\"§ §\"", ""] {
+            let assignment = format!("{}={value}", setting.path);
+            if let Err(problem) = Layered::default().with_assignment(&assignment, "--set") {
+                problems.push_str(&format!("{assignment}\n  {}\n  {}\n", problem.message, problem.hint));
+            }
+        }
+    }
+    in_step("problems.txt", &problems);
+}
