@@ -146,7 +146,7 @@ fn activate(Activate { key, active }: Activate, cx: &Context) -> Result<Activate
     })
 }
 
-/// Whether a scenario exists and, if it comes from a file, matches the present text of the file.
+/// True if a scenario exists and, if it comes from a file, matches the present text of the file.
 fn is_as_saved(generation: &ScenarioSnapshot, name: &str) -> bool {
     let found = generation.find(name).filter(|_| generation.held_back(name).is_none());
     found.is_some_and(|scenario| match &scenario.origin {

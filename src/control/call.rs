@@ -213,7 +213,7 @@ macro_rules! scopes {
                 scope(engine, self.meant())
             }
 
-            /// For a call that waits: on a blocking thread, as the scenarios of a workspace that is opened may fire many events.
+            /// For a call that waits: on a blocking thread, because the scenarios of a workspace that is opened may fire many events.
             #[allow(dead_code, reason = "not each kind of key is one of a call that waits")]
             pub(super) async fn scope_soon(&self, control: &Arc<Control>) -> Result<Scope, ControlError> {
                 let key = self.meant().map(str::to_owned);

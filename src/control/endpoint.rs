@@ -38,9 +38,9 @@ type CallFuture<A> = Pin<Box<dyn Future<Output = CallResult<A>> + Send>>;
 
 /// How a call is answered.
 enum Handler<E: Endpoint> {
-    /// At once, on a blocking thread: calls that only read have a lane of their own.
+    /// At once, on a blocking thread: calls that only read have a separate lane.
     AtOnce(fn(E, &Context) -> CallResult<E::Answer>),
-    /// By the async worker, as it waits for something.
+    /// By the async worker, because it waits for something.
     Waits(fn(E, Arc<Context>) -> CallFuture<E::Answer>),
 }
 
@@ -53,16 +53,16 @@ pub(crate) struct Call<E: Endpoint> {
     query: &'static [&'static str],
     /// The schema of a body that is not fields of the request.
     body: Option<fn(&mut SchemaGenerator) -> Schema>,
-    /// Whether the body may be TOML instead of JSON.
+    /// True if the body may be TOML instead of JSON.
     takes_toml: bool,
     /// Most bytes of the body, if not the usual limit.
     max_bytes: Option<usize>,
-    /// Whether it requires no token, and takes any query: the health check of containers, and the certificate authority, which a
+    /// True if it requires no token, and takes any query: the health check of containers, and the certificate authority, which a
     /// client needs before it can connect.
     is_open: bool,
     /// The media types of the answer, if not those of its type; the caller chooses.
     media: Option<&'static [&'static str]>,
-    /// Whether the answer returns a secret, so that nothing is masked in it.
+    /// True if the answer returns a secret, so that nothing is masked in it.
     shows_secrets: bool,
     /// Errors besides those that every call can return.
     errors: &'static [(u16, &'static str)],
@@ -139,7 +139,7 @@ impl<E: Endpoint> Call<E> {
 pub(crate) trait Answer: Send + 'static {
     type Schema: JsonSchema;
     const MEDIA: &'static [&'static str];
-    /// Whether it is a reply already.
+    /// True if it is a reply already.
     const IS_MADE: bool = false;
 
     fn reply(self, cx: &Context) -> Reply;
@@ -217,7 +217,7 @@ impl Route {
         }
     }
 
-    /// Whether it changes anything.
+    /// True if it changes anything.
     pub(super) fn is_write(&self) -> bool {
         self.method != Method::GET
     }
@@ -269,13 +269,13 @@ async fn waits<E: Endpoint>(cx: Arc<Context>) -> CallResult<Reply> {
     Ok(control.run_to_end(move |_| answer.reply(&cx)).await)
 }
 
-/// Whether a field of the request is in the query.
+/// True if a field of the request is in the query.
 fn is_in_query<E: Endpoint>(name: &str) -> bool {
     let is_segment = segment(E::CALL.line().1).is_some_and(|(_, segment, _)| segment == name);
     !is_segment && (E::CALL.reads() || E::CALL.query.contains(&name))
 }
 
-/// Whether a field of the request is in the body, besides `key`, which may be in either.
+/// True if a field of the request is in the body, besides `key`, which may be in either.
 fn is_in_body<E: Endpoint>(name: &str) -> bool {
     let is_segment = segment(E::CALL.line().1).is_some_and(|(_, segment, _)| segment == name);
     !is_segment && !is_in_query::<E>(name)

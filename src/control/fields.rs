@@ -1,4 +1,4 @@
-//! Types of fields and answers that several calls of the control API have. Must not know the emulator's parts.
+//! Types of fields and answers that several calls of the control API have. Independent of the emulator's parts.
 
 use std::str::FromStr;
 

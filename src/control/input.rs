@@ -49,7 +49,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
 pub(super) struct Merged<'a> {
     /// An object of JSON; what is empty counts as `{}`.
     pub(super) body: &'a [u8],
-    /// Whether the body may have a field.
+    /// True if the body may have a field.
     pub(super) is_in_body: &'a dyn Fn(&str) -> bool,
     /// The other fields as texts, `key` among them.
     pub(super) texts: Vec<(String, String)>,

@@ -169,7 +169,7 @@ pub(crate) struct ScenarioRow {
     pub(crate) problem: Option<Diagnostic>,
 }
 
-/// Whether a scenario is as its file is saved.
+/// True if a scenario is as its file is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(inline)]
 #[serde(rename_all = "snake_case")]

@@ -14,7 +14,7 @@ use super::render::Text;
 use crate::http::answer::answer;
 use crate::scenario::generation_text;
 
-/// Whether the emulator is ready.
+/// True if the emulator is ready.
 ///
 /// Answered as soon as the emulator serves requests, without a token. `scenarios` is `as saved`, or `last good` while a broken or
 /// deleted file is kept in its last valid version.
@@ -23,7 +23,7 @@ pub(crate) struct AskHealth {}
 
 impl Endpoint for AskHealth {
     type Answer = Made<Ready>;
-    // Answered by the async worker, so that it tells whether that one is there, however busy the other threads are.
+    // Answered by the async worker, so that it tells whether that one is alive, however busy the other threads are.
     const CALL: Call<Self> = Call::waits("GET health", |_, cx| Box::pin(async move { Ok(health(&cx)) }))
         .open()
         .media(&["application/json", "text/plain"]);
@@ -50,7 +50,7 @@ pub(crate) struct Ready {
     pub(crate) status: String,
     pub(crate) version: String,
     pub(crate) generation: u64,
-    /// Whether all scenarios match their saved files.
+    /// True if all scenarios match their saved files.
     #[schemars(extend("enum" = ["as saved", "last good"]))]
     pub(crate) scenarios: String,
 }
