@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::redact::{Redactor, visible};
@@ -26,10 +27,10 @@ pub enum Level {
 
 /// One thing wrong with a file.
 // What its fields say here is in the document of the control API.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct Diagnostic {
-    #[cfg_attr(test, schemars(with = "String", extend("enum" = ["warning", "error"])))]
+    #[schemars(with = "String", extend("enum" = ["warning", "error"]))]
     pub severity: Level,
     /// Stable.
     pub code: &'static str,
@@ -37,7 +38,7 @@ pub struct Diagnostic {
     pub message: String,
     // As the user named it; `None` for text that came without one.
     pub file: Option<String>,
-    #[cfg_attr(test, schemars(with = "Span"))]
+    #[schemars(with = "Span")]
     pub span: Range<usize>,
     /// From 1; 0 if the problem is the file as a whole.
     pub line: usize,
@@ -53,8 +54,7 @@ pub struct Diagnostic {
 }
 
 /// Bytes of a file.
-#[cfg(test)]
-#[derive(schemars::JsonSchema)]
+#[derive(JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 #[expect(dead_code, reason = "a schema")]
 struct Span {

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use jiff::Timestamp;
 use url::{Host, Url};
 
 use super::failure::Failure;
@@ -181,10 +180,6 @@ impl OutputFile {
     }
 }
 
-pub(super) fn duration(text: &str) -> Result<String, String> {
-    parse_duration(text).map(|_| text.to_owned())
-}
-
 /// A duration above 0.
 pub(super) fn period(text: &str) -> Result<Duration, String> {
     let period = parse_duration(text)?;
@@ -196,22 +191,5 @@ pub(super) fn at_least(least: usize) -> impl Fn(&str) -> Result<usize, String> +
     move |text| match text.parse::<usize>() {
         Ok(number) if number < least => Err(format!("expected at least {least}")),
         parsed => parsed.map_err(|error| error.to_string()),
-    }
-}
-
-/// `now`, or a timestamp.
-pub(super) fn time(text: &str) -> Result<String, String> {
-    let is_time = text == "now" || text.parse::<Timestamp>().is_ok();
-    is_time
-        .then(|| text.to_owned())
-        .ok_or_else(|| "expected a timestamp such as 2026-01-31T09:30:00Z, or `now`".to_owned())
-}
-
-/// The name of a scenario, from its name or its file: `scenarios/story.toml` is `story`.
-pub(super) fn scenario(text: &str) -> Result<String, String> {
-    let file = Path::new(text).file_name().and_then(|name| name.to_str()).unwrap_or(text);
-    match file.strip_suffix(".toml").unwrap_or(text) {
-        "" => Err("expected the name of a scenario, found nothing".to_owned()),
-        name => Ok(name.to_owned()),
     }
 }

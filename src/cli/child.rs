@@ -179,7 +179,7 @@ fn host_of(url: &str) -> Option<String> {
 /// What happened while the command ran, and how it ended.
 pub(super) async fn whole_run(target: &Target, facts: ExecFacts) -> Result<RunDocument, Failure> {
     let target = target.clone();
-    let run = in_background(move || RunDocument::ask(Call::new(&target).key("*").limit(REPORT_LIMIT))).await;
+    let run = in_background(move || RunDocument::ask(Call::new(&target).limit(REPORT_LIMIT), "*")).await;
     run.map(|run| run.with("exec", &facts))
         .map_err(|problem| Failure::io(format!("the run cannot be read: {}", problem.message)))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rustls::Error as TlsError;
 use rustls::pki_types::ServerName;
@@ -21,8 +21,8 @@ use url::{Url, form_urlencoded};
 
 use super::arguments::{DEFAULT_URL, Target, address, base, is_webhook_url, reachable};
 use super::failure::{Code, Failure};
-use super::output::as_value;
-use crate::control::api::Ready;
+use super::output::{as_value, compact};
+use crate::control::api::{Answer, AnyKey, AskHealth, Endpoint, FollowStream, Sent};
 use crate::http::handler::PLAIN_ON_TLS;
 use crate::http::tls::{Trust, is_about_the_issuer};
 use crate::http::tls_problem::{certificate_problem, handshake_problem, tls_error};
@@ -46,26 +46,12 @@ pub(super) const SHORT: Duration = Duration::from_secs(10);
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
 
-/// A method, and a path below `/_emulator/` with at most one variable segment.
-#[derive(Clone, Copy)]
-pub(super) struct CallPath(pub(super) &'static str, pub(super) &'static str);
-
-impl CallPath {
-    pub(super) fn reads(self) -> bool {
-        self.0 == "GET"
-    }
-}
-
-/// A call of the control API.
+/// How calls of the control API are made.
 #[derive(Clone)]
 pub(super) struct Call<'a> {
     target: &'a Target,
-    method: Method,
-    path: &'static str,
-    segment: String,
-    query: Vec<(String, String)>,
-    body: Vec<u8>,
-    media: &'static str,
+    /// A body that is not fields of the request, and its media type.
+    body: Option<(&'static str, Vec<u8>)>,
     limit: Duration,
     accepted: &'static str,
     max_answer: usize,
@@ -73,55 +59,17 @@ pub(super) struct Call<'a> {
 
 impl<'a> Call<'a> {
     pub(super) fn new(target: &'a Target) -> Self {
-        Self {
-            target,
-            method: Method::GET,
-            path: "",
-            segment: String::new(),
-            query: Vec::new(),
-            body: Vec::new(),
-            media: JSON,
-            limit: SHORT,
-            accepted: JSON,
-            max_answer: MAX_ANSWER,
-        }
-    }
-
-    pub(super) fn key(self, key: impl Into<Option<&'a str>>) -> Self {
-        match key.into() {
-            Some(key) => self.parameter("key", key),
-            None => self,
-        }
-    }
-
-    pub(super) fn parameter(mut self, name: &str, value: &str) -> Self {
-        self.query.push((name.to_owned(), value.to_owned()));
-        self
-    }
-
-    pub(super) fn id(mut self, id: &str) -> Self {
-        id.clone_into(&mut self.segment);
-        self
-    }
-
-    /// Adds the fields of an object that have a value, as parameters.
-    pub(super) fn query(mut self, query: &impl Serialize) -> Self {
-        if let Value::Object(fields) = as_value(query) {
-            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
-            let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            self.query.extend(fields.map(|(name, value)| (name, text(value))));
-        }
-        self
+        Self { target, body: None, limit: SHORT, accepted: JSON, max_answer: MAX_ANSWER }
     }
 
     pub(super) fn body(mut self, body: &impl Serialize) -> Self {
-        self.body = as_value(body).to_string().into_bytes();
+        self.body = Some((JSON, as_value(body).to_string().into_bytes()));
         self
     }
 
     /// Sets a body of TOML, where the call takes it.
     pub(super) fn toml(mut self, text: &str) -> Self {
-        (self.body, self.media) = (text.as_bytes().to_vec(), "application/toml");
+        self.body = Some(("application/toml", text.as_bytes().to_vec()));
         self
     }
 
@@ -143,21 +91,20 @@ impl<'a> Call<'a> {
     }
 
     /// Makes a call and reads its answer; a refused call is a failure.
-    pub(super) fn send<T: DeserializeOwned>(self, route: CallPath) -> Result<T, Failure> {
-        parsed(route, &self.send_to(route)?)
+    pub(super) fn send<E: Endpoint>(self, request: &E) -> Result<<E::Answer as Answer>::Schema, Failure>
+    where
+        <E::Answer as Answer>::Schema: DeserializeOwned,
+    {
+        let sent = Sent::of(request);
+        parsed(sent.path, &self.exchange(&sent)?)
     }
 
     /// Makes a call and returns its answer as it was received.
-    pub(super) fn send_to(self, route: CallPath) -> Result<Bytes, Failure> {
-        let method = route.0.parse().expect("the tables name methods of HTTP");
-        Self { method, path: route.1, ..self }.exchange()
-    }
-
-    fn exchange(self) -> Result<Bytes, Failure> {
+    pub(super) fn exchange(self, sent: &Sent) -> Result<Bytes, Failure> {
         let url = base(&self.target.url)?;
         let exchange = async {
             loop {
-                let response = self.open(&url).await?;
+                let response = self.open(&url, sent).await?;
                 match self.read(&url, response).await {
                     // The call has not begun.
                     Err(failure) if failure.is_busy() => tokio::time::sleep(BUSY_PAUSE).await,
@@ -174,24 +121,30 @@ impl<'a> Call<'a> {
     }
 
     /// Sends the call, up to the head of the answer.
-    async fn open(&self, url: &Url) -> Result<Response<Incoming>, Failure> {
-        let segment = utf8_percent_encode(&self.segment, NON_ALPHANUMERIC).to_string();
-        let path = self.path.replace("{id}", &segment).replace("{name}", &segment);
-        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.query).finish();
+    async fn open(&self, url: &Url, sent: &Sent) -> Result<Response<Incoming>, Failure> {
+        let mut path = sent.path.to_owned();
+        if let Some((name, value)) = &sent.segment {
+            path = path.replace(&format!("{{{name}}}"), &utf8_percent_encode(value, NON_ALPHANUMERIC).to_string());
+        }
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let parameters = sent.query.iter().map(|(name, value)| (name, text(value)));
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
         let query = if query.is_empty() { query } else { format!("?{query}") };
         let mut sender = self.connected(url).await?;
+        let fields = || (JSON, if sent.method == "GET" { Vec::new() } else { compact(&sent.body).into_bytes() });
+        let (media, body) = self.body.clone().unwrap_or_else(fields);
         // A reverse proxy may serve the emulator below a path.
         let uri = format!("{}/_emulator/{path}{query}", url.path().trim_end_matches('/'));
         let mut request = Request::builder()
-            .method(&self.method)
+            .method(sent.method)
             .uri(uri)
             .header(HOST, &url[url::Position::BeforeHost..url::Position::AfterPort])
             .header(ACCEPT, self.accepted)
-            .header(CONTENT_TYPE, self.media);
+            .header(CONTENT_TYPE, media);
         if let Some(token) = &self.target.control_token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        let request = request.body(self.body.clone().into()).map_err(|error| self.unreachable(error))?;
+        let request = request.body(body.into()).map_err(|error| self.unreachable(error))?;
         sender.send_request(request).await.map_err(|error| {
             match url.scheme() {
                 _ if error.is_parse_too_large() => self.unreachable("its answer has too many or too long headers"),
@@ -223,11 +176,10 @@ impl<'a> Call<'a> {
     }
 
     /// Follows the event stream until the emulator ends it or `each` returns false; `each` gets the kind and JSON of an event.
-    pub(super) fn follow(mut self, mut each: impl FnMut(&str, &str) -> bool) -> Result<(), Failure> {
-        self.path = "stream";
-        let url = base(&self.target.url)?;
+    pub(super) fn follow(self, key: AnyKey, mut each: impl FnMut(&str, &str) -> bool) -> Result<(), Failure> {
+        let (url, sent) = (base(&self.target.url)?, Sent::of(&FollowStream { key, kind: None }));
         runtime(Builder::new_current_thread())?.block_on(async {
-            let mut response = self.in_time(self.open(&url)).await?;
+            let mut response = self.in_time(self.open(&url, &sent)).await?;
             if !response.status().is_success() {
                 return self.in_time(self.read(&url, response)).await.map(drop);
             }
@@ -334,9 +286,9 @@ fn too_long(most: usize) -> String {
 }
 
 /// The answer to a call, read as a type.
-pub(super) fn parsed<T: DeserializeOwned>(route: CallPath, answer: &[u8]) -> Result<T, Failure> {
+pub(super) fn parsed<T: DeserializeOwned>(path: &str, answer: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(answer).map_err(|error| {
-        let message = format!("the answer to `{}` has an unexpected form: {error}", route.1);
+        let message = format!("the answer to `{path}` has an unexpected form: {error}");
         Failure::new(2, Code::Failed, message).with_hint("is that the same version of wrs-emulator?")
     })
 }
@@ -374,7 +326,7 @@ pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
     ["http", "https"].into_iter().find_map(|scheme| {
         let url = reachable(&format!("{scheme}://{address}"));
         let target = Target { url: url.clone(), control_token: None, ca: Vec::new(), insecure: true };
-        let is_one = match Call::new(&target).limit(Duration::from_secs(1)).send::<Ready>(CallPath("GET", "health")) {
+        let is_one = match Call::new(&target).limit(Duration::from_secs(1)).send(&AskHealth {}) {
             Ok(health) => health.status == "ready",
             // Where the control API has its own port, the emulated one refuses the path.
             Err(failure) => {

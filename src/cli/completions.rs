@@ -173,16 +173,18 @@ fn completed(command: Command, folders: Folders, is_without_paths: bool) -> Comm
 }
 
 fn with_values(command: Command, folders: &Folders, is_without_paths: bool) -> Command {
+    // A new scenario has a name that there is not.
+    let is_new = command.get_name() == "new";
     let command = command.mut_args(|argument| {
         let argument = match argument.get_id().as_str() {
-            "scenario" | "NAME" | "ACTIVE" => {
+            "scenario" | "name" | "active" if !is_new => {
                 let folders = folders.clone();
                 argument.add(ArgValueCandidates::new(move || scenarios(&folders)))
             }
-            "set" | "SETTINGS" if is_assignment(&argument) => {
+            "set" | "settings" if is_assignment(&argument) => {
                 argument.add(ArgValueCompleter::new(|typed: &OsStr| assignments(&typed.to_string_lossy())))
             }
-            "SETTINGS" | "PREFIX" => argument.add(ArgValueCandidates::new(|| {
+            "settings" | "prefix" => argument.add(ArgValueCandidates::new(|| {
                 ledger(&Layered::default()).iter().map(|row| described(row.setting, row.assumed)).collect()
             })),
             "profile" if shown_value(&argument).starts_with("NAME") => {

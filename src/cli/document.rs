@@ -6,17 +6,16 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::client::{Call, CallPath, MAX_RUN, parsed};
+use super::client::{Call, MAX_RUN, parsed};
 use super::failure::{Code, Failure};
 use super::output::{as_value, compact};
 use crate::control::api::{
-    Clock, DeliveryWhole, EmulatorFacts, Omitted, RUN_FORMAT, RUN_VERSION, RequestWhole, WorkspaceId,
+    Clock, DeliveryWhole, EmulatorFacts, GetRun, Omitted, RUN_FORMAT, RUN_VERSION, RequestWhole, Sent, WorkspaceId,
 };
 use crate::scenario::RuleTrace;
 use crate::ui::{DATA_END, DATA_START};
 use crate::util::file::{self, FileProblem};
 
-const RUN: CallPath = CallPath("GET", "run");
 /// Most bytes of a file that is read: more than is written, and than the emulator accepts.
 pub(super) const MAX: u64 = 64 * 1024 * 1024;
 
@@ -70,9 +69,11 @@ pub(super) struct Why {
 }
 
 impl RunDocument {
-    pub(super) fn ask(call: Call<'_>) -> Result<Self, Failure> {
-        let answer = call.max_answer(MAX_RUN).send_to(RUN)?;
-        let records = parsed(RUN, &answer)?;
+    /// About a key, or with `*` all.
+    pub(super) fn ask(call: Call<'_>, key: &str) -> Result<Self, Failure> {
+        let sent = Sent::of(&GetRun { key: key.into(), limit: None });
+        let answer = call.max_answer(MAX_RUN).exchange(&sent)?;
+        let records = parsed(sent.path, &answer)?;
         Ok(Self { json: String::from_utf8_lossy(&answer).into_owned(), records })
     }
 

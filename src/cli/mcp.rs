@@ -4,7 +4,6 @@
 //! messages of the protocol, which are JSON-RPC 2.0, goes to stdout. A tool is a call of the control API whose text is passed on, or a
 //! few of them; a session has its own key.
 
-use std::any::TypeId;
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
 use std::process::ExitCode;
@@ -12,19 +11,21 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use clap::{Arg, ArgAction, Args, value_parser};
+use clap::Args;
 use parking_lot::Mutex;
 use rand::Rng as _;
 use serde_json::{Map, Value, json};
 
 use super::arguments::{Target, examples};
-use super::client::{Call, CallPath, SHORT};
+use super::client::{Call, SHORT};
 use super::failure::{Failure, note};
-use super::row::{Row, field, field_name, takes_list};
-use super::table::{EXPLAIN, LIST_DELIVERIES, LIST_REQUESTS};
 use crate::clock::{Random, Seed};
 use crate::contract::nearest;
-use crate::control::api::Clock;
+use crate::control::api::{
+    Activate, AnyKey, AskHealth, Endpoint, Explain, Fire, GetAssumptions, GetFindings, GetVerdict, ListDeliveries,
+    ListRequests, ListScenarios, MoveClock, PutScenario, RemoveScenario, Reset, Sent, ShowClock, ShowDelivery,
+    ShowRequest, properties,
+};
 use crate::redact::{Redactor, visible_lines};
 use crate::scenario::check_text;
 use crate::util::duration::parse_duration;
@@ -239,18 +240,10 @@ impl Session {
         Self { target, key: format!("sk_test_agent_{name}"), scenario: format!("agent-{name}") }
     }
 
-    /// The text that a call answers. The arguments are its query if it reads, else its body; `wait` is always in the query.
-    fn text(&self, route: CallPath, id: &str, mut arguments: Map<String, Value>) -> Result<String, Failure> {
-        let call = Call::new(&self.target).id(id).limit(MAX_WAIT + SHORT).text();
-        let call = if route.reads() {
-            call.query(&arguments)
-        } else {
-            match arguments.shift_remove("wait") {
-                Some(wait) => call.parameter("wait", wait.as_str().unwrap_or_default()).body(&arguments),
-                None => call.body(&arguments),
-            }
-        };
-        Ok(visible_lines(&String::from_utf8_lossy(&call.send_to(route)?)).into_owned())
+    /// The text that a call answers.
+    fn text(&self, sent: &Sent) -> Result<String, Failure> {
+        let call = Call::new(&self.target).limit(MAX_WAIT + SHORT).text();
+        Ok(visible_lines(&String::from_utf8_lossy(&call.exchange(sent)?)).into_owned())
     }
 }
 
@@ -260,8 +253,12 @@ struct Tool {
     /// In plain English, for a model.
     description: &'static str,
     effect: Effect,
-    /// Its call and its arguments: those of a command, or its own.
-    row: Row,
+    /// The call whose fields are its arguments.
+    call: Option<Fields>,
+    /// Arguments of its own, all texts: their names, what they are and whether they are required.
+    own: &'static [(&'static str, &'static str, bool)],
+    /// The argument that says how long it waits: its name, what it is and what it is if it is left out.
+    waits: Option<(&'static str, &'static str, &'static str)>,
     key: Key,
     run: fn(&Session, &Tool, Arguments) -> Result<String, Failure>,
 }
@@ -292,9 +289,15 @@ enum Key {
 /// The arguments of a call, of the types in the tool's schema.
 type Arguments = Map<String, Value>;
 
-/// A call without its own command.
-const fn call(method: &'static str, path: &'static str) -> Row {
-    Row::new("", "", CallPath(method, path))
+/// The fields of a request: their schemas, and how they are sent.
+#[derive(Clone, Copy)]
+struct Fields {
+    schemas: fn() -> Map<String, Value>,
+    sent: fn(Arguments) -> Sent,
+}
+
+const fn fields_of<E: Endpoint>() -> Fields {
+    Fields { schemas: properties::<E>, sent: Sent::of_fields::<E> }
 }
 
 /// A tool that passes on the text of a call about all keys or one.
@@ -303,7 +306,9 @@ const TOOL: Tool = Tool {
     title: "",
     description: "",
     effect: Effect::Reads,
-    row: call("GET", "health"),
+    call: None,
+    own: &[],
+    waits: None,
     key: Key::Any,
     run: called,
 };
@@ -323,14 +328,14 @@ const TOOLS: &[Tool] = &[
         name: "find_requests",
         title: "Which requests did the client make?",
         description: "Lists requests to the emulated API, newest first, each with status and reason of its answer. `explain` shows more.",
-        row: LIST_REQUESTS,
+        call: Some(fields_of::<ListRequests>()),
         ..TOOL
     },
     Tool {
         name: "find_deliveries",
         title: "Which webhooks were delivered, and which were not?",
         description: "Lists deliveries of webhooks, newest first, each with its status. `explain` with the id of one shows each attempt.",
-        row: LIST_DELIVERIES,
+        call: Some(fields_of::<ListDeliveries>()),
         ..TOOL
     },
     Tool {
@@ -338,7 +343,7 @@ const TOOLS: &[Tool] = &[
         title: "Why this answer, or this delivery?",
         description: "Explains why a request was answered as it was, where an event went and where not, or why a delivery failed \
                       and what to try; then shows the request or delivery whole.",
-        row: EXPLAIN,
+        call: Some(fields_of::<Explain>()),
         run: explained,
         ..TOOL
     },
@@ -347,9 +352,7 @@ const TOOLS: &[Tool] = &[
         title: "Is this scenario valid?",
         description: "Checks the TOML text of a scenario without playing it: every problem with its place and a hint. Needs no \
                       running emulator. `wrs-emulator scenarios schema` prints the JSON Schema of the language.",
-        row: TOOL
-            .row
-            .arguments(|| vec![field("toml", "The text of the scenario, as in a scenario file").required(true)]),
+        own: &[("toml", "The text of the scenario, as in a scenario file", true)],
         key: Key::None,
         run: checked,
         ..TOOL
@@ -360,13 +363,11 @@ const TOOLS: &[Tool] = &[
         description: "Makes scenarios the active ones of one key, in order, instead of its former list. An empty list turns \
                       scenarios off. `status` lists names; `toml` adds one of your own.",
         effect: Effect::Sets,
-        row: call("POST", "scenarios/active").arguments(|| {
-            let active = field("active", "Names of scenarios, in order; the first rule that applies decides");
-            let toml = field("toml", "The text of a scenario of your own, which is played after those in `active`");
-            vec![active.value_delimiter(','), toml]
-        }),
+        call: Some(fields_of::<Activate>()),
+        own: &[("toml", "The text of a scenario of your own, which is played after those in `active`", false)],
         key: Key::One,
         run: played,
+        ..TOOL
     },
     Tool {
         name: "fire_event",
@@ -374,32 +375,11 @@ const TOOLS: &[Tool] = &[
         description: "Fires an event at the matching subscriptions of one key and waits for what each receiver answered. Events \
                       that no subscription matches are an error.",
         effect: Effect::Adds,
-        row: call("POST", "events").arguments(|| {
-            let object =
-                |name, help| field(name, help).value_parser(|text: &str| serde_json::from_str::<Arguments>(text));
-            let number = |name, help| field(name, help).value_parser(value_parser!(i64));
-            let switch = |name, help| field(name, help).action(ArgAction::SetTrue);
-            vec![
-                field("type", "The event type, such as workflow.completed. Either this or `emit` is needed"),
-                field("emit", "The name of an emission of the active scenarios, instead of a type"),
-                object("data", "The whole data"),
-                object("set", "Single fields of the data, by dotted path"),
-                field("subscription", "Only this subscription, sub_…"),
-                number("count", "How many events"),
-                field("delay", "Delay of the first attempts by the emulator's clock, such as 5s"),
-                field(
-                    "tamper",
-                    "Forge each delivery, which a receiver must refuse: body, signature, secret, timestamp, …",
-                ),
-                number("duplicate", "Copies of each delivery in all"),
-                switch("shuffle", "Send the events in another order"),
-                switch("drop", "Deliver nothing, as if it were lost on the way"),
-                field("wait", "How long to wait for the receivers' answers: 5s if left out, at most 50s")
-                    .default_value("5s"),
-            ]
-        }),
+        call: Some(fields_of::<Fire>()),
+        waits: Some(("wait", "How long to wait for the receivers' answers", "5s")),
         key: Key::One,
         run: fired,
+        ..TOOL
     },
     Tool {
         name: "advance_clock",
@@ -407,15 +387,8 @@ const TOOLS: &[Tool] = &[
         description: "Moves the clock of one key: quota windows open, retries, delays and planned events happen in order before \
                       the call answers. Give exactly one of `advance`, `set` and `mode`.",
         effect: Effect::Destroys,
-        row: call("POST", "clock").arguments(|| {
-            vec![
-                field("advance", "How far, such as 60s, 1h30m or 72h"),
-                field("set", "The time to set, such as 2026-01-31T09:30:00Z"),
-                field("mode", "frozen stops the clock, real lets it run, follow ties it to the emulator's again"),
-                field("timeout", "How long to wait until everything due is done: 50s if left out, at most 50s")
-                    .default_value("50s"),
-            ]
-        }),
+        call: Some(fields_of::<MoveClock>()),
+        waits: Some(("timeout", "How long to wait until everything due is done", "50s")),
         key: Key::One,
         ..TOOL
     },
@@ -424,10 +397,8 @@ const TOOLS: &[Tool] = &[
         title: "Did the run go well?",
         description: "Lists the problems found so far: requests that matched no endpoint, webhooks that did not arrive, forged \
                       webhooks that were accepted, unfinished scenarios, checks that had nothing to judge.",
-        row: call("GET", "verdict").arguments(|| {
-            let wait = field("wait", "First wait for what is due within this time: 0s if left out, at most 50s");
-            vec![wait.default_value("0s")]
-        }),
+        call: Some(fields_of::<GetVerdict>()),
+        waits: Some(("wait", "First wait for what is due within this time", "0s")),
         ..TOOL
     },
     Tool {
@@ -435,7 +406,7 @@ const TOOLS: &[Tool] = &[
         title: "What is wrong with this integration?",
         description: "Reviews the traffic so far for mistakes of the client and its receivers, such as ignored Retry-After or \
                       signatures that are not verified, each with evidence, reason and remedy.",
-        row: call("GET", "findings"),
+        call: Some(fields_of::<GetFindings>()),
         ..TOOL
     },
     Tool {
@@ -443,9 +414,8 @@ const TOOLS: &[Tool] = &[
         title: "What is assumed where the contract is silent?",
         description: "Lists what the API's contract leaves open, what the emulator assumes there, and the setting that changes \
                       it. Code must not rely on an assumption.",
-        row: call("GET", "assumptions").arguments(|| {
-            vec![field("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry")]
-        }),
+        call: Some(fields_of::<GetAssumptions>()),
+        own: &[("about", "Only settings whose name contains this, such as rate_limit or webhooks.retry", false)],
         run: assumed,
         ..TOOL
     },
@@ -456,8 +426,9 @@ const TOOLS: &[Tool] = &[
                       scenarios, journal. Keys that the session did not make are refused.",
         effect: Effect::Destroys,
         key: Key::One,
-        row: call("POST", "reset"),
+        call: Some(fields_of::<Reset>()),
         run: reset,
+        ..TOOL
     },
 ];
 
@@ -465,23 +436,14 @@ impl Tool {
     /// The tool as the protocol lists it.
     fn definition(&self) -> Value {
         let effect = self.effect;
-        let arguments = self.arguments();
-        let property = |argument: &Arg| {
-            let help = argument.get_help().map(ToString::to_string);
-            let schema = match kind(argument) {
-                "array" => json!({ "type": "array", "description": help, "items": { "type": "string" } }),
-                kind => json!({ "type": kind, "description": help }),
-            };
-            (field_name(argument), schema)
-        };
-        let required = arguments.iter().filter(|argument| argument.is_required_set()).map(field_name);
+        let required = self.own.iter().filter(|(.., is_required)| *is_required).map(|(name, ..)| *name);
         json!({
             "name": self.name,
             "title": self.title,
             "description": self.description,
             "inputSchema": {
                 "type": "object",
-                "properties": arguments.iter().map(property).collect::<Map<_, _>>(),
+                "properties": self.arguments(),
                 "required": required.collect::<Vec<_>>(),
                 "additionalProperties": false,
             },
@@ -494,13 +456,23 @@ impl Tool {
         })
     }
 
-    fn arguments(&self) -> Vec<Arg> {
+    /// The schema of each argument: the fields of its call as the call has them, but for the key and how long it waits.
+    fn arguments(&self) -> Map<String, Value> {
+        let mut arguments = self.call.map(|call| (call.schemas)()).unwrap_or_default();
+        arguments.shift_remove("key");
+        let text = |description: &str| json!({ "type": "string", "description": description });
+        arguments.extend(self.own.iter().map(|(name, description, _)| ((*name).to_owned(), text(description))));
+        if let Some((name, what, default)) = self.waits {
+            let (name, most) = (name.to_owned(), MAX_WAIT.as_secs());
+            arguments.insert(name, text(&format!("{what}: {default} if left out, at most {most}s")));
+        }
         let key = match self.key {
-            Key::None => None,
-            Key::Any => Some(field("key", "Only what belongs to this API key; all keys if left out")),
-            Key::One => Some(field("key", "The API key to act on, never all; the session's own if left out")),
+            Key::None => return arguments,
+            Key::Any => text("Only what belongs to this API key; all keys if left out"),
+            Key::One => text("The API key to act on, never all; the session's own if left out"),
         };
-        (self.row.arguments)().into_iter().filter(|argument| argument.get_id() != "key").chain(key).collect()
+        arguments.insert("key".to_owned(), key);
+        arguments
     }
 
     /// Checks the names and types of the arguments, and how long to wait. All else is checked by the emulator.
@@ -508,15 +480,15 @@ impl Tool {
         arguments.retain(|_, value| !value.is_null());
         let known = self.arguments();
         for (name, value) in &arguments {
-            let Some(argument) = known.iter().find(|argument| field_name(argument) == *name) else {
-                let names: Vec<String> = known.iter().map(|argument| format!("`{}`", field_name(argument))).collect();
+            let Some(schema) = known.get(name) else {
+                let names: Vec<String> = known.keys().map(|name| format!("`{name}`")).collect();
                 let message = format!("{} takes no argument `{}`", self.name, shown(name));
                 return Err(Failure::usage(message).with_hint(match names.as_slice() {
                     [] => "call it without arguments".to_owned(),
                     names => format!("it takes {}", any_of(names)),
                 }));
             };
-            let kind = kind(argument);
+            let kind = schema["type"].as_str().unwrap_or_default();
             let matches = match kind {
                 "integer" => value.is_number(),
                 "boolean" => value.is_boolean(),
@@ -528,11 +500,8 @@ impl Tool {
                 return Err(Failure::usage(format!("{name}: expected a value of type {kind}, found {value}")));
             }
         }
-        for argument in known.iter().filter(|argument| matches!(argument.get_id().as_str(), "wait" | "timeout")) {
-            let name = field_name(argument);
-            let default =
-                argument.get_default_values().first().and_then(|default| default.to_str()).unwrap_or_default();
-            let wait = arguments.entry(&*name).or_insert_with(|| default.into()).as_str().unwrap_or_default();
+        if let Some((name, _, default)) = self.waits {
+            let wait = arguments.entry(name).or_insert_with(|| default.into()).as_str().unwrap_or_default();
             let parsed = parse_duration(wait).map_err(|problem| Failure::usage(format!("{name}: {problem}")))?;
             if parsed > MAX_WAIT {
                 let message = format!("{name}: expected at most {} s, found {wait}", MAX_WAIT.as_secs());
@@ -549,27 +518,10 @@ impl Tool {
             }
             Key::One => drop(arguments.entry("key").or_insert_with(|| session.key.clone().into())),
         }
-        let is_missing = |argument: &&Arg| argument.is_required_set() && !arguments.contains_key(&field_name(argument));
-        match known.iter().find(is_missing) {
-            Some(missing) => Err(Failure::usage(format!("{} needs the argument `{}`", self.name, field_name(missing)))),
+        match self.own.iter().find(|(name, _, is_required)| *is_required && !arguments.contains_key(*name)) {
+            Some((missing, ..)) => Err(Failure::usage(format!("{} needs the argument `{missing}`", self.name))),
             None => (self.run)(session, self, arguments),
         }
-    }
-}
-
-/// The type of an argument in JSON.
-fn kind(argument: &Arg) -> &'static str {
-    let parsed = argument.get_value_parser().type_id();
-    if matches!(argument.get_action(), ArgAction::SetTrue) {
-        "boolean"
-    } else if takes_list(argument) {
-        "array"
-    } else if parsed == TypeId::of::<i64>() {
-        "integer"
-    } else if parsed == TypeId::of::<Arguments>() {
-        "object"
-    } else {
-        "string"
     }
 }
 
@@ -578,27 +530,29 @@ fn take(arguments: &mut Arguments, name: &str) -> Option<String> {
 }
 
 fn called(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String, Failure> {
-    session.text(tool.row.route, "", arguments)
+    let call = tool.call.expect("a tool that passes on a text has a call");
+    session.text(&(call.sent)(arguments))
 }
 
 fn status(session: &Session, _: &Tool, _: Arguments) -> Result<String, Failure> {
-    let show = |path| session.text(CallPath("GET", path), "", Map::new());
-    let (health, clock, scenarios) = (show("health")?, show("clock")?, show("scenarios")?);
+    let health = session.text(&Sent::of(&AskHealth {}))?;
+    let clock = session.text(&Sent::of(&ShowClock::default()))?;
+    let scenarios = session.text(&Sent::of(&ListScenarios::default()))?;
     let url = Redactor::default().text(&session.target.url).into_owned();
     Ok(format!("wrs-emulator at {url}: {health}its clock: {clock}your key: {}\n{scenarios}", session.key))
 }
 
-fn explained(session: &Session, _: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
-    let id = take(&mut arguments, "id").unwrap_or_else(|| "latest".to_owned());
-    let explanation = session.text(CallPath("GET", "explain/{id}"), &id, arguments.clone())?;
+fn explained(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<String, Failure> {
+    arguments.entry("id").or_insert_with(|| "latest".into());
+    let explanation = called(session, tool, arguments.clone())?;
     let id = explanation.split(':').next().unwrap_or_default();
-    let path = match id.split_once('_') {
-        Some(("req", _)) => "requests/{id}",
-        Some(("dlv", _)) => "deliveries/{id}",
+    arguments.insert("id".to_owned(), id.into());
+    let whole = match id.split_once('_') {
+        Some(("req", _)) => Sent::of_fields::<ShowRequest>(arguments),
+        Some(("dlv", _)) => Sent::of_fields::<ShowDelivery>(arguments),
         _ => return Ok(explanation),
     };
-    let whole = session.text(CallPath("GET", path), id, arguments)?;
-    Ok(format!("{explanation}\n{whole}"))
+    Ok(format!("{explanation}\n{}", session.text(&whole)?))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is a tool like the others")]
@@ -619,8 +573,8 @@ fn played(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<St
             .into_iter()
             .filter(|names| !names.contains(&own))
             .for_each(|names| names.push(own.clone()));
-        let call = Call::new(&session.target).id(&session.scenario).toml(&toml);
-        call.send_to(CallPath("PUT", "scenarios/{name}")).map_err(|failure| {
+        let add = PutScenario { name: session.scenario.clone(), key: AnyKey::default() };
+        Call::new(&session.target).toml(&toml).exchange(&Sent::of(&add)).map_err(|failure| {
             if failure.is_unreachable() { failure } else { failure.with_hint("check_scenario lists every problem") }
         })?;
     } else if !arguments.contains_key("active") {
@@ -667,14 +621,14 @@ fn reset(session: &Session, tool: &Tool, arguments: Arguments) -> Result<String,
         let message = format!("`{key}` was not made by this session, so it is not reset");
         return Err(Failure::usage(message).with_hint(hint));
     }
-    let clock: Clock = Call::new(&session.target).key(key).send(CallPath("GET", "clock"))?;
-    let shown = clock.key;
+    let shown = Call::new(&session.target).send(&ShowClock { key: key.into() })?.key;
     if let Some(group) = shown.filter(|shown| shown != key) {
         return Err(Failure::usage(format!("`{key}` shares the workspace `{group}`, so it is not reset")));
     }
     let text = called(session, tool, arguments)?;
     // So that nothing is left of the session; refused while another of its keys still plays the scenario.
-    let _ = Call::new(&session.target).id(&session.scenario).send_to(CallPath("DELETE", "scenarios/{name}"));
+    let remove = RemoveScenario { name: session.scenario.clone(), key: AnyKey::default() };
+    let _ = Call::new(&session.target).exchange(&Sent::of(&remove));
     Ok(text)
 }
 

@@ -27,7 +27,6 @@ mod scenarios;
 mod serve;
 mod signals;
 mod signatures;
-mod table;
 mod trigger;
 mod verdict;
 
@@ -85,9 +84,9 @@ struct Cli {
     command: Option<Command>,
 }
 
-/// The arguments, or the commands, are those of rows in `table`.
+/// The arguments, or the commands, are those of a call of the control API.
 #[derive(Debug, Args)]
-struct TableCommand {}
+struct CallCommand {}
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -116,12 +115,12 @@ enum Command {
     Deliveries(DeliveriesCommand),
     /// List, create and change subscriptions.
     #[command(after_help = examples(["subscriptions", "subscriptions create https://app.example.com/hooks"]))]
-    Subscriptions(TableCommand),
+    Subscriptions(CallCommand),
     /// List, add and remove forwards of deliveries.
     #[command(subcommand)]
     Forwards(ForwardsCommand),
     /// Explain an answer, an event or a delivery.
-    Explain(TableCommand),
+    Explain(CallCommand),
     /// Report problems: unmatched, undelivered, forged, unfinished.
     Verdict(verdict::VerdictArgs),
     /// Review an integration: its traffic, and how a receiver verifies.
@@ -136,7 +135,7 @@ enum Command {
     Check(scenarios::CheckArgs),
     /// Show, stop or move the emulator's clock.
     #[command(after_help = examples(["clock", "clock freeze", "clock advance 60s"]))]
-    Clock(TableCommand),
+    Clock(CallCommand),
     /// Save the state of a key, or all, and load it.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
@@ -144,7 +143,7 @@ enum Command {
     #[command(subcommand)]
     Run(RunCommand),
     /// Forget what a key did, or everything.
-    Reset(TableCommand),
+    Reset(CallCommand),
     /// Show and change settings while the emulator runs.
     #[command(subcommand)]
     Profile(ProfileCommand),
@@ -157,7 +156,7 @@ enum Command {
     /// Serve tools for agents on stdin and stdout (MCP).
     Mcp(mcp::McpArgs),
     /// Exit with 0 when the emulator is ready.
-    Health(TableCommand),
+    Health(CallCommand),
 }
 
 #[derive(Debug, Subcommand)]
@@ -188,8 +187,8 @@ pub fn main() -> ExitCode {
     if let Err(problem) = check_machine() {
         return report(&Failure::io(problem.to_string()));
     }
-    if let Some((row, matches)) = table::find(&matches) {
-        return row::run(row, matches).unwrap_or_else(|failure| report(&failure));
+    if let Some((command, matches)) = row::find(&matches) {
+        return row::run(&command, matches).unwrap_or_else(|failure| report(&failure));
     }
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let result = match cli.command {
@@ -226,7 +225,7 @@ pub fn main() -> ExitCode {
             | Command::Clock(_)
             | Command::Reset(_)
             | Command::Health(_),
-        ) => unreachable!("their rows were found"),
+        ) => unreachable!("their calls were found"),
         Some(Command::Mcp(args)) => Ok(mcp::run(args)),
     };
     match result {

@@ -11,7 +11,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::failure::{Failure, note, report, set_json, warn};
-use super::table::with_rows;
+use super::row::with_calls;
 use crate::contract::nearest;
 use crate::util::wording::shell_word;
 
@@ -36,7 +36,7 @@ pub(super) fn definition(command: Command) -> Command {
 fn completed(command: Command) -> Command {
     // Several jobs on one machine may run `exec` at a time, so each takes a free port.
     let free_port = |listen: Arg| listen.default_value("127.0.0.1:0");
-    let command = with_rows(command).mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
+    let command = with_calls(command).mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
     command.mut_subcommand("review", |review| {
         review.mut_subcommand("differential", |differential| {
             let differential =

@@ -11,10 +11,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::arguments::{CallArgs, Target, examples};
-use super::client::{Call, CallPath, SHORT};
+use super::client::{Call, SHORT};
 use super::failure::{Code, Failure};
 use super::output::{cell, print, print_document, show, show_list};
-use crate::control::api::{self, List, Patched};
+use crate::control::api::{ChangeSettings, List, OneKey, Patched, ShowProfile};
 use crate::control::openapi_document;
 use crate::control::render::{Row as _, of_key};
 use crate::diagnostic::{Diagnostic, Level};
@@ -173,7 +173,7 @@ pub(super) fn profile(command: &ProfileCommand) -> ExitCode {
 
 pub(super) fn openapi(args: &OpenapiArgs) -> Result<ExitCode, Failure> {
     if args.control {
-        return Ok(print_document(&openapi_document()));
+        return Ok(print_document(openapi_document()));
     }
     let profile = load_profile(args.profile.profile.as_deref(), &args.profile.set)?;
     Ok(print_document(&document(profile.profile())))
@@ -212,9 +212,8 @@ pub(super) enum ForwardsCommand {
 pub(super) struct ForwardsArgs {
     #[command(flatten)]
     common: CallArgs,
-    /// Only for this key, or workspace `ws_…`; by default for all keys.
-    #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
-    key: Option<String>,
+    #[command(flatten)]
+    key: OneKey,
 }
 
 pub(super) fn forwards(command: &ForwardsCommand) -> Result<ExitCode, Failure> {
@@ -226,7 +225,7 @@ pub(super) fn forwards(command: &ForwardsCommand) -> Result<ExitCode, Failure> {
 }
 
 fn list_forwards(args: &ForwardsArgs) -> Result<ExitCode, Failure> {
-    let rules = forwards_in_force(&args.common.target, args.key.as_deref(), SHORT)?;
+    let rules = forwards_in_force(&args.common.target, &args.key, SHORT)?;
     let data = json!({ "data": rules.iter().map(|(from, to)| json!({ "from": from, "to": to })).collect::<Vec<_>>() });
     Ok(show_list(args.common.json, &data, || {
         let lines: String = rules.iter().map(|(from, to)| format!("{} -> {}\n", cell(from), cell(to))).collect();
@@ -256,7 +255,7 @@ pub(super) fn shown_forward(rule: &Forward) -> String {
 }
 
 fn remove_forwards(urls: &[String], args: &ForwardsArgs) -> Result<ExitCode, Failure> {
-    let before = forwards_in_force(&args.common.target, args.key.as_deref(), SHORT)?;
+    let before = forwards_in_force(&args.common.target, &args.key, SHORT)?;
     let urls: Vec<&str> = urls.iter().map(|url| url.trim_end_matches('/')).collect();
     if let Some(unknown) = urls.iter().find(|url| !before.contains_key(**url)) {
         let failure = Failure::new(1, Code::NotFound, format!("unknown forward `{unknown}`"));
@@ -264,7 +263,7 @@ fn remove_forwards(urls: &[String], args: &ForwardsArgs) -> Result<ExitCode, Fai
     }
     let mut patched = patch(args, urls.iter().map(|url| ((*url).to_owned(), Value::Null)).collect())?;
     // A forward from a lower layer, such as --forward, is still in force: an empty target overrides it.
-    let after = forwards_in_force(&args.common.target, args.key.as_deref(), SHORT)?;
+    let after = forwards_in_force(&args.common.target, &args.key, SHORT)?;
     let overrides: Map<String, Value> =
         urls.iter().filter(|url| after.contains_key(**url)).map(|url| ((*url).to_owned(), "".into())).collect();
     if !overrides.is_empty() {
@@ -274,8 +273,7 @@ fn remove_forwards(urls: &[String], args: &ForwardsArgs) -> Result<ExitCode, Fai
 }
 
 fn patch(args: &ForwardsArgs, rules: Map<String, Value>) -> Result<Patched, Failure> {
-    let call = Call::new(&args.common.target).key(args.key.as_deref()).body(&patch_of_forwards(rules));
-    call.send(CallPath("PATCH", "profile"))
+    Call::new(&args.common.target).send(&patch_of_forwards(args.key.clone(), rules))
 }
 
 fn show_patched(args: &ForwardsArgs, patched: &Patched, lines: impl Iterator<Item = String>) -> ExitCode {
@@ -285,17 +283,19 @@ fn show_patched(args: &ForwardsArgs, patched: &Patched, lines: impl Iterator<Ite
 
 pub(super) fn forwards_in_force(
     target: &Target,
-    key: Option<&str>,
+    key: &OneKey,
     limit: Duration,
 ) -> Result<BTreeMap<String, String>, Failure> {
-    let profile: api::Profile = Call::new(target).key(key).limit(limit).send(CallPath("GET", "profile"))?;
+    let request = ShowProfile { key: key.clone(), ..Default::default() };
+    let profile = Call::new(target).limit(limit).send(&request)?;
     let setting = profile.data.iter().find(|row| row.knob == "webhooks.forwards");
     let rules = setting.and_then(|setting| setting.value.as_object()).into_iter().flatten();
     let rules = rules.filter_map(|(from, to)| Some((from.clone(), to.as_str()?.to_owned())));
     Ok(rules.filter(|(_, to)| !to.is_empty()).collect())
 }
 
-/// Forwards as a patch of settings; null removes one.
-pub(super) fn patch_of_forwards(rules: Map<String, Value>) -> Value {
-    json!({ "webhooks": { "forwards": rules } })
+/// Forwards as a change of settings; null removes one.
+pub(super) fn patch_of_forwards(key: OneKey, rules: Map<String, Value>) -> ChangeSettings {
+    let settings = [("webhooks".to_owned(), json!({ "forwards": rules }))].into_iter().collect();
+    ChangeSettings { key, settings }
 }

@@ -13,15 +13,15 @@ use tokio::process::Command;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
-use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples, time};
-use super::client::{Call, CallPath, MAX_SNAPSHOT, runtime};
+use super::arguments::{CallArgs, LAST, OutputFile, Target, address, bound, examples};
+use super::client::{Call, MAX_SNAPSHOT, parsed, runtime};
 use super::document::{MAX, RunDocument, RunRecords};
 use super::failure::{Code, Failure, note};
 use super::har::archive;
 use super::output::{print, print_as_is, print_json, ready_line, show};
 use super::row::print_answer;
 use super::signals::{Adopted, Signals};
-use crate::control::api::{DOCUMENT_BOUND, DeliveryWhole, Time, WorkspaceId};
+use crate::control::api::{DOCUMENT_BOUND, DeliveryWhole, LoadSnapshot, SaveSnapshot, Sent, Since, Time, WorkspaceId};
 use crate::control::{Access, Viewer, operation_named};
 use crate::http::handler::Limits;
 use crate::http::listener::ListenAddress;
@@ -116,7 +116,7 @@ pub(super) struct ViewArgs {
 pub(super) fn save(args: &SaveArgs) -> Result<ExitCode, Failure> {
     // A file that cannot be written is reported before the emulator is asked.
     let file = (!is_stream(&args.file)).then(|| OutputFile::at("", &args.file)).transpose()?;
-    let run = RunDocument::ask(Call::new(&args.common.target).key(&*args.key).limit(LIMIT))?;
+    let run = RunDocument::ask(Call::new(&args.common.target).limit(LIMIT), &args.key)?;
     let Some(file) = file else {
         print_as_is(&visible_json(&run.json));
         return Ok(ExitCode::SUCCESS);
@@ -219,8 +219,8 @@ pub(super) struct ExportArgs {
     #[arg(long)]
     path: Option<String>,
     /// Only from this time on: a timestamp, or `now`.
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    since: Option<String>,
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
     /// At most this many, the newest; by default all that a run document has room for.
     #[arg(long)]
     limit: Option<usize>,
@@ -236,14 +236,14 @@ pub(super) fn export(args: &ExportArgs) -> Result<ExitCode, Failure> {
     if let Some(operation) = &args.operation {
         operation_named(operation).map_err(|problem| Failure::usage(format!("--{problem}")))?;
     }
-    if args.since.as_deref() == Some("now") {
+    if args.since.as_ref().is_some_and(|since| since.0 == "now") {
         let failure = Failure::usage("--since now: nothing has happened since then");
         return Err(failure.with_hint("pass a timestamp such as 2026-01-31T09:30:00Z"));
     }
     let file = (!is_stream(&args.har)).then(|| OutputFile::at("--har", &args.har)).transpose()?;
     let mut run = match &args.from {
         Some(path) => RunDocument::read(path)?,
-        None => RunDocument::ask(Call::new(&args.target).key(&*args.key).limit(LIMIT))?,
+        None => RunDocument::ask(Call::new(&args.target).limit(LIMIT), &args.key)?,
     }
     .records;
     let all = run.requests.len();
@@ -273,7 +273,7 @@ impl ExportArgs {
     /// Leaves the chosen requests and attempts in a run.
     fn choose(&self, run: &mut RunRecords) -> Result<(), Failure> {
         // Checked when the flag was read.
-        let since: Option<Timestamp> = self.since.as_ref().and_then(|since| since.parse().ok());
+        let since: Option<Timestamp> = self.since.as_ref().and_then(|since| since.0.parse().ok());
         // A running emulator returns only the requests of the key.
         let is_chosen_here = self.from.is_some() && self.key != "*";
         let chosen = is_chosen_here.then(|| workspace_of(&self.key, run)).transpose()?;
@@ -326,8 +326,9 @@ pub(super) struct LoadStateArgs {
 }
 
 pub(super) fn save_state(args: &SaveStateArgs) -> Result<ExitCode, Failure> {
-    let call = Call::new(&args.common.target).key(&*args.key).limit(LIMIT);
-    let snapshot: Value = call.max_answer(MAX_SNAPSHOT).send(CallPath("GET", "snapshot"))?;
+    let call = Call::new(&args.common.target).limit(LIMIT).max_answer(MAX_SNAPSHOT);
+    let sent = Sent::of(&SaveSnapshot { key: args.key.as_str().into() });
+    let snapshot: Value = parsed(sent.path, &call.exchange(&sent)?)?;
     if is_stream(&args.file) {
         print_json(&snapshot);
         return Ok(ExitCode::SUCCESS);
@@ -346,7 +347,7 @@ pub(super) fn load_state(args: &LoadStateArgs) -> Result<ExitCode, Failure> {
     let snapshot: Value = serde_json::from_slice(&bytes)
         .map_err(|error| Failure { code: Code::InvalidFile, ..unreadable(format!("it is not JSON: {error}")) })?;
     let call = Call::new(&args.common.target).body(&snapshot).limit(LIMIT);
-    print_answer(call, CallPath("PUT", "snapshot"), args.common.json).map(|_| ExitCode::SUCCESS)
+    print_answer(call, &Sent::of(&LoadSnapshot::default()), args.common.json).map(|_| ExitCode::SUCCESS)
 }
 
 fn is_stream(file: &Path) -> bool {

@@ -6,15 +6,15 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value};
 
-use super::arguments::{self, CallArgs, examples};
-use super::client::{Call, CallPath};
+use super::arguments::{CallArgs, examples};
+use super::client::Call;
 use super::failure::Failure;
 use super::output::show;
 use super::row::print_answer;
 use super::verdict::Kind;
 use crate::contract::signature::Tamper;
 use crate::control::api::{
-    self, AttemptResult, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer,
+    self, AttemptResult, DeliveryShown, DeliveryStatus, DeliveryWhole, DurationInput, Forgery, Integer, Sent,
 };
 use crate::control::render::Text as _;
 use crate::util::duration::parse_duration;
@@ -55,8 +55,8 @@ pub(super) struct TriggerArgs {
     #[arg(long, default_value_t = 1)]
     count: u32,
     /// Delay the first attempts by this long, by the emulator's clock.
-    #[arg(long, value_name = "DURATION", value_parser = arguments::duration)]
-    delay: Option<String>,
+    #[arg(long, value_name = "DURATION")]
+    delay: Option<DurationInput>,
     /// Forge each delivery: a receiver must refuse it with a 4xx. A refused one is not retried.
     #[arg(long, value_parser = Tamper::ALL.map(Tamper::name))]
     tamper: Option<String>,
@@ -73,25 +73,22 @@ pub(super) struct TriggerArgs {
     #[arg(long)]
     wait: bool,
     /// The timeout of --wait.
-    #[arg(long, default_value = "30s", value_name = "DURATION", value_parser = arguments::duration)]
-    timeout: String,
+    #[arg(long, default_value = "30s", value_name = "DURATION")]
+    timeout: DurationInput,
 }
-
-const EVENTS: CallPath = CallPath("POST", "events");
 
 pub(super) fn run(args: TriggerArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = &args.emit {
         // The scenario defines the event.
-        let body = api::Fire { emit: Some(name.clone()), ..Default::default() };
-        let call = Call::new(&args.common.target).key(&*args.key).body(&body);
-        return print_answer(call, EVENTS, args.common.json).map(|_| ExitCode::SUCCESS);
+        let fire = api::Fire { key: args.key.as_str().into(), emit: Some(name.clone()), ..Default::default() };
+        let call = Call::new(&args.common.target);
+        return print_answer(call, &Sent::of(&fire), args.common.json).map(|_| ExitCode::SUCCESS);
     }
     let fire = fire(&args)?;
     // Checked when the flag was read.
-    let limit = parse_duration(&args.timeout).unwrap_or_default();
-    let wait = api::Wait { wait: args.wait.then(|| DurationInput(args.timeout.clone())) };
-    let call = Call::new(&args.common.target).key(&*args.key).query(&wait).body(&fire);
-    let answer: api::Fired = call.limit(limit + Duration::from_secs(30)).send(EVENTS).map_err(|failure| {
+    let limit = parse_duration(&args.timeout.0).unwrap_or_default();
+    let call = Call::new(&args.common.target).limit(limit + Duration::from_secs(30));
+    let answer = call.send(&fire).map_err(|failure| {
         let code = failure.answer.as_ref().and_then(|answer| answer.pointer("/error/code"));
         // The environment's key is easily forgotten.
         let is_forgotten = std::env::var("WRS_API_KEY").is_ok_and(|key| key == args.key);
@@ -136,12 +133,14 @@ fn fire(args: &TriggerArgs) -> Result<api::Fire, Failure> {
         set,
         subscription: args.subscription.clone(),
         count: Some(Integer(args.count as usize)),
-        delay: args.delay.clone().map(DurationInput),
+        delay: args.delay.clone(),
         tamper: args.tamper.clone(),
         duplicate: Some(Integer(args.duplicate)),
         shuffle: args.shuffle,
         drop: args.drop,
-        ..Default::default()
+        wait: args.wait.then(|| args.timeout.clone()),
+        key: args.key.as_str().into(),
+        emit: None,
     })
 }
 
@@ -186,9 +185,9 @@ pub(super) struct RedeliverArgs {
 }
 
 pub(super) fn redeliver(args: &RedeliverArgs) -> Result<ExitCode, Failure> {
-    let wait = api::Wait { wait: Some(DurationInput("30s".to_owned())) };
-    let call = Call::new(&args.common.target).id(&args.id).query(&wait).limit(Duration::from_mins(1));
-    let answer: api::Redelivered = call.send(CallPath("POST", "deliveries/{id}/redeliver"))?;
+    let (id, wait) = (args.id.clone(), Some(DurationInput("30s".to_owned())));
+    let request = api::Redeliver { id, key: api::AnyKey::default(), wait };
+    let answer = Call::new(&args.common.target).limit(Duration::from_mins(1)).send(&request)?;
     show(args.common.json, &answer.delivery, || answer.text());
     // A forged delivery is forged again, and succeeds if it is refused.
     let succeeded = |delivery: &DeliveryWhole| match delivery.forgery {

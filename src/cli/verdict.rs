@@ -11,12 +11,12 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::arguments::{LAST, Target, examples};
-use super::client::{Call, CallPath, SHORT};
+use super::client::{Call, SHORT};
 use super::failure::{Failure, colored};
 use super::findings::{Accepted, Review};
 use super::output::{cell, pretty, print_as_is};
 use super::report::{Case, Report};
-use crate::control::api::{self, DurationInput, Unused, Verification, name_of};
+use crate::control::api::{DurationInput, GetFindings, GetVerdict, Unused, Verification, name_of};
 use crate::review::findings::Severity;
 use crate::util::duration::parse_duration;
 use crate::util::wording::counted;
@@ -195,11 +195,11 @@ impl Verdict {
         fail_on: &[Kind],
         accepted: Option<&Accepted>,
     ) -> Result<Self, Failure> {
-        let query = api::Wait { wait: Some(DurationInput(format!("{}ms", wait.as_millis()))) };
-        let call = Call::new(target).key(key).query(&query).limit(wait + SHORT);
-        let body = call.send(CallPath("GET", "verdict"))?;
+        let asked = DurationInput(format!("{}ms", wait.as_millis()));
+        let request = GetVerdict { key: key.into(), wait: Some(asked) };
+        let body = Call::new(target).limit(wait + SHORT).send(&request)?;
         let review = if fail_on.contains(&Kind::Findings) {
-            let findings = Call::new(target).key(key).send(CallPath("GET", "findings"))?;
+            let findings = Call::new(target).send(&GetFindings { key: key.into() })?;
             Some(Review::new(findings, Some(Severity::Medium), false, accepted))
         } else {
             None

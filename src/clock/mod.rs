@@ -21,6 +21,7 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::RwLock;
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
@@ -109,8 +110,8 @@ pub fn check_wall(wall: Timestamp) -> Result<Timestamp, TooEarly> {
 }
 
 /// How a clock moves.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockMode {
     // With the machine.

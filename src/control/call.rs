@@ -1,23 +1,22 @@
-//! One call of the control API: its query parameters, its body, its scope, durations in it, and the requested page of a listing.
+//! One call of the control API as its handler sees it: the emulator, who calls, the key that is meant, durations, and the requested
+//! page of a listing.
 //!
 //! Every call accepts `key` as a query parameter, and as a field of a JSON body. It names a workspace by key, by group name or by its
-//! id `ws_…`; the default is the sample key's, and `*` means all.
+//! id `ws_…`, and `*` means all; what it means if it is absent depends on the call.
 
+use std::fmt::Display;
 use std::ops::{Deref, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hyper::Method;
 use hyper::body::Bytes;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::{Map, Value};
 use url::form_urlencoded;
 
-use super::endpoint::{Content, DurationInput, Nothing, Page, Query, Wait};
+use super::fields::{AnyKey, ClockKey, DurationInput, OneKey, OwnKey, Page};
 use super::render::Text;
 use super::reply::{Reply, json, masked, text};
 use super::{Control, ControlError};
@@ -29,7 +28,8 @@ use crate::state::journal::{Entry, RequestRecord};
 use crate::state::workspace::Workspace;
 use crate::util::duration::parse_duration;
 
-pub(crate) struct Call {
+pub(crate) struct Context {
+    pub(super) control: Arc<Control>,
     pub(super) parts: Parts,
     pub(super) body: Bytes,
     /// The variable segment of the path, percent-decoded.
@@ -42,32 +42,15 @@ pub(crate) struct Call {
     pub(super) is_disconnected: Arc<AtomicBool>,
 }
 
-/// A [`Call`] with its query and body as types.
-pub(crate) struct Input<Q = Nothing, B = Nothing> {
-    call: Call,
-    pub(super) query: Q,
-    pub(super) body: B,
-}
+impl Deref for Context {
+    type Target = Arc<Control>;
 
-impl<Q, B> Deref for Input<Q, B> {
-    type Target = Call;
-
-    fn deref(&self) -> &Call {
-        &self.call
+    fn deref(&self) -> &Arc<Control> {
+        &self.control
     }
 }
 
-impl<Q: Query, B: Content> Input<Q, B> {
-    /// Parses a call. The body of a GET is ignored.
-    pub(super) fn read(call: Call) -> Result<Self, ControlError> {
-        let query = call.query_as()?;
-        let reads = call.parts.method == Method::GET || call.parts.method == Method::HEAD;
-        let body = from_json(if reads { b"" } else { &call.body })?;
-        Ok(Self { call, query, body })
-    }
-}
-
-impl Call {
+impl Context {
     pub(super) fn redactor(&self) -> Redactor<'_> {
         Redactor::new(&self.profile.keys)
     }
@@ -78,7 +61,7 @@ impl Call {
         struct Named {
             key: Option<String>,
         }
-        // A body that is not an object has no key. The handler that parses it reports the problem.
+        // A body that is not an object has no key. What reads the request reports the problem.
         let in_body = match serde_json::from_slice::<Named>(&self.body) {
             Ok(named) if self.is_object() => named.key,
             Err(error) if self.is_object() && error.is_data() => {
@@ -86,7 +69,13 @@ impl Call {
             }
             _ => None,
         };
-        Ok(in_body.or_else(|| self.query("key")))
+        let in_query = || self.query().filter(|(name, _)| name == "key").last().map(|(_, key)| key);
+        Ok(in_body.or_else(in_query))
+    }
+
+    /// The parameters of the query, decoded.
+    pub(super) fn query(&self) -> impl Iterator<Item = (String, String)> {
+        form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes()).into_owned()
     }
 
     /// The answer of a typed call: JSON, or text if the caller wants it.
@@ -112,61 +101,31 @@ impl Call {
         self.body.trim_ascii_start().starts_with(b"{")
     }
 
-    /// The last value of a query parameter.
-    pub(super) fn query(&self, name: &str) -> Option<String> {
-        let pairs = form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes());
-        pairs.filter(|(key, _)| key == name).last().map(|(_, value)| value.into_owned())
+    /// Refuses an invalid key. Opens no workspace.
+    pub(super) fn check_key(&self) -> Result<(), ControlError> {
+        let key = self.key()?.filter(|key| key != "*");
+        key.map_or(Ok(()), |key| Ok(self.workspace_name(Some(&key)).map(drop)?))
     }
 
-    /// The query parameters besides `key`, each a string or absent; refuses unknown ones.
-    pub(super) fn query_as<Q: Query>(&self) -> Result<Q, ControlError> {
-        let read =
-            |fields: Map<String, Value>| Q::deserialize(Value::from(fields)).expect("each field is text or absent");
-        let known = serde_json::to_value(read(Map::new())).unwrap_or_default();
-        let mut fields = Map::new();
-        for (name, value) in form_urlencoded::parse(self.parts.uri.query().unwrap_or_default().as_bytes()) {
-            if known.get(name.as_ref()).is_some() {
-                fields.insert(name.into_owned(), value.into_owned().into());
-            } else if name != "key" {
-                let known = known.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
-                let known: Vec<&str> = ["key"].into_iter().chain(known).collect();
-                let (found, known) = (name.escape_debug(), known.join(", "));
-                return Err(ControlError::invalid(format!("unknown query parameter `{found}`; known: {known}")));
-            }
-        }
-        Ok(read(fields))
+    /// The key of a call, masked for a log line.
+    pub(super) fn whose(&self, workspace: Option<&str>) -> String {
+        workspace.map_or_else(|| "all keys".to_owned(), |name| self.redactor().key(name).into_owned())
     }
 }
 
-/// A query parameter that is `true` or `false`; false if absent.
-pub(super) fn flag(name: &str, value: Option<&str>) -> Result<bool, ControlError> {
-    match value {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(other) => Err(ControlError::unexpected(name, "true or false", other)),
-    }
-}
-
-/// A query parameter that is a number in a range.
-pub(super) fn number_in(
+/// A number that must be in a range.
+pub(super) fn number_in<N: Copy + Display + PartialOrd>(
     name: &str,
-    value: Option<&str>,
-    range: RangeInclusive<usize>,
-) -> Result<Option<usize>, ControlError> {
-    let Some(text) = value else { return Ok(None) };
-    let number = text.parse().ok().filter(|number| range.contains(number));
-    let expected = || format!("{} to {}", range.start(), range.end());
-    number.map(Some).ok_or_else(|| ControlError::unexpected(name, &expected(), text))
-}
-
-/// A body as a typed value; an empty one counts as `{}`.
-fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ControlError> {
-    let bytes = if body.trim_ascii().is_empty() { b"{}" } else { body };
-    // A list would be read as the fields in their order.
-    if bytes.trim_ascii_start().starts_with(b"[") && serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
-        return Err(ControlError::invalid("body: expected an object, found a list"));
+    number: Option<N>,
+    range: RangeInclusive<N>,
+) -> Result<Option<N>, ControlError> {
+    match number.filter(|number| !range.contains(number)) {
+        None => Ok(number),
+        Some(wrong) => {
+            let expected = format!("{} to {}", range.start(), range.end());
+            Err(ControlError::unexpected(name, &expected, &wrong.to_string()))
+        }
     }
-    serde_json::from_slice(bytes).map_err(|error| ControlError::invalid(format!("body: {error}")))
 }
 
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
@@ -181,12 +140,8 @@ pub(super) fn timeout(given: Option<&DurationInput>, usual: Duration) -> Result<
     given.map_or(Ok(usual), |given| wait_limit("timeout", given))
 }
 
-/// How long a call waits, by its parameter `wait` if given.
-pub(super) fn wait_of(Wait { wait }: &Wait) -> Result<Option<Duration>, ControlError> {
-    wait.as_ref().map(|wait| wait_limit("wait", wait)).transpose()
-}
-
-fn wait_limit(field: &str, given: &DurationInput) -> Result<Duration, ControlError> {
+/// How long a call waits, by a field of it.
+pub(super) fn wait_limit(field: &str, given: &DurationInput) -> Result<Duration, ControlError> {
     let limit = duration(field, given)?;
     if limit > MAX_WAIT { Err(ControlError::invalid(format!("{field}: at most 300s"))) } else { Ok(limit) }
 }
@@ -198,12 +153,13 @@ pub(super) struct Paging {
 }
 
 impl Paging {
-    pub(super) fn read(limit: Option<&str>, cursor: Option<&str>) -> Result<Self, ControlError> {
+    pub(super) fn read(limit: Option<u16>, cursor: Option<&str>) -> Result<Self, ControlError> {
         let before = cursor.map(|text| {
             let expected = "the `next_cursor` of another page";
             text.parse().map_err(|_| ControlError::unexpected("cursor", expected, text))
         });
-        Ok(Self { limit: number_in("limit", limit, 1..=1000)?.unwrap_or(20), before: before.transpose()? })
+        let limit = number_in("limit", limit, 1..=1000)?.unwrap_or(20);
+        Ok(Self { limit: limit.into(), before: before.transpose()? })
     }
 
     /// Makes the page from numbered entries, of which there must be one more than `limit` if there is a next page.
@@ -248,34 +204,28 @@ impl Scope {
     }
 }
 
-/// The scope of a call; without a key that of the sample key.
-pub(super) fn scope(engine: &Arc<Engine>, call: &Call) -> Result<Scope, ControlError> {
-    read(engine, call.key()?.as_deref())
+/// The scope of a key, by what the type of the field means if it is absent. If the call names one thing by its id, a key restricts it to
+/// that key's things.
+macro_rules! scopes {
+    ($($key:ident)*) => {$(
+        impl $key {
+            pub(super) fn scope(&self, engine: &Arc<Engine>) -> Result<Scope, ControlError> {
+                scope(engine, self.meant())
+            }
+
+            /// For a call that waits: on a blocking thread, because the scenarios of a workspace that is opened may fire many events.
+            #[allow(dead_code, reason = "not each kind of key is one of a call that waits")]
+            pub(super) async fn scope_soon(&self, control: &Arc<Control>) -> Result<Scope, ControlError> {
+                let key = self.meant().map(str::to_owned);
+                control.run_to_end(move |control| scope(control, key.as_deref())).await
+            }
+        }
+    )*};
 }
 
-/// The scope of a call that means all keys by default. If the call names one thing by its id, a key restricts it to that key's things.
-pub(super) fn scope_or_all(engine: &Arc<Engine>, call: &Call) -> Result<Scope, ControlError> {
-    read(engine, key_or_all(call)?.as_deref())
-}
+scopes!(AnyKey ClockKey OneKey OwnKey);
 
-/// The scope of a call that waits, by its key: on a blocking thread, because the scenarios of a workspace that is opened may fire many
-/// events.
-pub(super) async fn scope_soon(control: &Arc<Control>, key: Option<String>) -> Result<Scope, ControlError> {
-    control.run_to_end(move |control| read(control, key.as_deref())).await
-}
-
-/// The key of a call that means all keys by default.
-pub(super) fn key_or_all(call: &Call) -> Result<Option<String>, ControlError> {
-    Ok(Some(call.key()?.unwrap_or_else(|| "*".to_owned())))
-}
-
-/// Refuses a call with an invalid key. Opens no workspace.
-pub(super) fn check_key(engine: &Arc<Engine>, call: &Call) -> Result<(), ControlError> {
-    let key = call.key()?.filter(|key| key != "*");
-    key.map_or(Ok(()), |key| Ok(engine.workspace_name(Some(&key)).map(drop)?))
-}
-
-fn read(engine: &Arc<Engine>, key: Option<&str>) -> Result<Scope, ControlError> {
+fn scope(engine: &Arc<Engine>, key: Option<&str>) -> Result<Scope, ControlError> {
     let one = if key == Some("*") { None } else { Some(engine.workspace(key)?) };
     Ok(Scope(one))
 }
@@ -289,9 +239,4 @@ impl From<KeyProblem> for ControlError {
             KeyProblem::Invalid(_) => Self::not_found(message).with(|error| error.parameter = Some("key".to_owned())),
         }
     }
-}
-
-/// The key of a call, masked for a log line.
-pub(super) fn whose(call: &Call, workspace: Option<&str>) -> String {
-    workspace.map_or_else(|| "all keys".to_owned(), |name| call.redactor().key(name).into_owned())
 }

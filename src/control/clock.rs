@@ -4,13 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Call, Input, duration, key_or_all, scope_or_all, scope_soon, timeout, whose};
-use super::endpoint::{DurationInput, KeyField, Nothing};
+use super::ControlError;
+use super::call::{Context, duration, timeout};
+use super::endpoint::{Call, Command, Endpoint};
+use super::fields::{ClockKey, DurationInput, Since, not_one_of};
 use super::render::{Text, cell};
-use super::{Control, ControlError};
 pub(crate) use crate::clock::ClockMode;
 use crate::clock::{Now, check_wall, machine};
 use crate::contract::error::ErrorKind;
@@ -20,8 +23,8 @@ use crate::state::journal::record::{Time, WorkspaceId, time};
 use crate::util::duration::duration_text;
 
 /// A clock.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Clock {
     pub(crate) mode: ClockMode,
     pub(crate) now: Time,
@@ -35,35 +38,110 @@ pub(crate) struct Clock {
     pub(crate) follows: Option<bool>,
 }
 
-/// A change of a clock: one of `mode`, `advance` and `set`.
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(
-    test,
-    derive(schemars::JsonSchema),
-    schemars(extend("not" = super::endpoint::not_one_of(&["mode", "advance", "set"]), "examples" = [{ "advance": "60s" }]))
-)]
+/// Show the time of the emulator, or of one key.
+///
+/// The mode and the time; with a key, those of that key's clock.
+#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ShowClock {
+    #[command(flatten)]
+    #[serde(default)]
+    pub(crate) key: ClockKey,
+}
+
+impl Endpoint for ShowClock {
+    type Answer = Clock;
+    const CALL: Call<Self> = Call::at_once("GET clock", show);
+
+    fn commands() -> Vec<Command> {
+        vec![Command::of::<Self>("clock show", &["clock show", "clock show --key sk_test_a --json"])]
+    }
+}
+
+/// Stop, set, move or resume a clock; answers when what was due on the way is done.
+///
+/// Takes one of `mode`, `advance` and `set`. Moves from one due instant to the next, so that each retry and emission happens at its own
+/// time. With a key, that key's clock, which keeps its own time until `follow`.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[schemars(extend("not" = not_one_of(&["mode", "advance", "set"]), "examples" = [{ "advance": "60s" }]))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ClockChange {
-    #[serde(default, skip_serializing, rename = "key")]
-    pub(crate) _key: KeyField,
+pub(crate) struct MoveClock {
+    #[serde(default)]
+    pub(crate) key: ClockKey,
+    /// `frozen` stops the clock, `real` lets it run on, `follow` ties a key's clock to the emulator's again.
     pub(crate) mode: Option<NewMode>,
+    /// How far, such as 60s, 1h30m or 72h.
     pub(crate) advance: Option<DurationInput>,
-    /// A timestamp, or `now` for the real time.
-    #[cfg_attr(test, schemars(with = "Option<super::requests::Since>"))]
-    pub(crate) set: Option<String>,
+    /// The time to set, such as 2026-01-31T09:30:00Z, or `now` for the real time.
+    pub(crate) set: Option<Since>,
     /// How long the call waits until everything due is done; 60s if absent.
     pub(crate) timeout: Option<DurationInput>,
 }
 
+impl Endpoint for MoveClock {
+    type Answer = Clock;
+    const CALL: Call<Self> = Call::waits("POST clock", |request, cx| Box::pin(change(request, cx)));
+
+    fn commands() -> Vec<Command> {
+        let mode = |mode| move |of: OfClock| Self { mode: Some(mode), ..of.into() };
+        let advance = |Advance { advance, of }: Advance| Self { advance: Some(advance), ..of.into() };
+        let set = |Set { set, of }: Set| Self { set: Some(set), ..of.into() };
+        let advances = "Move the clock forward: windows open, retries and emissions happen, in order. Returns when everything due is done";
+        let sets = "Set the time: a step forward lets time pass, a step back only changes what is shown";
+        let set_examples =
+            &["clock set 2026-01-31T09:30:00Z", "clock set 2030-01-01T00:00:00Z --key sk_test_a", "clock set now"];
+        let resumes = "Let the clock run again from its current time";
+        let follows = "Let a key's clock follow the emulator's again";
+        vec![
+            Command::with("clock freeze", "Stop the clock", &["clock freeze"], mode(NewMode::Frozen)),
+            Command::with("clock advance", advances, &["clock advance 60s", "clock advance 1h30m"], advance),
+            Command::with("clock set", sets, set_examples, set),
+            Command::with("clock resume", resumes, &["clock resume"], mode(NewMode::Real)),
+            Command::with("clock follow", follows, &["clock follow --key sk_test_a"], mode(NewMode::Follow)),
+        ]
+    }
+}
+
+/// Arguments of the commands that change a clock.
+#[derive(Args)]
+struct OfClock {
+    #[command(flatten)]
+    key: ClockKey,
+    /// How long to wait until everything due is done.
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    timeout: DurationInput,
+}
+
+impl From<OfClock> for MoveClock {
+    fn from(OfClock { key, timeout }: OfClock) -> Self {
+        Self { key, timeout: Some(timeout), ..Self::default() }
+    }
+}
+
+#[derive(Args)]
+struct Advance {
+    /// How far, such as 60s, 5m or 72h.
+    #[arg(value_name = "DURATION")]
+    advance: DurationInput,
+    #[command(flatten)]
+    of: OfClock,
+}
+
+#[derive(Args)]
+struct Set {
+    /// The time to show, such as 2026-01-31T09:30:00Z; `now` goes back to real time.
+    #[arg(value_name = "TIME")]
+    set: Since,
+    #[command(flatten)]
+    of: OfClock,
+}
+
 /// The requested mode of a clock.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq, Serialize)]
+#[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum NewMode {
-    /// Running from the time at which it was frozen.
     Real,
     Frozen,
-    /// Only for a key's clock: it follows the emulator's again.
     Follow,
 }
 
@@ -87,25 +165,23 @@ const MAX_STEP: Duration = Duration::from_hours(24 * 3653);
 /// How long a call waits by default until everything due is done.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-pub(super) fn show(control: &Control, input: &Input) -> Result<Clock, ControlError> {
-    let mover = mover(control, input)?;
-    Ok(shown(&mover, mover.clock().now(), input.redactor()))
+fn show(request: ShowClock, cx: &Context) -> Result<Clock, ControlError> {
+    // The emulator's clock without a key or with `*`.
+    let mover = cx.mover(request.key.scope(cx)?.0);
+    Ok(shown(&mover, mover.clock().now(), cx.redactor()))
 }
 
-pub(super) async fn change(
-    control: Arc<Control>,
-    input: Arc<Input<Nothing, ClockChange>>,
-) -> Result<Clock, ControlError> {
+async fn change(request: MoveClock, cx: Arc<Context>) -> Result<Clock, ControlError> {
     // The whole call is validated before anything changes.
-    let limit = timeout(input.body.timeout.as_ref(), TIMEOUT)?;
-    let step = Step::of(&input.body)?;
-    let mover = control.mover(scope_soon(&control, key_or_all(&input)?).await?.0);
-    let now = take(step, &control, &input, &mover, limit).await?;
+    let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
+    let step = Step::of(&request)?;
+    let mover = cx.mover(request.key.scope_soon(&cx).await?.0);
+    let now = take(step, &cx, &mover, limit).await?;
     if let Some(workspace) = &mover.workspace {
         // Following the emulator's clock again may have moved it.
-        let _ = control.fire_soon(workspace).await;
+        let _ = cx.fire_soon(workspace).await;
     }
-    Ok(shown(&mover, now, input.redactor()))
+    Ok(shown(&mover, now, cx.redactor()))
 }
 
 #[derive(Clone, Copy)]
@@ -116,13 +192,13 @@ enum Step {
 }
 
 impl Step {
-    fn of(change: &ClockChange) -> Result<Self, ControlError> {
+    fn of(change: &MoveClock) -> Result<Self, ControlError> {
         match (&change.advance, &change.set, change.mode) {
             (None, None, None) => Err(ControlError::invalid(
                 "expected `mode` (\"real\", \"frozen\" or \"follow\"), `advance` (a duration such as \"60s\") or `set` (a timestamp)",
             )),
             (Some(by), None, None) => Ok(Self::Advance(duration("advance", by)?)),
-            (None, Some(at), None) => Ok(Self::Set(instant(at)?)),
+            (None, Some(Since(at)), None) => Ok(Self::Set(instant(at)?)),
             (None, None, Some(mode)) => Ok(Self::Mode(mode)),
             _ => Err(ControlError::invalid("`mode`, `advance` and `set` cannot be changed in one call")),
         }
@@ -130,18 +206,12 @@ impl Step {
 }
 
 /// Takes a step of a clock, and returns its time when everything due on the way is done.
-async fn take(
-    step: Step,
-    control: &Control,
-    call: &Call,
-    mover: &ClockDriver,
-    limit: Duration,
-) -> Result<Now, ControlError> {
+async fn take(step: Step, cx: &Context, mover: &ClockDriver, limit: Duration) -> Result<Now, ControlError> {
     let (clock, wall) = (mover.clock(), mover.clock().now().wall);
     // Logged before the step takes effect, so that its line comes first.
     let log = |did: String| {
         let key = mover.workspace.as_ref().map(|workspace| &**workspace.name());
-        control.note(key, format!("clock of {} {did}", whose(call, key)), false);
+        cx.note(key, format!("clock of {} {did}", cx.whose(key)), false);
     };
     Ok(match step {
         Step::Mode(NewMode::Real) => {
@@ -158,7 +228,7 @@ async fn take(
         Step::Mode(NewMode::Follow) => {
             log("follows the emulator's again".to_owned());
             // The key first catches up with the emulator's time, so that what is due happens in order.
-            let ahead = control.registry.clock().now().wall.duration_since(wall);
+            let ahead = cx.registry.clock().now().wall.duration_since(wall);
             advance(mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
             clock.follow()
         }
@@ -212,11 +282,6 @@ fn instant(text: &str) -> Result<Timestamp, ControlError> {
     let expected = "a timestamp such as 2026-01-31T09:30:00Z, or `now`";
     let at = text.parse().map_err(|_| ControlError::unexpected("set", expected, text))?;
     check_wall(at).map_err(|problem| ControlError::invalid(format!("set: {problem}")))
-}
-
-/// The clock that the call is about: a key's own, or the emulator's without a key or with `*`.
-fn mover(control: &Control, call: &Call) -> Result<ClockDriver, ControlError> {
-    Ok(control.mover(scope_or_all(control, call)?.0))
 }
 
 pub(super) fn shown(mover: &ClockDriver, now: Now, redactor: Redactor<'_>) -> Clock {

@@ -5,10 +5,13 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+use clap::{Args, value_parser};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Call, Input, Paging, Scope, TIMEOUT, key_or_all, scope_or_all, scope_soon, timeout, wait_of};
-use super::endpoint::{DurationInput, Empty, Integer, KeyField, List, Nothing, Page, Wait};
+use super::call::{Context, Paging, Scope, TIMEOUT, timeout, wait_limit};
+use super::endpoint::{Call, Command, Endpoint};
+use super::fields::{AnyKey, DurationInput, Integer, List, Page, count_parser};
 use super::render::{Row, Text, body_text, cell, header_text, table};
 use super::reply::Nearest;
 use super::requests::{checked_count, shown_body, shown_headers};
@@ -24,53 +27,200 @@ use crate::state::journal::record::{
 use crate::state::workspace::{AttemptOutcome, AttemptRecord, Registry, is_elsewhere, status_text};
 pub(crate) use crate::state::workspace::{DeliveryStatus, Forgery};
 
-/// Which deliveries are listed.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct DeliveriesQuery {
-    #[cfg_attr(test, schemars(range(min = 1, max = 1000), with = "Option<u16>", extend("default" = 20)))]
-    pub(crate) limit: Option<String>,
-    /// The `next_cursor` of another page.
-    #[cfg_attr(test, schemars(regex(pattern = "^[0-9]{1,18}$"), extend("examples" = ["41"])))]
-    pub(crate) cursor: Option<String>,
-    #[cfg_attr(test, schemars(with = "Option<DeliveryStatus>"))]
+/// List deliveries, newest first.
+///
+/// A page of deliveries. Each parameter restricts it; `next_cursor` leads to the next page.
+#[derive(Args, Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ListDeliveries {
+    #[command(flatten)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+    /// Only these: pending, delivered, exhausted or cancelled.
+    #[arg(long)]
+    #[schemars(with = "Option<DeliveryStatus>")]
     pub(crate) status: Option<String>,
+    /// Only deliveries of the event with this id.
+    #[arg(long, value_name = "ID", value_parser = event_id)]
     pub(crate) event: Option<String>,
+    /// Only deliveries of this event type.
+    #[arg(long = "type", id = "type", value_name = "TYPE")]
     #[serde(rename = "type")]
     pub(crate) event_type: Option<String>,
+    /// Only deliveries to the subscription with this id.
+    #[arg(long, value_name = "ID", value_parser = subscription_id)]
     pub(crate) subscription: Option<String>,
+    /// At most this many.
+    #[arg(long, default_value = "20", value_parser = value_parser!(u16).range(1..=1000))]
+    #[schemars(range(min = 1, max = 1000), extend("default" = 20))]
+    pub(crate) limit: Option<u16>,
+    /// Continue after another page: its `next_cursor`.
+    #[arg(long)]
+    #[schemars(regex(pattern = "^[0-9]{1,18}$"), extend("examples" = ["41"]))]
+    pub(crate) cursor: Option<String>,
 }
 
-/// Which deliveries are awaited, and how many.
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+impl Endpoint for ListDeliveries {
+    type Answer = Page<DeliveryRow>;
+    const CALL: Call<Self> = Call::at_once("GET deliveries", list);
+
+    fn commands() -> Vec<Command> {
+        let examples = &[
+            "deliveries list --status pending",
+            "deliveries list --event evt_01k... --json",
+            "deliveries list --follow",
+        ];
+        vec![Command::of::<Self>("deliveries list", examples).follows("attempt")]
+    }
+}
+
+/// Wait until deliveries match.
+///
+/// Answers as soon as `count` deliveries match. After `timeout` it is a 408, which shows the nearest deliveries and what differs.
+#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitForDeliveries {
-    #[serde(default, skip_serializing, rename = "key")]
-    pub(crate) _key: KeyField,
-    #[cfg_attr(test, schemars(with = "Option<DeliveryStatus>"))]
+    #[command(flatten)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+    /// Only these: pending, delivered, exhausted or cancelled.
+    #[arg(long)]
+    #[schemars(with = "Option<DeliveryStatus>")]
     pub(crate) status: Option<String>,
+    /// Only deliveries of the event with this id.
+    #[arg(long, value_name = "ID", value_parser = event_id)]
     pub(crate) event: Option<String>,
-    pub(crate) subscription: Option<String>,
+    /// Only deliveries of this event type.
+    #[arg(long = "type", id = "type", value_name = "TYPE")]
     #[serde(rename = "type")]
     pub(crate) event_type: Option<String>,
-    /// 1 if absent.
-    #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
+    /// Only deliveries to the subscription with this id.
+    #[arg(long, value_name = "ID", value_parser = subscription_id)]
+    pub(crate) subscription: Option<String>,
+    /// How many must match.
+    #[arg(long, default_value = "1", value_parser = count_parser())]
+    #[schemars(range(min = 1, max = 10_000), extend("default" = 1))]
     pub(crate) count: Option<Integer<usize>>,
-    /// 10s if absent.
+    /// How long to wait, at most 300s.
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    #[schemars(extend("default" = "10s"))]
     pub(crate) timeout: Option<DurationInput>,
 }
 
+impl Endpoint for WaitForDeliveries {
+    type Answer = List<DeliveryRow>;
+    const CALL: Call<Self> = Call::waits("POST deliveries/wait", |request, cx| Box::pin(wait(request, cx)));
+
+    fn commands() -> Vec<Command> {
+        let about = "Wait until deliveries match; on timeout, show the nearest ones and what differs, and exit 1";
+        let examples = &[
+            "deliveries wait --status delivered --type workflow.completed --timeout 30s",
+            "deliveries wait --count 3 --key sk_test_mine",
+        ];
+        vec![Command::of::<Self>("deliveries wait", examples).about(about)]
+    }
+}
+
+fn event_id(text: &str) -> Result<String, String> {
+    of_id(text, "evt_", "an event")
+}
+
+fn subscription_id(text: &str) -> Result<String, String> {
+    of_id(text, "sub_", "a subscription")
+}
+
+fn of_id(text: &str, prefix: &str, what: &str) -> Result<String, String> {
+    let is_one = text.starts_with(prefix).then(|| text.to_owned());
+    is_one.ok_or_else(|| format!("expected the id of {what}, such as {prefix}01k..."))
+}
+
+/// Show one delivery with each attempt.
+///
+/// Each attempt with what was signed and sent, what the receiver answered, and when the next one is due.
+#[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ShowDelivery {
+    /// Its id, as listings and answers show it.
+    pub(crate) id: String,
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for ShowDelivery {
+    type Answer = DeliveryWhole;
+    const CALL: Call<Self> = Call::at_once("GET deliveries/{id}", |request, cx| {
+        Ok(whole(&find(cx, &request.key.scope(cx)?, &request.id)?, &cx.registry, cx.redactor()))
+    });
+
+    fn commands() -> Vec<Command> {
+        let about = "Show one delivery with each attempt: what was signed and sent, what came back";
+        let examples = &["deliveries show dlv_01k...", "deliveries show dlv_01k... --json"];
+        vec![Command::of::<Self>("deliveries show", examples).about(about)]
+    }
+}
+
+/// Send the same event to the same subscription again.
+///
+/// With the same body and id, and a new signature.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Redeliver {
+    pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+    /// At most 300s.
+    pub(crate) wait: Option<DurationInput>,
+}
+
+impl Endpoint for Redeliver {
+    type Answer = Redelivered;
+    const CALL: Call<Self> =
+        Call::waits("POST deliveries/{id}/redeliver", |request, cx| Box::pin(redeliver(request, cx))).query(&["wait"]);
+}
+
+/// What a built-in receiver got.
+///
+/// What arrived at `https://NAME.sink.localhost`, and whether its signature was right.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ShowSink {
+    name: String,
+    #[serde(default)]
+    key: AnyKey,
+}
+
+impl Endpoint for ShowSink {
+    type Answer = List<Receipt>;
+    const CALL: Call<Self> = Call::at_once("GET sink/{name}", |request, cx| Ok(sink(&request, cx)));
+}
+
+/// What a built-in receiver answers next.
+///
+/// One status for each request that arrives, in this order.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScriptSink {
+    name: String,
+    #[serde(default)]
+    key: AnyKey,
+    /// Statuses, one for each answer.
+    #[schemars(length(max = 1000), inner(range(min = 200, max = 599)))]
+    respond: Vec<Integer<u16>>,
+}
+
+impl Endpoint for ScriptSink {
+    type Answer = Scripted;
+    const CALL: Call<Self> = Call::at_once("POST sink/{name}", script);
+}
+
 /// The new delivery.
-#[derive(Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Redelivered {
     pub(crate) delivery: Option<DeliveryWhole>,
 }
 
-/// What a built-in receiver got.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+/// A request that a built-in receiver got.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Receipt {
     pub(crate) at: Time,
     pub(crate) target: String,
@@ -84,23 +234,11 @@ pub(crate) struct Receipt {
     pub(crate) status: u16,
 }
 
-/// What a built-in receiver answers next.
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SinkScript {
-    #[serde(default, skip_serializing, rename = "key")]
-    pub(crate) _key: KeyField,
-    /// Statuses, one for each answer.
-    #[cfg_attr(test, schemars(length(max = 1000), inner(range(min = 200, max = 599))))]
-    pub(crate) respond: Vec<Integer<u16>>,
-}
-
 /// The receiver is scripted.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Scripted {
-    #[cfg_attr(test, schemars(extend("const" = true)))]
+    #[schemars(extend("const" = true))]
     pub(crate) scripted: bool,
 }
 
@@ -184,16 +322,15 @@ impl Row for Receipt {
 
 impl Text for Scripted {}
 
-pub(super) fn list(control: &Control, input: &Input<DeliveriesQuery>) -> Result<Page<DeliveryRow>, ControlError> {
-    let query = &input.query;
-    let scope = scope_or_all(control, input)?;
-    let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
-    check_status(query.status.as_deref())?;
-    let filter = [&query.status, &query.event, &query.event_type, &query.subscription];
-    let rows = control.deliveries.list(page.before, page.limit + 1, |delivery| {
+fn list(request: ListDeliveries, cx: &Context) -> Result<Page<DeliveryRow>, ControlError> {
+    let scope = request.key.scope(cx)?;
+    let page = Paging::read(request.limit, request.cursor.as_deref())?;
+    check_status(request.status.as_deref())?;
+    let filter = [&request.status, &request.event, &request.event_type, &request.subscription];
+    let rows = cx.deliveries.list(page.before, page.limit + 1, |delivery| {
         scope.covers(Some(&delivery.event.workspace)) && differs(filter, delivery).is_empty()
     });
-    let shown = |(serial, delivery)| (serial, row(&delivery, &control.registry, input.redactor()));
+    let shown = |(serial, delivery)| (serial, row(&delivery, &cx.registry, cx.redactor()));
     Ok(page.wrap(rows.into_iter().map(shown).collect()))
 }
 
@@ -220,34 +357,25 @@ fn differs(filter: [&Option<String>; 4], delivery: &DeliveryRecord) -> Vec<Strin
     different.collect()
 }
 
-pub(super) fn show(control: &Control, input: &Input) -> Result<DeliveryWhole, ControlError> {
-    let delivery = find(control, input, &input.segment)?;
-    Ok(whole(&delivery, &control.registry, input.redactor()))
-}
-
 /// Waits until `count` deliveries match: 200 with them, or on timeout 408 with the nearest ones and what differs.
-pub(super) async fn wait(
-    control: Arc<Control>,
-    input: Arc<Input<Nothing, WaitForDeliveries>>,
-) -> Result<List<DeliveryRow>, ControlError> {
-    let body = &input.body;
-    let scope = scope_soon(&control, key_or_all(&input)?).await?;
-    check_status(body.status.as_deref())?;
-    let limit = timeout(body.timeout.as_ref(), TIMEOUT)?;
-    let count = checked_count(body.count)?;
-    let filter = [&body.status, &body.event, &body.event_type, &body.subscription];
+async fn wait(request: WaitForDeliveries, cx: Arc<Context>) -> Result<List<DeliveryRow>, ControlError> {
+    let scope = request.key.scope_soon(&cx).await?;
+    check_status(request.status.as_deref())?;
+    let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
+    let count = checked_count(request.count)?;
+    let filter = [&request.status, &request.event, &request.event_type, &request.subscription];
     let in_scope = |delivery: &DeliveryRecord| scope.covers(Some(&delivery.event.workspace));
     let matches = |delivery: &DeliveryRecord| in_scope(delivery) && differs(filter, delivery).is_empty();
     let mut matching = Vec::new();
-    let enough = until_enough(&control.deliveries, count, &mut matching, matches);
+    let enough = until_enough(&cx.deliveries, count, &mut matching, matches);
     let is_enough = tokio::time::timeout(limit, enough).await.is_ok();
-    let shown = |delivery: &DeliveryRecord| row(delivery, &control.registry, input.redactor());
+    let shown = |delivery: &DeliveryRecord| row(delivery, &cx.registry, cx.redactor());
     if is_enough {
         return Ok(List { data: matching.iter().map(|(_, delivery)| shown(delivery)).collect() });
     }
     let matching = matching.len();
     let mut others =
-        control.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(filter, delivery).is_empty());
+        cx.deliveries.list(None, 100, |delivery| in_scope(delivery) && !differs(filter, delivery).is_empty());
     others.sort_by_cached_key(|(_, delivery)| differs(filter, delivery).len());
     let nearest = others.iter().take(5).map(|(_, delivery)| Nearest {
         request: None,
@@ -299,31 +427,23 @@ async fn until_enough(
 }
 
 /// Sends the same event, with the same id and body, to the same subscription again, with a new signature.
-pub(super) async fn redeliver(
-    control: Arc<Control>,
-    input: Arc<Input<Wait, Empty>>,
-) -> Result<Redelivered, ControlError> {
-    let wait = wait_of(&input.query)?;
-    let scope = scope_soon(&control, key_or_all(&input)?).await?;
-    let old = found_in(&scope, &control, &input.segment)?;
-    let Some(workspace) = control.registry.find(&old.event.workspace) else {
+async fn redeliver(Redeliver { id, key, wait }: Redeliver, cx: Arc<Context>) -> Result<Redelivered, ControlError> {
+    let wait = wait.map(|wait| wait_limit("wait", &wait)).transpose()?;
+    let old = find(&cx, &key.scope_soon(&cx).await?, &id)?;
+    let Some(workspace) = cx.registry.find(&old.event.workspace) else {
         return Err(ControlError::not_found("the delivery's workspace is gone"));
     };
-    let id = control.redeliver(&workspace, &old).map_err(ControlError::too_many_pending)?;
+    let id = cx.redeliver(&workspace, &old).map_err(ControlError::too_many_pending)?;
     let delivery = match wait {
-        Some(limit) => control.deliveries.wait_attempted(&[id], limit).await.into_iter().next(),
-        None => control.deliveries.get(&id),
+        Some(limit) => cx.deliveries.wait_attempted(&[id], limit).await.into_iter().next(),
+        None => cx.deliveries.get(&id),
     };
-    let shown = |delivery: DeliveryRecord| whole(&delivery, &control.registry, input.redactor());
+    let shown = |delivery: DeliveryRecord| whole(&delivery, &cx.registry, cx.redactor());
     Ok(Redelivered { delivery: delivery.map(shown) })
 }
 
 /// The delivery with this id, if it belongs to the key that the call names, or the call names none.
-pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<DeliveryRecord, ControlError> {
-    found_in(&scope_or_all(control, call)?, control, id)
-}
-
-fn found_in(scope: &Scope, control: &Control, id: &str) -> Result<DeliveryRecord, ControlError> {
+pub(super) fn find(control: &Control, scope: &Scope, id: &str) -> Result<DeliveryRecord, ControlError> {
     let found = control.deliveries.get(id).filter(|delivery| scope.covers(Some(&delivery.event.workspace)));
     found.ok_or_else(|| {
         ControlError::not_found(format!("there is no delivery `{}`{}", id.escape_debug(), scope.of_this_key()))
@@ -401,30 +521,30 @@ fn outcome(outcome: &AttemptOutcome, redactor: Redactor<'_>) -> AttemptResult {
     }
 }
 
-pub(super) fn sink(control: &Control, input: &Input) -> List<Receipt> {
+fn sink(request: &ShowSink, cx: &Context) -> List<Receipt> {
     let shown = |receipt: &sink::Receipt| {
         let sent = receipt.headers.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value.as_str())));
         Receipt {
             at: time(receipt.at),
             target: receipt.target.clone(),
-            headers: shown_headers(input.redactor(), sent),
-            body: shown_body(input.redactor(), &receipt.body),
+            headers: shown_headers(cx.redactor(), sent),
+            body: shown_body(cx.redactor(), &receipt.body),
             verified: receipt.verified.is_ok(),
             problem: receipt.verified.as_ref().err().map(ToString::to_string),
             status: receipt.status,
         }
     };
-    List { data: control.sinks.received(&input.segment).iter().map(shown).collect() }
+    List { data: cx.sinks.received(&request.name).iter().map(shown).collect() }
 }
 
-pub(super) fn script(control: &Control, input: &Input<Nothing, SinkScript>) -> Result<Scripted, ControlError> {
-    let statuses: Vec<u16> = input.body.respond.iter().map(|Integer(status)| *status).collect();
+fn script(request: ScriptSink, cx: &Context) -> Result<Scripted, ControlError> {
+    let statuses: Vec<u16> = request.respond.iter().map(|Integer(status)| *status).collect();
     if let Some(status) = statuses.iter().find(|status| !(200..=599).contains(*status)) {
         return Err(ControlError::invalid(format!("respond: expected statuses from 200 to 599, found {status}")));
     }
     if statuses.len() > 1000 {
         return Err(ControlError::invalid("respond: at most 1000 statuses"));
     }
-    control.sinks.script(&input.segment, statuses);
+    cx.sinks.script(&request.name, statuses);
     Ok(Scripted { scripted: true })
 }

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use hyper::header::CONTENT_TYPE;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Control;
@@ -21,8 +22,8 @@ use crate::util::wording::{counted, shell_word};
 use crate::webhook::signed::{DELIVERY, signing_keys, signs_by_clock};
 
 /// One check on the way to an answer, or one attempt.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Step {
     /// What was looked at.
     pub(crate) check: String,
@@ -39,8 +40,8 @@ impl Step {
 }
 
 /// How a step went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum StepVerdict {
     /// The check passed, or the attempt was accepted.
@@ -54,8 +55,8 @@ pub(crate) enum StepVerdict {
 }
 
 /// What to check or do next.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Advice {
     /// What, and why.
     pub(crate) text: String,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Control;
@@ -15,8 +16,8 @@ use crate::state::journal::record::{DeliveryId, Millis, Time, WorkspaceId, time}
 use crate::state::workspace::Workspace;
 
 /// Something that happens once the clock reaches its time.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Due {
     /// By the clock of the workspace.
     pub(crate) at: Time,
@@ -33,8 +34,8 @@ pub(crate) struct Due {
 }
 
 /// What is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DueKind {
     /// An attempt at a delivery.

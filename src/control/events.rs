@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::seq::SliceRandom as _;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Input, duration, wait_of};
+use super::call::{Context, duration, wait_limit};
 use super::deliveries::{damage_text, destination, outcome_text};
-use super::endpoint::{DurationInput, Integer, KeyField, Wait};
+use super::endpoint::{Call, Endpoint};
+use super::fields::{DurationInput, Integer, OwnKey, not_one_of};
 use super::render::{Text, cell};
 use super::reply::{EventIdOnly, FiredEvent};
 use super::requests::shown_body;
@@ -28,44 +30,53 @@ use crate::state::workspace::{
 use crate::util::duration::duration_text;
 use crate::util::wording::counted;
 
-/// What is fired.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[cfg_attr(
-    test,
-    derive(schemars::JsonSchema),
-    schemars(extend("not" = super::endpoint::not_one_of(&["type", "emit"]), "examples" = [{ "type": "workflow.completed" }]))
-)]
+/// Fire events at the matching subscriptions.
+///
+/// Names an event type, or with `emit` an emission of the active scenarios. With `wait`, the answer has what each receiver answered.
+/// `damage` names what is deliberately wrong and who asked for it. Events that match no subscription are a 404 `no_match`.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
+#[schemars(extend("not" = not_one_of(&["type", "emit"]), "examples" = [{ "type": "workflow.completed" }]))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Fire {
-    #[serde(skip_serializing, rename = "key")]
-    pub(crate) _key: KeyField,
+    pub(crate) key: OwnKey,
+    /// The event type, such as workflow.completed. Either this or `emit` is needed.
     #[serde(rename = "type")]
     pub(crate) event_type: Option<String>,
-    /// In place of a type: the name of an emission of the active scenarios.
+    /// The name of an emission of the active scenarios, instead of a type.
     pub(crate) emit: Option<String>,
     /// The whole data; the profile's default for the type if absent.
     pub(crate) data: Option<Map<String, Value>>,
     /// Single fields of the data, by dotted path.
     pub(crate) set: Map<String, Value>,
+    /// Only this subscription, sub_….
     pub(crate) subscription: Option<String>,
-    #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
+    /// How many events.
+    #[schemars(range(min = 1, max = 10_000))]
     pub(crate) count: Option<Integer<usize>>,
+    /// Delay of the first attempts by the emulator's clock, such as 5s.
     pub(crate) delay: Option<DurationInput>,
-    /// What is falsified in each delivery.
-    #[cfg_attr(test, schemars(extend("enum" = tamper_names())))]
+    /// What is falsified in each delivery, which a receiver must refuse: body, signature, secret, timestamp, …
+    #[schemars(extend("enum" = tamper_names()))]
     pub(crate) tamper: Option<String>,
     /// Copies of each delivery in all.
-    #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
+    #[schemars(range(min = 1, max = 100))]
     pub(crate) duplicate: Option<Integer<u32>>,
     /// True if the events go out in another order.
     pub(crate) shuffle: bool,
     /// True if nothing is delivered, as if it were lost on the way.
     pub(crate) drop: bool,
+    /// How long the call waits for outcomes before it answers, at most 300s.
+    pub(crate) wait: Option<DurationInput>,
+}
+
+impl Endpoint for Fire {
+    type Answer = Fired;
+    const CALL: Call<Self> = Call::waits("POST events", |request, cx| Box::pin(fire(request, cx))).query(&["wait"]);
 }
 
 /// What was fired.
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Fired {
     /// Whose subscriptions: a test key whole, any other masked.
     pub(crate) key: String,
@@ -73,7 +84,7 @@ pub(crate) struct Fired {
     pub(crate) events: Vec<FiredEvent>,
     /// What became of the deliveries, if the call waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<Vec<DeliverySchema>>"))]
+    #[schemars(with = "Option<Vec<DeliverySchema>>")]
     pub(crate) deliveries: Option<Vec<DeliveryShown>>,
     /// The emission set off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,8 +104,7 @@ pub(crate) enum AttemptsShown {
 }
 
 /// A delivery with its attempts, or, if there are many deliveries, with the number of its attempts.
-#[cfg(test)]
-#[derive(schemars::JsonSchema)]
+#[derive(JsonSchema)]
 #[schemars(inline, untagged)]
 #[expect(dead_code, reason = "a schema")]
 enum DeliverySchema {
@@ -156,7 +166,6 @@ impl Text for Fired {
 }
 
 /// What can be falsified in a delivery; null for nothing.
-#[cfg(test)]
 fn tamper_names() -> Vec<Option<&'static str>> {
     Tamper::ALL.map(Tamper::name).into_iter().map(Some).chain([None]).collect()
 }
@@ -167,28 +176,29 @@ const MAX_EVENTS: usize = 10_000;
 const MAX_SHOWN: usize = 100;
 const MAX_SHOWN_BYTES: usize = 1024 * 1024;
 
-pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<Wait, Fire>>) -> Result<Fired, ControlError> {
-    let wait = wait_of(&input.query)?;
-    if let Some(name) = &input.body.emit {
+async fn fire(request: Fire, cx: Arc<Context>) -> Result<Fired, ControlError> {
+    let wait = request.wait.as_ref().map(|wait| wait_limit("wait", wait)).transpose()?;
+    if let Some(name) = &request.emit {
         if wait.is_some() {
             let message = "wait: an emission may fire later; leave it out, and follow `GET deliveries`";
             return Err(ControlError::invalid(message));
         }
-        return fire_emission(&control, &input, name).await;
+        return fire_emission(&request, &cx, name).await;
     }
-    let firing = Firing::of(&input.body)?;
-    let workspace = opened(&control, input.key()?).await?;
+    let firing = Firing::of(&request)?;
+    let workspace = opened(&cx, &request.key).await?;
     wait_for_events(&workspace).await;
     // Not in the lane of changes, as other changes would wait for thousands of events.
     let fired = {
-        let (control, input) = (Arc::clone(&control), Arc::clone(&input));
-        tokio::task::spawn_blocking(move || fire_all(&control, &input, &workspace, firing)).await
+        let (cx, shuffle) = (Arc::clone(&cx), request.shuffle);
+        tokio::task::spawn_blocking(move || fire_all(&cx, shuffle, &workspace, firing)).await
     };
     let (mut answer, deliveries) = fired.map_err(|_| ControlError::internal())??;
     let Some(limit) = wait else { return Ok(answer) };
-    let records = control.deliveries.wait_attempted(&deliveries, limit).await;
+    let records = cx.deliveries.wait_attempted(&deliveries, limit).await;
+    let control = Arc::clone(&cx.control);
     let show = move |control: &Control| {
-        let (registry, redactor) = (&control.registry, input.redactor());
+        let (registry, redactor) = (&control.registry, cx.redactor());
         let is_shown = records.len() <= MAX_SHOWN && !matches!(answer.events.first(), Some(FiredEvent::Id(_)));
         let shown = |record: &DeliveryRecord| {
             let attempts = if is_shown {
@@ -205,29 +215,26 @@ pub(super) async fn fire(control: Arc<Control>, input: Arc<Input<Wait, Fire>>) -
 }
 
 /// The workspace of a key, as for `scope_soon`.
-async fn opened(control: &Arc<Control>, key: Option<String>) -> Result<Arc<Workspace>, ControlError> {
-    Ok(control.run_to_end(move |control| control.workspace(key.as_deref())).await?)
+async fn opened(control: &Arc<Control>, key: &OwnKey) -> Result<Arc<Workspace>, ControlError> {
+    let key = key.clone();
+    Ok(control.run_to_end(move |control| control.workspace(key.meant())).await?)
 }
 
 /// Fires the events of a call. Returns the answer and the ids of all deliveries.
 fn fire_all(
-    control: &Control,
-    input: &Input<Wait, Fire>,
+    cx: &Context,
+    shuffle: bool,
     workspace: &Arc<Workspace>,
     Firing { template, count, delay }: Firing,
 ) -> Result<(Fired, Vec<String>), ControlError> {
-    let (shuffle, profile) = (input.body.shuffle, control.profile_for(Some(workspace.name())));
+    let profile = cx.profile_for(Some(workspace.name()));
     let (mut ids, mut deliveries, mut bytes) = (Vec::new(), Vec::new(), 0);
     // Of the other events only the ids are kept, because the store drops events with their deliveries.
     let (mut shown_events, mut to_shuffle) = (Vec::new(), Vec::new());
-    while ids.len() < count && !*control.stopping.borrow() {
+    while ids.len() < count && !*cx.stopping.borrow() {
         let now = workspace.clock().now();
         let next = FireRequest { due: delay.map(|delay| now.instant.plus(delay)), ..template.clone() };
-        let made = if shuffle {
-            control.make_event(workspace, next, &profile)
-        } else {
-            control.fire(workspace, next, &profile)
-        };
+        let made = if shuffle { cx.make_event(workspace, next, &profile) } else { cx.fire(workspace, next, &profile) };
         let event = made.map_err(|problem| match problem {
             FireProblem::Full(full) => partly_fired(full, ids.len(), count),
             problem => ControlError::invalid(problem.to_string()),
@@ -242,15 +249,15 @@ fn fire_all(
             to_shuffle.push(event);
         }
     }
-    deliver_shuffled(control, workspace, to_shuffle)?;
-    let redactor = input.redactor();
+    deliver_shuffled(cx, workspace, to_shuffle)?;
+    let redactor = cx.redactor();
     let events: Vec<FiredEvent> = if shown_events.len() == count {
-        shown_events.iter().map(|event| FiredEvent::Whole(shown(event, &control.registry, redactor))).collect()
+        shown_events.iter().map(|event| FiredEvent::Whole(shown(event, &cx.registry, redactor))).collect()
     } else {
         ids.into_iter().map(|id| FiredEvent::Id(EventIdOnly { id: id.into() })).collect()
     };
     if deliveries.is_empty() {
-        let problem = no_match(control, redactor, workspace, shown_events.first(), &template.event_type);
+        let problem = no_match(cx, redactor, workspace, shown_events.first(), &template.event_type);
         return Err(problem.with(|error| error.events = Some(events)));
     }
     let damage = template.damage(&profile).as_deref().map(str::to_owned);
@@ -377,15 +384,15 @@ impl Firing {
 }
 
 /// Triggers a named emission of the active scenarios, which fires as the scenario defines.
-async fn fire_emission(control: &Arc<Control>, input: &Input<Wait, Fire>, name: &str) -> Result<Fired, ControlError> {
-    let rest = Fire { _key: KeyField::default(), emit: None, ..input.body.clone() };
+async fn fire_emission(request: &Fire, cx: &Context, name: &str) -> Result<Fired, ControlError> {
+    let rest = Fire { key: OwnKey::default(), emit: None, ..request.clone() };
     if rest != Fire::default() {
         return Err(ControlError::invalid(
             "emit: the scenario defines the events; only `key` may be given with `emit`",
         ));
     }
-    let workspace = opened(control, input.key()?).await?;
-    let config = control.config_for(Some(workspace.name()));
+    let workspace = opened(cx, &request.key).await?;
+    let config = cx.config_for(Some(workspace.name()));
     let Some(emit) = emit_named(config.emits.iter(), name) else {
         let names: Vec<&str> = config.emits.iter().filter_map(|emit| emit.name.as_deref()).collect();
         let known =
@@ -394,8 +401,8 @@ async fn fire_emission(control: &Arc<Control>, input: &Input<Wait, Fire>, name: 
         return Err(ControlError::not_found(message));
     };
     let damage = fire_request_of(&emit).damage(&config.profile);
-    control.plan_emission(&workspace, &emit, workspace.clock().instant());
-    let _ = control.fire_soon(&workspace).await;
+    cx.plan_emission(&workspace, &emit, workspace.clock().instant());
+    let _ = cx.fire_soon(&workspace).await;
     let damage = damage.as_deref().map(str::to_owned);
     Ok(Fired { emit: Some(name.to_owned()), damage, ..Fired::default() })
 }

@@ -5,12 +5,16 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use clap::Args;
 use hyper::Method;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::call::{Call, Input, scope_or_all};
+use super::call::{Context, Scope};
 use super::deliveries::destination;
 use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, damage_step, delivery_summary};
+use super::endpoint::{Call, Command, Endpoint};
+use super::fields::AnyKey;
 use super::render::{Text, cell, optional, warnings};
 use super::{Control, ControlError, deliveries, events, requests};
 use crate::contract::routes::Operation;
@@ -23,9 +27,42 @@ use crate::state::quota::QuotaCheck;
 use crate::state::workspace::{EventRecord, SkipReason};
 use crate::util::duration::duration_text;
 
+/// Explain an answer, an event or a delivery.
+///
+/// Step by step, with advice on what to check next. The id is that of a request (`req_…`), an event (`evt_…`) or a delivery (`dlv_…`);
+/// `latest` is the newest request or delivery. Of a request, the rule that decided, as recorded, and why the rules before it did not
+/// apply, by the settings and scenarios in force when it was answered; what counters were then is not recorded, so a limit that depends
+/// on them is named as a possible reason.
+#[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct Explain {
+    /// The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest request or delivery.
+    #[arg(default_value = NEWEST)]
+    pub(crate) id: String,
+    #[command(flatten)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for Explain {
+    type Answer = Explanation;
+    const CALL: Call<Self> = Call::at_once("GET explain/{id}", explain);
+
+    fn commands() -> Vec<Command> {
+        vec![Command::of::<Self>(
+            "explain",
+            &[
+                "explain  the newest request or delivery",
+                "explain req_01k...  why this answer",
+                "explain evt_01k...  where the event went, and where not",
+                "explain dlv_01k...  what the receiver answered, and what to try",
+            ],
+        )]
+    }
+}
+
 /// An explanation: checks in the order in which they were made.
-#[derive(Debug, Default, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Explanation {
     pub(crate) id: String,
     pub(crate) kind: Explained,
@@ -48,8 +85,8 @@ pub(crate) struct Explanation {
 }
 
 /// What is explained.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Explained {
     #[default]
@@ -97,19 +134,19 @@ impl Text for Explanation {
 
 const NEWEST: &str = "latest";
 
-pub(super) fn explain(control: &Control, input: &Input) -> Result<Explanation, ControlError> {
-    let newest = (input.segment == NEWEST).then(|| newest(control, input)).transpose()?;
-    let id = newest.as_deref().unwrap_or(&input.segment);
-    let (registry, redactor) = (&control.registry, input.redactor());
+fn explain(request: Explain, cx: &Context) -> Result<Explanation, ControlError> {
+    let scope = request.key.scope(cx)?;
+    let newest = (request.id == NEWEST).then(|| newest(cx, &scope)).transpose()?;
+    let id = newest.as_deref().unwrap_or(&request.id);
+    let (registry, redactor) = (&cx.registry, cx.redactor());
     match id.split_once('_').map(|(prefix, _)| prefix) {
         Some("req") => {
-            let request = requests::find(control, input, id)?;
-            let explained = of_request(control, &request, redactor);
+            let request = requests::find(cx, &scope, id)?;
+            let explained = of_request(cx, &request, redactor);
             Ok(Explanation { request: Some(requests::whole(&request, redactor)), ..explained })
         }
         Some("evt") => {
-            let scope = scope_or_all(control, input)?;
-            let found = control.journal.search(None, 1, |_, entry| match entry {
+            let found = cx.journal.search(None, 1, |_, entry| match entry {
                 Entry::Event(event) if event.id == id && scope.covers(Some(&event.workspace)) => {
                     Some(Arc::clone(event))
                 }
@@ -126,8 +163,8 @@ pub(super) fn explain(control: &Control, input: &Input) -> Result<Explanation, C
             })
         }
         Some("dlv") => {
-            let delivery = deliveries::find(control, input, id)?;
-            let diagnosis = Diagnosis::new(control, &delivery, redactor);
+            let delivery = deliveries::find(cx, &scope, id)?;
+            let diagnosis = Diagnosis::new(cx, &delivery, redactor);
             Ok(Explanation {
                 id: id.to_owned(),
                 kind: Explained::Delivery,
@@ -153,17 +190,16 @@ pub(super) fn of_request(control: &Control, request: &RequestRecord, redactor: R
 }
 
 /// The id of the newest request or delivery.
-fn newest(control: &Control, call: &Call) -> Result<String, ControlError> {
-    let scope = scope_or_all(control, call)?;
-    let found = control.journal.search(None, 1, |_, entry| {
+fn newest(cx: &Context, scope: &Scope) -> Result<String, ControlError> {
+    let found = cx.journal.search(None, 1, |_, entry| {
         let id = match entry {
-            _ if !scope.covers_entry(entry, &call.profile.keys) => return None,
+            _ if !scope.covers_entry(entry, &cx.profile.keys) => return None,
             Entry::Request(request) => return Some(request.transcript.id().to_owned()),
             Entry::Attempt(attempt) => &attempt.delivery.id,
             Entry::Event(event) => &event.deliveries.first()?.id,
             Entry::Notice(_) | Entry::Gone => return None,
         };
-        control.deliveries.get(id).map(|_| id.clone())
+        cx.deliveries.get(id).map(|_| id.clone())
     });
     let none = || ControlError::not_found("there is no request and no delivery to explain yet");
     found.into_iter().next().ok_or_else(none)

@@ -3,15 +3,33 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::call::{Input, Scope, scope_or_all};
+use super::Control;
+use super::call::Scope;
+use super::endpoint::{Call, Endpoint};
+use super::fields::AnyKey;
 use super::render::{Text, cell};
-use super::{Control, ControlError};
 use crate::clock::ClockMode;
 use crate::review::findings::{self, Traffic};
 pub(crate) use crate::review::findings::{Finding, Findings};
 use crate::state::journal::{Entry, Fill};
 use crate::util::wording::counted;
+
+/// What the traffic shows about the client and its receivers.
+///
+/// Each finding with its evidence and how sure it is, and the checks that had nothing to judge.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct GetFindings {
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for GetFindings {
+    type Answer = Findings;
+    const CALL: Call<Self> = Call::at_once("GET findings", |request, cx| Ok(judge(cx, &request.key.scope(cx)?)));
+}
 
 impl Text for Findings {
     fn text(&self) -> String {
@@ -69,10 +87,6 @@ struct Source {
     deliveries: u64,
     generation: u64,
     clock: ClockMode,
-}
-
-pub(super) fn show(control: &Control, input: &Input) -> Result<Findings, ControlError> {
-    Ok(judge(control, &scope_or_all(control, input)?))
 }
 
 /// The findings about a scope, the worst first.

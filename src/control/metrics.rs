@@ -7,9 +7,13 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use super::Control;
+use super::endpoint::{Call, Endpoint, Made};
+use super::fields::AnyKey;
 use super::stream::MAX_VIEWERS;
-use super::{Control, Reply};
 use crate::contract::routes::Operation;
 use crate::http::answer::answer;
 use crate::state::engine::deliveries::DeliveryStatus;
@@ -18,8 +22,21 @@ use crate::state::journal::{EntryCounts, LATENCY_BOUNDS};
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
-pub(super) fn show(control: &Control) -> Reply {
-    answer(StatusCode::OK, TEXT, metrics_text(control))
+/// Counters and gauges in the text format of Prometheus.
+///
+/// Version 0.0.4: requests, refusals, deliveries, attempts and their latency, and what is kept in memory and was evicted. No labels
+/// contain keys.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct GetMetrics {
+    #[serde(default)]
+    key: AnyKey,
+}
+
+impl Endpoint for GetMetrics {
+    type Answer = Made<String>;
+    const CALL: Call<Self> =
+        Call::at_once("GET metrics", |_, cx| Ok(answer(StatusCode::OK, TEXT, metrics_text(cx)).into()))
+            .media(&["text/plain"]);
 }
 
 fn metrics_text(control: &Control) -> String {

@@ -5,6 +5,7 @@
 
 #![allow(clippy::struct_field_names, reason = "fields are as on the wire")]
 
+mod activation;
 mod call;
 mod clock;
 mod deliveries;
@@ -13,14 +14,18 @@ mod due;
 mod endpoint;
 mod events;
 mod explain;
+mod fields;
 mod findings;
 mod guard;
+mod input;
 mod metrics;
+mod openapi;
 mod outcome;
 mod page;
 mod profile;
 pub(crate) mod render;
 mod reply;
+mod report;
 mod requests;
 mod routes;
 mod run;
@@ -31,11 +36,12 @@ mod subscriptions;
 mod system;
 mod verdict;
 
-/// The types of calls that the command line reads.
+/// The calls that the command line makes, and what they answer.
 pub(crate) mod api {
+    pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties};
     pub(crate) use crate::control::{
-        clock::*, deliveries::*, endpoint::*, events::*, findings::*, profile::*, run::*, stream::*, subscriptions::*,
-        system::*, verdict::*,
+        activation::*, clock::*, deliveries::*, events::*, explain::*, fields::*, findings::*, profile::*, requests::*,
+        run::*, scenarios::*, snapshot::*, stream::*, subscriptions::*, system::*, verdict::*,
     };
     pub(crate) use crate::state::journal::record::*;
 }
@@ -52,8 +58,9 @@ pub use page::Viewer;
 pub use reply::ControlError;
 use reply::Reply;
 pub(crate) use requests::operation_named;
+pub(crate) use routes::commands;
+pub use routes::{openapi_document, run_schema};
 pub use stream::{MAX_VIEWERS, Texts};
-pub use system::{openapi_document, run_schema};
 
 use crate::http::body::BodyReader;
 use crate::settings::Profile;
@@ -104,6 +111,3 @@ impl Control {
         self.profile_for(None)
     }
 }
-
-#[cfg(test)]
-mod openapi_tests;

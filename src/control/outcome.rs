@@ -1,22 +1,26 @@
 //! `POST outcome`: a test runner reports how the test with this key ended, so that a report puts failed tests first.
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::call::Input;
-use super::endpoint::{KeyField, Nothing};
+use super::ControlError;
+use super::call::Context;
+use super::endpoint::{Call, Endpoint};
+use super::fields::OwnKey;
 use super::render::{Text, cell};
-use super::{Control, ControlError};
 use crate::redact::Redactor;
 use crate::state::journal::record::name_of;
 pub(crate) use crate::state::workspace::{Ending, TestOutcome};
 
-/// How a test ended.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+/// Report how the test with this key ended.
+///
+/// As the pytest plugin and `withEmulator` report it: shown with the key in run documents, where failed tests come first. The last
+/// report counts, until a reset.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NewOutcome {
-    #[serde(default, skip_serializing, rename = "key")]
-    pub(crate) _key: KeyField,
+pub(crate) struct ReportOutcome {
+    #[serde(default)]
+    pub(crate) key: OwnKey,
     /// The test's name; of this and of `message`, 500 bytes are kept.
     pub(crate) test: String,
     pub(crate) outcome: Ending,
@@ -26,6 +30,11 @@ pub(crate) struct NewOutcome {
     pub(crate) output: Option<String>,
 }
 
+impl Endpoint for ReportOutcome {
+    type Answer = TestOutcome;
+    const CALL: Call<Self> = Call::at_once("POST outcome", report);
+}
+
 impl Text for TestOutcome {
     fn text(&self) -> String {
         let message = self.message.as_ref().map_or_else(String::new, |message| format!(": {}", cell(message)));
@@ -33,12 +42,12 @@ impl Text for TestOutcome {
     }
 }
 
-pub(super) fn report(control: &Control, input: &Input<Nothing, NewOutcome>) -> Result<TestOutcome, ControlError> {
-    let NewOutcome { test, outcome, message, output, .. } = &input.body;
-    let new = TestOutcome { test: test.clone(), outcome: *outcome, message: message.clone(), output: output.clone() };
+fn report(request: ReportOutcome, cx: &Context) -> Result<TestOutcome, ControlError> {
+    let ReportOutcome { key, test, outcome, message, output } = request;
+    let new = TestOutcome { test, outcome, message, output };
     // Masked first, because a credential that was cut is no longer recognised.
-    let new = shown(&new, input.redactor()).shortened();
-    let workspace = control.workspace(input.key()?.as_deref())?;
+    let new = shown(&new, cx.redactor()).shortened();
+    let workspace = cx.workspace(key.meant())?;
     workspace.lock().set_test(new.clone()).map_err(|full| ControlError::invalid(full.to_string()))?;
     Ok(new)
 }

@@ -3,33 +3,83 @@
 
 use std::sync::Arc;
 
+use clap::Args;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Call, Input, flag, scope_or_all, whose};
-use super::endpoint::{List, Nothing};
+use super::call::Context;
+use super::endpoint::{Call, Command, Endpoint, Made};
+use super::fields::{AnyKey, List, OneKey};
 use super::render::{Row, Text, cell, joined, of_key};
 use super::reply::json;
 use super::scenarios::refused;
-use super::{Control, ControlError, Reply};
+use super::{Control, ControlError};
 use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, PATCH_SOURCE, SettingPatch, generation_text};
 use crate::settings::{LedgerRow, ledger, openapi};
 
-/// Which settings are shown.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct ProfileQuery {
+/// What the contract leaves open and what is assumed.
+///
+/// The ledger: for each setting what the contract says, what is assumed, which values it may have, and the value in force.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct GetAssumptions {
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for GetAssumptions {
+    type Answer = List<LedgerRow>;
+    const CALL: Call<Self> = Call::at_once("GET assumptions", |request, cx| {
+        Ok(List { data: in_force(cx, request.key.scope(cx)?.key().as_deref(), cx.redactor()) })
+    });
+}
+
+/// Show every setting with its value and where it comes from.
+///
+/// Each setting in force, with the comment above its assignment in a profile file; with a key, those of that key.
+#[derive(Args, Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ShowProfile {
     /// Only settings whose names begin with this.
     pub(crate) prefix: Option<String>,
-    /// True if only settings that differ from their default are shown.
-    #[cfg_attr(test, schemars(extend("enum" = ["true", "false"])))]
-    pub(crate) changed: Option<String>,
+    /// Only settings that differ from their default.
+    #[arg(long)]
+    #[schemars(with = "Option<String>", extend("enum" = ["true", "false"]))]
+    #[serde(default)]
+    pub(crate) changed: bool,
+    #[command(flatten)]
+    #[serde(default)]
+    pub(crate) key: OneKey,
+}
+
+impl Endpoint for ShowProfile {
+    type Answer = Profile;
+    const CALL: Call<Self> = Call::at_once("GET profile", show);
+
+    fn commands() -> Vec<Command> {
+        vec![Command::of::<Self>("profile show", &["profile show", "profile show --key sk_test_a --json"])]
+    }
+}
+
+/// The document of the emulated API.
+///
+/// Made from the routes, the types and the settings in force; what the published contract does not state is marked with `x-assumed`.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct GetEmulatedDocument {
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for GetEmulatedDocument {
+    type Answer = Made<Map<String, Value>>;
+    const CALL: Call<Self> = Call::at_once("GET v1/openapi.json", |request, cx| {
+        Ok(json(&openapi::document(&cx.profile_for(request.key.scope(cx)?.key().as_deref()))).into())
+    });
 }
 
 /// The settings in force.
-#[derive(Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Profile {
     pub(crate) data: Vec<Setting>,
     /// Changes for all keys, by dotted path.
@@ -39,8 +89,8 @@ pub(crate) struct Profile {
 }
 
 /// One setting.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Setting {
     pub(crate) knob: String,
     pub(crate) value: Value,
@@ -50,14 +100,78 @@ pub(crate) struct Setting {
     pub(crate) note: String,
 }
 
-/// Settings to change: nested like a scenario's `[profile]`, by dotted path, or both.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, extend("minProperties" = 1, "propertyNames" = setting_names(), "examples" = [{ "rate_limit": { "requests": 5 } }])))]
-#[serde(transparent)]
-pub(crate) struct Patch(pub(crate) Map<String, Value>);
+/// Change settings, for all keys or one; null undoes a change.
+///
+/// Nested like a scenario's `[profile]`, by dotted path, or both. A change overrides `--set` and profile files; the `[profile]` of an
+/// active scenario overrides the change. Nothing changes if any of it is invalid, or if a scenario given as text could no longer be read.
+/// `changes` and `unchanged` list the effect on each setting named.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[schemars(extend("minProperties" = 1, "propertyNames" = setting_names(), "examples" = [{ "rate_limit": { "requests": 5 } }]))]
+pub(crate) struct ChangeSettings {
+    #[serde(default)]
+    pub(crate) key: OneKey,
+    #[serde(flatten)]
+    pub(crate) settings: Map<String, Value>,
+}
+
+impl Endpoint for ChangeSettings {
+    type Answer = Patched;
+    const CALL: Call<Self> = Call::at_once("PATCH profile", patch);
+
+    fn commands() -> Vec<Command> {
+        let set = "Change settings: `rate_limit.requests=5`. A value that is not valid TOML is taken as a string";
+        let set_examples = &[
+            "profile set rate_limit.requests=5 rate_limit.window=10s",
+            "profile set webhooks.scheme=stripe --key sk_test_a",
+        ];
+        let unset = "Undo changes to a setting, or to a group of settings such as `rate_limit`";
+        vec![
+            Command::with("profile set", set, set_examples, |Assignments { settings, key }| Self {
+                key,
+                settings: settings.into_iter().collect(),
+            }),
+            Command::with("profile unset", unset, &["profile unset rate_limit.requests"], |Paths { settings, key }| {
+                Self { key, settings: settings.into_iter().map(|path| (path, Value::Null)).collect() }
+            }),
+        ]
+    }
+}
+
+#[derive(Args)]
+struct Assignments {
+    /// The settings to change.
+    #[arg(value_name = "PATH=VALUE", required = true, value_parser = assignment)]
+    settings: Vec<(String, Value)>,
+    #[command(flatten)]
+    key: OneKey,
+}
+
+#[derive(Args)]
+struct Paths {
+    /// The settings, or groups of them, to restore.
+    #[arg(value_name = "PATH", required = true)]
+    settings: Vec<String>,
+    #[command(flatten)]
+    key: OneKey,
+}
+
+/// A setting's path and its value: TOML, or else a string.
+fn assignment(text: &str) -> Result<(String, Value), String> {
+    let Some((path, value)) = text.split_once('=') else {
+        return Err("expected PATH=VALUE, for example rate_limit.requests=5".to_owned());
+    };
+    let (path, text) = (path.trim(), value.trim());
+    let as_toml = toml::from_str::<toml::Table>(&format!("value = {text}")).ok().filter(|table| table.len() == 1);
+    // JSON has no dates: they stay strings.
+    let value = as_toml
+        .and_then(|mut table| table.remove("value"))
+        .filter(|value| !value.is_datetime())
+        .and_then(|value| serde_json::to_value(value).ok())
+        .unwrap_or_else(|| Value::from(text));
+    Ok((path.to_owned(), value))
+}
 
 /// What the names of changes begin with.
-#[cfg(test)]
 fn setting_names() -> Value {
     let groups: std::collections::BTreeSet<&str> =
         crate::settings::SETTINGS.iter().filter_map(|setting| setting.path.split('.').next()).collect();
@@ -66,8 +180,8 @@ fn setting_names() -> Value {
 }
 
 /// The changes in force.
-#[derive(Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Patched {
     pub(crate) generation: u64,
     pub(crate) key: Option<String>,
@@ -118,10 +232,6 @@ impl Text for Patched {
     }
 }
 
-pub(super) fn assumptions(control: &Control, input: &Input) -> Result<List<LedgerRow>, ControlError> {
-    Ok(List { data: in_force(control, scope_or_all(control, input)?.key().as_deref(), input.redactor()) })
-}
-
 /// The ledger under the settings of a key, or of every key without its own.
 pub(super) fn in_force(control: &Control, name: Option<&str>, redactor: Redactor<'_>) -> Vec<LedgerRow> {
     let mut rows = ledger(&control.config_for(name).layered);
@@ -131,16 +241,14 @@ pub(super) fn in_force(control: &Control, name: Option<&str>, redactor: Redactor
     rows
 }
 
-pub(super) fn show(control: &Control, input: &Input<ProfileQuery>) -> Result<Profile, ControlError> {
-    let query = &input.query;
-    let is_changed = flag("changed", query.changed.as_deref())?;
-    let mut profile = settings(control, scope_or_all(control, input)?.key().as_deref(), input.redactor());
-    let prefix = query.prefix.as_deref().unwrap_or_default();
+fn show(request: ShowProfile, cx: &Context) -> Result<Profile, ControlError> {
+    let mut profile = settings(cx, request.key.scope(cx)?.key().as_deref(), cx.redactor());
+    let prefix = request.prefix.as_deref().unwrap_or_default();
     profile.data.retain(|row| row.knob.starts_with(prefix));
     if profile.data.is_empty() {
         return Err(ControlError::not_found(format!("no setting begins with `{}`", prefix.escape_debug())));
     }
-    profile.data.retain(|row| !is_changed || row.source != "default");
+    profile.data.retain(|row| !request.changed || row.source != "default");
     Ok(profile)
 }
 
@@ -163,30 +271,27 @@ pub(super) fn differing(config: &EffectiveConfig, other: &EffectiveConfig) -> Ve
 
 /// Changes settings for all keys, or for one: nested like a scenario's `[profile]`, by dotted names, or both; `null` undoes a
 /// change.
-pub(super) fn patch(control: &Control, input: &Input<Nothing, Patch>) -> Result<Patched, ControlError> {
-    let mut settings = input.body.0.clone();
-    // `key` names the key; it is not a setting, unlike `keys`.
-    settings.remove("key");
+fn patch(ChangeSettings { key, settings }: ChangeSettings, cx: &Context) -> Result<Patched, ControlError> {
     if settings.is_empty() {
         return Err(ControlError::invalid("body: expected settings, such as {\"rate_limit\": {\"requests\": 5}}"));
     }
-    let name = scope_or_all(control, input)?.key();
-    let now = control.registry.clock().now().instant;
-    let before = ledger(&control.config_for(name.as_deref()).layered);
-    let generation = control.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
-    let after = ledger(&control.config_for(name.as_deref()).layered);
-    let patches = control.library.load().patches().clone();
+    let name = key.scope(cx)?.key();
+    let now = cx.registry.clock().now().instant;
+    let before = ledger(&cx.config_for(name.as_deref()).layered);
+    let generation = cx.library.patch_profile(name.as_deref(), &settings, now).map_err(|found| refused(&found))?;
+    let after = ledger(&cx.config_for(name.as_deref()).layered);
+    let patches = cx.library.load().patches().clone();
     let patch: Arc<SettingPatch> = match &name {
         None => patches.global,
         Some(name) => patches.keys.get(name).cloned().unwrap_or_default(),
     };
     let name = name.as_deref();
-    let (changes, unchanged) = compared(&before, &after, &SettingPatch::paths(&settings), input.redactor());
+    let (changes, unchanged) = compared(&before, &after, &SettingPatch::paths(&settings), cx.redactor());
     if !changes.is_empty() {
-        let message = format!("settings changed for {}: {}", whose(input, name), changes.join(", "));
-        control.note(name, message, false);
+        let message = format!("settings changed for {}: {}", cx.whose(name), changes.join(", "));
+        cx.note(name, message, false);
     }
-    let key = name.map(|name| input.redactor().key(name).into_owned());
+    let key = name.map(|name| cx.redactor().key(name).into_owned());
     Ok(Patched { generation, key, patch: patch.entries().clone(), changes, unchanged })
 }
 
@@ -239,7 +344,25 @@ fn shortened(before: &str, after: &str) -> (String, String) {
     (part(before), part(after))
 }
 
-/// The `OpenAPI` document of the emulated API under the profile of the named key.
-pub(super) fn emulated_openapi(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
-    Ok(json(&openapi::document(&control.profile_for(scope_or_all(control, call)?.key().as_deref()))))
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn settings_are_toml_or_plain_strings() {
+        for (setting, path, value) in [
+            ("rate_limit.requests=5", "rate_limit.requests", json!(5)),
+            ("rate_limit.window = 30s", "rate_limit.window", json!("30s")),
+            ("keys.list=[\"a\"]", "keys.list", json!(["a"])),
+            ("a.b={ c = 1 }", "a.b", json!({ "c": 1 })),
+            ("a=2026-01-31", "a", json!("2026-01-31")),
+            ("a=1\nb = 2", "a", json!("1\nb = 2")),
+            ("a=", "a", json!("")),
+        ] {
+            assert_eq!(assignment(setting).ok(), Some((path.to_owned(), value)), "{setting}");
+        }
+        assert!(assignment("rate_limit.requests").is_err());
+    }
 }

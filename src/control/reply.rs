@@ -2,6 +2,7 @@
 
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::{Response, StatusCode};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -14,8 +15,8 @@ use crate::state::budget::Full;
 use crate::state::journal::record::{DeliveryRow, Event, EventId, Request};
 
 /// A refused call: the error envelope of the emulated API without a request id, and further fields that help.
-#[derive(Debug, Default, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Error {
     pub(crate) error: ErrorText,
     /// The requests or deliveries nearest to what was awaited.
@@ -36,8 +37,8 @@ pub(crate) struct Error {
 }
 
 /// What was wrong.
-#[derive(Debug, Default, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct ErrorText {
     /// Stable.
     pub(crate) code: String,
@@ -45,8 +46,8 @@ pub(crate) struct ErrorText {
 }
 
 /// A request or delivery that was nearly what was awaited.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Nearest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) request: Option<Request>,
@@ -57,8 +58,8 @@ pub(crate) struct Nearest {
 }
 
 /// An event, or its id alone.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(untagged)]
 pub(crate) enum FiredEvent {
     Whole(Event),
@@ -66,8 +67,8 @@ pub(crate) enum FiredEvent {
 }
 
 /// An event of which only the id is shown.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventIdOnly {
     pub(crate) id: EventId,

@@ -7,15 +7,19 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use clap::builder::TypedValueParser as _;
+use clap::{Args, value_parser};
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Call, Input, Paging, TIMEOUT, key_or_all, scope, scope_or_all, scope_soon, timeout};
-use super::endpoint::{DurationInput, Empty, Integer, KeyField, List, Nothing, Page};
+use super::ControlError;
+use super::call::{Context, Paging, Scope, TIMEOUT, timeout};
+use super::endpoint::{Call, Command, Endpoint};
+use super::fields::{AnyKey, DurationInput, Integer, List, OwnKey, Page, Since, count_parser};
 use super::render::{Row, Text, body_text, cell, header_text, optional, table, warnings};
 use super::reply::Nearest;
-use super::{Control, ControlError};
 use crate::contract::error::ErrorKind;
 use crate::contract::nearest;
 use crate::contract::routes::{Operation, ROUTES, plain_path};
@@ -24,69 +28,155 @@ use crate::state::journal::record::{Answer, Bytes, Connection, Headers, QuotaSta
 use crate::state::journal::{Entry, Interest, Journal, Reason, RequestInterest, RequestRecord};
 use crate::state::quota::QuotaCheck;
 
-/// Which requests are listed.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct RequestsQuery {
-    #[cfg_attr(test, schemars(range(min = 1, max = 1000), with = "Option<u16>", extend("default" = 20)))]
-    pub(crate) limit: Option<String>,
-    /// The `next_cursor` of another page.
-    #[cfg_attr(test, schemars(regex(pattern = "^[0-9]{1,18}$"), extend("examples" = ["41"])))]
-    pub(crate) cursor: Option<String>,
-    #[cfg_attr(test, schemars(extend("enum" = operation_names())))]
+/// List requests, newest first.
+///
+/// A page of the journal. Each parameter restricts it; `next_cursor` leads to the next page.
+#[derive(Args, Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ListRequests {
+    #[command(flatten)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+    /// Only this operation, such as system.status.
+    #[arg(long)]
+    #[schemars(extend("enum" = operation_names()))]
     pub(crate) operation: Option<String>,
-    /// 100 to 599, or 0 for a broken connection.
-    #[cfg_attr(test, schemars(with = "Option<Status>"))]
-    pub(crate) status: Option<String>,
-    #[cfg_attr(test, schemars(with = "Option<Since>"))]
-    pub(crate) since: Option<String>,
+    /// Only answers with this status; 0 is a broken connection.
+    #[arg(long, value_parser = value_parser!(u16).range(0..=599))]
+    #[schemars(with = "Option<Status>")]
+    pub(crate) status: Option<u16>,
+    /// Only this method.
+    #[arg(long)]
     pub(crate) method: Option<String>,
+    /// Only this path.
+    #[arg(long)]
     pub(crate) path: Option<String>,
+    /// Only from this time on: a timestamp, or `now`.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<Since>,
+    /// At most this many.
+    #[arg(long, default_value = "20", value_parser = value_parser!(u16).range(1..=1000))]
+    #[schemars(range(min = 1, max = 1000), extend("default" = 20))]
+    pub(crate) limit: Option<u16>,
+    /// Continue after another page: its `next_cursor`.
+    #[arg(long)]
+    #[schemars(regex(pattern = "^[0-9]{1,18}$"), extend("examples" = ["41"]))]
+    pub(crate) cursor: Option<String>,
 }
 
-/// Which requests are awaited, and how many.
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+impl Endpoint for ListRequests {
+    type Answer = Page<Request>;
+    const CALL: Call<Self> = Call::at_once("GET requests", list);
+
+    fn commands() -> Vec<Command> {
+        let examples = &[
+            "requests list --operation events.subscribe --status 422",
+            "requests list --key sk_test_mine --limit 100 --json",
+            "requests list --follow",
+        ];
+        vec![Command::of::<Self>("requests list", examples).follows("request")]
+    }
+}
+
+/// Wait until requests match.
+///
+/// Answers as soon as `count` requests match. After `timeout` it is a 408, which shows the nearest requests and what differs.
+#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitForRequests {
-    #[serde(default, skip_serializing, rename = "key")]
-    pub(crate) _key: KeyField,
-    #[cfg_attr(test, schemars(extend("enum" = operation_names())))]
+    #[command(flatten)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+    /// Only this operation, such as system.status.
+    #[arg(long)]
+    #[schemars(extend("enum" = operation_names()))]
     pub(crate) operation: Option<String>,
-    pub(crate) method: Option<String>,
-    pub(crate) path: Option<String>,
-    #[cfg_attr(test, schemars(with = "Option<Status>"))]
+    /// Only answers with this status; 0 is a broken connection.
+    #[arg(long, value_parser = value_parser!(u16).range(0..=599).map(Integer))]
+    #[schemars(with = "Option<Status>")]
     pub(crate) status: Option<Integer<u16>>,
-    /// 1 if absent.
-    #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
+    /// Only this method.
+    #[arg(long)]
+    pub(crate) method: Option<String>,
+    /// Only this path.
+    #[arg(long)]
+    pub(crate) path: Option<String>,
+    /// Only from this time on: a timestamp, or `now`.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) since: Option<Since>,
+    /// How many must match.
+    #[arg(long, default_value = "1", value_parser = count_parser())]
+    #[schemars(range(min = 1, max = 10_000), extend("default" = 1))]
     pub(crate) count: Option<Integer<usize>>,
-    /// If absent, requests already in the journal count as well.
-    #[cfg_attr(test, schemars(with = "Option<Since>"))]
-    pub(crate) since: Option<String>,
-    /// 10s if absent.
+    /// How long to wait, at most 300s.
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    #[schemars(extend("default" = "10s"))]
     pub(crate) timeout: Option<DurationInput>,
 }
 
-/// The status of an answer, or 0 for a broken connection.
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
-#[expect(dead_code, reason = "a schema")]
-pub(crate) struct Status(
-    #[cfg_attr(test, schemars(extend("maximum" = 599, "not" = { "minimum": 1, "maximum": 99 }, "examples" = [200])))]
-    u16,
-);
+impl Endpoint for WaitForRequests {
+    type Answer = List<Request>;
+    const CALL: Call<Self> = Call::waits("POST requests/wait", |request, cx| Box::pin(wait(request, cx)));
 
-/// `now`, or the time from which requests count.
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+    fn commands() -> Vec<Command> {
+        let about = "Wait until requests match; on timeout, show the nearest ones and what differs, and exit 1";
+        let examples = &[
+            "requests wait --operation events.subscribe --timeout 30s",
+            "requests wait --status 429 --count 3 --since now",
+        ];
+        vec![Command::of::<Self>("requests wait", examples).about(about)]
+    }
+}
+
+/// Show one request and its answer in full.
+///
+/// The request with its headers and body, the answer with its own, and the rule that decided; with `warnings` where a template named an
+/// absent or unusable part.
+#[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ShowRequest {
+    /// Its id, as listings and answers show it.
+    pub(crate) id: String,
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for ShowRequest {
+    type Answer = RequestWhole;
+    const CALL: Call<Self> = Call::at_once("GET requests/{id}", |request, cx| {
+        Ok(whole(&*find(cx, &request.key.scope(cx)?, &request.id)?, cx.redactor()))
+    });
+
+    fn commands() -> Vec<Command> {
+        vec![Command::of::<Self>("requests show", &["requests show req_01k...", "requests show req_01k... --json"])]
+    }
+}
+
+/// Clear the journal.
+///
+/// Deletes the requests of the key, or with `*` all of them.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClearRequests {
+    #[serde(default)]
+    pub(crate) key: OwnKey,
+}
+
+impl Endpoint for ClearRequests {
+    type Answer = Cleared;
+    const CALL: Call<Self> = Call::at_once("DELETE requests", clear);
+}
+
+/// The status of an answer, or 0 for a broken connection.
+#[derive(JsonSchema)]
+#[schemars(inline)]
 #[expect(dead_code, reason = "a schema")]
-pub(crate) struct Since(
-    #[cfg_attr(test, schemars(extend("anyOf" = [{ "const": "now" }, { "format": "date-time" }])))] String,
-);
+struct Status(#[schemars(extend("maximum" = 599, "not" = { "minimum": 1, "maximum": 99 }, "examples" = [200]))] u16);
 
 /// The journal was cleared.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Cleared {
-    #[cfg_attr(test, schemars(extend("const" = true)))]
+    #[schemars(extend("const" = true))]
     pub(crate) cleared: bool,
 }
 
@@ -144,27 +234,21 @@ impl Text for Cleared {
 }
 
 /// The operations of the emulated API.
-#[cfg(test)]
 fn operation_names() -> Vec<&'static str> {
     crate::contract::routes::ROUTES.iter().map(|route| route.operation.name()).collect()
 }
 
-pub(super) fn list(control: &Control, input: &Input<RequestsQuery>) -> Result<Page<Request>, ControlError> {
-    let query = &input.query;
-    let scope = scope_or_all(control, input)?;
-    let page = Paging::read(query.limit.as_deref(), query.cursor.as_deref())?;
-    let status = query
-        .status
-        .as_deref()
-        .map(|text| text.parse::<u16>().map_err(|_| ControlError::unexpected("status", "a number such as 422", text)));
-    let filter =
-        Filter::read(query.operation.as_deref(), status.transpose()?, query.since.as_deref(), &control.journal)?;
-    let filter = Filter { method: query.method.as_deref(), path: query.path.as_deref(), ..filter };
-    let rows = control.journal.search(page.before, page.limit + 1, |number, entry| match entry {
+fn list(request: ListRequests, cx: &Context) -> Result<Page<Request>, ControlError> {
+    let scope = request.key.scope(cx)?;
+    let page = Paging::read(request.limit, request.cursor.as_deref())?;
+    let ListRequests { operation, status, since, method, path, .. } = &request;
+    let filter = Filter::read(operation.as_deref(), *status, since.as_ref(), &cx.journal)?;
+    let filter = Filter { method: method.as_deref(), path: path.as_deref(), ..filter };
+    let rows = cx.journal.search(page.before, page.limit + 1, |number, entry| match entry {
         Entry::Request(request)
-            if scope.covers_request(request, &input.profile.keys) && filter.differs(number, request).is_empty() =>
+            if scope.covers_request(request, &cx.profile.keys) && filter.differs(number, request).is_empty() =>
         {
-            Some((number, row(request, input.redactor())))
+            Some((number, row(request, cx.redactor())))
         }
         _ => None,
     });
@@ -172,24 +256,21 @@ pub(super) fn list(control: &Control, input: &Input<RequestsQuery>) -> Result<Pa
 }
 
 /// Waits until `count` requests match: 200 with them, or on timeout 408 with the nearest ones and what differs.
-pub(super) async fn wait(
-    control: Arc<Control>,
-    input: Arc<Input<Nothing, WaitForRequests>>,
-) -> Result<List<Request>, ControlError> {
-    let body = &input.body;
-    let scope = scope_soon(&control, key_or_all(&input)?).await?;
-    let limit = timeout(body.timeout.as_ref(), TIMEOUT)?;
-    let count = checked_count(body.count)?;
-    let status = body.status.map(|Integer(status)| status);
-    let filter = Filter::read(body.operation.as_deref(), status, body.since.as_deref(), &control.journal)?;
-    let filter = Filter { method: body.method.as_deref(), path: body.path.as_deref(), ..filter };
-    let reader = control.journal.reader(Interest::Requests(filter.interest(scope.key())));
+async fn wait(request: WaitForRequests, cx: Arc<Context>) -> Result<List<Request>, ControlError> {
+    let scope = request.key.scope_soon(&cx).await?;
+    let limit = timeout(request.timeout.as_ref(), TIMEOUT)?;
+    let count = checked_count(request.count)?;
+    let WaitForRequests { operation, status, since, method, path, .. } = &request;
+    let status = status.map(|Integer(status)| status);
+    let filter = Filter::read(operation.as_deref(), status, since.as_ref(), &cx.journal)?;
+    let filter = Filter { method: method.as_deref(), path: path.as_deref(), ..filter };
+    let reader = cx.journal.reader(Interest::Requests(filter.interest(scope.key())));
     let (mut next, mut found) = (filter.first, Vec::new());
     let mut look = || {
-        for (number, entry) in control.journal.read(next, usize::MAX) {
+        for (number, entry) in cx.journal.read(next, usize::MAX) {
             next = number + 1;
             if let Entry::Request(request) = entry
-                && scope.covers_request(&request, &input.profile.keys)
+                && scope.covers_request(&request, &cx.profile.keys)
                 && filter.differs(number, &request).is_empty()
             {
                 found.push(request);
@@ -203,11 +284,11 @@ pub(super) async fn wait(
         }
     };
     if tokio::time::timeout(limit, enough).await.is_ok() {
-        return Ok(List { data: found.iter().take(count).map(|request| row(request, input.redactor())).collect() });
+        return Ok(List { data: found.iter().take(count).map(|request| row(request, cx.redactor())).collect() });
     }
     // Of equally near requests, the newest comes first.
-    let mut others = control.journal.search(None, usize::MAX, |number, entry| match entry {
-        Entry::Request(request) if number >= filter.first && scope.covers_request(request, &input.profile.keys) => {
+    let mut others = cx.journal.search(None, usize::MAX, |number, entry| match entry {
+        Entry::Request(request) if number >= filter.first && scope.covers_request(request, &cx.profile.keys) => {
             Some((filter.differs(number, request), Arc::clone(request)))
         }
         _ => None,
@@ -215,7 +296,7 @@ pub(super) async fn wait(
     others.retain(|(differs, _)| !differs.is_empty());
     others.sort_by_key(|(differs, _)| differs.len());
     let nearest = others.into_iter().take(5).map(|(differs, request)| Nearest {
-        request: Some(row(&request, input.redactor())),
+        request: Some(row(&request, cx.redactor())),
         delivery: None,
         differs,
     });
@@ -223,32 +304,24 @@ pub(super) async fn wait(
     Err(ControlError::new(ErrorKind::RequestTimeout, message).with(|error| error.nearest = Some(nearest.collect())))
 }
 
-pub(super) fn show(control: &Control, input: &Input) -> Result<RequestWhole, ControlError> {
-    let request = find(control, input, &input.segment)?;
-    Ok(whole(&request, input.redactor()))
-}
-
-pub(super) fn clear(control: &Control, input: &Input<Nothing, Empty>) -> Result<Cleared, ControlError> {
-    match scope(control, input)?.key() {
-        Some(cleared) => control.journal.clear(|entry| entry.is_of(&cleared, &input.profile.keys)),
-        None => control.journal.clear_all(),
+fn clear(request: ClearRequests, cx: &Context) -> Result<Cleared, ControlError> {
+    match request.key.scope(cx)?.key() {
+        Some(cleared) => cx.journal.clear(|entry| entry.is_of(&cleared, &cx.profile.keys)),
+        None => cx.journal.clear_all(),
     }
     Ok(Cleared { cleared: true })
 }
 
 /// The request with this id, if it belongs to the key that the call names, or the call names none.
-pub(super) fn find(control: &Control, call: &Call, id: &str) -> Result<Arc<RequestRecord>, ControlError> {
-    let scope = scope_or_all(control, call)?;
-    let found = control.journal.search(None, 1, |_, entry| match entry {
-        Entry::Request(request)
-            if request.transcript.id() == id && scope.covers_request(request, &call.profile.keys) =>
-        {
+pub(super) fn find(cx: &Context, scope: &Scope, id: &str) -> Result<Arc<RequestRecord>, ControlError> {
+    let found = cx.journal.search(None, 1, |_, entry| match entry {
+        Entry::Request(request) if request.transcript.id() == id && scope.covers_request(request, &cx.profile.keys) => {
             Some(Arc::clone(request))
         }
         _ => None,
     });
     found.into_iter().next().ok_or_else(|| {
-        let evicted = control.journal.fill().evicted;
+        let evicted = cx.journal.fill().evicted;
         let hint = if evicted > 0 { format!("; {evicted} older entries were evicted") } else { String::new() };
         let whose = scope.of_this_key();
         ControlError::not_found(format!("there is no request `{}`{whose} in the journal{hint}", id.escape_debug()))
@@ -391,7 +464,7 @@ impl Filter<'_> {
     fn read(
         operation: Option<&str>,
         status: Option<u16>,
-        since: Option<&str>,
+        since: Option<&Since>,
         journal: &Journal,
     ) -> Result<Self, ControlError> {
         let operation = operation.map(operation_named).transpose().map_err(ControlError::invalid)?;
@@ -399,6 +472,7 @@ impl Filter<'_> {
             let message = format!("status: expected 100 to 599, or 0 for a broken connection, found {status}");
             return Err(ControlError::invalid(message));
         }
+        let since = since.map(|Since(since)| since.as_str());
         let first = if since == Some("now") { journal.next_number() } else { 0 };
         let since = since.filter(|since| *since != "now").map(|text| {
             let expected = "`now` or a timestamp such as 2026-01-31T09:30:00Z";

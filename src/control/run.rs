@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 
-use hyper::StatusCode;
-use hyper::header::{CONTENT_DISPOSITION, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Call, Scope, number_in, scope_or_all};
+use super::call::{Context, Scope, number_in};
 use super::clock::Clock;
 use super::due::{Due, due};
-use super::endpoint::List;
+use super::endpoint::{Call, Endpoint, Made};
 use super::explain::Explanation;
+use super::fields::{AnyKey, List};
 use super::outcome::{Ending, TestOutcome};
 use super::profile::{Profile, Setting};
 use super::reply::masked;
@@ -24,12 +24,11 @@ use super::scenarios::ScenarioWhole;
 use super::subscriptions::Subscription;
 use super::verdict::{ScenarioPlayer, Verification, configs, judge, players};
 use super::{
-    Control, ControlError, Reply, clock, deliveries, events, explain, findings, outcome, profile, requests, scenarios,
-    stream, subscriptions,
+    Control, ControlError, clock, deliveries, events, explain, findings, outcome, profile, requests, scenarios, stream,
+    subscriptions,
 };
 use crate::contract::keys::Keys;
 use crate::diagnostic::Diagnostic;
-use crate::http::answer::answer;
 use crate::redact::Redactor;
 use crate::review::findings::Findings;
 use crate::scenario::{Clash, Scenario, ScenarioSnapshot, StoryProgress};
@@ -38,7 +37,6 @@ use crate::state::engine::deliveries::DeliveryRecord;
 use crate::state::journal::record::{DeliveryWhole, Event, LogLine, QuotaState, RequestWhole, Time, WorkspaceId, time};
 use crate::state::journal::{Entry, Notice, RequestRecord};
 use crate::state::workspace::{EventRecord, Workspace};
-use crate::ui;
 
 /// The format of the document, by which a file is recognised.
 pub(crate) const RUN_FORMAT: &str = "wrs-emulator-run";
@@ -47,22 +45,32 @@ pub(crate) const DOCUMENT_BOUND: &str = "a document has at most 2,000 records, o
 /// The version of the format. It rises when a reader of an earlier version would misread the document.
 pub(crate) const RUN_VERSION: u64 = 1;
 
-/// How much of what happened is shown.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct RunQuery {
+/// What happened so far and the present state, as one document.
+///
+/// The problems found, requests with their explanations, deliveries with their attempts, events, keys, subscriptions, scenarios and
+/// settings.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct GetRun {
+    #[serde(default)]
+    pub(crate) key: AnyKey,
     /// Most records of each kind, the newest; 0 shows the state alone. Absent, 2,000.
-    #[cfg_attr(test, schemars(range(min = 0, max = 100_000), with = "Option<u32>"))]
-    pub(crate) limit: Option<String>,
+    #[schemars(range(min = 0, max = 100_000))]
+    pub(crate) limit: Option<u32>,
+}
+
+impl Endpoint for GetRun {
+    type Answer = Made<Run>;
+    const CALL: Call<Self> =
+        Call::at_once("GET run", |request, cx| Ok(masked(&request.document(cx)?, cx.redactor()).into()));
 }
 
 /// What happened so far and the present state, with the newest records of each kind. Credentials are masked.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Run {
-    #[cfg_attr(test, schemars(extend("const" = RUN_FORMAT)))]
+    #[schemars(extend("const" = RUN_FORMAT))]
     pub(crate) format: String,
-    #[cfg_attr(test, schemars(extend("const" = RUN_VERSION)))]
+    #[schemars(extend("const" = RUN_VERSION))]
     pub(crate) version: u64,
     pub(crate) emulator: EmulatorFacts,
     /// When the document was made, by the emulator's clock.
@@ -112,8 +120,8 @@ pub(crate) struct Run {
 }
 
 /// The emulator that a document is about.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct EmulatorFacts {
     pub(crate) version: String,
     /// The number given by `--seed`; null if the seed was drawn.
@@ -132,8 +140,8 @@ pub(crate) struct EmulatorFacts {
 }
 
 /// A command that was run with an emulator, and how it ended.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct ExecFacts {
     /// The command and its arguments, credentials masked.
     pub(crate) command: Vec<String>,
@@ -155,8 +163,8 @@ pub(crate) struct ExecFacts {
 }
 
 /// A key, or a group of keys, and what it uses.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct KeyState {
     /// A test key whole, any other masked; the name of a group of keys.
     pub(crate) key: String,
@@ -179,8 +187,8 @@ pub(crate) struct KeyState {
 }
 
 /// A request with its explanation, in which the request itself is absent.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct RunRequest {
     #[serde(flatten)]
     pub(crate) request: RequestWhole,
@@ -188,8 +196,8 @@ pub(crate) struct RunRequest {
 }
 
 /// A scenario with its text and its progress.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct RunScenario {
     #[serde(flatten)]
     pub(crate) scenario: ScenarioWhole,
@@ -198,8 +206,8 @@ pub(crate) struct RunScenario {
 }
 
 /// Two active scenarios that clash.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct ScenarioClash {
     /// The names of the two, in the order in force.
     pub(crate) scenarios: [String; 2],
@@ -207,8 +215,8 @@ pub(crate) struct ScenarioClash {
 }
 
 /// How far a scenario is for a key.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Progress {
     /// Null for requests without a key.
     pub(crate) workspace: Option<WorkspaceId>,
@@ -223,8 +231,8 @@ pub(crate) struct Progress {
 }
 
 /// How often a rule has applied.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct RuleProgress {
     pub(crate) rule: String,
     /// Where it begins in the scenario's text; from 1.
@@ -235,8 +243,8 @@ pub(crate) struct RuleProgress {
 }
 
 /// How often an emission was triggered.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct EmissionProgress {
     pub(crate) emission: String,
     pub(crate) fired: u64,
@@ -245,8 +253,8 @@ pub(crate) struct EmissionProgress {
 }
 
 /// How much is not in the document: because of its bounds or the requested limit, or evicted before.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Omitted {
     pub(crate) requests: usize,
     pub(crate) deliveries: usize,
@@ -265,8 +273,8 @@ pub(crate) struct Omitted {
 }
 
 /// The `cursor` with which a listing continues after the records of the document; null if none are left out.
-#[derive(Clone, Debug, Default, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct NextCursors {
     pub(crate) requests: Option<String>,
     pub(crate) deliveries: Option<String>,
@@ -277,25 +285,12 @@ pub(crate) const MAX_RECORDS: usize = 2_000;
 /// Once the requests, deliveries or events take this many bytes of JSON, no older one is added.
 pub(crate) const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-pub(super) fn show(control: &Control, call: &Call, query: RunQuery) -> Result<Reply, ControlError> {
-    Ok(masked(&asked(control, call, query)?, call.redactor()))
-}
-
-/// The document within a page, to be saved: it need not be opened on the emulator's address.
-pub(super) fn report(control: &Control, call: &Call, query: RunQuery) -> Result<Reply, ControlError> {
-    let document = call.redactor().shown(&asked(control, call, query)?).to_string();
-    let html = HeaderValue::from_static("text/html; charset=utf-8");
-    let mut response = answer(StatusCode::OK, html, ui::report(&document));
-    let disposition = HeaderValue::from_static("attachment; filename=\"report.html\"");
-    response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    Ok(response)
-}
-
-fn asked(control: &Control, call: &Call, query: RunQuery) -> Result<Run, ControlError> {
-    let scope = scope_or_all(control, call)?;
-    let limit = number_in("limit", query.limit.as_deref(), 0..=100_000)?;
-    Ok(run(control, &scope, limit, call.redactor()))
+impl GetRun {
+    pub(super) fn document(&self, cx: &Context) -> Result<Run, ControlError> {
+        let scope = self.key.scope(cx)?;
+        let limit = number_in("limit", self.limit, 0..=100_000)?;
+        Ok(run(cx, &scope, limit.map(|limit| limit as usize), cx.redactor()))
+    }
 }
 
 /// The document with at most `limit` records of each kind.

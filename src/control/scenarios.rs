@@ -1,28 +1,133 @@
 //! `GET scenarios`, `GET scenarios/{name}`, `PUT`/`DELETE scenarios/{name}`, `POST scenarios/active`, `POST scenarios/reload`.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::slice;
 use std::sync::Arc;
 
+use clap::Args;
 use hyper::header::CONTENT_TYPE;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Call, Input, whose};
-use super::endpoint::{Empty, KeyField, Nothing};
-use super::render::{Text, cell, joined, of_key, optional, table};
-use super::{Control, ControlError, Reply};
+use super::ControlError;
+use super::call::Context;
+use super::endpoint::{Call, Command, Endpoint};
+use super::fields::{AnyKey, OneKey};
+use super::render::{Text, cell, joined, optional, table};
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
-use crate::scenario::{
-    Activation, Scenario, ScenarioOrigin, ScenarioSnapshot, Stale, generation_text, json_to_toml, read_file,
-};
+use crate::scenario::{Activation, Scenario, ScenarioOrigin, ScenarioSnapshot, Stale, generation_text, json_to_toml};
 use crate::state::journal::record::name_of;
-use crate::util::wording::{counted, shell_word};
+use crate::util::wording::counted;
+
+/// List all scenarios and which are active.
+///
+/// Those in folders, those given as text and those in the program, each with its state: `ok`, `broken` (with its `problem`) or `deleted`,
+/// the last two with the last good version in force. With a key, which are active for it.
+#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ListScenarios {
+    #[command(flatten)]
+    #[serde(default)]
+    pub(crate) key: OneKey,
+}
+
+impl Endpoint for ListScenarios {
+    type Answer = Scenarios;
+    const CALL: Call<Self> = Call::at_once("GET scenarios", list);
+
+    fn commands() -> Vec<Command> {
+        vec![Command::of::<Self>("scenarios list", &["scenarios list", "scenarios list --key sk_test_mine --json"])]
+    }
+}
+
+/// Show one scenario's text.
+///
+/// With what is known about it, its rules and emissions.
+#[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ShowScenario {
+    /// The scenario's name.
+    #[arg(value_parser = scenario_name)]
+    pub(crate) name: String,
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for ShowScenario {
+    type Answer = ScenarioWhole;
+    const CALL: Call<Self> = Call::at_once("GET scenarios/{name}", show);
+
+    fn commands() -> Vec<Command> {
+        vec![Command::of::<Self>("scenarios show", &["scenarios show rate-limit-burst > scenarios/mine.toml"])]
+    }
+}
+
+/// Add a scenario, or replace it.
+///
+/// As TOML, or as JSON with the same keys. A text with a problem is refused with every problem in it, and nothing changes.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct PutScenario {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for PutScenario {
+    type Answer = Added;
+    const CALL: Call<Self> = Call::at_once("PUT scenarios/{name}", put).body::<ScenarioFile>().toml();
+}
+
+/// Remove a scenario that was added here.
+///
+/// Scenarios in folders and in the program stay.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RemoveScenario {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for RemoveScenario {
+    type Answer = Removed;
+    const CALL: Call<Self> = Call::at_once("DELETE scenarios/{name}", remove);
+}
+
+/// Read the scenario folders again now.
+///
+/// Without waiting for the watcher. A broken file is a 422 with every problem; all others are loaded. `changes` names the files and
+/// rules that changed.
+#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReloadScenarios {
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for ReloadScenarios {
+    type Answer = Reloaded;
+    const CALL: Call<Self> = Call::at_once("POST scenarios/reload", reload);
+
+    fn commands() -> Vec<Command> {
+        vec![Command::of::<Self>("scenarios reload", &["scenarios reload"])]
+    }
+}
+
+/// The name of a scenario as typed: its name or its file, so that `scenarios/story.toml` is `story`.
+pub(super) fn scenario_name(text: &str) -> Result<String, String> {
+    let file = Path::new(text).file_name().and_then(|name| name.to_str()).unwrap_or(text);
+    match file.strip_suffix(".toml").unwrap_or(text) {
+        "" => Err("expected the name of a scenario, found nothing".to_owned()),
+        name => Ok(name.to_owned()),
+    }
+}
 
 /// All scenarios.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Scenarios {
     pub(crate) generation: u64,
     /// Active for every key without its own list, in order; for the key that the call names, those active for it.
@@ -34,23 +139,23 @@ pub(crate) struct Scenarios {
 }
 
 /// The list of one key.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct KeyList {
     pub(crate) key: String,
     pub(crate) active: Vec<String>,
 }
 
 impl KeyList {
-    fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let names = if self.active.is_empty() { "none".to_owned() } else { joined(&self.active) };
         format!("{} has its own list: {names}", cell(&self.key))
     }
 }
 
 /// A scenario as a row of the listing; one whose file was never valid has nothing but its problem.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Scenario"))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Scenario")]
 pub(crate) struct ScenarioRow {
     pub(crate) name: String,
     pub(crate) title: Option<String>,
@@ -65,8 +170,8 @@ pub(crate) struct ScenarioRow {
 }
 
 /// True if a scenario is as its file is saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ScenarioState {
     Ok,
@@ -75,8 +180,8 @@ pub(crate) enum ScenarioState {
 }
 
 /// A scenario with its text.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct ScenarioWhole {
     #[serde(flatten)]
     pub(crate) row: ScenarioRow,
@@ -85,8 +190,8 @@ pub(crate) struct ScenarioWhole {
 }
 
 /// A scenario was added or replaced.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Added {
     pub(crate) name: String,
     pub(crate) generation: u64,
@@ -95,47 +200,22 @@ pub(crate) struct Added {
 }
 
 /// A scenario was removed.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Removed {
     pub(crate) removed: String,
     pub(crate) generation: u64,
 }
 
 /// The folders were read.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Reloaded {
     pub(crate) generation: u64,
     /// Files read.
     pub(crate) files: usize,
     /// What is new, one line each.
     pub(crate) changes: Vec<String>,
-    pub(crate) diagnostics: Vec<Diagnostic>,
-}
-
-/// The scenarios to activate.
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Activate {
-    #[serde(default, skip_serializing, rename = "key")]
-    pub(crate) _key: KeyField,
-    /// Names in order; an empty list turns scenarios off. Absent, with a key: the key follows the list of all keys.
-    pub(crate) active: Option<Vec<String>>,
-}
-
-/// The scenarios that are active now.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
-pub(crate) struct Activated {
-    pub(crate) generation: u64,
-    pub(crate) active: Option<Vec<String>>,
-    pub(crate) key: Option<String>,
-    /// The keys that keep their own list, after a change for all keys.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) own_lists: Vec<KeyList>,
-    /// A warning for each that is active in an earlier version than its file has, and for those that clash.
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
@@ -157,7 +237,7 @@ impl Text for Scenarios {
 }
 
 /// Diagnostics, one a line, each with its hint below.
-fn lines(found: &[Diagnostic]) -> String {
+pub(super) fn lines(found: &[Diagnostic]) -> String {
     let hint = |hint: &str| if hint.is_empty() { String::new() } else { format!("  hint: {}\n", cell(hint)) };
     let line = |problem: &Diagnostic| {
         let (severity, place) = (name_of(problem.severity), problem.place());
@@ -192,34 +272,9 @@ impl Text for Reloaded {
     }
 }
 
-/// How many keys with their own lists are named.
-const MAX_NAMED: usize = 5;
-
-impl Text for Activated {
-    fn text(&self) -> String {
-        let whose = of_key(self.key.as_deref());
-        let active = match self.active.as_deref() {
-            None => format!("the list of all keys is active{whose}"),
-            Some([]) => format!("no scenario is active{whose}"),
-            Some(names) => format!("active{whose}: {}", joined(names)),
-        };
-        let mut text = format!("{active} ({})\n", generation_text(self.generation));
-        for own in self.own_lists.iter().take(MAX_NAMED) {
-            // A masked key names nothing.
-            let key = if own.key.contains('…') { "KEY".into() } else { cell(shell_word(&own.key)) };
-            text.push_str(&format!("{}; `wrs-emulator scenarios follow --key {key}` ends that\n", own.line()));
-        }
-        if let Some(more @ 1..) = self.own_lists.len().checked_sub(MAX_NAMED) {
-            let more = counted(more, "more list");
-            text.push_str(&format!("{more} of keys, which `wrs-emulator scenarios list` shows\n"));
-        }
-        text + &lines(&self.diagnostics)
-    }
-}
-
-pub(super) fn list(control: &Control, input: &Input) -> Result<Scenarios, ControlError> {
-    let generation = control.library.load();
-    let key = input.key()?.filter(|key| key != "*").map(|key| control.workspace_name(Some(&key))).transpose()?;
+fn list(request: ListScenarios, cx: &Context) -> Result<Scenarios, ControlError> {
+    let generation = cx.library.load();
+    let key = named(cx, &request.key)?;
     let active: Vec<String> = match key.as_deref() {
         None => names(&generation.active().names),
         key => generation.config_for(key).active.iter().map(|scenario| scenario.name.to_string()).collect(),
@@ -231,13 +286,19 @@ pub(super) fn list(control: &Control, input: &Input) -> Result<Scenarios, Contro
     Ok(Scenarios {
         generation: generation.number,
         data: generation.names().iter().map(row).collect(),
-        active_by_key: own_lists(&generation, input.redactor()),
-        diagnostics: control.library.diagnostics(),
+        active_by_key: own_lists(&generation, cx.redactor()),
+        diagnostics: cx.library.diagnostics(),
         active,
     })
 }
 
-fn own_lists(generation: &ScenarioSnapshot, redactor: Redactor<'_>) -> Vec<KeyList> {
+/// The name of the workspace that is meant, which is not opened, as that would start the list of all keys in it.
+pub(super) fn named(cx: &Context, key: &OneKey) -> Result<Option<Arc<str>>, ControlError> {
+    let key = key.meant().filter(|key| *key != "*");
+    Ok(key.map(|key| cx.workspace_name(Some(key))).transpose()?)
+}
+
+pub(super) fn own_lists(generation: &ScenarioSnapshot, redactor: Redactor<'_>) -> Vec<KeyList> {
     let list = |(key, own): (&Arc<str>, &Activation)| KeyList {
         key: redactor.key(key).into_owned(),
         active: names(&own.names),
@@ -274,9 +335,9 @@ fn row(generation: &ScenarioSnapshot, name: &str, scenario: Option<&Scenario>) -
     }
 }
 
-pub(super) fn show(control: &Control, input: &Input) -> Result<ScenarioWhole, ControlError> {
-    let generation = control.library.load();
-    let scenario = generation.find(&input.segment).ok_or_else(|| unknown(&generation, &input.segment))?;
+fn show(request: ShowScenario, cx: &Context) -> Result<ScenarioWhole, ControlError> {
+    let generation = cx.library.load();
+    let scenario = generation.find(&request.name).ok_or_else(|| unknown(&generation, &request.name))?;
     Ok(whole(&generation, &scenario.name))
 }
 
@@ -291,35 +352,32 @@ pub(super) fn whole(generation: &ScenarioSnapshot, name: &str) -> ScenarioWhole 
 }
 
 /// A scenario as JSON; `scenarios schema` prints the schema of all of it.
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, extend("minProperties" = 1, "propertyNames" = file_keys(), "examples" = [file_example()])))]
-pub(super) struct ScenarioFile(#[allow(dead_code, reason = "for the schema")] Map<String, Value>);
+#[derive(JsonSchema)]
+#[schemars(inline, extend("minProperties" = 1, "propertyNames" = file_keys(), "examples" = [file_example()]))]
+struct ScenarioFile(#[allow(dead_code, reason = "for the schema")] Map<String, Value>);
 
 /// The keys of a scenario, and the field of every body.
-#[cfg(test)]
 fn file_keys() -> Value {
     let schema = crate::scenario::schema();
     let keys = schema["properties"].as_object().expect("it has keys").keys().map(String::as_str);
     serde_json::json!({ "enum": keys.chain(["key"]).collect::<Vec<_>>() })
 }
 
-#[cfg(test)]
 fn file_example() -> Value {
     serde_json::json!({ "rule": [{ "times": 3, "reply": { "error": "rate_limit_exceeded" } }] })
 }
 
-pub(super) fn put(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
-    let text = std::str::from_utf8(&call.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
-    let content_type = call.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+fn put(PutScenario { name, .. }: PutScenario, cx: &Context) -> Result<Added, ControlError> {
+    let text = std::str::from_utf8(&cx.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
+    let content_type = cx.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let text = if content_type.trim_ascii_start().to_ascii_lowercase().starts_with("application/toml") {
         text.to_owned()
     } else {
         json_to_toml(&without_key(text)).map_err(|problem| ControlError::invalid(format!("body: {problem}")))?
     };
-    let now = control.registry.clock().now().instant;
-    let (generation, warnings) =
-        control.library.put_inline(&call.segment, &text, now).map_err(|found| refused(&found))?;
-    let added = Added { name: call.segment.clone(), generation, diagnostics: warnings };
-    Ok(call.reply(&added))
+    let now = cx.registry.clock().now().instant;
+    let (generation, diagnostics) = cx.library.put_inline(&name, &text, now).map_err(|found| refused(&found))?;
+    Ok(Added { name, generation, diagnostics })
 }
 
 /// A scenario as JSON, without the `key` that every body may contain.
@@ -333,104 +391,22 @@ fn without_key(text: &str) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn remove(control: &Control, input: &Input<Nothing, Empty>) -> Result<Removed, ControlError> {
-    let name = &input.segment;
-    let present = control.library.load().find(name);
+fn remove(RemoveScenario { name, .. }: RemoveScenario, cx: &Context) -> Result<Removed, ControlError> {
+    let present = cx.library.load().find(&name);
     if let Some(scenario) = present.filter(|scenario| scenario.origin != ScenarioOrigin::Inline) {
         let message = format!("`{}` was not added over the control API, so it cannot be removed here", scenario.name);
         return Err(ControlError::invalid(message));
     }
-    let now = control.registry.clock().now().instant;
-    let generation = control.library.remove_inline(name, now).map_err(|found| refused(&found))?;
-    Ok(Removed { removed: name.clone(), generation })
-}
-
-pub(super) fn activate(control: &Control, input: &Input<Nothing, Activate>) -> Result<Activated, ControlError> {
-    let active = &input.body.active;
-    // The workspace is not opened yet, as that would start the list of all keys in it.
-    let key = input.key()?.filter(|key| key != "*");
-    let key = key.map(|key| control.workspace_name(Some(&key))).transpose()?;
-    let names: Option<Vec<&str>> = active.as_ref().map(|names| names.iter().map(String::as_str).collect());
-    if names.is_none() && key.is_none() {
-        return Err(ControlError::invalid("expected `active`, a list of scenario names"));
-    }
-    // The watcher may not have seen a file that was just saved. Problems with other files are reported elsewhere.
-    if names.iter().flatten().any(|name| !is_as_saved(&control.library.load(), name)) {
-        control.reload_changed(control.scenario_folders.read());
-    }
-    let listed = match names.as_deref() {
-        None => "those of all keys are active".to_owned(),
-        Some([]) => "none is active".to_owned(),
-        Some([name]) => format!("{name} is active"),
-        Some(names) => format!("{} are active", names.join(", ")),
-    };
-    let key = key.as_deref();
-    let log = || control.note(key, format!("scenarios changed for {}: {listed}", whose(input, key)), false);
-    let generation = control
-        .activate(key, names.as_deref(), log)
-        .map_err(|found| refused(&found).and(refusal_details(control, &found)))?;
-    let present = control.library.load();
-    let mut diagnostics = names.map(|names| not_as_saved(&present, &names)).unwrap_or_default();
-    diagnostics.extend(present.config_for(key).clashes().iter().map(|clash| clash.warning.clone()));
-    Ok(Activated {
-        generation,
-        active: active.clone(),
-        key: key.map(|key| input.redactor().key(key).into_owned()),
-        own_lists: if key.is_none() { own_lists(&present, input.redactor()) } else { Vec::new() },
-        diagnostics,
-    })
-}
-
-/// True if a scenario exists and, if it comes from a file, matches the present text of the file.
-fn is_as_saved(generation: &ScenarioSnapshot, name: &str) -> bool {
-    let found = generation.find(name).filter(|_| generation.held_back(name).is_none());
-    found.is_some_and(|scenario| match &scenario.origin {
-        ScenarioOrigin::File(path) => read_file(path).is_ok_and(|text| *text == *scenario.text),
-        ScenarioOrigin::BuiltIn | ScenarioOrigin::Inline => true,
-    })
-}
-
-/// A warning for each of these scenarios whose active version is older than its file.
-fn not_as_saved(generation: &ScenarioSnapshot, names: &[&str]) -> Vec<Diagnostic> {
-    let earlier = names.iter().filter_map(|name| match generation.held_back(name)? {
-        Stale::Broken(problem) => {
-            let mut warning = Diagnostic::clone(problem).as_warning();
-            warning.message =
-                format!("`{name}` is broken, so its last valid version stays active: {}", problem.message);
-            Some(warning)
-        }
-        Stale::Deleted => {
-            let file = generation.find(name)?.file_name();
-            let message = format!("the file of `{name}` is gone, so its last valid version stays active");
-            let warning = Diagnostic::of_file("scenario/active-missing", message, "restore the file");
-            Some(warning.as_warning().in_file(file))
-        }
-    });
-    earlier.collect()
-}
-
-/// What to add to the refusal of a scenario that cannot be used: the folders that are read, if it is unknown.
-fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
-    if !found.iter().any(|problem| problem.code == "scenario/unknown-scenario") {
-        let broken = found.iter().any(|problem| problem.is_error() && problem.file.is_some());
-        return broken.then(|| "no earlier version of it was valid".to_owned());
-    }
-    let folders = control.scenario_folders.paths().map(|path| {
-        let place = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let missing = if path.is_dir() { "" } else { " (not there)" };
-        format!("{}{missing}", place.display())
-    });
-    Some(match folders.collect::<Vec<_>>().as_slice() {
-        [] => "no folder of scenario files is read; start with --scenarios FOLDER, or add a scenario now with PUT /_emulator/scenarios/NAME".to_owned(),
-        folders => format!("files are read from {}", folders.join(", ")),
-    })
+    let now = cx.registry.clock().now().instant;
+    let generation = cx.library.remove_inline(&name, now).map_err(|found| refused(&found))?;
+    Ok(Removed { removed: name, generation })
 }
 
 /// Reads the folders again now. If a file is broken, the answer is a 422 and all others are loaded.
-pub(super) fn reload(control: &Control, _: &Input<Nothing, Empty>) -> Result<Reloaded, ControlError> {
-    let files = control.scenario_folders.read();
+fn reload(_: ReloadScenarios, cx: &Context) -> Result<Reloaded, ControlError> {
+    let files = cx.scenario_folders.read();
     let count = files.iter().filter(|(_, text)| text.as_ref().err().is_none_or(|problem| problem.is_error())).count();
-    let reload = control.reload_changed(files);
+    let reload = cx.reload_changed(files);
     let generation = reload.generation;
     if reload.found.iter().any(Diagnostic::is_error) {
         let more = reload.found.iter().filter(|problem| problem.is_error()).count() - 1;

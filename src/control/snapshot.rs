@@ -1,23 +1,26 @@
-//! `GET snapshot`, `PUT snapshot`, `POST reset`: saves the state of one key, or of everything, as a document, loads it, or restores
-//! the state before the first request.
+//! `GET snapshot`, `PUT snapshot`, `POST snapshot/fork`, `POST reset`: saves the state of one key, or of everything, as a document, loads
+//! it, copies that of a key, or restores the state before the first request.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use futures_util::StreamExt as _;
 use futures_util::stream::{iter, unfold};
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use serde::Serialize;
-use serde_json::{Deserializer, Map, Value};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use super::call::{Call, Input, Scope, scope, scope_or_all, scope_soon, whose};
-use super::endpoint::{Empty, Nothing};
+use super::call::{Context, Scope};
+use super::endpoint::{Call, Command, Endpoint, Made};
+use super::fields::{AnyKey, OwnKey};
 use super::render::{Text, cell, joined};
 use super::stream::PIECE_BYTES;
-use super::{Control, ControlError, Reply, scenarios};
+use super::{Control, ControlError, scenarios};
 use crate::http::answer::{JSON, answer};
 use crate::http::body::ResponseBody;
 use crate::scenario::generation_text;
@@ -36,13 +39,131 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Most keys named in the log line.
 const MAX_NAMED: usize = 5;
 
+/// The state of a key, or everything, as a document.
+///
+/// Contains secrets, because it has everything that is needed to continue.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct SaveSnapshot {
+    #[serde(default)]
+    pub(crate) key: OwnKey,
+}
+
+impl Endpoint for SaveSnapshot {
+    type Answer = Made<Snapshot>;
+    const CALL: Call<Self> = Call::waits("GET snapshot", |request, cx| Box::pin(save(request, cx)));
+}
+
+/// Put a saved state in place.
+///
+/// The emulator continues as if it had not stopped. A snapshot that cannot be loaded is refused, and nothing changes.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct LoadSnapshot {
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for LoadSnapshot {
+    type Answer = Loaded;
+    const CALL: Call<Self> = Call::at_once("PUT snapshot", load).body::<Snapshot>().max_bytes(MAX_BYTES);
+}
+
+/// Copy the state of a key to a new one.
+///
+/// The new key has what the other one has now: subscriptions with their secrets, workflows, users, quota, settings, the clock, scenarios
+/// with their steps and planned emissions. Its subscriptions have ids of their own, and what it draws at random differs. Deliveries that
+/// are under way, tokens and the journal stay with the other key.
+#[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fork {
+    /// The key, or workspace `ws_…`, that is copied.
+    #[arg(long, value_name = "KEY")]
+    from: String,
+    /// The new key, which must have no state yet.
+    #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
+    key: String,
+}
+
+impl Endpoint for Fork {
+    type Answer = Forked;
+    const CALL: Call<Self> = Call::at_once("POST snapshot/fork", fork);
+
+    fn commands() -> Vec<Command> {
+        vec![Command::of::<Self>("snapshot fork", &["snapshot fork --from sk_test_prepared --key sk_test_a"])]
+    }
+}
+
+/// The copy.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Forked {
+    pub(crate) key: String,
+    pub(crate) workspace: WorkspaceId,
+    /// What could not be copied.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Text for Forked {
+    fn text(&self) -> String {
+        let warnings: String = self.warnings.iter().map(|warning| format!("  but {}\n", cell(warning))).collect();
+        format!("{} is a copy\n{warnings}", cell(&self.key))
+    }
+}
+
+fn fork(Fork { from, key }: Fork, cx: &Context) -> Result<Forked, ControlError> {
+    let (from, new) = (cx.workspace(Some(&from))?, cx.workspace_name(Some(&key))?);
+    let shown = cx.redactor().key(&new).into_owned();
+    if cx.registry.find(&new).is_some() {
+        let message = format!("key: `{shown}` has state already; reset it first, or name another");
+        return Err(ControlError::invalid(message));
+    }
+    let warnings = cx.fork(&from, &new).map_err(refused)?;
+    cx.note(Some(&new), format!("{shown} is a copy of {}", cx.whose(Some(from.name()))), false);
+    Ok(Forked { key: shown, workspace: cx.workspace(Some(&new))?.id().into(), warnings })
+}
+
+/// Forget what a key did, or everything.
+///
+/// As before the key's first request: state, quota, clock, random source, scenarios of its own, journal and deliveries. With `*`, as
+/// after the start. `keys` names those that were reset.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reset {
+    #[serde(default)]
+    pub(crate) key: OwnKey,
+}
+
+impl Endpoint for Reset {
+    type Answer = WasReset;
+    const CALL: Call<Self> = Call::at_once("POST reset", reset);
+
+    fn commands() -> Vec<Command> {
+        let examples = &[
+            "reset --key sk_test_a  # forget what one key did",
+            "reset --all  # as after the start: every key, the journal, the clock, scenarios",
+        ];
+        vec![Command::with("reset", "Forget what a key did, or everything", examples, |ResetArgs { key, all }| Self {
+            key: if all { "*".into() } else { key },
+        })]
+    }
+}
+
+#[derive(Args)]
+struct ResetArgs {
+    #[command(flatten)]
+    key: OwnKey,
+    /// Every workspace, the journal, the clock, and everything changed over the control API.
+    #[arg(long)]
+    all: bool,
+}
+
 /// A saved state. Only its frame is documented.
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(JsonSchema)]
+#[schemars(inline)]
 #[expect(dead_code, reason = "a schema")]
 pub(crate) struct Snapshot {
-    #[cfg_attr(test, schemars(extend("const" = crate::state::workspace::SNAPSHOT_FORMAT)))]
+    #[schemars(extend("const" = crate::state::workspace::SNAPSHOT_FORMAT))]
     format: String,
-    #[cfg_attr(test, schemars(extend("const" = crate::state::workspace::SNAPSHOT_VERSION)))]
+    #[schemars(extend("const" = crate::state::workspace::SNAPSHOT_VERSION))]
     version: u64,
     clock: Map<String, Value>,
     whole: Option<Map<String, Value>>,
@@ -50,15 +171,16 @@ pub(crate) struct Snapshot {
 }
 
 /// The state of one key.
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(JsonSchema)]
+#[schemars(inline)]
 #[expect(dead_code, reason = "a schema")]
 pub(crate) struct WorkspaceFrame {
     key: String,
 }
 
 /// What was put in place.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Loaded {
     /// Workspaces.
     pub(crate) loaded: usize,
@@ -69,8 +191,8 @@ pub(crate) struct Loaded {
 }
 
 /// What was forgotten.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct WasReset {
     pub(crate) reset: Vec<WorkspaceId>,
     pub(crate) keys: Vec<String>,
@@ -96,16 +218,18 @@ impl Text for WasReset {
     }
 }
 
-pub(super) async fn save(control: &Arc<Control>, call: &Call) -> Result<Reply, ControlError> {
-    let scope = scope_soon(control, call.key()?).await?;
+async fn save(request: SaveSnapshot, cx: Arc<Context>) -> Result<Made<Snapshot>, ControlError> {
+    let control = &cx.control;
+    let scope = request.key.scope_soon(control).await?;
     wait_idle_briefly(&scope.workspaces(control)).await;
     let Scope(only) = scope;
     let workspace = only.clone();
-    let document = control.read(&call.is_disconnected, move |control| short(&control.snapshot(workspace))).await?;
-    match document {
-        Some(document) => Ok(answer(StatusCode::OK, JSON, document)),
-        None => Ok(answer(StatusCode::OK, JSON, made_while_sent(control, only).await?)),
-    }
+    let document = control.read(&cx.is_disconnected, move |control| short(&control.snapshot(workspace))).await?;
+    let body = match document {
+        Some(document) => ResponseBody::from(document),
+        None => made_while_sent(control, only).await?,
+    };
+    Ok(answer(StatusCode::OK, JSON, body).into())
 }
 
 /// The document, if it is short enough to be made before it is sent.
@@ -164,42 +288,41 @@ impl Write for Pieces {
     }
 }
 
-pub(super) fn load(control: &Control, call: &Call, _: Nothing) -> Result<Reply, ControlError> {
-    let scope = scope_or_all(control, call)?;
-    let snapshot = control.read_snapshot(|| Ok(Deserializer::from_slice(&call.body))).map_err(refused)?;
+fn load(request: LoadSnapshot, cx: &Context) -> Result<Loaded, ControlError> {
+    let scope = request.key.scope(cx)?;
+    let snapshot = cx.read_snapshot(|| Ok(serde_json::Deserializer::from_slice(&cx.body))).map_err(refused)?;
     let names = || snapshot.workspaces.iter().map(|restored| restored.workspace.name());
     if let Scope(Some(workspace)) = scope {
         let only = snapshot.whole.is_none() && snapshot.workspaces.len() == 1;
         if !only || names().next() != Some(workspace.name()) {
-            let message =
-                format!("the snapshot is not one of the key `{}` alone", call.redactor().key(workspace.name()));
+            let message = format!("the snapshot is not one of the key `{}` alone", cx.redactor().key(workspace.name()));
             return Err(ControlError::invalid(message));
         }
     }
     let loaded = snapshot.workspaces.len();
-    let keys: Vec<String> = names().take(MAX_NAMED).map(|name| call.redactor().key(name).into_owned()).collect();
+    let keys: Vec<String> = names().take(MAX_NAMED).map(|name| cx.redactor().key(name).into_owned()).collect();
     let more = if loaded > keys.len() { format!(" and {} more", loaded - keys.len()) } else { String::new() };
     let whole = if snapshot.whole.is_some() { "everything, with " } else { "" };
-    let warnings = control.load_snapshot(snapshot).map_err(refused)?;
-    control.note(None, format!("snapshot loaded: {whole}{}{more}", keys.join(", ")), false);
-    let generation = control.library.load().number;
-    Ok(call.reply(&Loaded { loaded, keys, generation, warnings }))
+    let warnings = cx.load_snapshot(snapshot).map_err(refused)?;
+    cx.note(None, format!("snapshot loaded: {whole}{}{more}", keys.join(", ")), false);
+    let generation = cx.library.load().number;
+    Ok(Loaded { loaded, keys, generation, warnings })
 }
 
-pub(super) fn reset(control: &Control, input: &Input<Nothing, Empty>) -> Result<WasReset, ControlError> {
-    let (forgotten, whose) = if let Scope(Some(workspace)) = scope(control, input)? {
-        control.reset(&workspace);
-        let whose = whose(input, Some(workspace.name()));
+fn reset(request: Reset, cx: &Context) -> Result<WasReset, ControlError> {
+    let (forgotten, whose) = if let Scope(Some(workspace)) = request.key.scope(cx)? {
+        cx.reset(&workspace);
+        let whose = cx.whose(Some(workspace.name()));
         (vec![workspace], whose)
     } else {
-        let forgotten = control.reset_all().map_err(|found| scenarios::refused(&found))?;
+        let forgotten = cx.reset_all().map_err(|found| scenarios::refused(&found))?;
         (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned())
     };
     // Logged for no key, as a workspace that was reset has no entries.
-    control.note(None, format!("reset: {whose}"), false);
-    let keys = forgotten.iter().map(|workspace| input.redactor().key(workspace.name()).into_owned()).collect();
+    cx.note(None, format!("reset: {whose}"), false);
+    let keys = forgotten.iter().map(|workspace| cx.redactor().key(workspace.name()).into_owned()).collect();
     let reset = forgotten.iter().map(|workspace| workspace.id().into()).collect();
-    Ok(WasReset { reset, keys, generation: control.library.load().number })
+    Ok(WasReset { reset, keys, generation: cx.library.load().number })
 }
 
 fn refused(problem: SnapshotProblem) -> ControlError {

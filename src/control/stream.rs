@@ -16,14 +16,17 @@ use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rand::Rng as _;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::call::{Call, Scope, scope_or_all};
+use super::call::{Context, Scope};
 use super::deliveries::{damage_text, destination, outcome_text};
+use super::endpoint::{Call, Endpoint, Made};
+use super::fields::AnyKey;
 use super::render::cell;
-use super::{Control, ControlError, Reply, deliveries, events, requests};
+use super::{ControlError, deliveries, events, requests};
 use crate::clock::Seed;
 use crate::contract::error::ErrorKind;
 use crate::http::body::ResponseBody;
@@ -35,12 +38,23 @@ use crate::util::tasks::stopped;
 
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
-/// Which events are streamed.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct StreamQuery {
+/// Everything that happens, as server-sent events.
+///
+/// Requests, events, attempts and notices, each as an event of that name. Resumes after the id in `Last-Event-ID`; after a restart, an
+/// event `restarted` is followed by what happens from then on. 64 viewers, each with a write deadline.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct FollowStream {
+    #[serde(default)]
+    pub(crate) key: AnyKey,
     /// Kinds of events, joined by commas: request, event, attempt, notice.
     pub(crate) kind: Option<String>,
+}
+
+impl Endpoint for FollowStream {
+    type Answer = Made<String>;
+    const CALL: Call<Self> = Call::at_once("GET stream", follow)
+        .media(&[EVENT_STREAM])
+        .errors(&[(429, "Too many viewers follow the stream already.")]);
 }
 
 /// An attempt as the stream shows it.
@@ -157,15 +171,15 @@ impl Texts {
     }
 }
 
-pub(super) fn stream(control: &Control, call: &Call, query: StreamQuery) -> Result<Reply, ControlError> {
-    let kinds = kinds(query.kind.as_deref())?;
-    let scope = scope_or_all(control, call)?;
+fn follow(request: FollowStream, cx: &Context) -> Result<Made<String>, ControlError> {
+    let kinds = kinds(request.kind.as_deref())?;
+    let (scope, control) = (request.key.scope(cx)?, &cx.control);
     let Ok(permit) = Arc::clone(&control.viewers).try_acquire_owned() else {
         let message = format!("{MAX_VIEWERS} viewers follow the stream already, which is the limit");
         return Err(ControlError::new(ErrorKind::RateLimitExceeded, message).coded("too_many_viewers"));
     };
     let now = control.journal.next_number();
-    let last = call.parts.headers.get(LAST_EVENT_ID).map(|id| control.texts.number(id.to_str().unwrap_or_default()));
+    let last = cx.parts.headers.get(LAST_EVENT_ID).map(|id| control.texts.number(id.to_str().unwrap_or_default()));
     let (next, greeting) = match last.transpose()? {
         None => (now, GREETING.to_owned()),
         Some(Some(last)) if last < now => (last + 1, GREETING.to_owned()),
@@ -202,7 +216,7 @@ pub(super) fn stream(control: &Control, call: &Call, query: StreamQuery) -> Resu
     });
     let mut response = Response::new(ResponseBody::stream(pieces));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    Ok(response)
+    Ok(response.into())
 }
 
 /// The kinds of events that can be selected. Events about missed entries are always sent.

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use clap::Args;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::call::{Call, Input, Scope, flag, scope_or_all};
-use super::endpoint::{Empty, KeyField, List, Nothing};
+use super::call::{Context, Scope};
+use super::endpoint::{Call, Command, Endpoint};
+use super::fields::{AnyKey, List, OwnKey};
 use super::render::{Row, Text, cell, optional, table};
 use super::{Control, ControlError};
 use crate::contract::error::Error;
@@ -19,8 +22,8 @@ use crate::state::journal::record::{SubscriptionId, Time, WorkspaceId, name_of};
 use crate::state::workspace::{Secret, SubscriptionRecord, Workspace};
 
 /// A subscription, without its secret.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Subscription {
     pub(crate) id: SubscriptionId,
     pub(crate) url: String,
@@ -29,24 +32,64 @@ pub(crate) struct Subscription {
     pub(crate) status: SubscriptionState,
     pub(crate) created_at: Time,
     /// Secrets that sign at present: 2 during a rotation's grace period.
-    #[cfg_attr(test, schemars(range(min = 1, max = 2)))]
+    #[schemars(range(min = 1, max = 2))]
     pub(crate) signing_secrets: usize,
     pub(crate) workspace: WorkspaceId,
     pub(crate) key: String,
 }
 
-/// How one subscription is shown.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct ShowQuery {
-    /// True if the answer has the signing secret.
-    #[cfg_attr(test, schemars(extend("enum" = ["true", "false"])))]
-    pub(crate) secret: Option<String>,
+/// List subscriptions, oldest first.
+///
+/// All subscriptions of the key, without their secrets.
+#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ListSubscriptions {
+    #[command(flatten)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for ListSubscriptions {
+    type Answer = List<Subscription>;
+    const CALL: Call<Self> = Call::at_once("GET subscriptions", |request, cx| {
+        Ok(List { data: all_of(cx, &request.key.scope(cx)?, cx.redactor()) })
+    });
+
+    fn commands() -> Vec<Command> {
+        let examples = &["subscriptions list", "subscriptions list --key sk_test_a --json"];
+        vec![Command::of::<Self>("subscriptions list", examples)]
+    }
+}
+
+/// Show one subscription.
+///
+/// With `secret=true` the answer has the secret that signs at present, for its owner who lost it.
+#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct ShowSubscription {
+    /// Its id, as listings and answers show it.
+    pub(crate) id: String,
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+    /// Show its signing secret as well.
+    #[arg(long)]
+    #[schemars(with = "Option<String>", extend("enum" = ["true", "false"]))]
+    #[serde(default)]
+    pub(crate) secret: bool,
+}
+
+impl Endpoint for ShowSubscription {
+    type Answer = ShownSubscription;
+    const CALL: Call<Self> = Call::at_once("GET subscriptions/{id}", show).shows_secrets();
+
+    fn commands() -> Vec<Command> {
+        let examples = &["subscriptions show sub_01k...", "subscriptions show sub_01k... --secret"];
+        vec![Command::of::<Self>("subscriptions show", examples)]
+    }
 }
 
 /// A subscription, with its secret if that was asked for.
-#[derive(Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct ShownSubscription {
     #[serde(flatten)]
     pub(crate) subscription: Subscription,
@@ -56,34 +99,64 @@ pub(crate) struct ShownSubscription {
 }
 
 /// True if events are delivered.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SubscriptionState {
     Active,
     Disabled,
 }
 
-/// A subscription to make.
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+/// Subscribe a URL for a key, as its client would.
+///
+/// With the validation of a client's subscribe, but without counting a request. A URL that is subscribed already is updated, if the
+/// profile says so. The answer has the secret if one was generated, once.
+#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NewSubscription {
-    #[serde(default, skip_serializing, rename = "key")]
-    pub(crate) _key: KeyField,
-    #[cfg_attr(test, schemars(schema_with = "url_schema"))]
+pub(crate) struct Subscribe {
+    /// Where events go; the rules are those of a client's subscribe.
+    // `url` is the address of the emulator in every command.
+    #[arg(id = "URL")]
+    #[schemars(schema_with = "url_schema")]
     pub(crate) url: String,
-    /// Every type that can be subscribed, if absent.
-    #[cfg_attr(test, schemars(length(min = 1)))]
+    /// Event types; by default every type that can be subscribed to.
+    #[arg(
+        long,
+        value_name = "TYPES",
+        value_delimiter = ',',
+        help = "Event types, joined by commas; by default every type that can be subscribed to"
+    )]
+    #[schemars(length(min = 1))]
     pub(crate) events: Option<Vec<String>>,
-    #[cfg_attr(test, schemars(length(min = 1)))]
+    /// The signing secret; by default one is generated and printed.
+    #[arg(long, env = "WRS_WEBHOOK_SECRET", hide_env_values = true)]
+    #[schemars(length(min = 1))]
     pub(crate) secret: Option<String>,
+    /// A short label.
+    #[arg(long)]
     pub(crate) description: Option<String>,
+    #[command(flatten)]
+    #[serde(default)]
+    pub(crate) key: OwnKey,
+}
+
+impl Endpoint for Subscribe {
+    type Answer = Created;
+    const CALL: Call<Self> = Call::at_once("POST subscriptions", create).shows_secrets();
+
+    fn commands() -> Vec<Command> {
+        let about = "Subscribe a URL, as a client of the key would, without counting a request";
+        let examples = &[
+            "subscriptions create https://app.example.com/hooks",
+            "subscriptions create https://app.example.com/hooks --events workflow.completed --key sk_test_a",
+        ];
+        vec![Command::of::<Self>("subscriptions create", examples).about(about)]
+    }
 }
 
 /// The new subscription, or the updated one with that URL.
-#[derive(Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Created {
     pub(crate) subscription: Subscription,
     /// Shown here once, if it was generated.
@@ -91,31 +164,84 @@ pub(crate) struct Created {
     pub(crate) created: bool,
 }
 
-/// What is to be changed.
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+/// Change a subscription; what is left out stays.
+///
+/// With the validation of a client's subscribe. Deliveries under way keep their URL.
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SubscriptionChange {
-    #[serde(default, skip_serializing, rename = "key")]
-    pub(crate) _key: KeyField,
-    #[cfg_attr(test, schemars(schema_with = "url_schema_or_null"))]
+pub(crate) struct ChangeSubscription {
+    pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+    #[serde(default)]
+    #[schemars(schema_with = "url_schema_or_null")]
     pub(crate) url: Option<String>,
-    #[cfg_attr(test, schemars(length(min = 1)))]
+    #[schemars(length(min = 1))]
     pub(crate) events: Option<Vec<String>>,
     /// Null removes the description; absent, it stays.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<String>"))]
+    #[schemars(with = "Option<String>")]
     pub(crate) description: Option<Value>,
     pub(crate) status: Option<SubscriptionState>,
 }
 
-#[cfg(test)]
+impl Endpoint for ChangeSubscription {
+    type Answer = Subscription;
+    const CALL: Call<Self> = Call::at_once("PUT subscriptions/{id}", change);
+
+    fn commands() -> Vec<Command> {
+        let status = |status| move |OneId { id }: OneId| Self { id, status: Some(status), ..Self::default() };
+        let disable = status(SubscriptionState::Disabled);
+        vec![
+            Command::with(
+                "subscriptions disable",
+                "Stop deliveries to a subscription, as a 410 would",
+                &["subscriptions disable sub_01k..."],
+                disable,
+            ),
+            Command::with(
+                "subscriptions enable",
+                "Resume deliveries to a subscription",
+                &["subscriptions enable sub_01k..."],
+                status(SubscriptionState::Active),
+            ),
+        ]
+    }
+}
+
+#[derive(Args)]
+struct OneId {
+    /// Its id, as listings and answers show it.
+    id: String,
+}
+
+/// Delete a subscription.
+///
+/// Later events no longer go to its URL.
+#[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeleteSubscription {
+    /// Its id, as listings and answers show it.
+    pub(crate) id: String,
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+}
+
+impl Endpoint for DeleteSubscription {
+    type Answer = Deleted;
+    const CALL: Call<Self> = Call::at_once("DELETE subscriptions/{id}", delete);
+
+    fn commands() -> Vec<Command> {
+        vec![Command::of::<Self>("subscriptions delete", &["subscriptions delete sub_01k..."])]
+    }
+}
+
 fn url_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     // Whether http is allowed, the profile in force says.
     crate::contract::rules::url_schema(true).try_into().expect("it is a schema")
 }
 
-#[cfg(test)]
 fn url_schema_or_null(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let mut schema = url_schema(generator).to_value();
     schema["anyOf"].as_array_mut().expect("it has choices").push(serde_json::json!({ "type": "null" }));
@@ -128,26 +254,43 @@ fn present<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Value>, D::Erro
 }
 
 /// The subscription is gone.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Deleted {
     pub(crate) deleted: SubscriptionId,
 }
 
-/// The secret to sign with from now on; generated if absent.
-#[derive(Debug, Default, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+/// Give a subscription a new secret; the old one keeps signing for a while.
+///
+/// The new secret is shown here alone. The old one keeps signing for `webhooks.rotation_grace`.
+#[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Rotate {
-    #[serde(default, skip_serializing, rename = "key")]
-    pub(crate) _key: KeyField,
-    #[cfg_attr(test, schemars(length(min = 1)))]
+pub(crate) struct RotateSecret {
+    /// Its id, as listings and answers show it.
+    pub(crate) id: String,
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+    /// The signing secret; by default one is generated and printed.
+    #[arg(long, env = "WRS_WEBHOOK_SECRET", hide_env_values = true)]
+    #[schemars(length(min = 1))]
     pub(crate) secret: Option<String>,
 }
 
+impl Endpoint for RotateSecret {
+    type Answer = Rotated;
+    const CALL: Call<Self> = Call::at_once("POST subscriptions/{id}/rotate", rotate).shows_secrets();
+
+    fn commands() -> Vec<Command> {
+        let about = "Give a subscription a new secret and print it; the old one keeps signing for a while";
+        let examples = &["subscriptions rotate sub_01k...", "subscriptions rotate sub_01k... --secret whsec_..."];
+        vec![Command::of::<Self>("subscriptions rotate", examples).about(about)]
+    }
+}
+
 /// The secret that signs from now on.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Rotated {
     pub(crate) subscription: Subscription,
     pub(crate) secret: String,
@@ -206,10 +349,6 @@ impl Text for Rotated {
     }
 }
 
-pub(super) fn list(control: &Control, input: &Input) -> Result<List<Subscription>, ControlError> {
-    Ok(List { data: all_of(control, &scope_or_all(control, input)?, input.redactor()) })
-}
-
 pub(super) fn all_of(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Vec<Subscription> {
     let mut found = Vec::new();
     for workspace in scope.workspaces(control) {
@@ -224,23 +363,25 @@ pub(super) fn all_of(control: &Control, scope: &Scope, redactor: Redactor<'_>) -
     found
 }
 
-pub(super) fn show(control: &Control, input: &Input<ShowQuery>) -> Result<ShownSubscription, ControlError> {
-    let (workspace, id) = (owner(control, input)?, &input.segment);
-    let with_secret = flag("secret", input.query.secret.as_deref())?;
-    let subscription = view(control, input, &workspace, id)?;
+fn show(
+    ShowSubscription { id, key, secret }: ShowSubscription,
+    cx: &Context,
+) -> Result<ShownSubscription, ControlError> {
+    let workspace = owner(cx, &key, &id)?;
+    let subscription = view(cx, &workspace, &id)?;
     let newest_secret = || {
         let (state, now) = (workspace.lock(), workspace.clock().now());
-        let secrets = state.subscriptions.get(id)?.signing_secrets(now);
+        let secrets = state.subscriptions.get(&id)?.signing_secrets(now);
         secrets.first().map(|secret| secret.reveal().to_owned())
     };
-    Ok(ShownSubscription { subscription, secret: with_secret.then(newest_secret).flatten() })
+    Ok(ShownSubscription { subscription, secret: secret.then(newest_secret).flatten() })
 }
 
-fn view(control: &Control, call: &Call, workspace: &Workspace, id: &str) -> Result<Subscription, ControlError> {
-    let profile = control.profile_for(Some(workspace.name()));
+fn view(cx: &Context, workspace: &Workspace, id: &str) -> Result<Subscription, ControlError> {
+    let profile = cx.profile_for(Some(workspace.name()));
     let state = workspace.lock();
     let record = state.subscriptions.get(id).ok_or_else(|| unknown(id))?;
-    Ok(shown(record, workspace, &profile, call.redactor()))
+    Ok(shown(record, workspace, &profile, cx.redactor()))
 }
 
 /// Masked here, as an answer with a secret is not masked as a whole.
@@ -266,34 +407,30 @@ fn shown(
 
 /// Subscribes a URL for a key, with the validation of the emulated API but without counting a request. The answer has the secret
 /// only if it was generated.
-pub(super) fn create(control: &Control, input: &Input<Nothing, NewSubscription>) -> Result<Created, ControlError> {
-    let request = &input.body;
-    let workspace = control.workspace(input.key()?.as_deref())?;
-    let profile = control.profile_for(Some(workspace.name()));
+fn create(request: Subscribe, cx: &Context) -> Result<Created, ControlError> {
+    let workspace = cx.workspace(request.key.meant())?;
+    let profile = cx.profile_for(Some(workspace.name()));
     let every_type = || profile.events.types().map(str::to_owned).collect();
     let mut fields = Map::from_iter([
-        ("url".to_owned(), request.url.clone().into()),
-        ("events".to_owned(), request.events.clone().unwrap_or_else(every_type).into()),
+        ("url".to_owned(), request.url.into()),
+        ("events".to_owned(), request.events.unwrap_or_else(every_type).into()),
     ]);
-    let optional = [("secret", &request.secret), ("description", &request.description)];
-    fields.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into()))));
+    let optional = [("secret", request.secret), ("description", request.description)];
+    fields.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
     let checked = check_subscribe(&fields, &profile.subscribe_rules()).map_err(refused)?;
     let now = workspace.clock().now();
     let subscribed = workspace.lock().subscribe(checked, &profile, now).map_err(refused)?;
     let secret = subscribed.body.get(&profile.subscriptions.secret_field);
     let secret = secret.and_then(|secret| secret.as_str()).map(str::to_owned);
-    let subscription = view(control, input, &workspace, &subscribed.id)?;
+    let subscription = view(cx, &workspace, &subscribed.id)?;
     Ok(Created { subscription, secret, created: subscribed.created })
 }
 
 /// Changes a subscription; absent fields stay. The validation is that of the emulated API.
-pub(super) fn change(
-    control: &Control,
-    input: &Input<Nothing, SubscriptionChange>,
-) -> Result<Subscription, ControlError> {
-    let (request, id) = (&input.body, &input.segment);
-    let workspace = owner(control, input)?;
-    let profile = control.profile_for(Some(workspace.name()));
+fn change(request: ChangeSubscription, cx: &Context) -> Result<Subscription, ControlError> {
+    let id = &request.id;
+    let workspace = owner(cx, &request.key, id)?;
+    let profile = cx.profile_for(Some(workspace.name()));
     // Locked from reading to writing, so that two concurrent changes do not undo each other.
     let mut state = workspace.lock();
     let Some(known) = state.subscriptions.get(id) else { return Err(unknown(id)) };
@@ -311,20 +448,19 @@ pub(super) fn change(
     let changed = state.subscriptions.update(id, checked, disabled, &profile);
     drop(state);
     changed.ok_or_else(|| unknown(id))?.map_err(refused)?;
-    view(control, input, &workspace, id)
+    view(cx, &workspace, id)
 }
 
-pub(super) fn delete(control: &Control, input: &Input<Nothing, Empty>) -> Result<Deleted, ControlError> {
-    let workspace = owner(control, input)?;
-    workspace.lock().subscriptions.remove(&input.segment);
-    Ok(Deleted { deleted: input.segment.as_str().into() })
+fn delete(DeleteSubscription { id, key }: DeleteSubscription, cx: &Context) -> Result<Deleted, ControlError> {
+    let workspace = owner(cx, &key, &id)?;
+    workspace.lock().subscriptions.remove(&id);
+    Ok(Deleted { deleted: id.as_str().into() })
 }
 
 /// Gives the subscription a new secret and returns it; the old one keeps signing for the grace period.
-pub(super) fn rotate(control: &Control, input: &Input<Nothing, Rotate>) -> Result<Rotated, ControlError> {
-    let workspace = owner(control, input)?;
-    let (profile, now) = (control.profile_for(Some(workspace.name())), workspace.clock().now());
-    let given = input.body.secret.clone();
+fn rotate(RotateSecret { id, key, secret: given }: RotateSecret, cx: &Context) -> Result<Rotated, ControlError> {
+    let workspace = owner(cx, &key, &id)?;
+    let (profile, now) = (cx.profile_for(Some(workspace.name())), workspace.clock().now());
     if let Some(secret) = &given {
         for scheme in profile.schemes() {
             SigningKey::read(secret, &scheme, profile.webhooks.secret_key)
@@ -334,12 +470,12 @@ pub(super) fn rotate(control: &Control, input: &Input<Nothing, Rotate>) -> Resul
     let grace = profile.webhooks.rotation_grace;
     let mut state = workspace.lock();
     let secret = given.map_or_else(|| Secret::generate(&mut state.sources.random), Secret::new);
-    let rotated = state.subscriptions.rotate(&input.segment, &secret, grace.get(), now);
-    let record = state.subscriptions.get(&input.segment);
-    let (Some(rotated), Some(record)) = (rotated, record) else { return Err(unknown(&input.segment)) };
+    let rotated = state.subscriptions.rotate(&id, &secret, grace.get(), now);
+    let record = state.subscriptions.get(&id);
+    let (Some(rotated), Some(record)) = (rotated, record) else { return Err(unknown(&id)) };
     rotated.map_err(refused)?;
     Ok(Rotated {
-        subscription: shown(record, &workspace, &profile, input.redactor()),
+        subscription: shown(record, &workspace, &profile, cx.redactor()),
         secret: secret.reveal().to_owned(),
         old_secret_signs_for: grace.to_string(),
     })
@@ -350,10 +486,10 @@ fn refused(error: Error) -> ControlError {
 }
 
 /// The workspace of the subscription that a call names. Ids are unique, so the call need not name a key.
-fn owner(control: &Control, call: &Call) -> Result<Arc<Workspace>, ControlError> {
-    let (scope, id) = (scope_or_all(control, call)?, &call.segment);
+fn owner(cx: &Context, key: &AnyKey, id: &str) -> Result<Arc<Workspace>, ControlError> {
+    let scope = key.scope(cx)?;
     let owns = |workspace: &Arc<Workspace>| workspace.lock().subscriptions.get(id).is_some();
-    let found = scope.workspaces(control).into_iter().find(owns);
+    let found = scope.workspaces(cx).into_iter().find(owns);
     found.ok_or_else(|| {
         ControlError::not_found(format!("there is no subscription `{}`{}", id.escape_debug(), scope.of_this_key()))
     })

@@ -1,28 +1,57 @@
-//! `GET health`, `GET ca.pem`, `GET openapi.json`: whether the emulator is ready, the certificate authority to trust, and the document
-//! of the control API, with the JSON Schema of run documents taken from it.
+//! `GET health`, `GET ca.pem`: whether the emulator is ready, and the certificate authority to trust.
 
+use clap::Args;
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-use super::call::Call;
-use super::endpoint::Nothing;
+use super::ControlError;
+use super::call::Context;
+use super::endpoint::{Call, Command, Endpoint, Made};
+use super::fields::DurationInput;
 use super::render::Text;
-use super::{Control, ControlError, Reply};
 use crate::http::answer::answer;
 use crate::scenario::generation_text;
 
+/// True if the emulator is ready.
+///
+/// Answered as soon as the emulator serves requests, without a token. `scenarios` is `as saved`, or `last good` while a broken or
+/// deleted file is kept in its last valid version.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct AskHealth {}
+
+impl Endpoint for AskHealth {
+    type Answer = Made<Ready>;
+    // Answered by the async worker, so that it tells whether that one is alive, however busy the other threads are.
+    const CALL: Call<Self> = Call::waits("GET health", |_, cx| Box::pin(async move { Ok(health(&cx)) }))
+        .open()
+        .media(&["application/json", "text/plain"]);
+
+    fn commands() -> Vec<Command> {
+        let examples = &["health", "health --wait 10s", "health --url http://emulator:9770"];
+        vec![Command::with("health", "Exit with 0 when the emulator is ready", examples, |_: HealthArgs| Self {})]
+    }
+}
+
+/// What the command itself takes.
+#[derive(Args)]
+struct HealthArgs {
+    /// Wait this long for the emulator to be reachable.
+    #[arg(long, value_name = "DURATION", default_value = "0s")]
+    wait: DurationInput,
+}
+
 /// The emulator is ready.
-#[derive(Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Ready {
-    #[cfg_attr(test, schemars(extend("const" = "ready")))]
+    #[schemars(extend("const" = "ready"))]
     pub(crate) status: String,
     pub(crate) version: String,
     pub(crate) generation: u64,
     /// True if all scenarios match their saved files.
-    #[cfg_attr(test, schemars(extend("enum" = ["as saved", "last good"])))]
+    #[schemars(extend("enum" = ["as saved", "last good"]))]
     pub(crate) scenarios: String,
 }
 
@@ -33,57 +62,38 @@ impl Text for Ready {
     }
 }
 
-pub(super) fn health(control: &Control) -> Ready {
+fn health(cx: &Context) -> Made<Ready> {
     // A broken or deleted file leaves the last valid version active; only this field shows it.
-    let scenarios = if control.library.is_as_saved() { "as saved" } else { "last good" };
-    Ready {
+    let scenarios = if cx.library.is_as_saved() { "as saved" } else { "last good" };
+    let ready = Ready {
         status: "ready".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        generation: control.library.load().number,
+        generation: cx.library.load().number,
         scenarios: scenarios.to_owned(),
-    }
+    };
+    cx.reply(&ready).into()
 }
 
-pub(super) fn ca_pem(control: &Control, _: &Call, _: Nothing) -> Result<Reply, ControlError> {
-    match &control.ca_pem {
+/// The authority made for --tls self-signed.
+///
+/// The certificate that clients must trust to call an emulator that was started with `--tls self-signed`. Needs no token.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct GetAuthority {}
+
+impl Endpoint for GetAuthority {
+    type Answer = Made<String>;
+    const CALL: Call<Self> = Call::at_once("GET ca.pem", authority)
+        .open()
+        .media(&["application/x-pem-file"])
+        .errors(&[(404, "There is none without --tls self-signed.")]);
+}
+
+fn authority(_: GetAuthority, cx: &Context) -> Result<Made<String>, ControlError> {
+    match &cx.ca_pem {
         None => Err(ControlError::not_found("no authority was made; start with --tls self-signed")),
         Some(pem) => {
             let pem_type = HeaderValue::from_static("application/x-pem-file");
-            Ok(answer(StatusCode::OK, pem_type, pem.clone()))
+            Ok(answer(StatusCode::OK, pem_type, pem.clone()).into())
         }
     }
-}
-
-/// The `OpenAPI` 3.1 document of the control API. A test makes the file from the table of calls and their types.
-pub fn openapi_document() -> Map<String, Value> {
-    serde_json::from_str(include_str!("openapi.json")).expect("a test has made it")
-}
-
-/// The JSON Schema of run documents, by itself.
-pub fn run_schema() -> Value {
-    let within = include_str!("openapi.json").replace("#/components/schemas/", "#/$defs/");
-    let mut document: Value = serde_json::from_str(&within).expect("a test has made it");
-    let mut rest = match document["components"]["schemas"].take() {
-        Value::Object(schemas) => schemas,
-        _ => Map::new(),
-    };
-    let mut root = rest.remove("Run").unwrap_or_default();
-    // Only what a run document consists of, in the order in which it is named.
-    let (mut definitions, mut names) = (Map::new(), referenced(&root));
-    while let Some(name) = names.pop() {
-        if let Some(schema) = rest.remove(&name) {
-            names.extend(referenced(&schema));
-            definitions.insert(name, schema);
-        }
-    }
-    root["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
-    root["title"] = "Run".into();
-    root["$defs"] = definitions.into();
-    root
-}
-
-/// The names of the definitions that a schema refers to.
-fn referenced(schema: &Value) -> Vec<String> {
-    let text = schema.to_string();
-    text.split("\"#/$defs/").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }

@@ -10,12 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::call::{Input, Scope, key_or_all, scope_soon, wait_of};
+use super::call::{Context, Scope, wait_limit};
 use super::diagnosis::delivery_summary;
-use super::endpoint::Wait;
+use super::endpoint::{Call, Endpoint};
 use super::explain::no_endpoint;
+use super::fields::{AnyKey, DurationInput};
 use super::render::{Text, cell};
 use super::{Control, ControlError, deliveries, requests};
 use crate::clock::ClockMode;
@@ -29,9 +31,26 @@ use crate::state::journal::{Entry, RequestRecord};
 use crate::state::workspace::{AttemptOutcome, Forgery, Workspace};
 use crate::util::wording::{any_of, counted};
 
+/// The problems found so far.
+///
+/// Requests that matched no endpoint, deliveries that failed, forgeries that were accepted, and rules that were not used up. With
+/// `wait`, what is due within that time is done first.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct GetVerdict {
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+    /// At most 300s.
+    pub(crate) wait: Option<DurationInput>,
+}
+
+impl Endpoint for GetVerdict {
+    type Answer = Verification;
+    const CALL: Call<Self> = Call::waits("GET verdict", |request, cx| Box::pin(verify(request, cx)));
+}
+
 /// The problems found, by kind, the oldest first; `counts` has the number of all.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Verification {
     /// Requests that matched no endpoint.
     pub(crate) unmatched: Vec<ProblemWith<Request>>,
@@ -56,8 +75,8 @@ pub(crate) struct Verification {
 }
 
 /// How many problems there are of each kind.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct ProblemCounts {
     pub(crate) unmatched: usize,
     pub(crate) undelivered: usize,
@@ -67,8 +86,8 @@ pub(crate) struct ProblemCounts {
 }
 
 /// A request or delivery with a problem.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "ProblemWith{T}"))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "ProblemWith{T}")]
 pub(crate) struct ProblemWith<T> {
     #[serde(flatten)]
     pub(crate) row: T,
@@ -77,8 +96,7 @@ pub(crate) struct ProblemWith<T> {
 }
 
 /// A rule with turns left, or a story before its end.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 pub(crate) struct Unfinished {
     pub(crate) scenario: String,
     #[serde(flatten)]
@@ -89,8 +107,8 @@ pub(crate) struct Unfinished {
 }
 
 /// What of a scenario is unfinished.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(untagged)]
 pub(crate) enum UnfinishedPart {
     /// A rule that applied less often than it says.
@@ -102,10 +120,10 @@ pub(crate) enum UnfinishedPart {
 }
 
 /// A kind of problem that had nothing to judge.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Unused {
-    #[cfg_attr(test, schemars(extend("enum" = ["unmatched", "undelivered", "forged", "unfinished"])))]
+    #[schemars(extend("enum" = ["unmatched", "undelivered", "forged", "unfinished"]))]
     pub(crate) kind: String,
     pub(crate) message: String,
 }
@@ -146,13 +164,13 @@ pub(crate) const MAX_SHOWN: usize = 1_000;
 /// How long attempts that became due during a wait may take beyond it.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
-pub(super) async fn verify(control: Arc<Control>, input: Arc<Input<Wait>>) -> Result<Verification, ControlError> {
-    let scope = scope_soon(&control, key_or_all(&input)?).await?;
-    if let Some(limit) = wait_of(&input.query)? {
-        wait_for_what_is_due(&control, &scope, limit).await;
+async fn verify(request: GetVerdict, cx: Arc<Context>) -> Result<Verification, ControlError> {
+    let scope = request.key.scope_soon(&cx).await?;
+    if let Some(wait) = &request.wait {
+        wait_for_what_is_due(&cx, &scope, wait_limit("wait", wait)?).await;
     }
-    let is_disconnected = Arc::clone(&input.is_disconnected);
-    control.read(&is_disconnected, move |control| judge(control, &scope, input.redactor())).await
+    let (control, is_disconnected) = (Arc::clone(&cx.control), Arc::clone(&cx.is_disconnected));
+    control.read(&is_disconnected, move |control| judge(control, &scope, cx.redactor())).await
 }
 
 pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> Verification {

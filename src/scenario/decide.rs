@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::matcher::{Found, Reading, RequestView, Subject};
@@ -19,14 +20,14 @@ use crate::scenario::rule_counters::{LimitTrace, RuleCounters};
 const WORTH_LOOKING_UP: usize = 8;
 
 /// What one rule does with a request.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct RuleTrace {
     pub(crate) scenario: String,
     /// The rule's name, or its position.
     pub(crate) rule: String,
     /// Where it begins in the scenario's text; from 1.
-    #[cfg_attr(test, schemars(range(min = 1)))]
+    #[schemars(range(min = 1))]
     pub(crate) line: usize,
     /// True if it decided the request.
     pub(crate) applied: bool,

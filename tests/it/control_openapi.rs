@@ -3,11 +3,19 @@
 use serde_json::{Value, json};
 use wrs_emulator::Emulator;
 
+use crate::golden;
 use crate::openapi::Document;
 use crate::support::{Answer, KEY, control, fire, get, start, subscribe_sink, view};
 
 async fn document(emulator: &Emulator) -> Value {
     view(emulator, "openapi.json").await
+}
+
+/// Generated clients depend on every field, type and status of it.
+#[tokio::test]
+async fn the_document_is_the_published_one() {
+    let made = document(&start().await).await;
+    golden::compare("tests/it/control_openapi.json", &golden::json(&made, 3));
 }
 
 /// A body with a field that no call has is refused; the refusal lists the fields that there are.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Map, Value};
 use wrs_emulator::settings::ledger_markdown;
 
 use crate::layers::files;
@@ -53,31 +54,48 @@ fn the_cookbook_plays_every_shipped_scenario() {
     }
 }
 
-/// The page of the control API names every call of its document, and no other.
+/// A call as the page of the control API shows it: its parameters, the fields of its body, and what the document says about it.
+fn row(method: &str, path: &str, call: &Value) -> String {
+    let required =
+        |schema: &Value, name: &str| schema["required"].as_array().is_some_and(|all| all.contains(&name.into()));
+    let parameters = call["parameters"].as_array().into_iter().flatten().filter(|parameter| parameter["in"] == "query");
+    let parameters: Vec<&str> = parameters.filter_map(|parameter| parameter["name"].as_str()).collect();
+    // `key` of a call with a body is named there.
+    let schema = &call["requestBody"]["content"]["application/json"]["schema"];
+    let fields = schema["properties"].as_object().into_iter().flat_map(Map::keys);
+    let fields: Vec<String> =
+        fields.map(|name| format!("\"{name}\"{}", if required(schema, name) { "" } else { "?" })).collect();
+    let is_open = schema.is_object() && schema["additionalProperties"] != false;
+    let fields: Vec<String> = fields.into_iter().chain(is_open.then(|| "…".to_owned())).collect();
+    let parameters: Vec<String> = parameters
+        .into_iter()
+        .filter(|name| *name != "key" || !fields.iter().any(|field| field.starts_with("\"key\"")))
+        .map(|name| format!("{name}="))
+        .collect();
+    let query = if parameters.is_empty() { String::new() } else { format!("?{}", parameters.join("&")) };
+    let body = if fields.is_empty() { String::new() } else { format!(" `{{{}}}`", fields.join(",")) };
+    let (summary, about) =
+        (call["summary"].as_str().expect("a summary"), call["description"].as_str().unwrap_or_default());
+    let about = about.replace('\n', " ");
+    let line = format!("| `{} {path}{query}`{body} | {summary}. {about}", method.to_ascii_uppercase());
+    format!("{} |\n", line.trim_end())
+}
+
+/// The page of the control API has every call of its document.
 #[test]
-fn the_page_of_the_control_api_names_every_call() {
+fn the_page_of_the_control_api_has_every_call() {
     let page = read("docs/control-api.md");
-    let rows = page.lines().filter(|line| line.starts_with("| `"));
-    let mut reported = BTreeSet::new();
-    for row in rows {
-        let calls = row.split(" | ").next().unwrap_or_default();
-        for code in calls.split('`').skip(1).step_by(2) {
-            let Some((method, path)) =
-                code.split_once(' ').filter(|(method, _)| method.chars().all(char::is_uppercase))
-            else {
-                continue;
-            };
-            reported.insert(format!("{method} {}", path.split('?').next().unwrap_or_default()));
-        }
-    }
-    let document = wrs_emulator::control::openapi_document();
-    let mut known = BTreeSet::new();
-    for (path, operations) in document["paths"].as_object().expect("paths") {
-        let path = path.trim_start_matches("/_emulator/");
-        let methods = operations.as_object().expect("operations").keys();
-        known.extend(methods.map(|method| format!("{} {path}", method.to_ascii_uppercase())));
-    }
-    assert_eq!(reported, known, "docs/control-api.md has the first, the document the second");
+    let (begin, end) = ("<!-- tests/it/documents.rs writes from here … -->\n", "<!-- … to here -->\n");
+    let (before, rest) = page.split_once(begin).expect("where the table begins");
+    let (_, after) = rest.split_once(end).expect("where it ends");
+    let paths = wrs_emulator::control::openapi_document()["paths"].as_object().expect("paths");
+    let calls = paths.iter().flat_map(|(path, calls)| {
+        let calls = calls.as_object().expect("operations").iter();
+        calls.map(|(method, call)| row(method, path.trim_start_matches("/_emulator/"), call))
+    });
+    let table: String = calls.collect();
+    let made = format!("{before}{begin}\n| call | does |\n| --- | --- |\n{table}\n{end}{after}");
+    assert_in_step("docs/control-api.md", &made);
 }
 
 /// README and every page of `docs/`, with its path from the root.

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{self, Outcome, finish, text, wrs_emulator};
+use crate::support::{self, Outcome, assert_in_step, finish, text, wrs_emulator};
 
 /// The help of a command, whole, as wide as it is without a terminal.
 fn help(path: &[String]) -> String {
@@ -30,6 +30,14 @@ pub(crate) fn all_help() -> Vec<(Vec<String>, String)> {
 
 fn run(arguments: &[&str]) -> Outcome {
     support::run(arguments).exits(0)
+}
+
+/// Scripts depend on every command, flag, variable and default.
+#[test]
+fn every_help_is_the_published_one() {
+    let made: String =
+        all_help().into_iter().map(|(path, said)| format!("$ wrs-emulator {}\n{said}\n", path.join(" "))).collect();
+    assert_in_step("tests/it/help.txt", &made);
 }
 
 /// Examples first, options in groups, no more than two screens; what is rare is there when everything is asked for.

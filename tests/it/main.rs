@@ -32,7 +32,8 @@ mod files;
 mod findings;
 mod forgeries;
 mod forwards;
-mod frozen;
+#[path = "../../src/golden_tests.rs"]
+mod golden;
 mod har;
 mod help;
 mod hostile;

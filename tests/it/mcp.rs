@@ -120,6 +120,8 @@ fn twelve_tools_are_listed_with_schemas_and_hints() {
     let tools = session.ask("tools/list", &json!({}))["result"]["tools"].clone();
     assert!(tools.to_string().len() <= 12 * 1024, "{}", tools.to_string().len());
     let tools = tools.as_array().expect("a list");
+    let lines: String = tools.iter().map(|tool| format!("{tool}\n")).collect();
+    assert_in_step("tests/it/tools.jsonl", &lines);
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect();
     let expected = "status find_requests find_deliveries explain check_scenario play_scenario fire_event advance_clock \
                     verification review_findings assumptions reset";

@@ -506,3 +506,62 @@ async fn a_clock_before_1970_is_refused() {
     let problem = early.expect_err("it cannot start").to_string();
     assert!(problem.starts_with("--clock: 1969-12-31T23:59:59Z is before 1970"), "{problem}");
 }
+
+/// A key that was prepared once is copied for each test: the copy begins where the key is, and neither notices what the other does
+/// from then on.
+#[tokio::test]
+async fn a_copied_key_begins_where_the_other_is() {
+    const COPY: &str = "sk_test_copy";
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const STORY: &str = r#"
+        [profile]
+        rate_limit = { requests = 9, window = "1h" }
+        [[rule]]
+        when = { operation = "system.status" }
+        sequence = [{ pass = true }, { status = 503 }, { pass = true }]
+        [[emit]]
+        event = "workflow.completed"
+        on = { operation = "system.status", status = 200 }
+        delay = "10s"
+    "#;
+    let emulator = start().await;
+    put_scenario(&emulator, "story", STORY).await;
+    activate(&emulator, &["story"], Some(KEY)).await;
+    let (body, sub) = (json!({ "url": "https://app.sink.localhost/a", "secret": SECRET }), "subscriptions");
+    let original = ask(&emulator, "POST", sub, &body).await["subscription"]["id"].clone();
+    ask(&emulator, "POST", "clock", &json!({ "key": KEY, "advance": "30m" })).await;
+    assert_eq!(get(&emulator, "/v1/system/status").await.status, 200);
+
+    let copy = ask(&emulator, "POST", "snapshot/fork", &json!({ "from": KEY, "key": COPY })).await;
+    assert_eq!((&copy["key"], &copy["warnings"]), (&json!(COPY), &json!([])));
+    let copied = view(&emulator, &format!("{sub}?key={COPY}")).await["data"][0].clone();
+    assert_eq!(copied["url"], body["url"]);
+    assert_ne!(copied["id"], original, "an id names one subscription");
+    let id = copied["id"].as_str().expect("an id");
+    assert_eq!(view(&emulator, &format!("{sub}/{id}?secret=true")).await["secret"], SECRET);
+    let clocks =
+        (view(&emulator, &format!("clock?key={KEY}")).await, view(&emulator, &format!("clock?key={COPY}")).await);
+    assert_eq!(clocks.0["now"], clocks.1["now"]);
+
+    // The story goes on with its second step, and the first request counts.
+    let answer = get_as(&emulator, COPY, "/v1/system/status").await;
+    assert_eq!((answer.status, answer.header("x-ratelimit-remaining")), (503, Some("7")));
+    assert_eq!(get_as(&emulator, COPY, "/v1/system/status").await.status, 200);
+    assert_eq!(get(&emulator, "/v1/system/status").await.status, 503, "the other key has not moved");
+    // The event that was planned before is planned for both.
+    ask(&emulator, "POST", "clock", &json!({ "key": COPY, "advance": "10s" })).await;
+    let delivered = |key: &str| format!("deliveries?key={key}&status=delivered");
+    assert_eq!(view(&emulator, &delivered(COPY)).await["data"].as_array().map(Vec::len), Some(2));
+    assert_eq!(view(&emulator, &delivered(KEY)).await["data"].as_array().map(Vec::len), Some(0));
+
+    for (body, status, part) in [
+        (json!({ "from": KEY, "key": COPY }), 422, "`sk_test_copy` has state already"),
+        (json!({ "from": KEY, "key": KEY }), 422, "has state already"),
+        (json!({ "from": KEY, "key": "*" }), 422, ""),
+        (json!({ "from": "*", "key": "sk_test_new" }), 422, ""),
+        (json!({ "from": "ws_nothing", "key": "sk_test_new" }), 404, "ws_nothing"),
+        (json!({ "key": "sk_test_new" }), 422, "missing field `from`"),
+    ] {
+        refused(&emulator, "POST", "snapshot/fork", &body, status, part).await;
+    }
+}

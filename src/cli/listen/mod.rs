@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use url::{Host, Url};
 
 use super::arguments::{DEFAULT_URL, Target, address, bound, examples, is_webhook_url};
-use super::client::{Call, CallPath, in_background, run_task};
+use super::client::{Call, in_background, run_task};
 use super::failure::{Code, Failure, note, warn};
 use super::output::{print, ready_line};
 use super::profile::{forwards_in_force, patch_of_forwards};
@@ -249,7 +249,9 @@ fn register(
     let port = here.rsplit(':').next().unwrap_or_default();
     let url = format!("https://{SUBSCRIBED_HOST}:{port}");
     let is_other = |from: &str, to: &str| from != url && Url::parse(to).is_ok_and(|to| leads_to(&to, local));
-    if secret.is_some() && forwards_in_force(&target, Some(&key), LIMIT)?.iter().any(|(from, to)| is_other(from, to)) {
+    if secret.is_some()
+        && forwards_in_force(&target, &key.as_str().into(), LIMIT)?.iter().any(|(from, to)| is_other(from, to))
+    {
         return Ok(None);
     }
     let (here, secret) = (here.to_owned(), secret.unwrap_or_default());
@@ -289,14 +291,14 @@ async fn keep(registration: Arc<Mutex<Option<Registration>>>) {
 impl Registration {
     /// Subscribes, with the same secret as before, and makes the emulator deliver here.
     fn subscribe(&mut self) -> Result<(), Failure> {
-        let body = api::NewSubscription {
+        let request = api::Subscribe {
+            key: self.key.as_str().into(),
             url: self.url.clone(),
             secret: (!self.secret.is_empty()).then(|| self.secret.clone()),
             description: Some(DESCRIPTION.to_owned()),
             ..Default::default()
         };
-        let call = Call::new(&self.target).key(&*self.key).body(&body);
-        let created: api::Created = call.send(CallPath("POST", "subscriptions"))?;
+        let created = Call::new(&self.target).send(&request)?;
         self.subscription = created.subscription.id.0;
         // Asked for, because the answer has it only if it was generated now.
         self.secret = self.shown()?.secret.unwrap_or_default();
@@ -304,8 +306,8 @@ impl Registration {
     }
 
     fn shown(&self) -> Result<api::ShownSubscription, Failure> {
-        let call = Call::new(&self.target).id(&self.subscription).parameter("secret", "true").limit(LIMIT);
-        call.send(CallPath("GET", "subscriptions/{id}"))
+        let request = api::ShowSubscription { id: self.subscription.clone(), secret: true, ..Default::default() };
+        Call::new(&self.target).limit(LIMIT).send(&request)
     }
 
     /// Subscribes again if the subscription is gone; returns what there is to report.
@@ -333,14 +335,14 @@ impl Registration {
 
     /// Removes what others of its kind left behind, and warns of other subscriptions, which also get each event.
     fn tidy_up(&self) -> Result<(), Failure> {
-        let call = Call::new(&self.target).key(&*self.key).limit(LIMIT);
-        let listed: api::List<api::Subscription> = call.send(CallPath("GET", "subscriptions"))?;
-        let forwards = forwards_in_force(&self.target, Some(&self.key), LIMIT)?;
+        let request = api::ListSubscriptions { key: self.key.as_str().into() };
+        let listed = Call::new(&self.target).limit(LIMIT).send(&request)?;
+        let forwards = forwards_in_force(&self.target, &self.key.as_str().into(), LIMIT)?;
         for row in listed.data.iter().filter(|row| row.id.0 != self.subscription) {
             let is_ours = row.description.as_deref() == Some(DESCRIPTION) && row.url.contains(SUBSCRIBED_HOST);
             let to = forwards.get(&row.url);
             if is_ours && (row.url == self.url || !to.is_some_and(|to| is_listening(to))) {
-                Call::new(&self.target).id(&row.id.0).send_to(CallPath("DELETE", "subscriptions/{id}"))?;
+                self.delete(&row.id.0)?;
                 if row.url != self.url && to.is_some() {
                     self.forward(&row.url, Value::Null)?;
                 }
@@ -364,13 +366,18 @@ impl Registration {
 
     /// Forwards deliveries for a URL; null removes the forward.
     fn forward(&self, url: &str, to: Value) -> Result<(), Failure> {
-        let patch = patch_of_forwards([(url.to_owned(), to)].into_iter().collect());
-        Call::new(&self.target).key(&*self.key).body(&patch).send_to(CallPath("PATCH", "profile")).map(drop)
+        let patch = patch_of_forwards(self.key.as_str().into(), [(url.to_owned(), to)].into_iter().collect());
+        Call::new(&self.target).send(&patch).map(drop)
+    }
+
+    fn delete(&self, id: &str) -> Result<(), Failure> {
+        let request = api::DeleteSubscription { id: id.to_owned(), key: api::AnyKey::default() };
+        Call::new(&self.target).exchange(&api::Sent::of(&request)).map(drop)
     }
 
     /// Removes the subscription and the forward.
     fn remove(&self) -> Result<(), Failure> {
-        let _ = Call::new(&self.target).id(&self.subscription).send_to(CallPath("DELETE", "subscriptions/{id}"));
+        let _ = self.delete(&self.subscription);
         self.forward(&self.url, Value::Null)
     }
 }
@@ -394,9 +401,9 @@ const EXAMPLE: &str = "https://app.example.com";
 /// The note to print if nothing is delivered to the receiver at `here`, bound to `local`; `None` if something is, or if it is unknown.
 fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result<Option<String>, Failure> {
     let RegistrationArgs { target, key } = args;
-    let asked = forwards_in_force(target, Some(key), LIMIT).and_then(|forwards| {
-        let call = Call::new(target).key(&**key).limit(LIMIT);
-        let answer: api::List<api::Subscription> = call.send(CallPath("GET", "subscriptions"))?;
+    let asked = forwards_in_force(target, &key.as_str().into(), LIMIT).and_then(|forwards| {
+        let request = api::ListSubscriptions { key: key.as_str().into() };
+        let answer = Call::new(target).limit(LIMIT).send(&request)?;
         Ok((forwards, answer.data))
     });
     let (forwards, subscriptions) = match asked {

@@ -1,5 +1,6 @@
 //! A kind of finding with its texts and its function; what the function returns; and the findings as they are shown.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::traffic::{Subject, Traffic};
@@ -16,8 +17,8 @@ pub(super) const DELIVER: &str = "subscribe your receiver, then: wrs-emulator tr
 
 named! {
     // How bad a finding is, the worst first.
-    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-    #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+    #[schemars(inline)]
     #[serde(rename_all = "lowercase")]
     pub enum Severity {
         // Anybody can forge what the receiver acts on.
@@ -34,8 +35,8 @@ named! {
 }
 
 named! {
-    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-    #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+    #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+    #[schemars(inline)]
     #[serde(rename_all = "lowercase")]
     pub enum Confidence {
         // The traffic leaves no other explanation.
@@ -174,8 +175,8 @@ impl Observation {
 }
 
 /// The findings, the worst first, and what had nothing to judge.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Findings {
     pub(crate) data: Vec<Finding>,
     /// Rules that had nothing to judge: that they found nothing proves nothing.
@@ -189,8 +190,8 @@ pub(crate) struct Findings {
 }
 
 /// One finding, with what showed it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Finding {
     /// Its stable name.
     pub(crate) code: String,
@@ -210,8 +211,8 @@ pub(crate) struct Finding {
 }
 
 /// A request or delivery that shows a finding.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Shown {
     request: Option<RequestId>,
     delivery: Option<DeliveryId>,
@@ -219,8 +220,8 @@ pub(crate) struct Shown {
 }
 
 /// A rule that had nothing to judge.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct NotExercised {
     pub(crate) code: String,
     pub(crate) title: String,

@@ -119,6 +119,14 @@ impl Engine {
         found
     }
 
+    /// Copies the state of a workspace to a key that has none. Returns warnings about what could not be copied.
+    pub fn fork(self: &Arc<Self>, from: &Workspace, key: &Arc<str>) -> Result<Vec<String>, SnapshotProblem> {
+        let saved = self.saved(from, Some(from.name()), Vec::new());
+        let copy = RestoredWorkspace::copied(saved, key, &self.registry, &self.profile_for(Some(key)));
+        let (clock, copy) = (self.registry.clock().save(), copy.map_err(SnapshotProblem)?);
+        self.load_snapshot(RestoredSnapshot { clock, whole: None, workspaces: vec![copy] })
+    }
+
     /// Reads a snapshot, for which `open` is called twice. Changes nothing.
     pub fn read_snapshot<'de, R: Read<'de>>(
         &self,

@@ -9,6 +9,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -20,10 +21,10 @@ macro_rules! texts {
     ($($(#[doc = $doc:literal])+ $name:ident, $key:literal: $value:literal;)+) => {
         $(
             $(#[doc = $doc])+
-            #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-            #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+            #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+            #[schemars(inline)]
             #[serde(transparent)]
-            pub(crate) struct $name(#[cfg_attr(test, schemars(extend($key = $value)))] pub(crate) String);
+            pub(crate) struct $name(#[schemars(extend($key = $value))] pub(crate) String);
 
             impl fmt::Display for $name {
                 fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,10 +62,10 @@ pub(crate) fn time(at: Timestamp) -> Time {
 }
 
 /// Milliseconds with their fraction, to the microsecond.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, PartialOrd, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, PartialOrd, Serialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(transparent)]
-pub(crate) struct Millis(#[cfg_attr(test, schemars(range(min = 0.0)))] pub(crate) f64);
+pub(crate) struct Millis(#[schemars(range(min = 0.0))] pub(crate) f64);
 
 impl fmt::Display for Millis {
     /// As JSON has it.
@@ -80,8 +81,8 @@ impl From<std::time::Duration> for Millis {
 }
 
 /// Bytes: as text where they are UTF-8, else as base64.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 #[serde(untagged)]
 pub(crate) enum Bytes {
     Text(String),
@@ -118,8 +119,8 @@ pub(crate) fn name_of<T: Serialize>(value: T) -> String {
 pub(crate) type Headers = Vec<(String, String)>;
 
 /// A request as a row of a listing.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Request {
     pub(crate) id: RequestId,
     pub(crate) at: Time,
@@ -133,7 +134,7 @@ pub(crate) struct Request {
     /// 0 if the connection was broken instead.
     pub(crate) status: u16,
     /// What the connection did instead of an answer.
-    #[cfg_attr(test, schemars(extend("enum" = ["reset", "empty", "garbage", null])))]
+    #[schemars(extend("enum" = ["reset", "empty", "garbage", null]))]
     pub(crate) broken: Option<String>,
     /// The stable name of the reason for the answer.
     pub(crate) reason: String,
@@ -152,8 +153,8 @@ impl Request {
 }
 
 /// A request in full.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct RequestWhole {
     #[serde(flatten)]
     pub(crate) row: Request,
@@ -169,8 +170,8 @@ pub(crate) struct RequestWhole {
 }
 
 /// The connection that a request came on, and when its bytes went over it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Connection {
     /// The connections of the emulated API, counted from 1 in the order accepted.
     pub(crate) number: u64,
@@ -183,8 +184,8 @@ pub(crate) struct Connection {
 }
 
 /// What was answered.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Headers,
@@ -192,8 +193,8 @@ pub(crate) struct Answer {
 }
 
 /// The quota of a key after a request.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct QuotaState {
     pub(crate) limit: u32,
     pub(crate) remaining: u32,
@@ -206,8 +207,8 @@ pub(crate) struct QuotaState {
 
 /// An event with where it goes and where it does not.
 #[expect(clippy::struct_field_names, reason = "`type` is a keyword")]
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Event {
     pub(crate) id: EventId,
     #[serde(rename = "type")]
@@ -223,8 +224,8 @@ pub(crate) struct Event {
 }
 
 /// Where an event goes.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct EventTarget {
     pub(crate) id: DeliveryId,
     pub(crate) subscription: SubscriptionId,
@@ -232,18 +233,18 @@ pub(crate) struct EventTarget {
 }
 
 /// Where an event does not go, and why.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Skipped {
     pub(crate) subscription: SubscriptionId,
     pub(crate) url: String,
-    #[cfg_attr(test, schemars(extend("enum" = ["type_not_subscribed", "disabled", "not_named"])))]
+    #[schemars(extend("enum" = ["type_not_subscribed", "disabled", "not_named"]))]
     pub(crate) reason: String,
 }
 
 /// A delivery, with the number of its attempts in a listing, or with all of them.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Delivery{A}"))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Delivery{A}")]
 pub(crate) struct DeliveryWith<A> {
     pub(crate) id: DeliveryId,
     pub(crate) event: EventId,
@@ -289,22 +290,22 @@ impl DeliveryWhole {
 }
 
 /// How many attempts were made.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, rename = ""))]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, rename = "")]
 #[serde(transparent)]
 pub(crate) struct AttemptCount(pub(crate) u64);
 
 /// Each attempt.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, rename = "Whole"))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, rename = "Whole")]
 #[serde(transparent)]
 pub(crate) struct Attempts(pub(crate) Vec<Attempt>);
 
 /// One attempt: what was signed and sent, what came back.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub(crate) struct Attempt {
-    #[cfg_attr(test, schemars(range(min = 1)))]
+    #[schemars(range(min = 1))]
     pub(crate) number: u32,
     pub(crate) at: Time,
     pub(crate) url: String,
@@ -322,16 +323,16 @@ pub(crate) struct Attempt {
 }
 
 /// What was sent.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
 pub(crate) struct AttemptRequest {
     pub(crate) headers: Headers,
     pub(crate) body: Bytes,
 }
 
 /// How an attempt ended.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Outcome"))]
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Outcome")]
 #[serde(untagged)]
 pub(crate) enum AttemptResult {
     Answered {
@@ -350,8 +351,8 @@ pub(crate) enum AttemptResult {
 }
 
 /// A line of the log.
-#[derive(Debug, Deserialize, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields, rename = "Notice"))]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields, rename = "Notice")]
 pub(crate) struct LogLine {
     pub(crate) at: Time,
     pub(crate) message: String,

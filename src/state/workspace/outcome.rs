@@ -1,13 +1,14 @@
 //! The outcome of the test whose key a workspace belongs to, as its test runner reported it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::WorkspaceState;
 use crate::state::budget::{Charge, Full};
 
 /// How a test ended.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(deny_unknown_fields))]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct TestOutcome {
     /// The test's name.
     pub test: String,
@@ -18,8 +19,8 @@ pub struct TestOutcome {
     pub output: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     #[default]

@@ -8,20 +8,25 @@ use std::{fmt, io};
 
 use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use serde_json::Map;
 use serde_json::value::RawValue;
 use url::Url;
 
 use super::events::{EventRecord, HookUrl, PlannedDelivery};
-use super::saved::{SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedScenarios, SnapshotProblem};
+use super::saved::{
+    SNAPSHOT_FORMAT, SNAPSHOT_VERSION, SavedDelivery, SavedEmission, SavedScenarios, SavedWorkspace, SnapshotProblem,
+};
 use super::sources::{RandomSources, SavedSources};
-use super::subscriptions::Subscriptions;
+use super::subscriptions::{SubscriptionRecord, Subscriptions};
 use super::tokens::AccessToken;
-use super::workflows::Workflows;
-use super::{Registry, Workspace};
+use super::workflows::{WorkflowRecord, Workflows};
+use super::{Registry, Workspace, WorkspaceState};
 use crate::clock::{SavedClock, Seed};
+use crate::contract::ids::IdKind;
 use crate::contract::signature::Tamper;
 use crate::redact::Redactor;
-use crate::state::budget::{Budget, Charge};
+use crate::settings::Profile;
+use crate::state::budget::{Budget, Charge, Full};
 use crate::state::quota::Quota;
 
 /// A snapshot that was read. Nothing of it is in force yet.
@@ -53,6 +58,40 @@ pub struct RestoredWorkspace {
     pub tokens: Vec<AccessToken>,
     pub planned: Vec<SavedEmission>,
     pub events: Vec<EventRecord>,
+}
+
+impl RestoredWorkspace {
+    /// The same for another key, with new ids for its subscriptions, as ids are unique. The error says why there is no room for it.
+    pub(crate) fn copied(
+        saved: SavedWorkspace,
+        key: &Arc<str>,
+        registry: &Registry,
+        profile: &Profile,
+    ) -> Result<Self, String> {
+        let SavedWorkspace { key: from, clock, state: kept, scenarios, knobs, planned, .. } = saved;
+        let workspace = registry.fresh(Arc::clone(key));
+        let mut state = workspace.lock();
+        let WorkspaceState { sources, quota, subscriptions, workflows, counters, .. } = &mut *state;
+        if let Some(used) = kept.quotas.get(&from) {
+            quota.clone_from(used);
+        }
+        for record in &kept.subscriptions {
+            let mut copy = SubscriptionRecord::clone(record);
+            copy.id = sources.make_id(IdKind::Subscription, profile, registry.clock().now());
+            subscriptions.restore(copy)?;
+        }
+        let full = |full: Full| full.to_string();
+        for record in &kept.workflows {
+            workflows.add(WorkflowRecord::clone(record)).map_err(full)?;
+        }
+        for user in &kept.users {
+            workflows.add_user(Map::clone(user)).map_err(full)?;
+        }
+        counters.restore(0, &scenarios.named_turns, &scenarios.named_steps);
+        drop(state);
+        let (tokens, events) = (Vec::new(), Vec::new());
+        Ok(Self { workspace: Arc::new(workspace), clock, scenarios, knobs, tokens, planned, events })
+    }
 }
 
 /// What a snapshot is read with.

@@ -81,10 +81,10 @@ pub struct SavedWorkspace {
 #[derive(Debug, Serialize)]
 pub struct SavedState {
     sources: SavedSources,
-    quotas: BTreeMap<Arc<str>, Quota>,
-    subscriptions: Vec<Arc<Charged<SubscriptionRecord>>>,
-    workflows: Vec<KeptWorkflow>,
-    users: Vec<Arc<Charged<Map<String, Value>>>>,
+    pub(super) quotas: BTreeMap<Arc<str>, Quota>,
+    pub(super) subscriptions: Vec<Arc<Charged<SubscriptionRecord>>>,
+    pub(super) workflows: Vec<KeptWorkflow>,
+    pub(super) users: Vec<Arc<Charged<Map<String, Value>>>>,
 }
 
 /// The progress of a workspace's scenarios.

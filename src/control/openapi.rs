@@ -1,19 +1,17 @@
-//! The `OpenAPI` 3.1 document of the control API, made from its table of calls and their types; built for tests only, which compare
-//! it with the file that is served.
+//! The `OpenAPI` 3.1 document of the control API, made from its table of calls and their types, and the JSON Schema of run documents,
+//! which is a part of it.
 
 use std::collections::BTreeMap;
 
-use schemars::generate::{Contract, SchemaSettings};
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::Schema;
 use serde_json::{Map, Value, json};
 
 use super::PREFIX;
+use super::endpoint::{Described, Route, Schemas};
 use super::reply::Error;
-use super::routes::{CALLS, CallRow};
 use crate::contract::error::ErrorKind;
 use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::types::WORKFLOW_COMPLETED;
-use crate::golden;
 use crate::util::schema::{add_examples, plain};
 
 /// The groups in which the document lists calls: the name, what they are about, and what their paths begin with.
@@ -51,14 +49,38 @@ const SAMPLES: [(&str, &str); 12] = [
     ("url", "https://app.example.com/hooks"),
 ];
 
-/// The document of these calls.
-fn document(calls: &[CallRow]) -> Value {
+/// The JSON Schema of run documents, by itself.
+pub(super) fn run_schema(document: &Value) -> Value {
+    let within = document["components"]["schemas"].to_string().replace("#/components/schemas/", "#/$defs/");
+    let mut rest: Map<String, Value> = serde_json::from_str(&within).expect("it was JSON before");
+    let mut root = rest.remove("Run").unwrap_or_default();
+    // Only what a run document consists of, in the order in which it is named.
+    let (mut definitions, mut names) = (Map::new(), referenced(&root));
+    while let Some(name) = names.pop() {
+        if let Some(schema) = rest.remove(&name) {
+            names.extend(referenced(&schema));
+            definitions.insert(name, schema);
+        }
+    }
+    root["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    root["title"] = "Run".into();
+    root["$defs"] = definitions.into();
+    root
+}
+
+/// The names of the definitions that a schema refers to.
+fn referenced(schema: &Value) -> Vec<String> {
+    let text = schema.to_string();
+    text.split("\"#/$defs/").skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
+}
+
+pub(super) fn document(calls: &[Route]) -> Value {
     let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();
-    for row in calls {
-        let described = (row.describe)(&mut schemas);
-        let path = paths.entry(format!("{PREFIX}{}", row.path)).or_insert_with(|| json!({}));
-        path[row.method.as_str().to_ascii_lowercase()] = operation(row, &described);
+    for route in calls {
+        let described = (route.describe)(&mut schemas);
+        let path = paths.entry(format!("{PREFIX}{}", route.path)).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_ascii_lowercase()] = operation(route, &described);
     }
     let tags: Vec<Value> = TAGS.iter().map(|(name, text, _)| json!({ "name": name, "description": text })).collect();
     let responses = shared_responses(&schemas.answers.subschema_for::<Error>());
@@ -97,50 +119,49 @@ fn document(calls: &[CallRow]) -> Value {
     document
 }
 
-fn operation(row: &CallRow, described: &Described) -> Value {
+fn operation(route: &Route, described: &Described) -> Value {
     let mut parameters = Vec::new();
-    if let Some((_, name, _)) = row.segment() {
-        let schema = json!({ "type": "string", "minLength": 1, "examples": [segment_example(row)] });
+    if let Some((_, name, _)) = route.segment() {
+        let schema = json!({ "type": "string", "minLength": 1, "examples": [segment_example(route)] });
         parameters.push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
     }
-    let queries = described.query.get("properties").and_then(Value::as_object).into_iter().flatten();
     let query = |name: &str, schema: Value| json!({ "name": name, "in": "query", "required": false, "schema": schema });
-    parameters.extend(queries.map(|(name, schema)| query(name, present(schema.clone()))));
-    if !row.is_open {
+    parameters.extend(described.query.iter().map(|(name, schema)| query(name, present(schema.clone()))));
+    if !route.is_open {
         let about = "The key whose things are meant, or the name or id of its workspace; `*` is all.";
         parameters.push(query("key", json!({ "type": "string", "description": about, "examples": [SAMPLE_KEY] })));
     }
     let mut operation = json!({
-        "operationId": id(row),
-        "tags": [tag(row)],
-        "summary": row.summary,
-        "description": row.about,
+        "operationId": id(route),
+        "tags": [tag(route)],
+        "summary": described.summary,
+        "description": described.about,
         "parameters": parameters,
     });
-    if row.is_write() {
-        operation["requestBody"] = body(row, &described.body);
+    if route.is_write() {
+        operation["requestBody"] = body(route, &described.body);
     }
-    operation["responses"] = responses(row, described);
-    if row.is_open {
+    operation["responses"] = responses(route, described);
+    if route.is_open {
         operation["security"] = json!([]);
     }
     operation
 }
 
 /// The name of a call that generators make a function of: `get_requests_by_id`.
-fn id(row: &CallRow) -> String {
-    let path = row.path.replace('{', "by_").replace('}', "").replace(['/', '.'], "_");
-    format!("{}_{path}", row.method.as_str().to_ascii_lowercase())
+fn id(route: &Route) -> String {
+    let path = route.path.replace('{', "by_").replace('}', "").replace(['/', '.'], "_");
+    format!("{}_{path}", route.method.as_str().to_ascii_lowercase())
 }
 
-fn tag(row: &CallRow) -> &'static str {
-    let first = row.path.split('/').next().unwrap_or_default();
+fn tag(route: &Route) -> &'static str {
+    let first = route.path.split('/').next().unwrap_or_default();
     let found = TAGS.iter().find(|(.., paths)| paths.contains(&first));
-    found.unwrap_or_else(|| panic!("no tag has `{}`", row.path)).0
+    found.unwrap_or_else(|| panic!("no tag has `{}`", route.path)).0
 }
 
-fn segment_example(row: &CallRow) -> &'static str {
-    match row.path.split('/').next() {
+fn segment_example(route: &Route) -> &'static str {
+    match route.path.split('/').next() {
         Some("scenarios") => "rate-limit-burst",
         Some("sink") => "app",
         Some("explain") => "latest",
@@ -172,14 +193,14 @@ fn present(mut schema: Value) -> Value {
     schema
 }
 
-fn body(row: &CallRow, schema: &Value) -> Value {
+fn body(route: &Route, schema: &Value) -> Value {
     let mut content = json!({ "application/json": { "schema": schema } });
-    if row.takes_toml {
+    if route.takes_toml {
         let example = "[[rule]]\ntimes = 3\nreply = { error = \"rate_limit_exceeded\" }\n";
         content["application/toml"] = json!({ "schema": { "type": "string" }, "example": example });
     }
     // A body is required only if one of its fields is.
-    let required = row.takes_toml
+    let required = route.takes_toml
         || schema.get("required").is_some_and(|required| required.as_array().is_some_and(|fields| !fields.is_empty()))
         || schema.get("minProperties").is_some();
     json!({ "required": required, "content": content })
@@ -222,71 +243,18 @@ fn error_answer(status: u16, text: &str, schema: &Schema) -> Value {
 }
 
 /// The answer of each status: what the call gives, and everything that can go wrong.
-fn responses(row: &CallRow, described: &Described) -> Value {
-    let guarded = GUARDED.into_iter().filter(|_| !row.is_open);
-    let reads = READS.into_iter().filter(|_| !row.is_write());
+fn responses(route: &Route, described: &Described) -> Value {
+    let guarded = GUARDED.into_iter().filter(|_| !route.is_open);
+    let reads = READS.into_iter().filter(|_| !route.is_write());
     let reference = |status| json!({ "$ref": format!("#/components/responses/Error{status}") });
     let errors =
         COMMON.into_iter().chain(guarded).chain(reads).map(|(status, _)| (status.to_string(), reference(status)));
-    let own = row.errors.iter();
+    let own = route.errors.iter();
     let own = own.map(|(status, text)| (status.to_string(), error_answer(*status, text, &described.error)));
-    let mut content = json!({ row.media[0]: { "schema": described.answer } });
-    for further in &row.media[1..] {
+    let mut content = json!({ route.media[0]: { "schema": described.answer } });
+    for further in &route.media[1..] {
         content[further] = json!({ "schema": { "type": "string" } });
     }
     let done = [("200".to_owned(), json!({ "description": "Done.", "content": content }))];
     in_order(errors.chain(own).chain(done))
-}
-
-/// Generates the schemas of the `OpenAPI` document.
-pub(super) struct Schemas {
-    answers: SchemaGenerator,
-    /// Bodies and parameters: what may be absent in them is always there in an answer.
-    inputs: SchemaGenerator,
-}
-
-impl Schemas {
-    fn new() -> Self {
-        let settings = |contract| {
-            SchemaSettings::draft2020_12().with(|settings| {
-                settings.definitions_path = "/components/schemas".into();
-                settings.meta_schema = None;
-                settings.inline_subschemas = contract == Contract::Deserialize;
-                settings.contract = contract;
-            })
-        };
-        Self {
-            answers: settings(Contract::Serialize).into_generator(),
-            inputs: settings(Contract::Deserialize).into_generator(),
-        }
-    }
-}
-
-/// What a call takes and answers.
-pub(super) struct Described {
-    query: Value,
-    body: Value,
-    answer: Value,
-    error: Schema,
-}
-
-/// Describes a call.
-pub(super) fn describe<Q: JsonSchema, B: JsonSchema, A: JsonSchema>(schemas: &mut Schemas) -> Described {
-    let plain_value = |schema: Schema| {
-        let mut made = schema.to_value();
-        plain(&mut made);
-        made
-    };
-    Described {
-        query: plain_value(schemas.inputs.subschema_for::<Q>()),
-        body: plain_value(schemas.inputs.subschema_for::<B>()),
-        answer: plain_value(schemas.answers.subschema_for::<A>()),
-        error: schemas.answers.subschema_for::<Error>(),
-    }
-}
-
-#[test]
-fn the_file_beside_is_made_from_the_calls_and_their_types() {
-    let made = document(&CALLS);
-    golden::compare("src/control/openapi.json", &golden::json(&made, 3));
 }

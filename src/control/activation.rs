@@ -1,0 +1,192 @@
+//! `POST scenarios/active`: which scenarios are active, for all keys or one.
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::call::Context;
+use super::endpoint::{Call, Command, Endpoint};
+use super::fields::OneKey;
+use super::render::{Text, cell, joined, of_key};
+use super::scenarios::{KeyList, lines, named, own_lists, refused, scenario_name};
+use super::{Control, ControlError};
+use crate::diagnostic::Diagnostic;
+use crate::scenario::{ScenarioOrigin, ScenarioSnapshot, Stale, generation_text, read_file};
+use crate::util::wording::{counted, shell_word};
+
+/// Choose the active scenarios, for all keys or one.
+///
+/// The list replaces the one in force, and each scenario starts at its beginning. Without `active` the key follows the list of all keys
+/// again. `own_lists` names the keys that a change for all leaves alone; `diagnostics` names each scenario whose file is broken or gone,
+/// so that its last valid version stays active, and
+/// [scenarios that clash](scenario-language.md#scenarios-that-clash).
+#[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Activate {
+    #[serde(default)]
+    pub(crate) key: OneKey,
+    /// Names in order; an empty list turns scenarios off. Absent, with a key: the key follows the list of all keys.
+    pub(crate) active: Option<Vec<String>>,
+}
+
+impl Endpoint for Activate {
+    type Answer = Activated;
+    const CALL: Call<Self> = Call::at_once("POST scenarios/active", activate);
+
+    fn commands() -> Vec<Command> {
+        let uses =
+            &["scenarios use rate-limit-burst", "scenarios use key-revoked-midway slow-responses --key sk_test_mine"];
+        vec![
+            Command::with(
+                "scenarios use",
+                "Make these scenarios the active ones, in order",
+                uses,
+                |Use { active, key }| Self { key, active: Some(active) },
+            ),
+            Command::with(
+                "scenarios off",
+                "Turn scenarios off",
+                &["scenarios off", "scenarios off --key sk_test_mine"],
+                |key: OneKey| Self { key, active: Some(Vec::new()) },
+            ),
+            Command::with(
+                "scenarios follow",
+                "Let a key follow the scenarios of all keys again",
+                &["scenarios follow --key sk_test_mine"],
+                |Follow { key }| Self { key: OneKey { key: Some(key) }, active: None },
+            ),
+        ]
+    }
+}
+
+#[derive(Args)]
+struct Use {
+    /// Names, in order; the first rule that applies decides. Several may be joined by commas.
+    #[arg(value_name = "NAMES", required = true, value_parser = scenario_name, value_delimiter = ',')]
+    active: Vec<String>,
+    #[command(flatten)]
+    key: OneKey,
+}
+
+#[derive(Args)]
+struct Follow {
+    /// The key, or workspace `ws_…`, whose own list ends.
+    #[arg(long, env = "WRS_API_KEY", hide_env_values = true)]
+    key: String,
+}
+
+/// The scenarios that are active now.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Activated {
+    pub(crate) generation: u64,
+    pub(crate) active: Option<Vec<String>>,
+    pub(crate) key: Option<String>,
+    /// The keys that keep their own list, after a change for all keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) own_lists: Vec<KeyList>,
+    /// A warning for each that is active in an earlier version than its file has, and for those that clash.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// How many keys with their own lists are named.
+const MAX_NAMED: usize = 5;
+
+impl Text for Activated {
+    fn text(&self) -> String {
+        let whose = of_key(self.key.as_deref());
+        let active = match self.active.as_deref() {
+            None => format!("the list of all keys is active{whose}"),
+            Some([]) => format!("no scenario is active{whose}"),
+            Some(names) => format!("active{whose}: {}", joined(names)),
+        };
+        let mut text = format!("{active} ({})\n", generation_text(self.generation));
+        for own in self.own_lists.iter().take(MAX_NAMED) {
+            // A masked key names nothing.
+            let key = if own.key.contains('…') { "KEY".into() } else { cell(shell_word(&own.key)) };
+            text.push_str(&format!("{}; `wrs-emulator scenarios follow --key {key}` ends that\n", own.line()));
+        }
+        if let Some(more @ 1..) = self.own_lists.len().checked_sub(MAX_NAMED) {
+            let more = counted(more, "more list");
+            text.push_str(&format!("{more} of keys, which `wrs-emulator scenarios list` shows\n"));
+        }
+        text + &lines(&self.diagnostics)
+    }
+}
+
+fn activate(Activate { key, active }: Activate, cx: &Context) -> Result<Activated, ControlError> {
+    let key = named(cx, &key)?;
+    let names: Option<Vec<&str>> = active.as_ref().map(|names| names.iter().map(String::as_str).collect());
+    if names.is_none() && key.is_none() {
+        return Err(ControlError::invalid("expected `active`, a list of scenario names"));
+    }
+    // The watcher may not have seen a file that was just saved. Problems with other files are reported elsewhere.
+    if names.iter().flatten().any(|name| !is_as_saved(&cx.library.load(), name)) {
+        cx.reload_changed(cx.scenario_folders.read());
+    }
+    let listed = match names.as_deref() {
+        None => "those of all keys are active".to_owned(),
+        Some([]) => "none is active".to_owned(),
+        Some([name]) => format!("{name} is active"),
+        Some(names) => format!("{} are active", names.join(", ")),
+    };
+    let key = key.as_deref();
+    let log = || cx.note(key, format!("scenarios changed for {}: {listed}", cx.whose(key)), false);
+    let generation =
+        cx.activate(key, names.as_deref(), log).map_err(|found| refused(&found).and(refusal_details(cx, &found)))?;
+    let present = cx.library.load();
+    let mut diagnostics = names.map(|names| not_as_saved(&present, &names)).unwrap_or_default();
+    diagnostics.extend(present.config_for(key).clashes().iter().map(|clash| clash.warning.clone()));
+    Ok(Activated {
+        generation,
+        active,
+        key: key.map(|key| cx.redactor().key(key).into_owned()),
+        own_lists: if key.is_none() { own_lists(&present, cx.redactor()) } else { Vec::new() },
+        diagnostics,
+    })
+}
+
+/// True if a scenario exists and, if it comes from a file, matches the present text of the file.
+fn is_as_saved(generation: &ScenarioSnapshot, name: &str) -> bool {
+    let found = generation.find(name).filter(|_| generation.held_back(name).is_none());
+    found.is_some_and(|scenario| match &scenario.origin {
+        ScenarioOrigin::File(path) => read_file(path).is_ok_and(|text| *text == *scenario.text),
+        ScenarioOrigin::BuiltIn | ScenarioOrigin::Inline => true,
+    })
+}
+
+/// A warning for each of these scenarios whose active version is older than its file.
+fn not_as_saved(generation: &ScenarioSnapshot, names: &[&str]) -> Vec<Diagnostic> {
+    let earlier = names.iter().filter_map(|name| match generation.held_back(name)? {
+        Stale::Broken(problem) => {
+            let mut warning = Diagnostic::clone(problem).as_warning();
+            warning.message =
+                format!("`{name}` is broken, so its last valid version stays active: {}", problem.message);
+            Some(warning)
+        }
+        Stale::Deleted => {
+            let file = generation.find(name)?.file_name();
+            let message = format!("the file of `{name}` is gone, so its last valid version stays active");
+            let warning = Diagnostic::of_file("scenario/active-missing", message, "restore the file");
+            Some(warning.as_warning().in_file(file))
+        }
+    });
+    earlier.collect()
+}
+
+/// What to add to the refusal of a scenario that cannot be used: the folders that are read, if it is unknown.
+fn refusal_details(control: &Control, found: &[Diagnostic]) -> Option<String> {
+    if !found.iter().any(|problem| problem.code == "scenario/unknown-scenario") {
+        let broken = found.iter().any(|problem| problem.is_error() && problem.file.is_some());
+        return broken.then(|| "no earlier version of it was valid".to_owned());
+    }
+    let folders = control.scenario_folders.paths().map(|path| {
+        let place = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let missing = if path.is_dir() { "" } else { " (not there)" };
+        format!("{}{missing}", place.display())
+    });
+    Some(match folders.collect::<Vec<_>>().as_slice() {
+        [] => "no folder of scenario files is read; start with --scenarios FOLDER, or add a scenario now with PUT /_emulator/scenarios/NAME".to_owned(),
+        folders => format!("files are read from {}", folders.join(", ")),
+    })
+}

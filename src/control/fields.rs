@@ -1,0 +1,151 @@
+//! Types of fields and answers that several calls of the control API have. Independent of the emulator's parts.
+
+use std::str::FromStr;
+
+use clap::Args;
+use clap::builder::{RangedU64ValueParser, TypedValueParser};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Number;
+
+use super::render::{Row, Text};
+use crate::contract::keys::SAMPLE_KEY;
+use crate::util::duration::parse_duration;
+
+/// The field `key` of requests, with what it means if it is absent.
+macro_rules! keys {
+    ($($(#[doc = $help:literal])* $name:ident($($argument:tt)*) = $absent:expr;)*) => {$(
+        #[derive(Args, Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+        #[schemars(
+            inline,
+            description = "The key whose things are meant, or the name or id of its workspace; `*` is all."
+        )]
+        #[serde(transparent)]
+        pub(crate) struct $name {
+            $(#[doc = $help])*
+            #[arg(long $($argument)*)]
+            pub(crate) key: Option<String>,
+        }
+
+        impl $name {
+            /// The key that is meant: `*` for all, `None` for the sample key.
+            pub(super) fn meant(&self) -> Option<&str> {
+                self.key.as_deref().or($absent)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(key: &str) -> Self {
+                Self { key: Some(key.to_owned()) }
+            }
+        }
+    )*};
+}
+
+keys! {
+    /// Only of this key, or workspace `ws_…`; by default of all keys, or without one.
+    AnyKey(, env = "WRS_API_KEY", hide_env_values = true, default_value = "*") = Some("*");
+    /// Only for this key, or workspace `ws_…`; by default for all keys.
+    OneKey(, env = "WRS_API_KEY", hide_env_values = true) = Some("*");
+    /// Whose: a key, or a workspace `ws_…`.
+    OwnKey(, env = "WRS_API_KEY", hide_env_values = true, default_value = SAMPLE_KEY) = None;
+    /// Only the clock of this key, or workspace `ws_…`; by default the emulator's, which all keys follow.
+    ClockKey() = Some("*");
+}
+
+/// `now`, or a timestamp.
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
+#[schemars(inline)]
+#[serde(transparent)]
+pub(crate) struct Since(
+    #[schemars(extend("anyOf" = [{ "const": "now" }, { "format": "date-time" }]))] pub(crate) String,
+);
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_time = text == "now" || text.parse::<Timestamp>().is_ok();
+        let expected = || "expected a timestamp such as 2026-01-31T09:30:00Z, or `now`".to_owned();
+        is_time.then(|| Self(text.to_owned())).ok_or_else(expected)
+    }
+}
+
+/// A complete listing.
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct List<T> {
+    pub(crate) data: Vec<T>,
+}
+
+/// A page of a listing, newest first.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(inline, deny_unknown_fields)]
+pub(crate) struct Page<T> {
+    pub(crate) data: Vec<T>,
+    pub(crate) has_more: bool,
+    /// The `cursor` of the next page.
+    pub(crate) next_cursor: Option<String>,
+}
+
+impl<T: Row> Text for List<T> {
+    fn text(&self) -> String {
+        T::table(&self.data)
+    }
+}
+
+impl<T: Row> Text for Page<T> {
+    fn text(&self) -> String {
+        let more = self.next_cursor.as_ref().map(|cursor| format!("… more: --cursor {cursor}\n"));
+        T::table(&self.data) + &more.unwrap_or_default()
+    }
+}
+
+/// What is refused where exactly one of these fields must be given; null is as good as absent.
+pub(crate) fn not_one_of(fields: &[&str]) -> serde_json::Value {
+    let given = |field: &str| serde_json::json!({ "required": [field], "properties": { field: { "not": { "type": "null" } } } });
+    let none: serde_json::Map<_, _> =
+        fields.iter().map(|field| ((*field).to_owned(), serde_json::json!({ "type": "null" }))).collect();
+    let mut wrong = vec![serde_json::json!({ "properties": none })];
+    for (at, field) in fields.iter().enumerate() {
+        wrong.extend(fields[at + 1..].iter().map(|other| serde_json::json!({ "allOf": [given(field), given(other)] })));
+    }
+    serde_json::json!({ "anyOf": wrong })
+}
+
+/// A duration such as 250ms, 5s or 1m30s.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline, extend("pattern" = crate::util::duration::DURATION_PATTERN, "examples" = ["5s"]))]
+#[serde(transparent)]
+pub(crate) struct DurationInput(pub(crate) String);
+
+impl FromStr for DurationInput {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_duration(text).map(|_| Self(text.to_owned()))
+    }
+}
+
+/// A whole number in a body. JSON has one kind of number, so `5.0` is accepted as 5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(inline)]
+#[serde(transparent)]
+pub(crate) struct Integer<T>(pub(crate) T);
+
+/// A number of things that are awaited, as typed.
+pub(super) fn count_parser() -> impl TypedValueParser<Value = Integer<usize>> {
+    RangedU64ValueParser::<usize>::new().range(1..=10_000).map(Integer)
+}
+
+impl<'de, T: TryFrom<u64>> Deserialize<'de> for Integer<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = Number::deserialize(deserializer)?;
+        let from_fraction = || number.as_f64().filter(|number| number.fract() == 0.0)?.to_string().parse().ok();
+        let whole: Option<u64> = number.as_u64().or_else(from_fraction);
+        let matching = whole.and_then(|whole| T::try_from(whole).ok());
+        matching.map(Self).ok_or_else(|| D::Error::custom(format!("expected a whole number, found {number}")))
+    }
+}

@@ -1,0 +1,42 @@
+//! `GET report.html`: the run document as a page to be saved.
+
+use hyper::StatusCode;
+use hyper::header::{CONTENT_DISPOSITION, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ControlError;
+use super::call::Context;
+use super::endpoint::{Call, Endpoint, Made};
+use super::fields::AnyKey;
+use super::run::GetRun;
+use crate::http::answer::answer;
+use crate::ui;
+
+/// The same as one HTML file, which any browser shows without a network.
+///
+/// The run document in a separate page, to be saved as an artefact of a build.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+pub(crate) struct GetReport {
+    #[serde(default)]
+    pub(crate) key: AnyKey,
+    /// Most records of each kind, the newest; 0 shows the state alone. Absent, 2,000.
+    #[schemars(range(min = 0, max = 100_000))]
+    pub(crate) limit: Option<u32>,
+}
+
+impl Endpoint for GetReport {
+    type Answer = Made<String>;
+    const CALL: Call<Self> = Call::at_once("GET report.html", report).media(&["text/html"]);
+}
+
+/// The document within a page, to be saved: it need not be opened on the emulator's address.
+fn report(GetReport { key, limit }: GetReport, cx: &Context) -> Result<Made<String>, ControlError> {
+    let document = cx.redactor().shown(&GetRun { key, limit }.document(cx)?).to_string();
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    let mut response = answer(StatusCode::OK, html, ui::report(&document));
+    let disposition = HeaderValue::from_static("attachment; filename=\"report.html\"");
+    response.headers_mut().insert(CONTENT_DISPOSITION, disposition);
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    Ok(response.into())
+}
