@@ -181,13 +181,13 @@ settings! {
         pub timeout: DurationText = "15s" {
             contract: "delivery timeouts are not shown",
             assumed: "15 seconds for a whole attempt",
-            observed_by: "cannot be observed by calls alone: needs a receiver that never answers",
+            observed_by: "not by calls: needs a receiver that never answers",
         },
         /// How long connecting alone may take.
         pub connect_timeout: DurationText = "5s" {
             contract: "delivery timeouts are not shown",
             assumed: "5 seconds",
-            observed_by: "cannot be observed by calls alone: needs a receiver that never accepts connections",
+            observed_by: "not by calls: needs a receiver that never accepts connections",
         },
         /// True if retries hold later events back.
         pub order: DeliveryOrder = "first_attempts" {
