@@ -143,28 +143,39 @@ export function isRefused({ status }) {
   return status >= 400 && status < 500;
 }
 
-/** What a status is called as text, with its shape, and the class of its colour. @param {Entry} entry @returns {[string, string]} */
+/** What a status is called, the class of its colour, and its symbol. @param {Entry} entry @returns {[string, string, string]} */
 export function statusOf(entry) {
-  switch (entry.kind) {
+  const { kind, failed, status, forged, scenario } = entry;
+  switch (kind) {
     case 'event':
-      return ['⚡ event', entry.failed ? 'warn' : 'info'];
+      return ['event', failed ? 'warn' : 'info', 'bolt'];
     case 'notice':
-      return entry.failed ? ['! warning', 'warn'] : ['· notice', 'quiet'];
+      return failed ? ['warning', 'warn', 'warn'] : ['notice', 'quiet', 'dot'];
     case 'delivery':
-      return [`${entry.failed ? '✗' : '→'} ${entry.status || 'failed'}`, entry.failed ? 'bad' : entry.forged && !isRefused(entry) ? 'quiet' : 'ok'];
+      if (forged && failed) return ['accepted', 'bad', 'warn'];
+      if (forged && isRefused(entry)) return ['refused', 'ok', 'check'];
+      return [status ? String(status) : 'failed', failed ? 'bad' : forged ? 'quiet' : 'ok', 'send'];
     default:
-      if (!entry.status) return ['✂ broken', entry.scenario ? 'info' : 'bad'];
-      if (entry.scenario && !entry.failed && entry.status >= 400) return [String(entry.status), 'info'];
-      return [String(entry.status), entry.status >= 500 ? 'bad' : entry.status >= 400 ? 'warn' : 'ok'];
+      if (!status) return ['broken', scenario ? 'info' : 'bad', 'cut'];
+      if (scenario && !failed && status >= 400) return [String(status), 'info', 'dot'];
+      return status >= 500 ? [String(status), 'bad', 'cross'] : status >= 400 ? [String(status), 'warn', 'warn'] : [String(status), 'ok', 'check'];
   }
 }
 
+/** Reasons of refusals whose error had no message. @type {Record<string, string>} */
+const REASONS = {
+  invalid: 'the request is not valid', rate_limited: 'the quota is used up', unauthorized: 'the key is missing or not valid', not_found: 'there is nothing at this path',
+  method_not_allowed: 'the path does not take this method', announced: 'not available yet', panicked: 'the emulator failed', scripted: '', answered: '',
+};
+
 /** The reason of an outcome, in a few words. @param {Entry} entry @returns {string} */
 export function reasonOf(entry) {
-  if (entry.forged) return entry.failed ? 'forged, but accepted' : isRefused(entry) ? 'forged, refused as it should be' : `forged, ${entry.mark}`;
-  if (entry.kind === 'delivery') return [entry.number > 1 ? `attempt ${entry.number}` : '', entry.mark].filter(Boolean).join(', ');
+  const { kind, forged, failed, status, number, mark, damage, scenario, message } = entry;
+  if (forged) return failed ? `forgery accepted with ${status}` : isRefused(entry) ? `forgery refused with ${status}` : `forged, ${mark}`;
+  if (kind === 'delivery') return [number > 1 ? `attempt ${number}` : '', mark].filter(Boolean).join(', ');
   // Without the command or setting that asked for it.
-  if (entry.damage) return entry.damage.replace(/ \(.*/, '');
-  if (entry.scenario) return `scenario ${entry.scenario}`;
-  return entry.failed ? entry.mark.replace(/_/g, ' ') : '';
+  if (damage) return damage.replace(/ \(.*/, '');
+  const words = message || (status >= 400 || !status ? REASONS[mark] ?? mark.replace(/_/g, ' ') : '');
+  if (kind !== 'request') return failed ? mark.replace(/_/g, ' ') : '';
+  return [scenario ?? '', failed || scenario ? words : ''].filter(Boolean).join(': ');
 }
