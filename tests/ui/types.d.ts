@@ -81,6 +81,8 @@ declare global {
     route: import('../../src/ui/assets/route.js').Route;
     ui: { asked: string; copied: string; results: Map<string, any>; filterFocused: boolean; moreFilters?: boolean; menu: boolean; menuOpen: string; toast: boolean; shortcuts: boolean; forms: Record<string, any>; notice: string };
     base: string;
+    /** The width of the view in pixels, 0 while it is not known. */
+    width: number;
     said: string;
     readonly isDocument: boolean;
     readonly hasToken: boolean;

@@ -14,7 +14,7 @@ const CHIPS = [['errors', 'is:failed'], ['webhooks', 'kind:delivery'], ['scripte
 /** Entries on the timeline of a running emulator, the newest; a report shows all. */
 const MOST_MARKS = 2000;
 /** The timeline is drawn anew at most this often. */
-const DRAWN_EVERY_MS = 500;
+const DRAWN_EVERY_MS = 1000;
 
 /** @param {Entry} entry @param {string[]} keys every key @param {string} outcome what became of an event @returns {(Node | string)[]} */
 function cells(entry, keys, outcome) {
@@ -72,6 +72,7 @@ export class Activity {
     this.chart = h('div', { key: 'timeline', island: 'timeline' });
     this.drawnOf = '';
     this.drawnAt = 0;
+    this.drawnWidth = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.timer = undefined;
   }
@@ -167,11 +168,12 @@ export class Activity {
   /** The timeline of everything that the chosen key did, drawn anew once in a while. @returns {Node} */
   drawing() {
     const { store, route } = this.page;
-    const width = document.getElementById('main')?.clientWidth ?? 0;
+    const { width } = this.page;
     const about = `${route.key} ${store.seen} ${store.epoch} ${store.keyOfWorkspace.size} ${width}`;
     const now = performance.now();
     // Not while somebody drags over it.
-    if (about !== this.drawnOf && (now - this.drawnAt < DRAWN_EVERY_MS || this.chart.matches?.(':active'))) {
+    const isLater = now - this.drawnAt < DRAWN_EVERY_MS && width === this.drawnWidth;
+    if (about !== this.drawnOf && (isLater || this.chart.matches?.(':active'))) {
       this.timer ??= setTimeout(() => {
         this.timer = undefined;
         this.page.redraw();
@@ -179,7 +181,7 @@ export class Activity {
     } else if (about !== this.drawnOf) {
       const of = store.entries.filter((entry) => !route.key || entry.key === route.key);
       this.chart.replaceChildren(guarded(() => timeline(this.page, this.page.isDocument ? of : of.slice(-MOST_MARKS)), null));
-      [this.drawnOf, this.drawnAt] = [about, now];
+      [this.drawnOf, this.drawnAt, this.drawnWidth] = [about, now, width];
     }
     return this.chart.isConnected ? h('div', { island: 'timeline', key: 'timeline' }) : this.chart;
   }

@@ -62,7 +62,16 @@ class App {
     /** @type {unknown} */
     this.shownDetail = null;
     this.shownPhase = '';
-    this.shownWidth = 0;
+    /** The width of the view, and the node that has it. */
+    this.width = 0;
+    /** @type {Element | null} */
+    this.watched = null;
+    this.observer = new ResizeObserver(([{ borderBoxSize }]) => {
+      const { inlineSize } = borderBoxSize[0];
+      if (!inlineSize || inlineSize === this.width) return;
+      this.width = inlineSize;
+      this.redraw();
+    });
     this.isMoved = false;
     this.isJudging = false;
     this.failuresRead = 0;
@@ -277,13 +286,18 @@ class App {
     }
     if (isList) this.activity.list.draw();
     if (this.isMoved) this.settle();
-    // What is drawn to the width of the view is drawn anew once that is known.
-    const width = document.getElementById('main')?.clientWidth ?? 0;
-    const isWider = width !== this.shownWidth;
-    this.shownWidth = width;
+    this.watchWidth();
     [this.shownRun, this.shownPhase, this.shownDetail, this.isMoved] = [store.run, store.phase, detail, false];
     dirty.ui = false;
-    if (isWider) this.redraw();
+  }
+
+  /** What is drawn to the width of the view is drawn anew once that is known; asking for it would lay the page out. */
+  watchWidth() {
+    const main = document.getElementById('main');
+    if (!main || main === this.watched) return;
+    this.watched = main;
+    this.observer.disconnect();
+    this.observer.observe(main);
   }
 
   /** The content of main part or pane; if nothing changed, an island that leaves it alone. @param {string} name @param {boolean} isNew @param {() => (Node | null)[]} make */

@@ -1,7 +1,7 @@
 // What went wrong in a run, by cause: equal things are one cause with a count, the first and the last. Pure.
 
 import { failing } from './review.js';
-import { count, duration, isRefused, listed, oneLine } from './text.js';
+import { NUMBERS, count, duration, isRefused, listed, oneLine } from './text.js';
 
 /**
  * One cause. `isBad`: it made the run fail, or would; otherwise it is a warning. `title` is said after "Failed: ", so it begins with a
@@ -29,7 +29,7 @@ export function oftenOf(entries, what) {
   const pauses = entries.slice(1).map((entry, i) => entry.at - entries[i].at);
   const longest = Math.max(...pauses);
   const pause = longest < NO_PAUSE_MS ? ', no pause' : entries.length < 6 ? `, pauses of ${listed([...new Set(pauses.map((one) => duration(one)))])}` : `, longest pause ${duration(longest)}`;
-  return `${what} × ${entries.length.toLocaleString('en')} within ${duration(last - first)}${pause}`;
+  return `${what} × ${NUMBERS.format(entries.length)} within ${duration(last - first)}${pause}`;
 }
 
 /** Whether most refusals were followed at once by the next. @param {Entry[]} entries oldest first */

@@ -44,11 +44,20 @@ export class VirtualList {
     this.space = h('div.space', { role: 'presentation' });
     this.root = h('div.list', { role: 'listbox', tabindex: 0, 'aria-label': label, island: 'list', key: 'list', onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event), onscroll: () => this.draw() }, this.space);
     this.root.addEventListener('focus', () => this.active ?? this.move(0));
+    // Asking for the width at each drawing would lay the page out each time.
+    if (globalThis.ResizeObserver) new ResizeObserver(([{ contentRect }]) => this.resized(contentRect.width)).observe(this.root);
   }
 
   /** Narrow lists have rows of two lines, as in the style. */
   get rowHeight() {
     return this.width < 560 ? 52 : 32;
+  }
+
+  /** @param {number} width */
+  resized(width) {
+    if (!width || width === this.width) return;
+    this.width = width;
+    this.draw();
   }
 
   /** Whether the newest rows are in view and the keyboard is not on a row. */
@@ -64,7 +73,6 @@ export class VirtualList {
   }
 
   draw() {
-    this.width = this.root.clientWidth || 1000;
     const { rows, root, rowHeight } = this;
     const { first, last } = visibleRange(root.scrollTop, root.clientHeight || 600, rowHeight, rows.count);
     this.space.style.height = `${rows.count * rowHeight}px`;

@@ -7,7 +7,7 @@ import { commandLine, copyMenu, emptyState, fold, link, mark, pairs, pre, sectio
 import { readiness } from './review.js';
 import { progress } from './scenarios.js';
 import { commandOf } from './shell.js';
-import { count, dateTime, isRefused, listed, oneLine, settingText, timeOfDay } from './text.js';
+import { NUMBERS, count, dateTime, isRefused, listed, oneLine, settingText, timeOfDay } from './text.js';
 import { timeline } from './timeline.js';
 
 /** @typedef {import('./causes.js').Cause} Cause */
@@ -32,7 +32,7 @@ function fourNumbers(page, run) {
   const lost = deliveries.filter((entry) => entry.failed).length;
   const refusedForgeries = deliveries.filter((entry) => entry.forged && isRefused(entry)).length;
   const cell = (/** @type {number} */ number, /** @type {string} */ name, /** @type {string} */ more, /** @type {Partial<import('./route.js').Route>} */ to, isBad = false) =>
-    h(isBad ? 'li.bad' : 'li', null, h('a', { href: page.address({ id: '', filter: '', ...to }) }, h('b', null, number.toLocaleString('en')), `${name}${more ? ` · ${more}` : ''}`));
+    h(isBad ? 'li.bad' : 'li', null, h('a', { href: page.address({ id: '', filter: '', ...to }) }, h('b', null, NUMBERS.format(number)), `${name}${more ? ` · ${more}` : ''}`));
   return h('ul.numbers', { 'aria-label': 'Numbers' },
     tests.length ? cell(tests.length, tests.length === 1 ? 'test' : 'tests', red ? `${red} failed` : 'none failed', { view: 'keys', key: '', filter: red ? 'is:failed' : '' }, red > 0)
       : cell(run.keys?.length ?? 0, run.keys?.length === 1 ? 'key' : 'keys', '', { view: 'keys', key: '' }),

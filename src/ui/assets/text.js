@@ -4,6 +4,9 @@
 const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 const MOST_SHOWN = 200_000;
 
+/** Writes numbers with groups of three digits; made once, as that takes long. */
+export const NUMBERS = new Intl.NumberFormat('en');
+
 /** Text with something else for each character that cannot be seen. @param {string} text @param {(character: string) => string} replacement */
 export function replaceInvisible(text, replacement) {
   return text.replace(INVISIBLE, replacement);
@@ -90,7 +93,7 @@ export function shortKey(key, all) {
 
 /** `1 attempt`, `2 attempts`. @param {number} number @param {string} noun @param {string} [many] */
 export function count(number, noun, many) {
-  return `${number.toLocaleString('en')} ${number === 1 ? noun : many ?? `${noun}s`}`;
+  return `${NUMBERS.format(number)} ${number === 1 ? noun : many ?? `${noun}s`}`;
 }
 
 /** `a`, `a and b`, `a, b and c`. @param {string[]} words @param {string} last @returns {string} */

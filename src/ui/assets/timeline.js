@@ -2,13 +2,14 @@
 // A name appears where the pointer is, a click opens, a drag filters by time.
 
 import { foreign, h, s } from './element.js';
-import { count, duration, shortKey, statusOf, timeOfDay } from './text.js';
+import { NUMBERS, count, duration, shortKey, statusOf, timeOfDay } from './text.js';
 
 const BREAK = 28;
 const MOST_LANES = 6;
 const AXIS = 20;
 /** Marks of a lane closer than this many pixels become a band. */
 const BUCKET = 8;
+const BAND_COLOURS = ['ok', 'quiet', 'info', 'warn', 'bad'];
 
 /**
  * The places of times from left to right; silences of more than an eighth of the rest are cut short.
@@ -107,14 +108,19 @@ function bandPart(buckets, y, height, width) {
   const most = Math.max(...buckets.map((bucket) => bucket.length));
   const placeOf = (/** @type {Placed[]} */ bucket) => Math.floor(bucket[0].x / BUCKET) * BUCKET;
   const bars = buckets.map((bucket) => {
-    const failed = bucket.filter(({ entry }) => entry.failed).length;
+    const failed = bucket.filter(({ entry }) => entry.status >= 400 || !entry.status).length;
     const full = Math.max(3, height * Math.sqrt(bucket.length / most));
-    const bad = full * (failed / bucket.length);
-    const bar = (/** @type {number} */ part, /** @type {string} */ colour, /** @type {number} */ foot) => (part > 0 ? s('rect', { class: colour, x: placeOf(bucket), y: (foot - part).toFixed(1), width: BUCKET - 1, height: part.toFixed(1) }) : null);
-    return s('g', {}, bar(full - bad, 'ok', y), bar(bad, 'warn', y - full + bad), s('title', {}, `${count(bucket.length, 'request')}, ${failed} refused, from ${timeOfDay(bucket[0].entry.at)}`));
+    let foot = y;
+    // What went well is at the foot.
+    const parts = BAND_COLOURS.map((colour) => {
+      const part = full * (bucket.filter(({ entry }) => statusOf(entry)[1] === colour).length / bucket.length);
+      foot -= part;
+      return part > 0 ? s('rect', { class: colour, x: placeOf(bucket), y: foot.toFixed(1), width: BUCKET - 1, height: part.toFixed(1) }) : null;
+    });
+    return s('g', {}, parts, s('title', {}, `${count(bucket.length, 'request')}, ${failed} refused, from ${timeOfDay(bucket[0].entry.at)}`));
   });
   const [start, end] = [placeOf(buckets[0]), placeOf(buckets[buckets.length - 1]) + BUCKET];
-  const text = `× ${all.length.toLocaleString('en')}`;
+  const text = `× ${NUMBERS.format(all.length)}`;
   const isRight = end + text.length * 7 + 8 < width;
   return s('g', {}, bars, s('text', { x: isRight ? end + 4 : start - 4, y: y - 2, 'text-anchor': isRight ? 'start' : 'end' }, text));
 }
@@ -152,10 +158,10 @@ function lanePart(page, marks, top, height, width) {
   ].flat(2);
 }
 
-const LEGEND = /** @type {const} */ ([['ok', 'answered', 'circle'], ['warn', 'refused', 'rect'], ['bad', 'failed', 'rect'], ['info', 'event, scenario', 'tri']]);
+const LEGEND = /** @type {const} */ ([['ok', 'answered', 'circle'], ['warn', 'refused', 'rect'], ['bad', 'failed', 'rect'], ['info', 'by a scenario', 'circle'], ['info', 'event', 'tri']]);
 
 /** @param {Page} page @param {Entry[]} entries oldest first @param {number} [wide] pixels @returns {Node} */
-export function timeline(page, entries, wide = document.getElementById('main')?.clientWidth || 1000) {
+export function timeline(page, entries, wide = page.width || 1000) {
   const shown = entries.filter((entry) => entry.at && entry.kind !== 'notice');
   if (!shown.length) return h('p.quiet', null, 'Nothing happened.');
   const isSmall = wide < 560;
@@ -195,7 +201,7 @@ export function timeline(page, entries, wide = document.getElementById('main')?.
       ticks.push(s('text', { x: place.toFixed(1), y: bottom + 15 }, text), s('line', { class: 'lane', x1: place.toFixed(1), x2: place.toFixed(1), y1: 0, y2: bottom + 4 }));
     }
   });
-  const jumps = page.store.entries.filter((entry) => entry.kind === 'notice' && entry.text.startsWith('clock'));
+  const jumps = gaps.length ? page.store.entries.filter((entry) => entry.kind === 'notice' && entry.text.startsWith('clock')) : [];
   const breaks = gaps.map((gap) => {
     const jump = jumps.find(({ at }) => at >= gap.from - 1 && at <= gap.from + gap.ms + 1);
     const x = left + gap.at;
