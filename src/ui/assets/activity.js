@@ -9,7 +9,7 @@ import { count, duration, listed, reasonOf, shortKey, timeOfDay } from './text.j
 import { timeline } from './timeline.js';
 
 /** The chips beside the filter, each with its word. */
-const CHIPS = [['errors', 'is:failed'], ['webhooks', 'kind:delivery'], ['scripted', 'is:scripted']];
+const CHIPS = [['errors', 'is:failed'], ['webhooks', 'kind:delivery'], ['scenarios', 'is:scripted']];
 
 /** Entries on the timeline of a running emulator, the newest; a report shows all. */
 const MOST_MARKS = 2000;

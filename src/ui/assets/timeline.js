@@ -171,7 +171,9 @@ export function timeline(page, entries, wide = page.width || 1000) {
   const { places, gaps } = placesOf(times, width - left - right);
   const lanes = lanesOf(shown, page.store.keys());
   const names = [...new Set(lanes.values())];
-  const height = names.length === 1 ? 56 : Math.max(isSmall ? 28 : 20, Math.min(40, Math.round(108 / names.length)));
+  const height = names.length === 1 ? 56 : Math.max(isSmall ? 36 : 20, Math.min(40, Math.round(108 / names.length)));
+  // Narrow, the names of lanes are above them.
+  const label = isSmall ? 14 : 0;
   const bottom = names.length * height;
   /** @type {Map<string, Placed[]>} */
   const marks = new Map(names.map((name) => [name, []]));
@@ -209,11 +211,11 @@ export function timeline(page, entries, wide = page.width || 1000) {
       s('title', {}, jump ? jump.text : `nothing for ${duration(gap.ms)}`));
   });
   const failed = shown.filter((entry) => entry.failed).length;
-  const label = `${count(shown.length, 'mark')} from ${timeOfDay(first)} to ${timeOfDay(last)}, ${failed} of them refused or failed`;
+  const said = `${count(shown.length, 'mark')} from ${timeOfDay(first)} to ${timeOfDay(last)}, ${failed} of them refused or failed`;
   const isBroken = gaps.length ? `${jumps.length ? 'Breaks: the clock was moved, or nothing happened. ' : 'Breaks: nothing happened for long. '}` : '';
-  const svg = s('svg', { class: 'lanes', viewBox: `0 0 ${width} ${bottom + AXIS}`, width, height: bottom + AXIS, role: 'img', 'aria-label': `Timeline: ${label}`, ...brush(page, width, timeAt) },
+  const svg = s('svg', { class: 'lanes', viewBox: `0 0 ${width} ${bottom + AXIS}`, width, height: bottom + AXIS, role: 'img', 'aria-label': `Timeline: ${said}`, ...brush(page, width, timeAt) },
     breaks, ticks, s('rect', { class: 'brush', x: 0, y: 0, width: 0, height: bottom }),
-    names.map((name, i) => s('g', {}, s('line', { class: 'lane', x1: 0, x2: width, y1: (i + 1) * height, y2: (i + 1) * height }), lanePart(page, marks.get(name) ?? [], i * height, height, width), s('text', { x: isSmall ? left : 0, y: i * height + (isSmall ? 12 : height / 2 + 4) }, name.length > 15 ? `${name.slice(0, 14)}…` : name))));
+    names.map((name, i) => s('g', {}, s('line', { class: 'lane', x1: 0, x2: width, y1: (i + 1) * height, y2: (i + 1) * height }), lanePart(page, marks.get(name) ?? [], i * height + label, height - label, width), s('text', { x: isSmall ? left : 0, y: i * height + (isSmall ? 12 : height / 2 + 4) }, name.length > 15 ? `${name.slice(0, 14)}…` : name))));
   return h('figure.timeline', { key: 'timeline' }, svg,
     h('figcaption.legend', null,
       LEGEND.map(([colour, name, shape]) => h('span', null, s('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, shape === 'circle' ? s('circle', { class: colour, cx: 6, cy: 6, r: 4 }) : shape === 'rect' ? s('rect', { class: colour, x: 2, y: 2, width: 8, height: 8 }) : s('path', { class: colour, d: 'M6 2l4 8h-8z' })), ` ${name}`)),
