@@ -12,6 +12,9 @@ import { timeline } from './timeline.js';
 
 /** @typedef {import('./causes.js').Cause} Cause */
 
+/** The width of the sections, and the margin beside them, as in the style. */
+const MOST_WIDTH = 1080;
+const MARGIN = 24;
 /** Most tests and occurrences named in a card. */
 const MOST_NAMED = 12;
 
@@ -135,7 +138,7 @@ export function summaryView(page) {
     omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
     forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} of the journal had been evicted and could not be examined.`) : null,
     isEmpty ? h('div', null, testButton(page)) : null,
-    isEmpty ? emptyState(page, 'Send a request, or run your tests against the emulator:', [exampleLine(new URL(page.base).origin, 'sk_test_local')]) : guarded(() => timeline(page, entries), null),
+    isEmpty ? emptyState(page, 'Send a request, or run your tests against the emulator:', [exampleLine(new URL(page.base).origin, 'sk_test_local')]) : guarded(() => timeline(page, entries, Math.min(MOST_WIDTH, (page.width || 1000) - 2 * MARGIN)), null),
     causesPart(page, 'What failed', failed),
     failed.length || run.exec?.exit_status ? outputPart(run) : null,
     causesPart(page, failed.length ? 'Also' : 'Warnings', causes.filter((one) => !one.isBad)),
