@@ -1,6 +1,6 @@
 //! Diagnostics: what is wrong with a user's file, where, and how to fix it. Rendered as text or JSON.
 //!
-//! Must not know what is being checked. [`CODES`] lists every code; codes are stable, as people search for them.
+//! Independent of what is being checked. [`CODES`] lists every code; codes are stable, as people search for them.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -137,7 +137,7 @@ impl Diagnostic {
         format!("{place}{} [{}]{hint}", self.message, self.code)
     }
 
-    /// Whether the file is rejected because of this.
+    /// True if the file is rejected because of this.
     pub fn is_error(&self) -> bool {
         self.severity == Level::Error
     }

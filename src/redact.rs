@@ -1,8 +1,8 @@
 //! The one place that masks credentials, and the one that escapes control characters.
 //!
 //! Everything shown or exported passes through here: log lines, answers of the control API, the event stream, the command line.
-//! Test keys are shown in full, as they protect nothing and people must distinguish them; live keys, secrets, cookies and
-//! passwords are masked. Must not know what is shown, or where.
+//! Test keys are shown in full: they protect nothing, and users need to tell them apart; live keys, secrets, cookies and
+//! passwords are masked. Independent of what is shown, or where.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ use crate::util::escapes::unescaped;
 
 pub const MASK: &str = "…";
 
-/// Shown in place of a body that may contain a secret anywhere.
+/// Shown instead of a body that may contain a secret anywhere.
 const WITHHELD: &str = "… (not shown: it cannot be read as JSON and may hold a secret)";
 
 const MAX_LINE: usize = 120;
@@ -35,7 +35,7 @@ const MAX_NAME: usize = 100;
 /// How often a text may be percent-encoded, or JSON be the text of a field of JSON, and still be read.
 const DEEPEST: usize = 8;
 
-/// Whether a field of this name holds a secret: `password`, as well as `password[]` and `user[password]`.
+/// True if a field of this name holds a secret: `password`, as well as `password[]` and `user[password]`.
 pub fn is_secret_field(name: &str) -> bool {
     name.split(['[', ']']).any(|part| SECRET_FIELDS.iter().any(|known| known.eq_ignore_ascii_case(part)))
 }
@@ -194,7 +194,7 @@ impl<'k> Redactor<'k> {
         let value: Value = serde_json::from_str(text)?;
         let mut shown = value.clone();
         self.value_at(&mut shown, depth);
-        // Of several fields of one name only the last was read; a secret may be in the others.
+        // Only the last of several fields with one name was read; a secret may be in the others.
         let is_clean = shown == value && !names_secret(text) && matches!(self.text(text), Cow::Borrowed(_));
         Ok((!is_clean).then(|| shown.to_string()))
     }
@@ -432,7 +432,7 @@ fn user_end(text: &str, start: usize) -> Option<usize> {
     authority.iter().rposition(|byte| *byte == b'@').map(|at| start + at)
 }
 
-/// Whether a character is escaped: controls (C0, DEL, C1), line separators, and characters that change the direction of text
+/// True if a character is escaped: controls (C0, DEL, C1), line separators, and characters that change the direction of text
 /// or are invisible.
 fn is_hidden(c: char) -> bool {
     c.is_control()

@@ -60,7 +60,7 @@ impl Layout {
         Ok(Some(Self { head, whole: head + length }))
     }
 
-    /// Whether these bytes are a served answer of just this layout: all that is looked at while measuring.
+    /// True if these bytes are a served answer of just this layout: all that is looked at while measuring.
     pub(crate) fn matches(self, bytes: &[u8]) -> bool {
         bytes.len() == self.whole && bytes.starts_with(SERVED) && bytes[..self.head].ends_with(b"\r\n\r\n")
     }

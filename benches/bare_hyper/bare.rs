@@ -34,7 +34,7 @@ async fn serve(port_file: &Path, answer: Answer, address: &str) -> io::Result<()
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        // Each connection has a copy of its own: no counter of references is shared between processors.
+        // Each connection has its own copy: no counter of references is shared between processors.
         tokio::spawn(serve_connection(stream, head(&answer)?, Bytes::from(answer.body.clone())));
     }
 }

@@ -2,7 +2,7 @@
 //! the same run, under the same load, with authentication, quota, journal and request ids all on.
 //!
 //! `cargo bench` prints one table beside `benches/figures.json`, which `-- --write` rewrites. `-- --json` prints it for machines,
-//! `-- --quick` measures briefly. The load comes from this process; each server is a process of its own, so that its
+//! `-- --quick` measures briefly. The load comes from this process; each server is its own process, so that its
 //! processor time and memory can be measured separately.
 //!
 //! Reading order: `measure` (what is measured, and how), `process` (a server and what it uses), `load` (the clients),

@@ -1,4 +1,4 @@
-//! A server as a process of its own: started, asked, measured by what the kernel counts (`/proc`), ended when dropped.
+//! A server as its own process: started, asked, measured by what the kernel counts (`/proc`), ended when dropped.
 //!
 //! Both servers are started the same way, with an empty environment in an empty folder, and write their addresses to
 //! a file, so their starts can be compared. This is also the one file that reads the machine's time.

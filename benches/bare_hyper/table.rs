@@ -101,7 +101,7 @@ fn committed_file() -> PathBuf {
 }
 
 impl Table {
-    /// Commits these results in place of the earlier ones.
+    /// Commits these results instead of the earlier ones.
     pub(crate) fn write(&self) -> io::Result<()> {
         let mut results = committed()?;
         results

@@ -1,4 +1,4 @@
-//! Ten thousand keys in turn beside one key: what it costs that each has a workspace of its own, and what they hold.
+//! Ten thousand keys in turn beside one key: what it costs that each has its own workspace, and what they hold.
 
 use std::io;
 use std::sync::Arc;

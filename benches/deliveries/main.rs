@@ -1,5 +1,5 @@
 //! How many webhooks a second the emulator delivers, beside a bare hyper client that signs and posts, in the same run: 64 in
-//! flight, over HTTP and over HTTPS, journal on. The receiver is a process of its own.
+//! flight, over HTTP and over HTTPS, journal on. The receiver is its own process.
 //!
 //! `cargo bench --bench deliveries` prints one table; `-- --quick`, `-- --json` and `-- --check` as for `bare_hyper`.
 

@@ -1,4 +1,4 @@
-//! The receiver: this executable run again as a process of its own, answering 204 to whatever is posted, and a GET with how
+//! The receiver: this executable run again as its own process, answering 204 to whatever is posted, and a GET with how
 //! many posts there were.
 
 use std::convert::Infallible;

@@ -50,7 +50,7 @@ pub(crate) fn send(port: u16, count: usize, status: u16, request: impl Fn(usize)
     last.ok_or_else(|| io::Error::other("no request was sent"))
 }
 
-/// One request over a connection of its own.
+/// One request over its own connection.
 pub(crate) fn ask(port: u16, request: &str) -> io::Result<Answer> {
     let mut connection = Connection::open(port)?;
     connection.stream.write_all(request.as_bytes())?;

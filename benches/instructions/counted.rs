@@ -21,7 +21,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Starts a program with these arguments, in an empty folder of its own in which `files` are put before.
+    /// Starts a program with these arguments, in its own empty folder in which `files` are put before.
     pub(crate) fn start<A: AsRef<OsStr>>(program: &Path, arguments: &[A], files: &[(&str, &str)]) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         for (name, text) in files {

@@ -41,7 +41,7 @@ pub(crate) fn read() -> io::Result<BTreeMap<String, u64>> {
     }
 }
 
-/// Commits these figures in place of the earlier ones.
+/// Commits these figures instead of the earlier ones.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "instructions are counted")]
 pub(crate) fn write(figures: &[Figure], mut committed: BTreeMap<String, u64>) -> io::Result<()> {
     committed.extend(figures.iter().map(|figure| (figure.name.to_owned(), figure.emulator.round() as u64)));

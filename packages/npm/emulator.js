@@ -26,7 +26,7 @@ class Emulator {
     this.url = url.replace(/\/$/, "");
     this.key = key;
     this.headers = { authorization: `Bearer ${key}` };
-    // Built-in receivers are shared by name, so each key uses a name of its own.
+    // Built-in receivers are shared by name, so each key uses its own name.
     this.sink = `t${createHash("sha256").update(key).digest("hex").slice(0, 20)}`;
     this.sinkUrl = `https://${this.sink}.sink.localhost/hooks`;
     /** The clock of this key. */

@@ -80,7 +80,7 @@ function inNode(given) {
 function inJest() {
   const state = jestExpect()?.getState?.();
   if (!state) return undefined;
-  // Older versions have only a name, for both kinds of tests in a place of its own.
+  // Older versions have only a name, for both kinds of tests in its own place.
   const concurrent = state.currentConcurrentTestName?.();
   const test = state.currentTestIdentity?.();
   const name = state.currentTestIdentity && !test ? undefined : concurrent ?? state.currentTestName;

@@ -136,7 +136,7 @@ impl ControlHandle {
         self.engine.profile_for(None)
     }
 
-    /// The names of the scenarios active for every key without a list of its own, and the number of scenario files.
+    /// The names of the scenarios active for every key without its own list, and the number of scenario files.
     pub(crate) fn scenarios(&self) -> (Vec<String>, usize) {
         let generation = self.engine.library.load();
         (generation.active().names.iter().map(ToString::to_string).collect(), generation.file_count())

@@ -162,7 +162,7 @@ impl Emulator {
         self.base_url.clone()
     }
 
-    /// Where the control API is served: the base URL, unless it has a listener of its own.
+    /// Where the control API is served: the base URL, unless it has its own listener.
     pub fn control_url(&self) -> String {
         self.control_url.clone()
     }

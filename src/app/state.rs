@@ -12,7 +12,7 @@ use super::StartError;
 use crate::state::engine::{Engine, Mark};
 use crate::util::file::Claim;
 
-/// How long a change may go unnoticed.
+/// The polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The least time from the start of one save to the next look. A change just after a save has begun is still on disk within a
 /// second.

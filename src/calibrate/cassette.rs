@@ -33,9 +33,9 @@ pub struct Cassette {
     pub format: Format,
     pub url: String,
     pub max_calls: usize,
-    /// Whether a subscription may be made.
+    /// True if a subscription may be made.
     pub subscribes: bool,
-    /// Whether the quota may be used up.
+    /// True if the quota may be used up.
     pub exhausts: bool,
     pub interrupted: bool,
     pub key_length: usize,
@@ -213,7 +213,7 @@ impl Cassette {
     /// Adds an exchange, with everything masked that must not be kept.
     pub fn push(&mut self, mut exchange: Exchange, caller: &Caller) {
         let mask = caller.mask(exchange.key);
-        // Of a long body only the beginning is masked, as no more is kept.
+        // Of a long body only the beginning is masked, because no more is kept.
         let body: String = exchange.body.chars().take(2 * MAX_BODY).collect();
         exchange.body = mask.body(&body, &exchange.name).chars().take(MAX_BODY).collect();
         exchange.failed = exchange.failed.map(|text| mask.body(&text, &exchange.name));
@@ -293,7 +293,7 @@ impl Cassette {
     }
 }
 
-/// Whether a text was masked when it was recorded.
+/// True if a text was masked when it was recorded.
 pub(super) fn is_masked(text: &str) -> bool {
     text.contains('…') || [KEY, ALTERED, GENERATED, SUPPLIED].iter().any(|mark| text.contains(mark))
 }

@@ -73,7 +73,7 @@ struct Search<'d> {
     times: Vec<&'d str>,
     signatures: usize,
     bytes: usize,
-    /// Whether something was not tried.
+    /// True if something was not tried.
     is_cut: bool,
 }
 
@@ -331,7 +331,7 @@ impl<'d> Search<'d> {
         let is_beside = !time.is_empty() && delivery.others().all(|(_, value)| value != time);
         if is_beside || self.times.iter().any(|time| custom.prefix.contains(time)) {
             let (name, content, hash) = (&custom.signature_header, json!(custom.content), json!(custom.hash));
-            return hidden(format!("`{name}` has {hash} of {content} beside the time, which no setting sends"));
+            return hidden(format!("`{name}` has {hash} of {content} besides the time, which no setting sends"));
         }
         // The header that must be meant; none if several may be.
         let only = |is_it: &dyn Fn(&str) -> bool| {

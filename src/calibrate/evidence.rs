@@ -79,7 +79,7 @@ impl Exchange {
     pub(super) fn promised(&self) -> impl Iterator<Item = &'static Promise> {
         let path = self.target.split('?').next().unwrap_or_default();
         let (promises, further): (&[Promise], &[Promise]) = match (self.status(), self.method.as_str(), path) {
-            // Answers of the announced token endpoint may have a form of their own.
+            // Answers of the announced token endpoint may have their own form.
             _ if self.name == "token" => (&[], &[]),
             (200, "GET", STATUS) => (SYSTEM_STATUS, &[]),
             (200, "POST", SUBSCRIBE) => (SUBSCRIPTION, &[]),
@@ -98,7 +98,7 @@ impl Exchange {
         let mut found: Vec<(&Promise, String)> = Vec::new();
         // That a body is not JSON is no matter of a field.
         for promise in self.promised().filter(|_| !body.is_null()) {
-            // Of something that is not there, no part is there; the form of what was masked is not known.
+            // A missing value has no parts; the form of what was masked is not known.
             let is_covered = found.iter().any(|(known, _)| promise.field.starts_with(known.field));
             let is_hidden = body.pointer(promise.field).and_then(Value::as_str).is_some_and(is_masked);
             found.extend(promise.broken_by(&body).filter(|_| !is_covered && !is_hidden).map(|how| (promise, how)));
@@ -171,7 +171,7 @@ impl Cassette {
         })
     }
 
-    /// Every error in the envelope; those of the token endpoint may have a form of their own.
+    /// Every error in the envelope; those of the token endpoint may have their own form.
     pub(super) fn errors(&self) -> impl Iterator<Item = (&Exchange, Value)> {
         self.answered().filter(|call| call.name != "token").filter_map(|call| Some((call, call.error()?)))
     }

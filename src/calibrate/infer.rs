@@ -97,7 +97,7 @@ fn key_mode(cassette: &Cassette) -> Observation {
             Ok(Seen::new("list", tried).noted("the keys that are valid are not observable"))
         }
         [] | [401] | [401, 401] => cassette.too_little("altered keys were not tried, or the key itself is refused"),
-        _ => hidden("keys that nobody was given are not refused with 401"),
+        _ => hidden("keys that were never issued are not refused with 401"),
     }
 }
 
@@ -227,7 +227,7 @@ fn reasons(error: &Value) -> Option<BTreeMap<String, String>> {
     }
 }
 
-/// Whether refusals show that the URL is checked, and whether it is among several reasons.
+/// True if refusals show that the URL is checked, and whether it is among several reasons.
 pub(super) fn names_url(cassette: &Cassette) -> Result<bool, Unclear> {
     Ok(reason(cassette, "no-events", "url")?.1 != reason(cassette, "ftp-url", "url")?.1)
 }

@@ -17,10 +17,10 @@ pub(super) struct Step {
     long: usize,
     key: CallKey,
     headers: &'static [(&'static str, &'static str)],
-    /// Whether it is made again after this many times, as far as the answers so far show.
+    /// True if it is made again after this many times, as far as the answers so far show.
     is_due: fn(&Cassette, usize) -> bool,
     pub(super) promise: Option<StatusPromise>,
-    /// Its description, if its status is worth reporting beside the settings.
+    /// Its description, if its status is worth reporting in addition to the settings.
     pub(super) about: &'static str,
 }
 
@@ -90,7 +90,7 @@ const STEPS: &[Step] = &[
     post("ftp-url", r#"{"url":"ftp://wrs-calibrate.invalid/","events":[]}"#).promised(REFUSED),
     post("unknown-event", r#"{"url":"$url","events":["wrs.calibrate"]}"#).promised(REFUSED),
     post("long-list", r#"{"url":"ftp://wrs-calibrate.invalid/","events":[$list]}"#).promised(REFUSED)
-        .about("a list of 1,000 event types beside a wrong URL")
+        .about("a list of 1,000 event types and a wrong URL")
         // A service that does not check URLs would subscribe this one.
         .due(|cassette, made| made == 0 && names_url(cassette) == Ok(true)),
     Step { long: 1_100_000, ..post("long-body", LONG_BODY) }.about("a body of 1,100,000 bytes"),

@@ -1,4 +1,4 @@
-//! What the contract promises of every field of an answer or event, in one table, and how what came breaks it. Must not know how it came.
+//! What the contract promises of every field of an answer or event, in one table, and how what came breaks it. Independent of how it came.
 
 use std::sync::LazyLock;
 
@@ -110,7 +110,7 @@ impl Form {
     }
 }
 
-/// Whether a text is an ISO 8601 timestamp in UTC.
+/// True if a text is an ISO 8601 timestamp in UTC.
 fn is_timestamp(text: &str) -> bool {
     let is_utc = ["Z", "+00:00"].iter().any(|zone| text.ends_with(zone));
     is_utc && text.contains('T') && text.parse::<Timestamp>().is_ok()
@@ -127,13 +127,13 @@ impl Promise {
         }
     }
 
-    /// Whether it is about a time.
+    /// True if it is about a time.
     pub(super) fn is_time(&self) -> bool {
         matches!(self.form, Form::Timestamp)
     }
 }
 
-/// Whether the contract publishes a field of a subscription.
+/// True if the contract publishes a field of a subscription.
 pub(super) fn is_published(field: &str) -> bool {
     SUBSCRIPTION.iter().any(|promise| promise.field.trim_start_matches('/') == field)
 }

@@ -26,7 +26,7 @@ struct Reading<'c> {
     at: f64,
     /// When the quota is whole again, up to a second late: by the service's clock if it sends a time, else by the clock here.
     end: Option<f64>,
-    /// Whether the call of this key before it cost quota, too.
+    /// True if the call of this key before it also cost quota.
     follows: bool,
 }
 

@@ -40,7 +40,7 @@ pub struct Row {
     /// The value that it is compared with, and where that comes from.
     pub expected: Value,
     pub expected_from: String,
-    /// Whether another value was observed.
+    /// True if another value was observed.
     pub differs: bool,
     /// Where it was observed.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -133,7 +133,7 @@ fn comment(text: &str) -> String {
 pub const REFUSES_KEY: &str = "\n# This profile may refuse the key with which it was made, as what makes a key valid was not observed.\n\
     # Set keys.mode to \"list\", and keys.list to the keys that your tests use; or keys.mode to \"any\".\n";
 
-/// Whether the key that calibrated is refused under a profile, as far as is known of it.
+/// True if the key that calibrated is refused under a profile, as far as is known of it.
 fn refuses_key(profile: &str, cassette: &Cassette) -> bool {
     let Ok(layered) = Layered::default().with(|draft| draft.text(profile, "calibrate")) else { return false };
     let profile = layered.profile();

@@ -27,11 +27,11 @@ pub(super) fn examples<'a>(lines: impl AsRef<[&'a str]>) -> String {
 
 pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:9770";
 
-/// The address of the emulator that this environment starts: a command in a container calls the server beside it.
+/// The address of the emulator that this environment starts: a command in a container calls the server next to it.
 fn default_url() -> String {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let scheme = if set("WRS_EMULATOR_TLS").is_some() { "https" } else { "http" };
-    // Commands call the control API, which may have a listener of its own.
+    // Commands call the control API, which may have its own listener.
     let listen = set("WRS_EMULATOR_CONTROL_LISTEN").or_else(|| set("WRS_EMULATOR_LISTEN"));
     let address = listen.filter(|address| !address.ends_with(":0"));
     let address = address.unwrap_or_else(|| "127.0.0.1:9770".to_owned());
@@ -57,7 +57,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Whether any certificate is trusted: as requested, or for the server that this environment starts with a certificate of its own.
+    /// Whether any certificate is trusted: as requested, or for the server that this environment starts with its own certificate.
     pub(super) fn trusts_any(&self) -> bool {
         self.insecure || self.url == default_url()
     }
@@ -88,7 +88,7 @@ pub(super) fn base(text: &str) -> Result<Url, Failure> {
     })
 }
 
-/// Whether this looks like the URL of a webhook: https and a public host name.
+/// True if this looks like the URL of a webhook: https and a public host name.
 pub(super) fn is_webhook_url(text: &str) -> bool {
     let url = Url::parse(text).ok().filter(|url| url.scheme() == "https");
     let host = url.as_ref().and_then(Url::host);

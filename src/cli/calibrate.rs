@@ -188,10 +188,10 @@ fn called(args: &CalibrateArgs, text: &str) -> Result<Cassette, Failure> {
         return Err(Failure::usage("WRS_API_KEY is not a key"));
     }
     if url.scheme() == "http" && !matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) {
-        warn("the key is sent without encryption, as the URL begins with http://");
+        warn("the key is sent without encryption, because the URL begins with http://");
     }
     let trust = Trust::new(&args.ca, false).map_err(|problem| Failure::invalid_file(format!("--ca: {problem}")))?;
-    // A name that leads nowhere, so that nobody receives the events.
+    // A name that leads nowhere, so that the events are not received.
     let nonce = u64::from_be_bytes(machine::entropy());
     let nowhere = || format!("https://wrs-calibrate.invalid/{nonce:016x}");
     let exhausts = args.yes || agrees();
@@ -214,7 +214,7 @@ fn called(args: &CalibrateArgs, text: &str) -> Result<Cassette, Failure> {
     Ok(cassette)
 }
 
-/// Whether the quota may be used up: asked at a terminal alone.
+/// True if the quota may be used up: asked at a terminal alone.
 fn agrees() -> bool {
     if !stdin().is_terminal() || !stderr().is_terminal() {
         return false;
@@ -260,7 +260,7 @@ fn text(report: &Report, checks: bool) -> String {
         let rows: Vec<&Row> = report.data.iter().filter(|row| row.result == outcome).collect();
         let mut lines: Vec<String> = rows.iter().map(|row| line(row)).collect();
         if outcome == RowOutcome::Contradicts {
-            // What contradicts beside the settings.
+            // Other contradictions.
             let others = report.broken.iter().filter(|broken| rows.iter().all(|row| row.clause != Some(broken.clause)));
             lines.extend(
                 others.map(|broken| {

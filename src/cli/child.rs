@@ -194,7 +194,7 @@ fn not_run(program: &OsStr, error: &io::Error) -> Failure {
     let hint = if cfg!(windows) {
         "what follows `--` is a program and its arguments; for a script such as npm.cmd: -- cmd /c npm …"
     } else {
-        "what follows `--` is a program and its arguments; for a line of shell: -- sh -c '…'"
+        "what follows `--` is a program and its arguments; to run a shell command: -- sh -c '…'"
     };
     Failure::new(code, Code::NotRun, message).with_hint(hint)
 }
@@ -242,7 +242,7 @@ impl Tee {
             let mut piece = [0; 8 * 1024];
             while let Ok(count @ 1..) = from.read(&mut piece) {
                 kept.lock().add(&piece[..count]);
-                // If nobody reads it any more, the command learns that from its next write.
+                // If it is no longer read, the command learns so from its next write.
                 if to.write_all(&piece[..count]).and_then(|()| to.flush()).is_err() {
                     break;
                 }
@@ -263,7 +263,7 @@ impl Tee {
 impl Tail {
     fn add(&mut self, piece: &[u8]) {
         self.bytes.extend_from_slice(piece);
-        // Cut seldom, as the rest has to be moved.
+        // Cut seldom, because the rest has to be moved.
         if self.bytes.len() > 2 * MAX_KEPT {
             self.cut();
         }

@@ -376,7 +376,7 @@ pub(super) fn emulator_at(address: SocketAddr) -> Option<String> {
         let target = Target { url: url.clone(), control_token: None, ca: Vec::new(), insecure: true };
         let is_one = match Call::new(&target).limit(Duration::from_secs(1)).send::<Ready>(CallPath("GET", "health")) {
             Ok(health) => health.status == "ready",
-            // Where the control API has a port of its own, the emulated one refuses the path.
+            // Where the control API has its own port, the emulated one refuses the path.
             Err(failure) => {
                 failure.answer.is_some_and(|answer| answer.pointer("/error/request_id").is_some_and(Value::is_string))
             }

@@ -1,4 +1,4 @@
-//! `review differential`: which runs are made, each with an emulator of its own and until all that it started has ended, and the
+//! `review differential`: which runs are made, each with its own emulator and until all that it started has ended, and the
 //! report for people and for CI systems. `crate::review::differential` has the changes and compares.
 
 use std::ffi::OsString;
@@ -52,7 +52,7 @@ const TAIL_BYTES: u64 = 4096;
 
 const NOTES: &str = "
 
-Each run has an emulator of its own on a free port, and the command finds it as with `exec`: WRS_BASE_URL, WRS_API_KEY and so on. \
+Each run has its own emulator on a free port, and the command finds it as with `exec`: WRS_BASE_URL, WRS_API_KEY and so on. \
 All runs have the same seed. What the command leaves running is ended with it.
 
 Exit status: 0 no change makes the command fail, 1 one does, or it fails without any; 2 wrong usage, or a command that cannot be run.";
@@ -216,7 +216,7 @@ async fn judge(
         output: None,
     };
     if change.aspect == Aspect::Order && plain.frozen {
-        // An event that is held back would wait until somebody moves the clock.
+        // An event that is held back would wait until the clock is moved.
         judged.reason = Some("the command freezes the clock; to see it, let events arrive while the clock runs");
         return Ok(judged);
     }
@@ -360,7 +360,7 @@ fn record(run: RunRecords) -> Record {
 }
 
 fn tail(path: &Path) -> Vec<String> {
-    // It was written a moment ago; if somebody has removed it since, there is nothing to show.
+    // It was written a moment ago; if it was removed since, there is nothing to show.
     let bytes = file::read_end(path, TAIL_BYTES).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
@@ -368,7 +368,7 @@ fn tail(path: &Path) -> Vec<String> {
     lines[lines.len().saturating_sub(TAIL_LINES)..].iter().map(masked).collect()
 }
 
-/// The folder with what the runs printed. One that nobody named is removed, unless it is kept.
+/// The folder with what the runs printed. One that was not named is removed, unless it is kept.
 struct Folder {
     path: PathBuf,
     is_kept: bool,

@@ -215,7 +215,7 @@ async fn judge(
     let (settle, fail_on) = (args.settle, args.fail_on.clone());
     let verdict = in_background(move || Verdict::ask(&target, "*", settle, &fail_on, accepted.as_ref())).await?;
     if !is_requested {
-        // Asked for only because that waits, as the report computes the verdict itself.
+        // Asked for only because that call waits: the report computes the verdict itself.
         return Ok(Vec::new());
     }
     let by_name = args.verdict_file.as_deref().and_then(VerdictFormat::of_file);

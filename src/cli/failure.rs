@@ -84,14 +84,14 @@ pub(super) fn set_json(as_json: bool) {
 }
 
 impl Failure {
-    /// Whether the emulator was too busy to begin the call.
+    /// True if the emulator was too busy to begin the call.
     pub(super) fn is_busy(&self) -> bool {
         let code = self.answer.as_ref().and_then(|answer| answer.pointer("/error/code"));
         code.is_some_and(|code| code == "busy")
     }
 }
 
-/// Whether the command was given `--json`, so that all messages are JSON.
+/// True if the command was given `--json`, so that all messages are JSON.
 pub(super) fn is_json() -> bool {
     AS_JSON.load(Ordering::Relaxed)
 }
@@ -133,7 +133,7 @@ fn say(color: &str, word: &str, text: &str, fields: Value) {
     let _ = writeln!(stderr, "{line}");
 }
 
-/// Whether a stream takes colors: a terminal, and `NO_COLOR` is not set.
+/// True if a stream takes colors: a terminal, and `NO_COLOR` is not set.
 pub(super) fn colored(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -45,7 +45,7 @@ pub(super) struct FindingsArgs {
     #[arg(long, value_parser = ["critical", "high", "medium", "low", "info", "never"], default_value = "medium",
         value_name = "SEVERITY")]
     fail_on: String,
-    /// Exit with 1 for likely findings, too.
+    /// Also exit with 1 for likely findings.
     #[arg(long)]
     likely: bool,
     /// Findings that have been accepted, one a line with its reason.
@@ -186,7 +186,7 @@ impl Accepted {
             } else if reason.is_empty() {
                 format!("`{code_shown}` has no reason")
             } else if accepted.iter().any(|(earlier, _)| earlier == code) {
-                format!("`{code_shown}` is there twice")
+                format!("`{code_shown}` is given twice")
             } else {
                 accepted.push((code.to_owned(), reason.trim().to_owned()));
                 continue;
@@ -204,7 +204,7 @@ impl Accepted {
             let (outcome, fails) = match (is_found, is_idle) {
                 (true, _) => ("found, and accepted", false),
                 (false, false) => ("no longer found: remove it from the file", true),
-                (false, true) => ("not judged, as nothing exercised it", false),
+                (false, true) => ("not judged, because nothing exercised it", false),
             };
             Acceptance { code: code.clone(), reason: reason.clone(), outcome, fails }
         };
@@ -218,7 +218,7 @@ struct Acceptance {
     code: String,
     reason: String,
     outcome: &'static str,
-    /// Whether the entry itself fails the review.
+    /// True if the entry itself fails the review.
     fails: bool,
 }
 
@@ -254,7 +254,7 @@ impl Review {
 
     /// What fails the review, a line each.
     pub(super) fn problems(&self) -> Vec<String> {
-        // Of two findings with the same code, the certain one comes first.
+        // The certain one of two findings with the same code comes first.
         let found = |code: &String| self.findings.data.iter().find(|finding| finding.code == *code);
         let line = |finding: &Finding| {
             let first = finding.evidence.first().map(|shown| format!("{} {}", shown.id(), shown.detail));

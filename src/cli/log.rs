@@ -1,4 +1,4 @@
-//! The log on stderr: one line per record, as text or JSON, read from the journal with a cursor of its own. A log that
+//! The log on stderr: one line per record, as text or JSON, read from the journal with its own cursor. A log that
 //! cannot keep up skips entries and prints how many; it never delays a request.
 //!
 //! A line of JSON has fields of its own: fewer than a record that the control API shows, and what its text says.

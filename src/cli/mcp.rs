@@ -2,7 +2,7 @@
 //!
 //! One thread reads lines, another answers requests in order; so a ping or a cancellation is handled while a tool waits. Nothing but
 //! messages of the protocol, which are JSON-RPC 2.0, goes to stdout. A tool is a call of the control API whose text is passed on, or a
-//! few of them; a session has a key of its own.
+//! few of them; a session has its own key.
 
 use std::any::TypeId;
 use std::collections::BTreeSet;
@@ -72,7 +72,7 @@ struct Request {
 /// The ids of requests that were cancelled before they were answered.
 type Cancelled = Mutex<BTreeSet<String>>;
 
-/// Serves until stdin is closed, or nobody reads stdout.
+/// Serves until stdin is closed, or stdout is closed.
 pub(super) fn run(args: McpArgs) -> ExitCode {
     let session = Session::new(args.target);
     note(&format!("tools for the emulator at {}, with the key {}", session.target.url, session.key));
@@ -292,7 +292,7 @@ enum Key {
 /// The arguments of a call, of the types in the tool's schema.
 type Arguments = Map<String, Value>;
 
-/// A call without a command of its own.
+/// A call without its own command.
 const fn call(method: &'static str, path: &'static str) -> Row {
     Row::new("", "", CallPath(method, path))
 }
@@ -357,7 +357,7 @@ const TOOLS: &[Tool] = &[
     Tool {
         name: "play_scenario",
         title: "Play scenarios for a key",
-        description: "Makes scenarios the active ones of one key, in order, in place of its former list. An empty list turns \
+        description: "Makes scenarios the active ones of one key, in order, instead of its former list. An empty list turns \
                       scenarios off. `status` lists names; `toml` adds one of your own.",
         effect: Effect::Sets,
         row: call("POST", "scenarios/active").arguments(|| {
@@ -381,7 +381,7 @@ const TOOLS: &[Tool] = &[
             let switch = |name, help| field(name, help).action(ArgAction::SetTrue);
             vec![
                 field("type", "The event type, such as workflow.completed. Either this or `emit` is needed"),
-                field("emit", "The name of an emission of the active scenarios, in place of a type"),
+                field("emit", "The name of an emission of the active scenarios, instead of a type"),
                 object("data", "The whole data"),
                 object("set", "Single fields of the data, by dotted path"),
                 field("subscription", "Only this subscription, sub_…"),

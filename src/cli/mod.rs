@@ -55,7 +55,7 @@ Examples:
   wrs-emulator explain req_01k...                    why this answer
 
 Keys: without --key, WRS_API_KEY is used (not for clock, review, run and
-verdict). If neither is there, listen, reset, subscriptions create and trigger
+verdict). If neither is set, listen, reset, subscriptions create and trigger
 use sk_test_local; all others use all keys.
 
 Exit status: 0 done, 1 a check found problems or what is named does not exist,

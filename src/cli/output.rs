@@ -22,7 +22,7 @@ pub(super) fn print_as_is(text: &str) {
     try_print(text);
 }
 
-/// Prints text that is already escaped, and returns whether somebody still reads.
+/// Prints text that is already escaped, and returns false if the pipe is closed.
 pub(super) fn try_print(text: &str) -> bool {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()

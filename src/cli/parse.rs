@@ -55,7 +55,7 @@ fn completed(command: Command) -> Command {
 /// Gives every flag an environment variable. A flag that a pipeline sets for all jobs alike is declared with `env`, and its variable is
 /// named after the flag alone; all others are named after the command and the flag, so that no variable has two meanings. Empty
 /// variables are ignored, which is how pipelines pass unset ones. If `is_brief`, help shows no variable whose name follows from its
-/// flag, as the program's help states that rule once.
+/// flag, because the program's help states that rule once.
 fn with_variables(command: Command, before: &str, is_brief: bool) -> Command {
     let command = command.mut_args(|flag| {
         let declared = flag.get_env().and_then(OsStr::to_str).map(str::to_owned);
@@ -118,14 +118,14 @@ fn expanded(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// Whether the arguments ask for JSON, known before they are parsed so that what is wrong with them is reported as JSON, too.
+/// True if the arguments ask for JSON, known before they are parsed so that what is wrong with them is also reported as JSON.
 fn is_json_typed(arguments: &[OsString]) -> bool {
     let words: Vec<&OsString> = arguments.iter().take_while(|word| *word != "--").collect();
     words.iter().any(|word| ["--json", "--format=json", "--log=json"].iter().any(|flag| *word == flag))
         || words.windows(2).any(|pair| (pair[0] == "--format" || pair[0] == "--log") && pair[1] == "json")
 }
 
-/// Whether the variable of `--json` is set for the command that these arguments name.
+/// True if the variable of `--json` is set for the command that these arguments name.
 fn is_json_set(command: &Command, arguments: &[OsString]) -> bool {
     let leaf = arguments.iter().fold(command, |command, word| command.find_subcommand(word).unwrap_or(command));
     let json = leaf.get_arguments().find(|flag| flag.get_id() == "json");
@@ -159,7 +159,7 @@ fn invalid_argument(error: &clap::Error) -> Option<&str> {
     }
 }
 
-/// The message with the environment variable in place of the flag, where the value came from there.
+/// The message with the environment variable instead of the flag, where the value came from there.
 fn naming_variable(command: &Command, arguments: &[OsString], error: &clap::Error, message: &str) -> String {
     let variable = || {
         let shown = invalid_argument(error)?;

@@ -171,7 +171,7 @@ fn report(probe: &ProbeReport) -> TableReport {
     }
     if !probe.not_applicable.is_empty() {
         let names = probe.not_applicable.join(", ");
-        after.push_str(&format!("\nnot sent, as the scheme {} cannot tell: {names}\n", probe.scheme));
+        after.push_str(&format!("\nnot sent, because the scheme {} cannot tell: {names}\n", probe.scheme));
     }
     let left_out = |name: &&str| Case::skipped(*name, format!("the scheme {} cannot tell", probe.scheme));
     let note = |diagnosis: &String| format!("the valid delivery was not accepted: {diagnosis}");

@@ -1,5 +1,5 @@
 //! Reports of checks: the verdict, findings, the probe and the differential run. A report is a list of cases; here they become text,
-//! Markdown, or the `JUnit` XML that every CI system reads. Must not know what was checked.
+//! Markdown, or the `JUnit` XML that every CI system reads. Independent of what was checked.
 
 use serde::Serialize;
 

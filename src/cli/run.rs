@@ -169,7 +169,7 @@ async fn serve_view(args: &ViewArgs, listen: SocketAddr, document: String) -> Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether somebody is likely to look: at a terminal, and on a screen.
+/// True if a person is likely to look: at a terminal, and on a screen.
 fn has_viewer() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     // Without a screen `xdg-open` starts a browser that takes the terminal.

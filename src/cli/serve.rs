@@ -67,7 +67,7 @@ pub(super) struct ServeArgs {
     forward: Vec<String>,
     /// Trust the authorities in this PEM file.
     ///
-    /// For receivers with a certificate of their own. Repeatable.
+    /// For receivers with their own certificate. Repeatable.
     #[arg(help_heading = "Webhooks", long, env, value_name = "FILE", value_delimiter = ';')]
     webhook_ca: Vec<PathBuf>,
     /// Accept any certificate of a receiver.
@@ -110,7 +110,7 @@ pub(super) struct ServeArgs {
     control_open: bool,
     /// Serve the control API at this address.
     ///
-    /// Instead of beside the emulated API.
+    /// Instead of together with the emulated API.
     #[arg(help_heading = "Control API", long, env, value_name = "ADDRESS")]
     control_listen: Option<String>,
     /// A further host name for the control API.

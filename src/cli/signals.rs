@@ -36,7 +36,7 @@ impl Adopted {
     }
 
     /// Reaps them for ever. Reaping cannot leave one process out, so this returns how the process with the id `started` ended, if it
-    /// comes upon it: nobody else can learn that any more.
+    /// comes upon it: no other part of the program can learn it later.
     pub(super) async fn reap(&mut self, started: Option<u32>) -> ExitStatus {
         loop {
             let Some(ends) = &mut self.0 else { return std::future::pending().await };
@@ -101,7 +101,7 @@ mod platform {
         .await
     }
 
-    /// Whether the process was started to outlive its terminal, as by `nohup`. Only Linux shows it without `unsafe`.
+    /// True if the process was started to outlive its terminal, as by `nohup`. Only Linux shows it without `unsafe`.
     fn ignores_hang_up() -> bool {
         let status = file::read(Path::new("/proc/self/status"), 64 * 1024).unwrap_or_default();
         let status = String::from_utf8_lossy(&status);

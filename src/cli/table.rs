@@ -178,7 +178,7 @@ pub(super) static ROWS: &[Row] = &[
         .examples(&["subscriptions list", "subscriptions list --key sk_test_a --json"]),
     Row::new(
         "subscriptions create",
-        "Subscribe a URL, as a client of the key would, without a request of its own",
+        "Subscribe a URL, as a client of the key would, without counting a request",
         CallPath("POST", "subscriptions"),
     )
     .arguments(|| {

@@ -149,7 +149,7 @@ fn were(count: usize) -> &'static str {
     if count == 1 { "was" } else { "were" }
 }
 
-/// Whether every forged delivery was refused, as it should be. One that its receiver cannot detect may be accepted.
+/// True if every forged delivery was refused, as it should be. One that its receiver cannot detect may be accepted.
 fn forged(deliveries: &[DeliveryShown]) -> Result<ExitCode, Failure> {
     let count = |is_one: fn(&DeliveryShown) -> bool| deliveries.iter().filter(|delivery| is_one(delivery)).count();
     let accepted = count(|delivery| delivery.forgery == Some(Forgery::Accepted));

@@ -1,7 +1,7 @@
 //! The due times and running tasks of one workspace, so that its clock can be moved from one due instant to the next and
 //! callers can wait until everything due is done.
 //!
-//! Drivers record here when they must run next ([`Slot`]) and that they are running ([`Running`]). Must know neither what they do
+//! Drivers record here when they must run next ([`Slot`]) and that they are running ([`Running`]). Independent of what they do
 //! nor the clock: `now` is an argument.
 
 use std::collections::BTreeSet;
@@ -54,7 +54,7 @@ impl Agenda {
         self.shared.notes.lock().due.first().map(|(due, _)| *due)
     }
 
-    /// Records when events are fired next. Events are fired before the deliveries due at the same instant, as the answer to a
+    /// Records when events are fired next. Events are fired before the deliveries due at the same instant, because the answer to a
     /// delivery may change the subscriptions.
     pub fn set_next_firing(&self, due: Option<Instant>) {
         self.change(|notes| notes.fires = due);

@@ -1,7 +1,7 @@
 //! Time and chance: a clock that can be real, frozen, set or advanced, clocks that follow it, and one repeatable random
 //! source for each workspace.
 //!
-//! It knows nothing of what is timed. Rules take `now` and a random source as arguments; only drivers call
+//! Independent of what is timed. Rules take `now` and a random source as arguments; only drivers call
 //! [`Clock::sleep_until`]. [`machine`] alone reads the operating system's time and entropy.
 //!
 //! A reading is a monotonic [`Instant`], on which windows, retries and delays run, and a wall time, which only labels. A step of
@@ -125,7 +125,7 @@ pub enum ClockMode {
 pub struct SavedClock {
     pub moment: Instant,
     pub now: Timestamp,
-    /// Whether it was frozen separately from the clock that it follows.
+    /// True if it was frozen separately from the clock that it follows.
     pub frozen: bool,
     /// How far its wall time was ahead of the clock that it follows.
     pub ahead: SignedDuration,
@@ -222,12 +222,12 @@ impl Clock {
         self.now().instant
     }
 
-    /// Whether the clock runs with its base and was not moved away from it.
+    /// True if the clock runs with its base and was not moved away from it.
     pub fn is_plain(&self) -> bool {
         self.shared.plain.load(Ordering::Acquire)
     }
 
-    /// Whether the wall time is the base's; the monotonic time may have been moved.
+    /// True if the wall time is the base's; the monotonic time may have been moved.
     pub fn follows(&self) -> bool {
         let state = *self.shared.state.read();
         !state.is_frozen && state.wall_offset.is_zero()
@@ -242,7 +242,7 @@ impl Clock {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Whether the clock itself is frozen, whatever its base does.
+    /// True if the clock itself is frozen, whatever its base does.
     pub fn is_frozen_itself(&self) -> bool {
         self.shared.state.read().is_frozen && matches!(self.shared.base, Base::Clock(_))
     }

@@ -80,7 +80,7 @@ impl ErrorKind {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Errors {
-    /// Where validation reasons appear beside `message`.
+    /// Where validation reasons appear in addition to `message`.
     pub details: ErrorDetails,
     /// Status of a body that is not JSON: 400 or 422.
     #[cfg_attr(test, schemars(extend("enum" = [400, 422])))]
@@ -104,7 +104,7 @@ impl Errors {
     }
 }
 
-/// Where validation reasons appear beside `message`.
+/// Where validation reasons appear in addition to `message`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -96,7 +96,7 @@ pub fn make_id(kind: IdKind, style: IdStyle, unix_millis: u64, serial: u64, rand
             );
         }
         IdStyle::Uuid => {
-            // Version 4 of RFC 9562: four bits of version and two of variant in place of random ones.
+            // Version 4 of RFC 9562: four bits of version and two of variant instead of random ones.
             let bits = bits & !(0xf << 76 | 0b11 << 62) | 4 << 76 | 0b10 << 62;
             let (high, low) = (bits >> 64, bits & u128::from(u64::MAX));
             let _ = write!(

@@ -85,7 +85,7 @@ named! {
 }
 
 impl KeyRefusal {
-    /// Whether a token came at all: decides `error="invalid_token"` in the challenge (RFC 6750 §3).
+    /// True if a token came at all: decides `error="invalid_token"` in the challenge (RFC 6750 §3).
     pub fn token_came(self) -> bool {
         !matches!(self, Self::Missing | Self::InApiKeyHeader | Self::OtherScheme | Self::Empty)
     }
@@ -172,7 +172,7 @@ pub fn check_key(key: &str, rules: KeyRules<'_>) -> Result<(), KeyRefusal> {
 /// Longest text that is shown in full although it is not a key: a secret of any kind is longer.
 const MAX_SLIP: usize = 20;
 
-/// Why a text is not a key, for whoever typed it in place of one.
+/// Why a text is not a key, for a person who typed it instead of one.
 pub fn not_a_key(text: &str, refusal: KeyRefusal, rules: KeyRules<'_>) -> String {
     let keys = rules.keys;
     let prefix = match rules.environment {
@@ -204,7 +204,7 @@ pub fn workspace_of<'k>(key: &'k str, keys: &'k Keys) -> &'k str {
     groups.iter().find(|(_, keys)| keys.iter().any(|member| member == key)).map_or(key, |(name, _)| name.as_str())
 }
 
-/// A key as it is shown: a test key in full, as it protects nothing and people must distinguish them; the name of a group of keys
+/// A key as it is shown: test keys in full: they protect nothing, and users need to tell them apart; the name of a group of keys
 /// in full; any other key by its prefix and last four characters.
 pub fn mask_key<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
     if is_test_key(key, keys) || keys.workspaces.contains_key(key) {
@@ -214,7 +214,7 @@ pub fn mask_key<'k>(key: &'k str, keys: &Keys) -> Cow<'k, str> {
     Cow::Owned(masked(key, prefix))
 }
 
-/// Whether a text is a test key and nothing else. Of two prefixes that match the longer one counts.
+/// True if a text is a test key and nothing else. Of two prefixes that match the longer one counts.
 pub fn is_test_key(key: &str, keys: &Keys) -> bool {
     let is_live = keys.live_prefix.len() > keys.test_prefix.len() && key.starts_with(&keys.live_prefix);
     !is_live && key.strip_prefix(&keys.test_prefix).is_some_and(is_key_text)

@@ -25,7 +25,7 @@ pub const VERSION: &str = "v1.0";
 
 /// The known name most like `typed`, if one is close enough for a likely typing error.
 pub fn nearest<'n>(typed: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    // Comparing takes time proportional to the product of both lengths, and nobody mistypes a name that long.
+    // Comparing takes time proportional to the product of both lengths, and no name that long is mistyped.
     if typed.len() > 200 {
         return None;
     }

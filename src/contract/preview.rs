@@ -28,7 +28,7 @@ pub const MAX_LABEL: usize = 256;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Preview {
-    /// Whether they are served.
+    /// True if they are served.
     pub enabled: bool,
     /// Entries of a page without `limit`.
     pub page_size: NonZeroU32,

@@ -10,7 +10,7 @@ use crate::util::duration::DurationText;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
-    /// Whether requests are counted at all; the headers are sent either way.
+    /// True if requests are counted at all; the headers are sent either way.
     pub enabled: bool,
     /// Requests per window, 0 to 4,294,967,295.
     pub requests: u32,

@@ -19,9 +19,9 @@ use crate::contract::types::{Events, SubscribeRequest};
 pub struct Validation {
     /// Unknown body fields and query parameters.
     pub unknown: Unknown,
-    /// Whether `include_checks` takes more spellings than `true` and `false`.
+    /// True if `include_checks` takes more spellings than `true` and `false`.
     pub lenient_booleans: bool,
-    /// Whether a POST must declare JSON.
+    /// True if a POST must declare JSON.
     pub content_type: ContentTypeRule,
 }
 
@@ -36,7 +36,7 @@ pub enum Unknown {
     Reject,
 }
 
-/// Whether a POST's `Content-Type` matters.
+/// True if a POST's `Content-Type` matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -49,7 +49,7 @@ pub enum ContentTypeRule {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusQuery {
-    /// Whether dependency details are requested; false when the parameter is absent.
+    /// True if dependency details are requested; false when the parameter is absent.
     pub include_checks: bool,
 }
 
@@ -151,7 +151,7 @@ pub fn check_content_type(headers: &HeaderMap, validation: &Validation) -> Resul
     Err(Error::validation(vec![FieldProblem::new("Content-Type", reason)]))
 }
 
-/// Whether the one `Content-Type` header names this type, with any parameters.
+/// True if the one `Content-Type` header names this type, with any parameters.
 pub(super) fn is_media_type(headers: &HeaderMap, media_type: &str) -> bool {
     let mut values = headers.get_all(CONTENT_TYPE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return false };

@@ -118,7 +118,7 @@ pub struct Subscription {
     pub created_at: String,
 }
 
-/// Whether events are delivered. The contract shows only `active`; `disabled` is what a 410 leads to and never appears
+/// True if events are delivered. The contract shows only `active`; `disabled` is what a 410 leads to and never appears
 /// in an answer of the emulated API, as subscribing again makes the subscription active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

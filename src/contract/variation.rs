@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Variation {
-    /// Whether each object has fields that nobody knows, of any type.
+    /// True if each object has unknown fields, of any type.
     pub unknown_fields: bool,
     /// The order of keys.
     pub key_order: KeyOrder,
@@ -22,7 +22,7 @@ pub struct Variation {
 }
 
 impl Variation {
-    /// Whether bodies are varied at all; if not, nothing is drawn at random for it.
+    /// True if bodies are varied at all; if not, nothing is drawn at random for it.
     pub fn is_on(&self) -> bool {
         self.unknown_fields || self.key_order != KeyOrder::Fixed
     }

@@ -34,11 +34,11 @@ pub(crate) struct Call {
     pub(super) body: Bytes,
     /// The variable segment of the path, percent-decoded.
     pub(super) segment: String,
-    /// Whether the answer returns a secret, so that nothing is masked in it.
+    /// True if the answer returns a secret, so that nothing is masked in it.
     pub(super) shows_secrets: bool,
     /// The profile that decides how keys are masked.
     pub(super) profile: Arc<Profile>,
-    /// Whether the caller has closed its sending side, as it has if it is gone.
+    /// True if the caller has closed its sending side, as it has if it is gone.
     pub(super) is_disconnected: Arc<AtomicBool>,
 }
 
@@ -99,7 +99,7 @@ impl Call {
         }
     }
 
-    /// Whether the answer is to be text: `Accept` names `text/plain` before JSON and before anything else that JSON satisfies.
+    /// True if the answer is to be text: `Accept` names `text/plain` before JSON and before anything else that JSON satisfies.
     fn wants_text(&self) -> bool {
         let accepted = self.parts.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         let mut types = accepted.flat_map(|value| value.split(',')).filter_map(|range| range.split(';').next());
@@ -219,12 +219,12 @@ impl Paging {
 pub(super) struct Scope(pub(super) Option<Arc<Workspace>>);
 
 impl Scope {
-    /// Whether the scope includes what belongs to `workspace`.
+    /// True if the scope includes what belongs to `workspace`.
     pub(super) fn covers(&self, workspace: Option<&Arc<str>>) -> bool {
         self.0.as_ref().is_none_or(|meant| workspace == Some(meant.name()))
     }
 
-    /// Whether a request carries a key of the scope, even if nobody looked at it.
+    /// True if a request carries a key of the scope, even if it was never checked.
     pub(super) fn covers_request(&self, request: &RequestRecord, keys: &Keys) -> bool {
         self.0.as_ref().is_none_or(|meant| request.owner(keys).is_some_and(|owner| *owner == **meant.name()))
     }
@@ -258,7 +258,7 @@ pub(super) fn scope_or_all(engine: &Arc<Engine>, call: &Call) -> Result<Scope, C
     read(engine, key_or_all(call)?.as_deref())
 }
 
-/// The scope of a call that waits, by its key: on a blocking thread, as the scenarios of a workspace that is opened may fire many
+/// The scope of a call that waits, by its key: on a blocking thread, because the scenarios of a workspace that is opened may fire many
 /// events.
 pub(super) async fn scope_soon(control: &Arc<Control>, key: Option<String>) -> Result<Scope, ControlError> {
     control.run_to_end(move |control| read(control, key.as_deref())).await

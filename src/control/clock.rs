@@ -30,7 +30,7 @@ pub(crate) struct Clock {
     pub(crate) workspace: Option<WorkspaceId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) key: Option<String>,
-    /// Whether it shows the emulator's time.
+    /// True if it shows the emulator's time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) follows: Option<bool>,
 }

@@ -76,7 +76,7 @@ pub(crate) struct Receipt {
     pub(crate) target: String,
     pub(crate) headers: Headers,
     pub(crate) body: Bytes,
-    /// Whether the signature was right.
+    /// True if the signature was right.
     pub(crate) verified: bool,
     /// Why it was not.
     pub(crate) problem: Option<String>,

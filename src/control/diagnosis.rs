@@ -100,7 +100,7 @@ impl<'a> Diagnosis<'a> {
         let refused = self.delivery.forgery() == Some(Forgery::Refused);
         if self.delivery.status != DeliveryStatus::Delivered && self.delivery.made > 0 && !refused {
             advice.push(Advice {
-                text: "to send the event again now, signed afresh, as a delivery of its own:".to_owned(),
+                text: "to send the event again now, signed afresh, as a separate delivery:".to_owned(),
                 command: Some(format!("wrs-emulator deliveries redeliver {}", self.delivery.planned.id)),
             });
         }
@@ -252,7 +252,7 @@ pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>
     let last = || match delivery.attempts.last() {
         Some(attempt) => attempt_text(attempt, redactor),
         None if delivery.made == 0 => "no attempt was made".to_owned(),
-        None => "the receiver's answer was evicted, as the pending deliveries take too much memory".to_owned(),
+        None => "the receiver's answer was evicted, because the pending deliveries take too much memory".to_owned(),
     };
     match delivery.status {
         _ if delivery.forgery() == Some(Forgery::Accepted) => format!("accepted, although it is forged: {}", last()),

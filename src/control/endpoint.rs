@@ -1,4 +1,4 @@
-//! What calls of the control API have in common: the types that several of them take or answer. Must not know the emulator's parts.
+//! What calls of the control API have in common: the types that several of them take or answer. Independent of the emulator's parts.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -20,7 +20,7 @@ impl<T: DeserializeOwned + Described + Send + Sync + 'static> Content for T {}
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
-/// A body without fields of its own.
+/// A body without fields.
 #[derive(Debug, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]

@@ -57,9 +57,9 @@ pub(crate) struct Fire {
     /// Copies of each delivery in all.
     #[cfg_attr(test, schemars(range(min = 1, max = 100)))]
     pub(crate) duplicate: Option<Integer<u32>>,
-    /// Whether the events go out in another order.
+    /// True if the events go out in another order.
     pub(crate) shuffle: bool,
-    /// Whether nothing is delivered, as if it were lost on the way.
+    /// True if nothing is delivered, as if it were lost on the way.
     pub(crate) drop: bool,
 }
 
@@ -218,7 +218,7 @@ fn fire_all(
 ) -> Result<(Fired, Vec<String>), ControlError> {
     let (shuffle, profile) = (input.body.shuffle, control.profile_for(Some(workspace.name())));
     let (mut ids, mut deliveries, mut bytes) = (Vec::new(), Vec::new(), 0);
-    // Of the other events only the ids are kept, as the store drops events with their deliveries.
+    // Of the other events only the ids are kept, because the store drops events with their deliveries.
     let (mut shown_events, mut to_shuffle) = (Vec::new(), Vec::new());
     while ids.len() < count && !*control.stopping.borrow() {
         let now = workspace.clock().now();
@@ -380,7 +380,9 @@ impl Firing {
 async fn fire_emission(control: &Arc<Control>, input: &Input<Wait, Fire>, name: &str) -> Result<Fired, ControlError> {
     let rest = Fire { _key: KeyField::default(), emit: None, ..input.body.clone() };
     if rest != Fire::default() {
-        return Err(ControlError::invalid("emit: the scenario defines the events; leave out all fields but key"));
+        return Err(ControlError::invalid(
+            "emit: the scenario defines the events; only `key` may be given with `emit`",
+        ));
     }
     let workspace = opened(control, input.key()?).await?;
     let config = control.config_for(Some(workspace.name()));

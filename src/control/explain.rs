@@ -183,7 +183,7 @@ fn status_text(request: &RequestRecord) -> String {
     match (request.broken, words) {
         (Some("reset"), _) => "connection reset".to_owned(),
         (Some("empty"), _) => "connection closed without an answer".to_owned(),
-        (Some(broken), _) => format!("{broken} in place of an answer"),
+        (Some(broken), _) => format!("{broken} instead of an answer"),
         (None, Some(words)) => format!("{status} {words}"),
         (None, None) => status.to_string(),
     }
@@ -196,9 +196,7 @@ pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
     match &request.reason {
         Reason::Refused(_, text) if request.operation.is_none() => Some(text.clone()),
         Reason::NotFound(message) => Some(message.to_string()),
-        Reason::Announced(entry) => {
-            Some(format!("`{entry}` is announced by the contract as upcoming and not open yet"))
-        }
+        Reason::Announced(entry) => Some(format!("`{entry}` is announced in the contract but not available yet")),
         Reason::MethodNotAllowed(allow) => Some(format!("`{path}` takes {allow}, not {method}")),
         _ => None,
     }
@@ -282,14 +280,14 @@ fn quota_text(quota: &QuotaCheck) -> String {
     text
 }
 
-/// The note beside a trace.
+/// The note on a trace.
 const RULES_NOTE: &str = "the rules as they were when the request was answered, up to the one that decided; conditions are compared \
      with the first 64 KiB of its body";
-/// The note in place of a trace.
+/// The note instead of a trace.
 const RULES_GONE: &str = "the rules that did not apply are not shown: the scenarios and settings that answered this request have \
      been replaced too often since to be kept";
 
-/// What each active rule did with a request, up to the one that decided, and a note beside it; nothing if no rule was active, or the
+/// What each active rule did with a request, up to the one that decided, and a note on it; nothing if no rule was active, or the
 /// request was refused before the rules.
 ///
 /// Which rule decided is in the record. Why the others did not is worked out here, from the scenarios and settings that answered, so

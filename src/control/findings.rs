@@ -86,7 +86,7 @@ pub(super) fn judge(control: &Control, scope: &Scope) -> Findings {
         generation: control.library.load().number,
         clock,
     };
-    // Others wait for it meanwhile, as they most likely want the same.
+    // Others wait for it meanwhile, because they most likely want the same.
     let mut last = control.last_findings.0.lock();
     match &*last {
         Some((made_from, found)) if *made_from == source => found.clone(),

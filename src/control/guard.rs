@@ -127,7 +127,7 @@ impl Access {
         Err(ControlError::new(ErrorKind::MisdirectedRequest, message))
     }
 
-    /// Whether calls require a token.
+    /// True if calls require a token.
     pub(super) fn requires_token(&self) -> bool {
         self.token.is_some()
     }
@@ -176,7 +176,7 @@ fn check_site(parts: &Parts, host: &str) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// Whether a name is a single label, which resolves only in this network. Only plain characters, so that no client reads another name.
+/// True if a name is a single label, which resolves only in this network. Only plain characters, so that no client reads another name.
 fn is_single_label(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }

@@ -1,6 +1,6 @@
 //! `GET metrics`: counters and gauges for Prometheus.
 //!
-//! Counters come from tallies beside the journal's entries, so they only rise. No label contains a key, a URL or an id.
+//! Counters come from counters kept next to the journal's entries, so they only rise. No label contains a key, a URL or an id.
 
 use std::fmt::{Display, Write as _};
 use std::time::Duration;

@@ -99,7 +99,7 @@ impl Deref for Control {
 }
 
 impl Control {
-    /// The profile that decides what is masked: the one of keys without settings of their own.
+    /// The profile that decides what is masked: the one of keys without their own settings.
     pub fn profile(&self) -> Arc<Profile> {
         self.profile_for(None)
     }

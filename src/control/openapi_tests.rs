@@ -150,7 +150,7 @@ fn segment_example(row: &CallRow) -> &'static str {
     }
 }
 
-/// The schema of a parameter, which is never null: it is there or not.
+/// The schema of a parameter, which is never null: it is present or absent.
 fn present(mut schema: Value) -> Value {
     for keyword in ["type", "enum", "anyOf"] {
         let Some(kinds) = schema.get_mut(keyword).and_then(Value::as_array_mut) else { continue };

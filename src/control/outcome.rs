@@ -36,7 +36,7 @@ impl Text for TestOutcome {
 pub(super) fn report(control: &Control, input: &Input<Nothing, NewOutcome>) -> Result<TestOutcome, ControlError> {
     let NewOutcome { test, outcome, message, output, .. } = &input.body;
     let new = TestOutcome { test: test.clone(), outcome: *outcome, message: message.clone(), output: output.clone() };
-    // Masked first, as nobody recognises what is left of a credential that was cut.
+    // Masked first, because a credential that was cut is no longer recognised.
     let new = shown(&new, input.redactor()).shortened();
     let workspace = control.workspace(input.key()?.as_deref())?;
     workspace.lock().set_test(new.clone()).map_err(|full| ControlError::invalid(full.to_string()))?;

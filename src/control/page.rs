@@ -1,5 +1,5 @@
 //! The page under `/_emulator/`: its files hold no data and require no token, but the host and the site that asks are checked.
-//! [`Viewer`] serves them over a saved run, with the document in place of `GET run`, and nothing else.
+//! [`Viewer`] serves them over a saved run, with the document instead of `GET run`, and nothing else.
 
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ use crate::settings::{LedgerRow, ledger, openapi};
 pub(crate) struct ProfileQuery {
     /// Only settings whose names begin with this.
     pub(crate) prefix: Option<String>,
-    /// Whether only settings that differ from their default are shown.
+    /// True if only settings that differ from their default are shown.
     #[cfg_attr(test, schemars(extend("enum" = ["true", "false"])))]
     pub(crate) changed: Option<String>,
 }

@@ -61,7 +61,7 @@ pub(crate) struct WaitForRequests {
     /// 1 if absent.
     #[cfg_attr(test, schemars(range(min = 1, max = 10_000)))]
     pub(crate) count: Option<Integer<usize>>,
-    /// If absent, requests already in the journal count, too.
+    /// If absent, requests already in the journal count as well.
     #[cfg_attr(test, schemars(with = "Option<Since>"))]
     pub(crate) since: Option<String>,
     /// 10s if absent.
@@ -473,7 +473,7 @@ impl Filter<'_> {
     }
 }
 
-/// An operation by its name. An unknown one is refused, as it would silently match nothing.
+/// An operation by its name. An unknown one is refused, because it would silently match nothing.
 pub(crate) fn operation_named(name: &str) -> Result<Operation, String> {
     Operation::from_name(name).ok_or_else(|| {
         let hint = match nearest(name, ROUTES.iter().map(|route| route.operation.name())) {

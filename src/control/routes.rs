@@ -37,9 +37,9 @@ type Waiting = dyn Fn(Arc<Control>, Call) -> CallFuture + Send + Sync;
 
 /// How a call is answered. The types of a call end here, so that the path to its handler is compiled once.
 enum CallHandler {
-    /// At once, on a blocking thread: calls that only read have a lane of their own.
+    /// At once, on a blocking thread: calls that only read have a separate lane.
     AtOnce(Box<AtOnce>),
-    /// By the async worker, as it waits for something.
+    /// By the async worker, because it waits for something.
     Waits(Box<Waiting>),
 }
 
@@ -59,16 +59,16 @@ pub(super) struct CallRow {
     /// Adds the schemas of the call to the `OpenAPI` document.
     #[cfg(test)]
     pub(super) describe: fn(&mut super::openapi_tests::Schemas) -> super::openapi_tests::Described,
-    /// Whether it requires no token: the health check of containers, and the certificate authority, which a client needs before it
+    /// True if it requires no token: the health check of containers, and the certificate authority, which a client needs before it
     /// can connect.
     pub(super) is_open: bool,
     /// Most bytes of its body, if not the usual limit.
     most_bytes: Option<usize>,
-    /// Whether the body may be TOML instead of JSON.
+    /// True if the body may be TOML instead of JSON.
     pub(super) takes_toml: bool,
     /// The media types of the answer; the caller chooses.
     pub(super) media: &'static [&'static str],
-    /// Whether the answer returns a secret, so that [`Call::reply`] masks nothing in it.
+    /// True if the answer returns a secret, so that [`Call::reply`] masks nothing in it.
     shows_secrets: bool,
     /// Errors besides those that every call can return.
     pub(super) errors: &'static [(u16, &'static str)],
@@ -110,7 +110,7 @@ impl CallRow {
         Self { about, ..self }
     }
 
-    /// Whether it changes anything.
+    /// True if it changes anything.
     pub(super) fn is_write(&self) -> bool {
         self.method != Method::GET
     }
@@ -187,7 +187,7 @@ where
 
 /// Every call; `openapi.json` describes them in this order.
 pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
-    // Answered by the async worker, so that it tells whether that one is there, however busy the other threads are.
+    // Answered by the async worker, so that it tells whether that one is alive, however busy the other threads are.
     let health = CallRow::awaited::<Nothing, Nothing, system::Ready>(
         "GET health",
         "Whether the emulator is ready",
@@ -205,7 +205,7 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
                 snapshot::save(&control, &call).await
             })
         })
-        .about("Contains secrets, as it has everything that is needed to continue.");
+        .about("Contains secrets, because it has everything that is needed to continue.");
     let no_authority = &[(404, "There is none without --tls self-signed.")];
     let too_many_viewers = &[(429, "Too many viewers follow the stream already.")];
     vec![
@@ -281,7 +281,7 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
                 "The same as one HTML file, which any browser shows without a network",
                 run::report,
             )
-            .about("The run document in a page of its own, to be saved as an artefact of a build.")
+            .about("The run document in a separate page, to be saved as an artefact of a build.")
         },
         at_once(
             "GET explain/{id}",
@@ -400,7 +400,7 @@ pub(super) static CALLS: LazyLock<Vec<CallRow>> = LazyLock::new(|| {
         )
         .about("Moves from one due instant to the next, so that each retry and emission happens at its own time."),
         at_once("POST outcome", "Report how the test with this key ended", outcome::report)
-            .about("Shown beside the key in run documents; the last report counts."),
+            .about("Shown with the key in run documents; the last report counts."),
         at_once("POST reset", "Forget what a key did, or everything", snapshot::reset).about(
             "As before the key's first request: state, quota, clock, scenarios of its own, journal and \
                  deliveries. With `*`, as after the start.",

@@ -1,6 +1,6 @@
 //! `GET run`: what happened so far and the present state, as one document for the page, for files and for reports.
 //!
-//! It adds nothing of its own: each record is made by the same function as for the call that returns it. Of each kind it has the
+//! It adds nothing: each record is made by the same function as for the call that returns it. It has, of each kind, the
 //! newest records; the others are counted.
 
 use std::borrow::Cow;
@@ -97,7 +97,7 @@ pub(crate) struct Run {
     pub(crate) notices: Vec<LogLine>,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) scenarios: Vec<RunScenario>,
-    /// The scenarios active for every key without a list of its own, in order; absent in a document about one key.
+    /// The scenarios active for every key without its own list, in order; absent in a document about one key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) active: Option<Vec<String>>,
     /// Active scenarios that decide the same requests or set the same setting.
@@ -125,7 +125,7 @@ pub(crate) struct EmulatorFacts {
     pub(crate) base_url: String,
     /// Where the control API is served.
     pub(crate) control_url: String,
-    /// Whether the control API requires a token.
+    /// True if the control API requires a token.
     pub(crate) control: bool,
     /// The folders that scenarios are read from.
     pub(crate) scenario_folders: Vec<String>,
@@ -281,7 +281,7 @@ pub(super) fn show(control: &Control, call: &Call, query: RunQuery) -> Result<Re
     Ok(masked(&asked(control, call, query)?, call.redactor()))
 }
 
-/// The document within a page, to be saved: nobody needs it opened on the address of the emulator.
+/// The document within a page, to be saved: it need not be opened on the emulator's address.
 pub(super) fn report(control: &Control, call: &Call, query: RunQuery) -> Result<Reply, ControlError> {
     let document = call.redactor().shown(&asked(control, call, query)?).to_string();
     let html = HeaderValue::from_static("text/html; charset=utf-8");
@@ -300,7 +300,7 @@ fn asked(control: &Control, call: &Call, query: RunQuery) -> Result<Run, Control
 
 /// The document with at most `limit` records of each kind.
 fn run(control: &Control, scope: &Scope, limit: Option<usize>, redactor: Redactor<'_>) -> Run {
-    // Read first, so that a viewer who then follows the stream misses nothing; what comes twice can be recognised by its id.
+    // Read first, so that a viewer who then follows the stream misses nothing; duplicates share an id.
     let history = History::read(control, scope, redactor.key_settings());
     let generation = control.library.load();
     let mover = control.mover(scope.0.clone());

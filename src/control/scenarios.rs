@@ -25,7 +25,7 @@ use crate::util::wording::{counted, shell_word};
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline, deny_unknown_fields))]
 pub(crate) struct Scenarios {
     pub(crate) generation: u64,
-    /// Active for every key without a list of its own, in order; for the key that the call names, those active for it.
+    /// Active for every key without its own list, in order; for the key that the call names, those active for it.
     pub(crate) active: Vec<String>,
     pub(crate) active_by_key: Vec<KeyList>,
     pub(crate) data: Vec<ScenarioRow>,
@@ -44,7 +44,7 @@ pub(crate) struct KeyList {
 impl KeyList {
     fn line(&self) -> String {
         let names = if self.active.is_empty() { "none".to_owned() } else { joined(&self.active) };
-        format!("{} has a list of its own: {names}", cell(&self.key))
+        format!("{} has its own list: {names}", cell(&self.key))
     }
 }
 
@@ -59,12 +59,12 @@ pub(crate) struct ScenarioRow {
     pub(crate) active: bool,
     pub(crate) rules: usize,
     pub(crate) emits: usize,
-    /// Whether it matches its saved file; if not, its last valid version stays.
+    /// True if it matches its saved file; if not, its last valid version stays.
     pub(crate) state: ScenarioState,
     pub(crate) problem: Option<Diagnostic>,
 }
 
-/// Whether a scenario is as its file is saved.
+/// True if a scenario is as its file is saved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
@@ -132,7 +132,7 @@ pub(crate) struct Activated {
     pub(crate) generation: u64,
     pub(crate) active: Option<Vec<String>>,
     pub(crate) key: Option<String>,
-    /// The keys that keep a list of their own, after a change for all keys.
+    /// The keys that keep their own list, after a change for all keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) own_lists: Vec<KeyList>,
     /// A warning for each that is active in an earlier version than its file has, and for those that clash.
@@ -192,7 +192,7 @@ impl Text for Reloaded {
     }
 }
 
-/// How many keys with lists of their own are named.
+/// How many keys with their own lists are named.
 const MAX_NAMED: usize = 5;
 
 impl Text for Activated {
@@ -381,7 +381,7 @@ pub(super) fn activate(control: &Control, input: &Input<Nothing, Activate>) -> R
     })
 }
 
-/// Whether a scenario exists and, if it comes from a file, matches the present text of the file.
+/// True if a scenario exists and, if it comes from a file, matches the present text of the file.
 fn is_as_saved(generation: &ScenarioSnapshot, name: &str) -> bool {
     let found = generation.find(name).filter(|_| generation.held_back(name).is_none());
     found.is_some_and(|scenario| match &scenario.origin {

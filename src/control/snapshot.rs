@@ -131,7 +131,7 @@ async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -
     let (documents, engine) = (control.blocking.documents.clone(), Arc::clone(&control.engine));
     let make = move || {
         if !pieces.is_closed() {
-            // An error means that nobody reads any more.
+            // An error means that the client has left.
             let _ = engine.snapshot(only).write(BufWriter::with_capacity(PIECE_BYTES, Pieces(pieces)));
         }
     };

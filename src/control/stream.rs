@@ -134,13 +134,13 @@ impl Texts {
         format!("{}-{number}", self.instance)
     }
 
-    /// One server-sent event; JSON has no line ends of its own.
+    /// One server-sent event; JSON has no line ends.
     fn event<T: Serialize>(&self, number: u64, kind: &str, data: &T) -> String {
         let data = serde_json::to_string(data).expect("texts and numbers always serialise");
         format!("id: {}\nevent: {kind}\ndata: {data}\n\n", self.id(number))
     }
 
-    /// The text of an entry, made if it is not in the cache. Other viewers wait for it meanwhile, as they most likely want the same.
+    /// The text of an entry, made if it is not in the cache. Other viewers wait for it meanwhile, because they most likely want the same.
     fn of(&self, number: u64, make: impl FnOnce() -> String) -> Bytes {
         let mut kept = self.kept.lock();
         if let Some((_, text)) = kept.texts.iter().rev().find(|(known, _)| *known == number) {
@@ -242,7 +242,7 @@ struct Viewer {
     next: u64,
     greeting: Option<Bytes>,
     pause: Duration,
-    /// Whether to pause before the next piece.
+    /// True if to pause before the next piece.
     pauses: bool,
     stopping: watch::Receiver<bool>,
     _permit: OwnedSemaphorePermit,
@@ -251,7 +251,7 @@ struct Viewer {
 impl Viewer {
     /// Waits for the next piece of the stream. A piece is made only after the one before was sent.
     async fn piece(&mut self) -> Bytes {
-        // Sent at once, as the head of the answer goes out with the first bytes.
+        // Sent at once, because the head of the answer goes out with the first bytes.
         if let Some(greeting) = self.greeting.take() {
             return greeting;
         }

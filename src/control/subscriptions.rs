@@ -39,7 +39,7 @@ pub(crate) struct Subscription {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ShowQuery {
-    /// Whether the answer has the signing secret.
+    /// True if the answer has the signing secret.
     #[cfg_attr(test, schemars(extend("enum" = ["true", "false"])))]
     pub(crate) secret: Option<String>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct ShownSubscription {
     pub(crate) secret: Option<String>,
 }
 
-/// Whether events are delivered.
+/// True if events are delivered.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]

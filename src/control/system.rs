@@ -21,7 +21,7 @@ pub(crate) struct Ready {
     pub(crate) status: String,
     pub(crate) version: String,
     pub(crate) generation: u64,
-    /// Whether all scenarios match their saved files.
+    /// True if all scenarios match their saved files.
     #[cfg_attr(test, schemars(extend("enum" = ["as saved", "last good"])))]
     pub(crate) scenarios: String,
 }

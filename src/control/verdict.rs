@@ -299,7 +299,7 @@ impl ScenarioPlayer {
         Self { workspace, keys, turns }
     }
 
-    /// Whether a rule counts for one of its keys.
+    /// True if a rule counts for one of its keys.
     fn reaches(&self, rule: &Rule) -> bool {
         let keys: Vec<Option<&str>> = self.keys.iter().map(Option::as_deref).collect();
         rule.counts_for(&keys, &self.turns)
@@ -434,7 +434,7 @@ impl<'a> ScenarioRun<'a> {
             let Some(story) = story else { continue };
             let ends: Vec<String> = story.ends.iter().map(|end| format!("\"{end}\"")).collect();
             let name = player.map(|player| player.name(self.redactor));
-            let who = name.unwrap_or_else(|| "no key, as no request reached it".to_owned());
+            let who = name.unwrap_or_else(|| "no key, because no request reached it".to_owned());
             let (scenario, step, ends) = (&self.scenario.name, &story.step, any_of(&ends));
             let message =
                 format!("the story of scenario `{scenario}` is at step \"{step}\" for {who}; it ends at {ends}");

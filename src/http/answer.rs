@@ -152,7 +152,7 @@ impl RequestContext {
     fn not_found(&self, lookup: Lookup) -> Answer {
         match lookup {
             Lookup::MethodNotAllowed(allow) => {
-                let error = Error::new(ErrorKind::MethodNotAllowed, format!("this endpoint takes {allow}"));
+                let error = Error::new(ErrorKind::MethodNotAllowed, format!("this endpoint accepts {allow}"));
                 let header = header_value(&allow);
                 let mut answer = self.error(&error, Reason::MethodNotAllowed(allow));
                 answer.headers.push((ALLOW, header));
@@ -165,7 +165,7 @@ impl RequestContext {
             }
             Lookup::Announced(entry) => {
                 let message = format!(
-                    "{} ({}) are announced by the contract as upcoming and not open yet; `wrs-emulator profile set preview.enabled=true`, or --preview at the start, serves them in assumed shapes",
+                    "{} ({}) are announced in the contract but not available yet; `wrs-emulator profile set preview.enabled=true`, or --preview at the start, serves them in assumed shapes",
                     entry.path, entry.what
                 );
                 self.error(&Error::new(ErrorKind::NotFound, message), Reason::Announced(entry.path))

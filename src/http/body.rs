@@ -52,7 +52,7 @@ impl BodyProblem {
     }
 }
 
-/// The body of a request. Whoever answers the request may read it; what is left of it is dropped before the answer is sent, so that
+/// The body of a request. The handler may read it; what is left of it is dropped before the answer is sent, so that
 /// the fate of the connection depends on the request and not on how its bytes arrive.
 #[derive(Clone, Debug, Default)]
 pub struct RequestBody(Option<Arc<Mutex<Unread>>>);
@@ -172,7 +172,7 @@ impl BodyReader {
     }
 
     async fn collect(&self, body: &RequestBody, most: usize, declared: usize) -> Result<Bytes, BodyProblem> {
-        // Even a single frame is copied, as it would keep hyper's whole read buffer alive.
+        // Even a single frame is copied, because it would keep hyper's whole read buffer alive.
         let mut joined: Vec<u8> = Vec::new();
         let mut held: Option<OwnedSemaphorePermit> = None;
         while let Some(data) = body.next().await {

@@ -116,7 +116,7 @@ impl TimedStream {
         self.is_whole = false;
     }
 
-    /// Whether the block that is being read is whole. Of blocks that came in one read, only the last is known.
+    /// True if the block that is being read is whole. Of blocks that came in one read, only the last is known.
     fn has_whole_head(&self) -> bool {
         self.left == PartialHead::Nothing || (self.is_whole && self.head_began_at == Some(self.state.request_count()))
     }
@@ -432,7 +432,7 @@ pub enum Socket {
 }
 
 impl Socket {
-    /// Whether a peer may close its sending side and still read. Over TLS, a peer that stops sending has closed the connection;
+    /// True if a peer may close its sending side and still read. Over TLS, a peer that stops sending has closed the connection;
     /// hyper keeps reading while it answers, and notices.
     pub fn half_closes(&self) -> bool {
         matches!(self, Self::Plain(_))

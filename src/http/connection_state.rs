@@ -115,7 +115,7 @@ impl ConnectionState {
         self.is_disconnected.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the peer has closed its sending side, as far as it was noticed.
+    /// True if the peer has closed its sending side, as far as it was noticed.
     pub fn is_disconnected(&self) -> &Arc<AtomicBool> {
         &self.is_disconnected
     }

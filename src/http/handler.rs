@@ -22,7 +22,7 @@ pub trait Handler: Send + Sync + 'static {
     /// Logs a problem of a connection that never came to a request.
     fn warn(&self, message: &str);
 
-    /// Answers bytes that hyper refused to parse, with this status, or that it was never given. Returns the answer's head and body
+    /// Answers a request that hyper could not parse or never saw, with this status. Returns the answer's head and body
     /// as bytes; the connection ends after them.
     fn refuse(&self, status: StatusCode, sent: Unreadable) -> Bytes;
 }
@@ -57,7 +57,7 @@ pub(crate) fn goaway(text: &str) -> Bytes {
 pub const NO_HTTP_2: &str = "HTTP/2 is not supported: use HTTP/1.1";
 
 /// Limits on each peer and on all together; each is a flag of `serve`. Deadlines follow the machine's time and not the emulator's
-/// clock, as they protect the process.
+/// clock, because they protect the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub header_bytes: usize,

@@ -66,7 +66,7 @@ fn is_host(bytes: &[u8]) -> bool {
     })
 }
 
-/// Whether a registered name may contain this byte (RFC 3986 §3.2.2).
+/// True if a registered name may contain this byte (RFC 3986 §3.2.2).
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte)
 }

@@ -173,7 +173,7 @@ async fn accept(
     }
 }
 
-/// Whether somebody waits to be accepted: without a descriptor, accepting fails even if nobody does.
+/// True if somebody waits to be accepted: without a descriptor, accepting fails even if nobody does.
 #[cfg(unix)]
 fn is_connecting(listener: &TcpListener) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -269,7 +269,7 @@ impl Connection {
                 () = stopped(&mut self.stop) => state.note_stop(),
             }
         };
-        // Polled only when it was woken itself: the connection beside it is woken several times for each request.
+        // Polled only when it was woken itself: the connection next to it is woken several times for each request.
         let mut ended: FuturesUnordered<_> = std::iter::once(ended).collect();
         tokio::select! {
             biased;

@@ -180,7 +180,7 @@ impl RequestContext {
         }
     }
 
-    /// Gives the request back to the quota where the profile says that an answer with this status costs nothing.
+    /// Refunds the request if answers with this status are free under the profile.
     pub(super) fn refund_if_free(&mut self, status: StatusCode) {
         if status != StatusCode::OK
             && let Identity { workspace, key: Some(AuthenticatedKey { group_key, quota: Some(quota) }), .. } =

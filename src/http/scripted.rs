@@ -108,7 +108,7 @@ impl Api {
         identified: &mut RequestContext,
         action: Arc<T>,
     ) -> Result<T, String> {
-        // A source of its own, so that what templates draw does not shift what is drawn after them.
+        // A separate source, so that what templates draw does not shift what is drawn after them.
         let random = identified.workspace().lock().sources.random.fork();
         let wall = identified.request.now.wall;
         let (facts, body) = {

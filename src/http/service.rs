@@ -203,7 +203,7 @@ impl Api {
                 request.operation = Some(route.operation);
                 chosen.map(|()| route).map_err(|text| Rejection::Invalid(ErrorKind::BadRequest, text))
             }
-            // Whether the request names unknown scenarios does not matter here.
+            // Unknown scenario names are irrelevant for a 404.
             other => Err(Rejection::NotFound(other)),
         }
     }
@@ -277,7 +277,7 @@ impl Api {
             Some(SendFault::Connection(fault)) => (None, Some(fault)),
         };
         let broken = fault.as_ref().map(ConnectionFault::name);
-        // 0: the connection breaks off in place of an answer.
+        // 0: the connection breaks off instead of an answer.
         let status = if broken.is_some() { 0 } else { answer_status.as_u16() };
         identified.refund_if_free(answer_status);
         if let Some(mut unsettled) = identified.rule.as_mut().and_then(|rule| rule.unsettled.take()) {
@@ -347,7 +347,7 @@ impl Api {
 /// A response whose request is in the journal.
 struct Recorded {
     response: Response<ResponseBody>,
-    /// What breaks the connection off in place of the response.
+    /// What breaks the connection off instead of the response.
     fault: Option<ConnectionFault>,
     /// The firing of events that follow from it. They are in the journal before the answer is sent.
     due_after: Option<JoinHandle<()>>,

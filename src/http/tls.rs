@@ -214,7 +214,7 @@ fn build(extra: Vec<CertificateDer<'static>>, insecure: bool) -> ClientConfig {
 }
 
 tokio::task_local! {
-    /// Whether the server of the handshake in this task asked for a client certificate.
+    /// True if the server of the handshake in this task asked for a client certificate.
     static IS_ASKED: Cell<bool>;
 }
 
@@ -292,7 +292,7 @@ impl ServerCertVerifier for TrustListed {
     }
 }
 
-/// Whether a certificate is refused for who signed it: nobody known, or the server itself.
+/// True if a certificate is refused because of its issuer: an unknown one, or the server itself.
 pub fn is_about_the_issuer(problem: &CertificateError) -> bool {
     match problem {
         // An authority that was regenerated under the same name shows up as a bad signature.

@@ -157,7 +157,7 @@ const SHOWN: usize = 400;
 pub(crate) struct Record {
     pub(crate) requests: Vec<RequestWhole>,
     pub(crate) deliveries: Vec<DeliveryWhole>,
-    /// Whether a clock was frozen.
+    /// True if a clock was frozen.
     pub(crate) frozen: bool,
 }
 
@@ -198,7 +198,7 @@ pub(crate) struct Exercised {
 /// What shows in a run, as texts that two runs have in common unless something changed.
 type Features = BTreeSet<String>;
 
-/// Whether the client saw anything of the change.
+/// True if the client saw anything of the change.
 pub(crate) fn is_exercised(plain: &Record, changed: &Record, aspect: Aspect) -> bool {
     !changed.features(aspect).is_subset(&plain.features(aspect))
 }
@@ -319,7 +319,7 @@ fn first_difference(plain: &Record, changed: &Record) -> Option<(Difference, usi
         record.requests.iter().map(|request| request.row.key.clone()).collect()
     };
     let (known, found) = (keys(plain), keys(changed));
-    // Tests with keys of their own may run at the same time, so each key is compared by itself; keys that are drawn anew by each run
+    // Tests with their own keys may run at the same time, so each key is compared by itself; keys that are drawn anew by each run
     // have no counterpart, and everything is compared in one sequence.
     let groups = if found.is_subset(&known) { known.into_iter().map(Some).collect() } else { vec![None] };
     let differences = groups.iter().filter_map(|group| {
@@ -355,7 +355,7 @@ fn difference_of(
     let (one, other) = (title_in(plain), title_in(changed));
     let what = match (&one, &other) {
         (Some(one), Some(other)) if shape(one) == shape(other) => format!("{} has another body", nth(changed)),
-        (Some(_), Some(_)) => format!("{} came in place of {}", nth(changed), nth(plain)),
+        (Some(_), Some(_)) => format!("{} came instead of {}", nth(changed), nth(plain)),
         (Some(_), None) => format!("{} did not come any more", nth(plain)),
         _ => format!("{} came in addition", nth(changed)),
     };
@@ -446,7 +446,7 @@ mod tests {
             })
             .collect();
         for setting in SETTINGS.iter().filter(|setting| hostile.source(setting.path) == "preset hostile") {
-            // Order by chance, and details of errors, which are one of the fields that nobody knows.
+            // Order by chance, and details of errors, which are one of the unknown fields.
             let other = ["webhooks.scatter", "errors.details"].contains(&setting.path);
             assert!(covered.contains(setting.path) != other, "{}", setting.path);
         }
@@ -491,7 +491,7 @@ mod tests {
             ),
             (
                 run(&[("k", "GET /a", MORE), ("k", "GET /a", MORE)]),
-                Some("GET /a (number 2) came in place of GET /b/sub_1 (number 1)"),
+                Some("GET /a (number 2) came instead of GET /b/sub_1 (number 1)"),
                 Some("req_0"),
             ),
             (

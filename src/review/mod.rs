@@ -2,7 +2,7 @@
 //! to deliveries, genuine and forged (`probe`), and what a client does when something changes that was never promised
 //! (`differential`).
 //!
-//! Must not know about the control API, the terminal or a running emulator.
+//! Independent of the control API, the terminal or a running emulator.
 
 pub mod differential;
 pub mod findings;

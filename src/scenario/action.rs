@@ -21,7 +21,7 @@ use crate::contract::error::ErrorKind;
 #[derive(Clone, Debug)]
 pub enum Action {
     Pass,
-    /// A scripted answer in place of the ordinary one; the request changes nothing.
+    /// A scripted answer instead of the ordinary one; the request changes nothing.
     Reply(Arc<ScriptedReply>),
     /// The ordinary answer, its JSON body changed.
     Patch(Arc<Patch>),
@@ -39,9 +39,9 @@ pub struct ScriptedReply {
     /// `error.message`; the error's own when absent. May hold templates.
     pub message: Option<String>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// A body in place of the error envelope. May hold templates.
+    /// A body instead of the error envelope. May hold templates.
     pub body: Option<ReplyBody>,
-    /// Whether braces in the message and the body are text, not templates.
+    /// True if braces in the message and the body are text, not templates.
     pub is_literal: bool,
 }
 

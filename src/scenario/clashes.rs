@@ -88,7 +88,7 @@ fn of_rules(active: &[Arc<Scenario>]) -> Vec<(ClashEffect, Clash)> {
     found
 }
 
-/// Whether a rule decides everything that it matches for as long as its scenario is active. Another scenario does not know its
+/// True if a rule decides everything that it matches for as long as its scenario is active. Another scenario does not know its
 /// steps, so a rule of one step does not.
 fn decides_for_good(rule: &Rule) -> bool {
     rule.step.is_none() && rule.always_applies()

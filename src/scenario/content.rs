@@ -11,7 +11,7 @@ use crate::contract::nearest;
 use crate::diagnostic::Diagnostic;
 use crate::state::budget::Budget;
 
-/// Most keys with a list of their own.
+/// Most keys with their own list.
 pub(crate) const MAX_KEYS: usize = 10_000;
 /// Most scenarios that may be active at a time.
 pub(crate) const MAX_ACTIVE: usize = 32;
@@ -71,7 +71,7 @@ impl ScenarioSet {
         Ok(())
     }
 
-    /// Begins a new activation of these scenarios: for one key, or for every key without a list of its own.
+    /// Begins a new activation of these scenarios: for one key, or for every key without its own list.
     pub(super) fn activate<'n>(
         &mut self,
         key: Option<&str>,
@@ -80,7 +80,7 @@ impl ScenarioSet {
     ) -> Result<(), Vec<Diagnostic>> {
         let active = self.resolve(names)?;
         if key.is_some_and(|key| self.keys.len() >= MAX_KEYS && !self.keys.contains_key(key)) {
-            let message = format!("at most {MAX_KEYS} keys can have scenarios of their own");
+            let message = format!("at most {MAX_KEYS} keys can have their own scenarios");
             let hint = "let keys follow the global list again";
             return Err(vec![Diagnostic::of_file("scenario/too-many", message, hint)]);
         }
@@ -134,7 +134,7 @@ impl ScenarioSet {
         Diagnostic::of_file("scenario/unknown-scenario", format!("there is no scenario `{name}`"), hint)
     }
 
-    /// Whether every answer is the same.
+    /// True if every answer is the same.
     pub(super) fn answers_as(&self, other: &Self) -> bool {
         let same = |left: &ByName, right: &ByName| {
             left.len() == right.len() && left.values().zip(right.values()).all(|(one, other)| one.is_same_as(other))

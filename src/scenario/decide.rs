@@ -28,7 +28,7 @@ pub(crate) struct RuleTrace {
     /// Where it begins in the scenario's text; from 1.
     #[cfg_attr(test, schemars(range(min = 1)))]
     pub(crate) line: usize,
-    /// Whether it decided the request.
+    /// True if it decided the request.
     pub(crate) applied: bool,
     /// What it did, or the first condition that failed, in words.
     pub(crate) outcome: String,

@@ -54,9 +54,9 @@ pub struct DeliveryFaults {
     pub tamper: Option<Tamper>,
     /// Copies of each delivery in all, 1 to 100.
     pub duplicate: u32,
-    /// Whether the events of one trigger go out in another order.
+    /// True if the events of one trigger go out in another order.
     pub shuffle: bool,
-    /// Whether nothing is delivered at all, as if it were lost on the way.
+    /// True if nothing is delivered at all, as if it were lost on the way.
     pub drop: bool,
 }
 
@@ -100,7 +100,7 @@ impl Emit {
         plan
     }
 
-    /// Whether the passing of time alone sets it off.
+    /// True if the passing of time alone sets it off.
     pub fn is_timed(&self) -> bool {
         matches!(self.trigger, Trigger::Activation | Trigger::Every(_) | Trigger::After(_))
     }

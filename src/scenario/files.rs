@@ -201,7 +201,7 @@ impl ScenarioStore {
         self.found.load().iter().cloned().chain(deleted).chain(clashes).collect()
     }
 
-    /// Whether every scenario is as its file is saved.
+    /// True if every scenario is as its file is saved.
     pub fn is_as_saved(&self) -> bool {
         self.load().content.held.is_empty() && !self.found.load().iter().any(Diagnostic::is_error)
     }

@@ -137,7 +137,7 @@ impl ScenarioSnapshot {
         self.content.names()
     }
 
-    /// The clashes of scenarios that are active together: for every key without a list of its own, and for the first keys with one.
+    /// The clashes of scenarios that are active together: for every key without its own list, and for the first keys with one.
     pub fn clashes(&self) -> Vec<Clash> {
         let own = self.content.keys.keys().take(MAX_KEYS_JUDGED).map(|key| self.config_for(Some(key)));
         let mut found: Vec<Clash> = Vec::new();

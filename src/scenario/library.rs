@@ -107,7 +107,7 @@ impl ScenarioStore {
         })
     }
 
-    /// Makes these scenarios, in order, the active ones: for one key, or for every key without a list of its own. Their
+    /// Makes these scenarios, in order, the active ones: for one key, or for every key without its own list. Their
     /// rules and stories start afresh. An empty list for a key turns the global one off for it; see [`Self::follow_global`].
     pub fn activate(&self, key: Option<&str>, names: &[&str], now: Instant) -> Result<u64, Vec<Diagnostic>> {
         self.change(now, |content, now| content.activate(key, names.iter().copied(), now))
@@ -162,7 +162,7 @@ impl ScenarioStore {
         })
     }
 
-    /// Takes back what a key has of its own: its list of scenarios and its changed settings.
+    /// Removes a key's own list of scenarios and its changed settings.
     pub fn forget_key(&self, key: &str, now: Instant) -> u64 {
         let changed = self.change(now, |content, _| {
             content.keys.remove(key);

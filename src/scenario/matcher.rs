@@ -173,7 +173,7 @@ impl Condition {
             (Subject::Key, _) => format!("the key {is}; another was expected"),
             (Subject::Header(name), _) if is_credential_header(name.as_str()) => format!("{} is another", self.subject),
             (subject, _) if subject.names_secret() && !matches!(found, Found::Absent) => {
-                format!("{subject} is not shown, as it may hold a secret; expected {failed}")
+                format!("{subject} is not shown, because it may hold a secret; expected {failed}")
             }
             _ => format!("{} {is}; expected {failed}", self.subject),
         })
@@ -258,7 +258,7 @@ fn same(left: &Value, right: &Value) -> bool {
 }
 
 impl Subject {
-    /// Whether the value here is a secret by its name.
+    /// True if the value here is a secret by its name.
     fn names_secret(&self) -> bool {
         match self {
             Self::Query(name) => is_secret_field(name),
@@ -347,13 +347,13 @@ impl When {
         self.conditions.iter().map(|condition| format!("{condition:?}")).collect()
     }
 
-    /// Whether it asks for no operation that the other does not ask for.
+    /// True if it asks for no operation that the other does not ask for.
     pub(crate) fn has_every_operation_of(&self, other: &Self) -> bool {
         let (wide, narrow) = (&self.operations, &other.operations);
         wide.is_empty() || (!narrow.is_empty() && narrow.iter().all(|operation| wide.contains(operation)))
     }
 
-    /// Whether there is an operation that both ask for.
+    /// True if there is an operation that both ask for.
     pub(crate) fn shares_an_operation_with(&self, other: &Self) -> bool {
         let (one, two) = (&self.operations, &other.operations);
         one.is_empty() || two.is_empty() || one.iter().any(|operation| two.contains(operation))
@@ -496,7 +496,7 @@ mod tests {
         check_failure(body("/list"), "body.\"/list\" is [1]; expected \"x\"");
         check_failure(body("/none/secret"), "body.\"/none/secret\" is absent; expected \"x\"");
         check_failure(header("x-shown"), "header.x-shown is \"seen\"; expected \"x\"");
-        check_failure(body("/secret"), "body.\"/secret\" is not shown, as it may hold a secret; expected \"x\"");
+        check_failure(body("/secret"), "body.\"/secret\" is not shown, because it may hold a secret; expected \"x\"");
         check_failure(body("/hook"), "body.\"/hook\" is {");
         check_failure(header("authorization"), "header.authorization is another");
         check_failure(header("cookie"), "header.cookie is another");

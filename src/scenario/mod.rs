@@ -2,7 +2,7 @@
 //!
 //! Rules, matchers and parsing are pure: requests, counters, time and chance are arguments. This file knows no TOML and reads no
 //! files. Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
-//! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (scenarios that get in each other's way),
+//! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (conflicting scenarios),
 //! `setting_patch` (settings changed while running), `content` (the scenarios and which are active), `generation` (what is in force
 //! for each key), `library` (changes), `files` (reloads), `watch` (files on disk).
 
@@ -104,7 +104,7 @@ pub struct Given {
     pub users: Vec<Map<String, Value>>,
 }
 
-/// A workflow that is there from the start, or that is put in place over the control API.
+/// A workflow that exists from the start, or that is put in place over the control API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenWorkflow {
     /// Form `wf_<id>`; generated when absent.

@@ -61,7 +61,7 @@ impl Action {
     }
 }
 
-/// An action with its templates rendered, and what gave an empty string in place of a value.
+/// An action with its templates rendered, and what gave an empty string instead of a value.
 type Rendered<T> = Result<(T, Vec<Gap>), String>;
 
 pub trait Templated: Sized {

@@ -55,7 +55,7 @@ pub struct NextStep {
 pub struct Sequence {
     pub entries: Vec<SequenceEntry>,
     pub then: Then,
-    /// Whether the rule has a `sequence`; if not, its one entry lasts.
+    /// True if the rule has a `sequence`; if not, its one entry lasts.
     pub spelled_out: bool,
 }
 
@@ -224,7 +224,7 @@ impl Rule {
         }
     }
 
-    /// Whether the rule counts for these keys; `None` means requests without a key.
+    /// True if the rule counts for these keys; `None` means requests without a key.
     ///
     /// A rule that names neither operation nor key may match requests without a key as well; for those it counts only once it has
     /// matched one.
@@ -248,7 +248,7 @@ impl Rule {
             && on_key.flat_map(|condition| &condition.tests).all(|test| test.holds(&found))
     }
 
-    /// Whether the story moves on after the rule has applied this often.
+    /// True if the story moves on after the rule has applied this often.
     fn is_used_up(&self, applied: u64) -> bool {
         match self.times {
             Some(times) => applied >= times,
@@ -289,12 +289,12 @@ impl Rule {
         }
     }
 
-    /// Whether the rule applies to every request that its `when` and `step` match, for good.
+    /// True if the rule applies to every request that its `when` and `step` match, for good.
     pub(crate) fn always_applies(&self) -> bool {
         self.never_pauses() && self.skip == 0 && self.from.is_none() && self.to.is_none()
     }
 
-    /// Whether the rule applies to every request that it matches in its time, once it has let `skip` through.
+    /// True if the rule applies to every request that it matches in its time, once it has let `skip` through.
     pub(crate) fn never_pauses(&self) -> bool {
         self.every == 1
             && self.chance.is_none_or(|chance| chance >= 1.0)
@@ -302,7 +302,7 @@ impl Rule {
             && self.sequence.then != Then::End
     }
 
-    /// Whether the rule begins as early as another and ends as late: the requests that it skips are too few for the other then.
+    /// True if the rule begins as early as another and ends as late: the requests that it skips are too few for the other then.
     pub(crate) fn spans(&self, other: &Self) -> bool {
         self.skip <= other.skip
             && self.from.unwrap_or_default() <= other.from.unwrap_or_default()

@@ -1,7 +1,7 @@
 //! How often each scenario rule has matched and applied in one workspace, and the current step of each story: counters by
 //! fingerprint, separate for each activation.
 //!
-//! They are kept with the workspace, so that scenarios themselves have no state. Must not know what a rule means.
+//! They are kept with the workspace, so that scenarios themselves have no state. Independent of what a rule means.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

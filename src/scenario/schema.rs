@@ -72,7 +72,7 @@ fn operation() -> Value {
     json!({"anyOf": [{"enum": known}, {"type": "array", "minItems": 1, "items": {"enum": known}}]})
 }
 
-/// The page `docs/scenario-language.md`: `reference.md`, with a table in place of each line that names one in braces.
+/// The page `docs/scenario-language.md`: `reference.md`, with a table instead of each line that names one in braces.
 pub fn language_markdown() -> String {
     let mut page = String::from(include_str!("reference.md"));
     let mut insert = |name: &str, head: &str, rows: String| {

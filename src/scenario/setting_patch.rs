@@ -13,7 +13,7 @@ use crate::settings::{Draft, Layered, ProfileProblem, SETTINGS, setting_path};
 
 /// How listings name the origin of a patched setting.
 pub const PATCH_SOURCE: &str = "control API";
-/// Most keys with a patch of their own: each has a profile of its own in memory.
+/// Most keys with their own patch: each has its own profile in memory.
 pub(crate) const MAX_KEYS: usize = 1_000;
 /// Most settings, or entries below settings, in one patch.
 pub(crate) const MAX_ENTRIES: usize = 256;
@@ -107,7 +107,7 @@ impl SettingPatches {
     pub(super) fn check_size(&self) -> Result<(), Vec<Diagnostic>> {
         let bytes: usize = self.keys.values().chain([&self.global]).map(|patch| patch.text().len()).sum();
         let message = if self.keys.len() > MAX_KEYS {
-            format!("at most {MAX_KEYS} keys can have settings of their own")
+            format!("at most {MAX_KEYS} keys can have their own settings")
         } else if bytes > MAX_BYTES_IN_ALL {
             format!("the patches of all keys together hold more than {} MiB", MAX_BYTES_IN_ALL / (1024 * 1024))
         } else {

@@ -47,7 +47,7 @@ pub type FileTexts = Vec<(PathBuf, Result<String, Box<Diagnostic>>)>;
 pub struct Folders {
     /// Those that the user named.
     pub given: Vec<PathBuf>,
-    /// The default folder, which nobody named: while it does not exist, it counts as empty.
+    /// The default folder, which was not named: while it does not exist, it counts as empty.
     pub usual: Option<PathBuf>,
 }
 
@@ -90,7 +90,7 @@ pub fn read_file(path: &Path) -> Result<String, Box<Diagnostic>> {
     Ok(text)
 }
 
-/// Reads every `*.toml` of the folder, in the order of names. A folder in it, or a file that somebody may take for a scenario,
+/// Reads every `*.toml` of the folder, in the order of names. A folder in it, or a file that may be taken for a scenario,
 /// is an entry with a warning. Hidden files, as editors make them while saving, are skipped. A folder that cannot be read is one
 /// entry with its problem; a path that is a file is read as one.
 pub fn read_folder(folder: &Path) -> FileTexts {
@@ -136,7 +136,7 @@ pub fn read_folder(folder: &Path) -> FileTexts {
     files
 }
 
-/// The scenario files of a folder and what else somebody may take for one, each in the order of names.
+/// The scenario files of a folder and others that may be taken for one, each in the order of names.
 fn listed(entries: std::fs::ReadDir) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let (mut scenarios, mut mistaken) = (Vec::new(), Vec::new());
     // A folder may have a hundred thousand other files, so of these only the names are looked at.
@@ -153,7 +153,7 @@ fn listed(entries: std::fs::ReadDir) -> (Vec<PathBuf>, Vec<PathBuf>) {
     (scenarios, mistaken)
 }
 
-/// Whether scenarios are read from a file of this name.
+/// True if scenarios are read from a file of this name.
 fn is_scenario(path: &Path) -> bool {
     !is_hidden(path) && path.extension().is_some_and(|extension| extension == "toml")
 }
@@ -162,7 +162,7 @@ fn is_hidden(path: &Path) -> bool {
     path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
-/// Whether somebody may expect that scenarios are read from this entry. A JSON Schema is there for editors.
+/// True if a user may expect scenarios to be read from this entry. A JSON Schema is for editors.
 fn is_mistaken(entry: &DirEntry, name: &Path) -> bool {
     if is_hidden(name) {
         return false;
@@ -173,7 +173,7 @@ fn is_mistaken(entry: &DirEntry, name: &Path) -> bool {
     is_other && !name.ends_with("schema.json") || is_folder()
 }
 
-/// Whether a link leads to a file outside of its folder. Such a file may be anything, so that nothing of it is shown.
+/// True if a link leads to a file outside of its folder. Such a file may be anything, so that nothing of it is shown.
 pub(super) fn leads_out(path: &Path) -> bool {
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     let file = path.canonicalize().ok();
@@ -182,7 +182,7 @@ pub(super) fn leads_out(path: &Path) -> bool {
 
 fn not_read(path: &Path) -> Box<Diagnostic> {
     if path.is_dir() {
-        let hint = "move its files up, or name it with a --scenarios of its own";
+        let hint = "move its files up, or name it with a separate --scenarios";
         return not_taken("this folder is not read: only files directly in a scenario folder are", hint);
     }
     let hint = "write it as TOML and name it NAME.toml; `wrs-emulator scenarios new NAME` writes one to start from";
@@ -198,7 +198,7 @@ fn not_taken(message: impl Into<String>, hint: &str) -> Box<Diagnostic> {
 struct FolderState {
     stamps: Vec<(PathBuf, Option<Stamp>)>,
     hash: u64,
-    /// Whether a file was so young that another save could leave the same stamp.
+    /// True if a file was so young that another save could leave the same stamp.
     young: bool,
 }
 
@@ -217,7 +217,7 @@ impl FolderState {
         (Self { stamps, hash: hasher.finish(), young }, files)
     }
 
-    /// Whether the folders are unchanged, as far as can be known without reading them.
+    /// True if the folders are unchanged, as far as can be known without reading them.
     fn holds(&self, folders: &Folders) -> bool {
         !self.young && self.stamps == stamps(folders)
     }
@@ -241,7 +241,7 @@ fn stamps(folders: &Folders) -> Vec<(PathBuf, Option<Stamp>)> {
     found
 }
 
-/// Whether a file was changed so shortly before `now` that the clock of its file system may not have moved since.
+/// True if a file was changed so shortly before `now` that the clock of its file system may not have moved since.
 fn is_young(times: [Option<Timestamp>; 2], now: Timestamp) -> bool {
     times.into_iter().flatten().any(|at| now.as_second().abs_diff(at.as_second()) <= STAMP_UNRELIABLE_SECONDS)
 }

@@ -34,7 +34,7 @@ impl OverlaySettings {
         })
     }
 
-    /// Whether both set the same settings to the same values, wherever in their texts.
+    /// True if both set the same settings to the same values, wherever in their texts.
     pub fn same_values(&self, other: &Self) -> bool {
         let set = |settings: &Self| -> BTreeMap<&'static str, String> {
             settings.0.iter().map(|assignment| (assignment.setting.path, assignment.value.to_string())).collect()

@@ -1,4 +1,4 @@
-//! Where deliveries really go: the setting `webhooks.forwards`. Must not know who delivers or what may be dialled.
+//! Where deliveries really go: the setting `webhooks.forwards`. Independent of who delivers or what may be dialled.
 
 use std::collections::BTreeMap;
 

@@ -105,7 +105,7 @@ pub struct Preset {
     pub text: &'static str,
 }
 
-/// Every preset, the default first: it sets nothing, as the built-in profile is the contract's.
+/// Every preset, the default first: it sets nothing, because the built-in profile is the contract's.
 pub const PRESETS: [Preset; 3] = [
     Preset { name: "contract", text: "" },
     Preset { name: "friendly", text: include_str!("friendly.toml") },

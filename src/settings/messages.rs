@@ -38,7 +38,7 @@ fn found_text(found: &str) -> &str {
         "sequence" => "an array",
         "map" => "a table",
         "unit variant" => "something else",
-        // A table may be written as a list of its values, which nobody means.
+        // A table may be written as a list of its values, which is never meant.
         found if found.starts_with("length ") => "an array",
         // The text is in its own quotes.
         _ => number.and_then(|rest| rest.strip_suffix('`')).or_else(|| found.strip_prefix("string ")).unwrap_or(found),

@@ -1,5 +1,5 @@
-//! The profile itself, one field a section, and what a whole profile must keep to. Sections with rules of their own are in
-//! the contract, beside the rules; the others are here.
+//! The profile itself, one field a section, and what a whole profile must keep to. Sections with their own rules are in
+//! the contract, next to the rules; the others are here.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -109,7 +109,7 @@ pub struct SubscriptionSettings {
     pub upsert: Upsert,
     /// Name of the response field with a generated secret.
     pub secret_field: String,
-    /// Whether a supplied secret is sent back.
+    /// True if a supplied secret is sent back.
     pub echo_secret: bool,
 }
 
@@ -129,7 +129,7 @@ pub enum Upsert {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Webhooks {
-    /// Whether `http` URLs may be subscribed.
+    /// True if `http` URLs may be subscribed.
     pub allow_http: bool,
     /// Signature schemes, each sent with every attempt.
     pub scheme: SchemeNames,
@@ -141,7 +141,7 @@ pub struct Webhooks {
     pub timeout: DurationText,
     /// The limit for its connect alone.
     pub connect_timeout: DurationText,
-    /// Whether retries hold later events back.
+    /// True if retries hold later events back.
     pub order: DeliveryOrder,
     /// How often each event is delivered to each subscription, 1 to 100.
     pub copies: NonZeroU32,
@@ -149,9 +149,9 @@ pub struct Webhooks {
     pub scatter: DurationText,
     /// How long every other event's first attempts wait, beginning with the first.
     pub swap: DurationText,
-    /// Whether 410 disables the subscription.
+    /// True if 410 disables the subscription.
     pub disable_on_gone: bool,
-    /// Whether a receiver's `Retry-After` is honoured.
+    /// True if a receiver's `Retry-After` is honoured.
     pub honor_retry_after: bool,
     /// How long a rotated secret still signs.
     pub rotation_grace: DurationText,
@@ -176,7 +176,7 @@ pub enum SignatureTime {
     Clock,
 }
 
-/// Whether retries hold later events back.
+/// True if retries hold later events back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

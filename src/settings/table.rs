@@ -11,7 +11,7 @@ pub struct Setting {
     pub(super) values: &'static str,
     /// Which call of a calibration shows the value, or why none does ("not by calls").
     pub observed_by: &'static str,
-    /// Whether a table given for this setting is merged entry by entry (otherwise it replaces the value whole).
+    /// True if a table given for this setting is merged entry by entry (otherwise it replaces the value whole).
     pub merges: bool,
 }
 
@@ -64,7 +64,7 @@ pub const SETTINGS: &[Setting] = &[
         "no list: the prefix decides", "a list of keys such as [\"sk_test_a\", \"sk_test_b\"], read when keys.mode = \"list\"",
         "not by calls: other keys must not be tried"),
     map("keys.workspaces", "which keys see the same resources is not shown",
-        "each key has a workspace of its own", "workspace name = list of keys, such as team = [\"sk_test_a\", \"sk_test_b\"]",
+        "each key has its own workspace", "workspace name = list of keys, such as team = [\"sk_test_a\", \"sk_test_b\"]",
         "not by calls: a second key would be needed"),
     typed("errors.details", "the shape may gain fields before public launch",
         "reasons are in `message` only, each naming its field",
@@ -170,10 +170,10 @@ pub const SETTINGS: &[Setting] = &[
         "not by calls: the service has one clock"),
     typed("webhooks.timeout", "delivery timeouts are not shown",
         "15 seconds for a whole attempt",
-        "not by calls: a receiver that does not answer would be needed"),
+        "not by calls: needs a receiver that never answers"),
     typed("webhooks.connect_timeout", "delivery timeouts are not shown",
         "5 seconds",
-        "not by calls: a receiver that does not accept connections would be needed"),
+        "not by calls: needs a receiver that never accepts connections"),
     typed("webhooks.order", "not shown",
         "first attempts in the order of events; retries delay no other event",
         "not by calls: a receiver that fails would be needed"),
@@ -193,7 +193,7 @@ pub const SETTINGS: &[Setting] = &[
         "honoured, but clamped to between one and two retry steps",
         "not by calls: a receiver that answers 503 would be needed"),
     typed("webhooks.rotation_grace", "the operation for rotating a secret is not shown",
-        "the old secret signs beside the new one for 24 hours",
+        "the old secret signs together with the new one for 24 hours",
         "not by calls: the operation that rotates a secret is not published"),
     typed("webhooks.retry.preset", "the retry policy is not shown",
         "attempts at 0, 1, 5 and 30 seconds",

@@ -1,7 +1,7 @@
 //! One budget of memory for everything that is kept. Each store holds a [`Charge`] for the bytes of its records.
 //!
 //! When the budget is used up, what is only history gives way: the journal first, then finished deliveries and what the built-in
-//! receivers received, each oldest first. If that is not enough, the charge is refused. Must not know what is kept.
+//! receivers received, each oldest first. If that is not enough, the charge is refused. Independent of what is kept.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

@@ -1,5 +1,5 @@
 //! What the emulator remembers: the journal, the workspaces of the keys and their deliveries, quotas, snapshots, and the budget of
-//! memory that all of it is charged to. Must not know HTTP, or who reads it.
+//! memory that all of it is charged to. Independent of HTTP and of its readers.
 //!
 //! [`journal`] and [`workspace`] hold records and one key's state; [`engine`] is everything that takes more than one of them.
 

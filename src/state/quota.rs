@@ -1,6 +1,6 @@
 //! Quotas: given a policy and an instant, allows a request or returns the time to wait. One [`Quota`] per API key.
 //!
-//! Must not know headers, requests or the clock. The contract says that sandbox traffic is throttled per key; numbers and
+//! Independent of headers, requests or the clock. The contract says that sandbox traffic is throttled per key; numbers and
 //! algorithm are assumptions (settings `rate_limit.*`).
 
 use std::collections::VecDeque;
@@ -112,7 +112,7 @@ impl Quota {
         }
     }
 
-    /// Whether anything was used, so that a snapshot has to have it.
+    /// True if anything was used, so that a snapshot has to have it.
     pub fn is_used(&self) -> bool {
         !matches!(self, Self::None)
     }

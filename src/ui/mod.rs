@@ -2,9 +2,9 @@
 //! the documentation.
 //!
 //! The page is a client of the control API. A report is the files of the page and a run document as one HTML file, which any browser
-//! opens without a network. Its scripts are joined into one, which needs no bundler, as they keep to a few rules: each comes after
+//! opens without a network. Its scripts are joined into one, which needs no bundler, because they keep to a few rules: each comes after
 //! those that it imports, imports are single lines, everything is exported where it is declared, and no two files declare the same
-//! name. Must not know an emulator, the control API, nor what is in a document.
+//! name. Independent of emulators, the control API, and the contents of documents.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -133,7 +133,7 @@ impl Asset {
         }
     }
 
-    /// Whether it is a script.
+    /// True if it is a script.
     pub fn is_script(&self) -> bool {
         self.content_type().starts_with("text/javascript")
     }
@@ -230,7 +230,7 @@ pub fn answer(asset: &'static Asset, headers: &HeaderMap) -> Response<ResponseBo
     response
 }
 
-/// Whether this is a person who opened the address in a browser: a client of the API sends a key, and asks for no HTML.
+/// True if this is a person who opened the address in a browser: a client of the API sends a key, and asks for no HTML.
 pub fn asks_for_page(method: &Method, headers: &HeaderMap) -> bool {
     let accepts = || {
         headers
@@ -306,7 +306,7 @@ fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// The scripts as one: without imports, and with declarations in place of exports.
+/// The scripts as one: without imports, and with declarations instead of exports.
 fn join<'s>(scripts: impl Iterator<Item = &'s str>) -> String {
     let mut script = String::new();
     for line in scripts.flat_map(str::lines).filter(|line| !line.starts_with("import ")) {

@@ -1,5 +1,5 @@
 //! Characters spelled in another way: escapes of JSON and other strings, of URLs and of HTML, and base64. Finds a known secret however it
-//! is spelled, and reads escapes in a text. Must not know which texts are secrets.
+//! is spelled, and reads escapes in a text. Independent of which texts are secrets.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -85,7 +85,7 @@ fn escapes(first: u8, end: usize, read: &dyn Fn(usize) -> Vec<Reading>) -> Vec<R
                 c if c.is_ascii() => vec![(c, end)],
                 _ => Vec::new(),
             };
-            // Of several backslashes, the last escapes: the work must not grow with their number squared.
+            // The last of several backslashes escapes: the work must not grow with their number squared.
             let (backslashes, others): (Vec<_>, Vec<_>) = read(end).into_iter().partition(|(c, _)| *c == b'\\');
             others.into_iter().chain(backslashes.into_iter().max()).flat_map(escaped).collect()
         }
@@ -259,7 +259,7 @@ impl<'t> Spelled<'t> {
     }
 }
 
-/// Texts that must not be kept, in all their spellings beside escapes.
+/// Texts that must not be kept, in all their spellings besides escapes.
 #[derive(Clone, Debug, Default)]
 pub struct Secrets {
     forms: Vec<Form>,
@@ -301,7 +301,7 @@ impl Secrets {
         self
     }
 
-    /// A text with marks in place of the secrets, in whatever case and spelling.
+    /// A text with marks instead of the secrets, in whatever case and spelling.
     pub fn hide<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let spelled = Spelled::new(text);
         let (mut shown, mut done, mut at) = (String::new(), 0, 0);

@@ -1,7 +1,7 @@
 //! Opens the user's files, whether a flag, an argument or a folder names them. No other code opens files.
 //!
 //! A path can be replaced between checking and opening it, and opening a pipe blocks until its other end is open. Therefore a
-//! running emulator opens files without blocking and checks the opened file, not the path. Must not know what the files contain.
+//! running emulator opens files without blocking and checks the opened file, not the path. Independent of what the files contain.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Read as _, Seek as _, SeekFrom, Write};
@@ -75,13 +75,13 @@ pub fn create(path: &Path) -> Result<File, FileProblem> {
     Ok(file)
 }
 
-/// Writes a file atomically. Only its owner can read it, as it may contain secrets; on Windows, whoever can read
+/// Writes a file atomically. Only its owner can read it, because it may contain secrets; on Windows, whoever can read
 /// its folder. It is on the disk when this returns.
 pub fn write_whole(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     write_as(path, bytes.as_ref(), 0o600)
 }
 
-/// The same for a file without secrets: whoever can read the other new files of this user can read it.
+/// The same for a file without secrets: everyone who can read this user's other new files can read it.
 pub fn write_shared(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     write_as(path, bytes.as_ref(), 0o666)
 }
@@ -102,7 +102,7 @@ pub fn remove(path: &Path) -> Result<(), FileProblem> {
     }
 }
 
-/// Makes a folder that only its owner can read; on Windows, whoever can read the folder that it is in.
+/// Makes a folder that only its owner can read; on Windows, everyone who can read the folder that it is in.
 pub fn create_folder(path: &Path, with_parents: bool) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     platform::folder_mode(&mut builder, 0o700);
@@ -190,7 +190,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub struct Claim {
     file: PathBuf,
-    /// What was locked first. It stays locked, as the file may have had further names, which still lead to it.
+    /// What was locked first. It stays locked, because the file may have had further names, which still lead to it.
     locked: File,
     /// The file as it was written last.
     written: Mutex<Option<File>>,
@@ -249,7 +249,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Whether the file is still the one that was written last.
+    /// True if the file is still the one that was written last.
     pub fn is_kept(&self) -> bool {
         self.written
             .lock()
@@ -257,7 +257,7 @@ impl Claim {
             .map_or_else(|| self.file.exists(), |written| is_at(written, &self.file).unwrap_or(false))
     }
 
-    /// Whether no other process has claimed the file that has replaced this one, if any has.
+    /// True if no other process has claimed the file that has replaced this one, if any has.
     fn is_ours(&self, written: Option<&File>) -> bool {
         let ours = written.unwrap_or(&self.locked);
         is_at(ours, &self.file).unwrap_or(false)
@@ -290,7 +290,7 @@ fn lock_path(path: &Path) -> io::Result<PathBuf> {
     if platform::LOCKS_HIDE_CONTENT { beside(&file, ".lock") } else { Ok(file) }
 }
 
-/// Whether this file is the one at the path.
+/// True if this file is the one at the path.
 fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     let file = Handle::from_file(file.try_clone()?)?;
     let present = open(path, OpenOptions::new().read(true), true);
@@ -303,7 +303,7 @@ fn beside(path: &Path, ending: &str) -> io::Result<PathBuf> {
     Ok(path.with_file_name(name))
 }
 
-/// Whether the lock is free. A file system without locks cannot guarantee a claim; it is granted anyway.
+/// True if the lock is free. A file system without locks cannot guarantee a claim; it is granted anyway.
 fn try_lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Ok(false),
@@ -344,7 +344,7 @@ mod platform {
     use rustix::fs::OFlags;
     use rustix::io::Errno;
 
-    /// Whether nobody else can read a locked file.
+    /// True if no other process can read a locked file.
     pub(super) const LOCKS_HIDE_CONTENT: bool = false;
 
     pub(super) fn creation_mode(options: &mut OpenOptions, mode: u32) {

@@ -1,6 +1,6 @@
 //! What processes are asked beyond `std::process`: signals, groups that end with all that a command has started, and adopted processes.
 //!
-//! Only Unix has these. On Windows no group can be started, so that whoever relies on one leaves nothing running. Must not know
+//! Only Unix has these. On Windows no group can be started, so that callers that rely on one leave nothing running. Must not know
 //! which commands run, and why.
 
 pub use platform::{Group, ending_signal, next_ended, pass_signal};
@@ -50,7 +50,7 @@ mod platform {
             self.is_over(WaitIdOptions::empty());
         }
 
-        /// Whether the leader has ended. It is not reaped.
+        /// True if the leader has ended. It is not reaped.
         pub fn has_ended(self) -> bool {
             self.is_over(WaitIdOptions::NOHANG)
         }

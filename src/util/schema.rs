@@ -64,7 +64,7 @@ impl Examples<'_> {
         }
     }
 
-    /// With the properties that must be there, and those that have an example of their own.
+    /// With the properties that must be there, and those that have their own example.
     fn object(&self, schema: &Value, depth: usize) -> Value {
         let required: Vec<&str> =
             schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
@@ -112,8 +112,8 @@ pub(crate) fn add_examples(document: &mut Value, samples: &[(&str, &str)]) {
     shared.into_iter().flat_map(Map::values_mut).for_each(give_all);
 }
 
-/// Rewrites a generated schema and those in it: names as `enum` in place of `const` and of a choice between them, ranges in place of
-/// formats that JSON Schema does not have, and `{}` in place of `true`.
+/// Rewrites a generated schema and those in it: names as `enum` instead of `const` and of a choice between them, ranges instead of
+/// formats that JSON Schema does not have, and `{}` instead of `true`.
 #[cfg(test)]
 pub(crate) fn plain(schema: &mut Value) {
     if *schema == true {
@@ -153,7 +153,7 @@ pub(crate) fn plain(schema: &mut Value) {
     }
 }
 
-/// The range of an integer in place of its name in Rust.
+/// The range of an integer instead of its name in Rust.
 #[cfg(test)]
 fn plain_range(fields: &mut Map<String, Value>) {
     let most = match fields.get("format").and_then(Value::as_str) {

@@ -44,7 +44,7 @@ pub struct Post {
     pub look_ups: Arc<Semaphore>,
 }
 
-/// How often idle connections are swept. One that was idle at the last sweep, too, is closed, so each is kept for at most twice
+/// How often idle connections are swept. One that was already idle at the last sweep is closed, so each is kept for at most twice
 /// as long.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(15);
 
@@ -91,7 +91,7 @@ impl Client {
         found.map(Some)
     }
 
-    /// Whether a target may be dialled, without dialling it.
+    /// True if a target may be dialled, without dialling it.
     pub async fn check(&self, target: &Target, look_ups: &Arc<Semaphore>, limit: Duration) -> Result<(), DialProblem> {
         let addresses = self.look_up(target, look_ups, limit).await?.unwrap_or_default();
         self.dial_context.egress.choose(target, &addresses).map(drop)
@@ -101,7 +101,7 @@ impl Client {
     pub async fn post(self: &Arc<Self>, post: Post) -> Exchanged {
         let (limit, progress) = (post.timeout, Progress::default());
         let time_left = limit.saturating_sub(post.looked_up);
-        // Boxed, as it is large and would be copied into the timeout.
+        // Boxed because it is large and would be copied into the timeout.
         let result = timeout(time_left, Box::pin(self.exchange(post, &progress))).await.unwrap_or_else(|_| {
             let detail = progress.late(&format!("{} s (webhooks.timeout)", limit.as_secs_f64()));
             Err(DialProblem::new(FailureReason::Timeout, detail))
@@ -163,7 +163,7 @@ impl Client {
     }
 }
 
-/// Sends a request on a connection of its own and reads the answer. The error: there was no connection. The caller limits how long
+/// Sends a request on its own connection and reads the answer. The error: there was no connection. The caller limits how long
 /// this may take.
 pub async fn send_once(
     target: &Target,

@@ -259,7 +259,7 @@ mod tests {
             (&there, "https://sink.localhost/x", "https://sink.localhost/x"),
         ] {
             let parsed = Arc::new(Url::parse(url).expect("a URL"));
-            // Twice, as the cached result must equal the first one.
+            // Twice, because the cached result must equal the first one.
             for _ in 0..2 {
                 let found = match egress.destination(forwards, &parsed).expect("a destination") {
                     Destination::Sink(name) => format!("sink {name}"),

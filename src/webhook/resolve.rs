@@ -26,7 +26,7 @@ static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::
 
 type Function = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
-/// A function that finds the addresses of a name. It may block, as it runs on its own thread.
+/// A function that finds the addresses of a name. It may block, because it runs on its own thread.
 #[derive(Clone)]
 pub struct LookUp {
     function: Arc<Function>,

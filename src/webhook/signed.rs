@@ -1,5 +1,5 @@
 //! What one attempt sends: the event's bytes, unchanged unless they are to be forged, with headers signed with the secrets and the
-//! time of the attempt. The built-in receiver's verification of it is here, too.
+//! time of the attempt. The built-in receiver's verification of it is also here.
 
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};

@@ -1,4 +1,4 @@
-"""Plays action.yml as a runner would, with files in place of GitHub's. Usage: play.py EMULATOR_BINARY
+"""Plays action.yml as a runner would, with files instead of GitHub's. Usage: play.py EMULATOR_BINARY
 
 Steps with `run` are run, with the expressions filled in that the action has; steps with `uses` are recorded. An expression that is not
 known here ends it.

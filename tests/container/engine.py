@@ -208,7 +208,7 @@ def testcontainers():
     (folder / "test_container.py").write_text(example("test_container.py"))
     (folder / "container.test.mjs").write_text(example("container.test.mjs"))
     (folder / "node_modules").symlink_to(modules)
-    # Their reaper is an image of its own, which would be downloaded. Here the machine may be a container itself, which Python would ask
+    # Their reaper is its own image, which would be downloaded. Here the machine may be a container itself, which Python would ask
     # for its gateway.
     settings = {"DOCKER_HOST": f"unix://{socket}", "TESTCONTAINERS_RYUK_DISABLED": "true", "TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",
                 "TESTCONTAINERS_CONNECTION_MODE": "docker_host"}

@@ -1,6 +1,6 @@
 """Runs a laid out image as an engine would, and checks what the container promises. Usage: prove.py FOLDER
 
-Started by `run.sh` in a network namespace of its own, where 10.97.70.1 is an address of the loopback device: a receiver
+Started by `run.sh` in its own network namespace, where 10.97.70.1 is an address of the loopback device: a receiver
 beside the container.
 """
 

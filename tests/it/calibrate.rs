@@ -220,7 +220,7 @@ const TIMES: &[&str] = &[
     "null",
 ];
 
-/// The clauses that a service breaks whose answers have this value in place of a field, and its row of a setting.
+/// The clauses that a service breaks whose answers have this value instead of a field, and its row of a setting.
 fn broken_with(cassette: &Cassette, pointer: &str, value: Option<&str>) -> (Vec<&'static str>, Report) {
     let mut cassette = cassette.clone();
     for answer in cassette.calls.iter_mut().filter_map(|call| call.answer.as_mut()) {

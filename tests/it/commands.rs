@@ -243,8 +243,7 @@ fn scenarios_of_one_key_outlive_those_of_all_and_can_end() {
     let served = subscribed();
     served.said(&["scenarios", "use", "always-429", "--key", "sk_test_a"]);
     let off = served.said(&["scenarios", "off"]);
-    let keeps =
-        "sk_test_a has a list of its own: always-429; `wrs-emulator scenarios follow --key sk_test_a` ends that";
+    let keeps = "sk_test_a has its own list: always-429; `wrs-emulator scenarios follow --key sk_test_a` ends that";
     assert!(off.starts_with("no scenario is active (generation ") && off.lines().nth(1) == Some(keeps), "{off}");
     let is_active = |listed: &str| listed.lines().any(|line| line.starts_with("*  always-429 "));
     assert!(!is_active(&served.said(&["scenarios", "list"])));

@@ -1,4 +1,4 @@
-//! The same run twice is the same to the last byte, and keys with scenarios of their own never meet.
+//! The same run twice is the same to the last byte, and keys with their own scenarios never meet.
 
 use std::time::Duration;
 

@@ -46,7 +46,7 @@ impl Place {
         outcome(&mut self.command(flags, &["sh", "-c", script]))
     }
 
-    /// Whether nothing is left in the folder for temporary files.
+    /// True if nothing is left in the folder for temporary files.
     fn is_clean(&self) -> bool {
         std::fs::read_dir(self.path("tmp")).expect("the folder").next().is_none()
     }

@@ -21,7 +21,7 @@ async fn scenarios_are_chosen_and_everything_is_reset() {
     let unknown = control.use_scenarios(None, &["alway-401"]).expect_err("there is none of this name");
     assert!(unknown[0].one_line().contains("alway-401"), "{unknown:?}");
     control.reset(KEY).expect("the key is valid");
-    assert_eq!(status(&emulator, KEY).await, 401, "without a list of its own it follows the one for everybody");
+    assert_eq!(status(&emulator, KEY).await, 401, "without its own list it follows the one for everybody");
     control.reset_all().expect("the start had no scenarios");
     assert_eq!((status(&emulator, KEY).await, status(&emulator, "sk_test_b").await), (200, 200));
     let refused = control.reset("nonsense").expect_err("the key is not valid");

@@ -21,7 +21,7 @@ fn run(mut command: impl BorrowMut<Command>) -> Output {
     ended(start(command.borrow_mut()))
 }
 
-/// Starts a program in a process group of its own, so that it can be ended together with what it runs.
+/// Starts a program in its own process group, so that it can be ended together with what it runs.
 pub(crate) fn start(command: &mut Command) -> Child {
     command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
 }

@@ -132,7 +132,7 @@ async fn the_rules_of_active_scenarios_say_what_they_make_of_a_request() {
     let made = subscribe(&emulator, &body).await;
     let explanation = explained(&emulator, &made).await;
     assert!(rules(&explanation)[1].2.contains("is not shown") && !explanation.to_string().contains("my own secret"));
-    // A key with an empty list of its own has no rules, and a request that names a scenario has that one's.
+    // A key with its own empty list has no rules, and a request that names a scenario has that one's.
     let none = json!({ "active": [], "key": "sk_test_other" });
     control(&emulator, "POST", "scenarios/active", &none).await;
     let other = get_as(&emulator, "sk_test_other", "/v1/system/status").await;

@@ -11,7 +11,7 @@ fn help(path: &[String]) -> String {
     text(&output.stdout)
 }
 
-/// Every command with its help, as they name each other; the first is the program itself.
+/// Every command with its help, because they name each other; the first is the program itself.
 pub(crate) fn all_help() -> Vec<(Vec<String>, String)> {
     let mut found: Vec<(Vec<String>, String)> = Vec::new();
     let mut open = vec![Vec::new()];

@@ -102,7 +102,7 @@ fn tainting(address: &str, all: bool) -> String {
     })
 }
 
-/// Whether a character drives a terminal.
+/// True if a character drives a terminal.
 fn drives(c: char) -> bool {
     let is_invisible =
         matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -74,7 +74,7 @@ fn module(path: &Path) -> String {
     }
 }
 
-/// Tests in a file of their own, beside what they test.
+/// Tests in their own file, beside what they test.
 pub(crate) fn is_tests(path: &Path) -> bool {
     path.to_string_lossy().ends_with("_tests.rs")
 }

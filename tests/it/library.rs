@@ -166,7 +166,7 @@ async fn degraded_dependencies() {
     assert_eq!((&well["ok"], &well["checks"]["database"]["status"]), (&json!(true), &json!("ok")));
 }
 
-/// What came of one hello on a connection of its own.
+/// What came of one hello on its own connection.
 async fn hello_outcome(emulator: &Emulator) -> &'static str {
     let began = emulator.control().clock().now().instant;
     let request = "GET /v1/hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

@@ -17,7 +17,7 @@ fn assert_within(served: &Served, budget: usize, what: &str) {
     assert!(peak <= budget + 128 * MIB, "{what}: {peak} bytes");
 }
 
-/// A snapshot of `keys` keys, each with a setting of its own if `own_settings`.
+/// A snapshot of `keys` keys, each with its own setting if `own_settings`.
 fn snapshot_of(served: &Served, keys: usize, own_settings: bool) -> Vec<u8> {
     let (_, empty) = served.control("GET", "snapshot?key=*", &Value::Null);
     let mut snapshot: Value = serde_json::from_str(&empty).expect("a snapshot");
@@ -46,8 +46,8 @@ fn load(served: &Served, snapshot: &[u8]) -> (u16, String) {
 fn a_snapshot_is_loaded_within_the_bounds_of_the_calls() {
     let served = Served::start(&["--max-workspaces", "100"]);
     let (status, answer) = load(&served, &snapshot_of(&served, 10_000, true));
-    assert!(status == 422 && answer.contains("settings of their own"), "{status} {answer}");
-    assert_within(&served, 256 * MIB, "10,000 keys with settings of their own");
+    assert!(status == 422 && answer.contains("their own settings"), "{status} {answer}");
+    assert_within(&served, 256 * MIB, "10,000 keys with their own settings");
 
     let own = snapshot_of(&served, 500, true);
     assert_eq!(load(&served, &own).0, 200);
@@ -60,7 +60,7 @@ fn a_snapshot_is_loaded_within_the_bounds_of_the_calls() {
     (0..8).for_each(|_| assert_eq!(load(&served, &own).0, 200));
     assert!(served.resident() < 2 * before, "{} bytes became {}", before, served.resident());
 
-    // Keys without settings of their own share one configuration.
+    // Keys without their own settings share one configuration.
     let shared = Served::start(&[]);
     assert_eq!(load(&shared, &snapshot_of(&shared, 10_000, false)).0, 200);
     assert_within(&shared, 0, "10,000 keys");

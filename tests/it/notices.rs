@@ -216,8 +216,8 @@ fn a_list_for_all_keys_names_the_keys_that_have_their_own() {
     served.said(&["scenarios", "use", "always-429", "--key", "sk_test_own"]);
     served.said(&["scenarios", "off", "--key", "sk_test_none"]);
     let listed = served.said(&["scenarios", "list"]);
-    assert!(listed.contains("\nsk_test_own has a list of its own: always-429\n"), "{listed}");
-    assert!(listed.contains("\nsk_test_none has a list of its own: none\n"), "{listed}");
+    assert!(listed.contains("\nsk_test_own has its own list: always-429\n"), "{listed}");
+    assert!(listed.contains("\nsk_test_none has its own list: none\n"), "{listed}");
     let whole = served.said(&["reset", "--key", "*"]);
     assert!(whole.ends_with(" reset\n"), "{whole}");
 }

@@ -250,7 +250,7 @@ fn large_templates_are_rendered_beside_the_workers() {
     }
 }
 
-/// How long the answer to a request took, on a connection of its own.
+/// How long the answer to a request took, on its own connection.
 fn timed(served: &Served, request: &str) -> Duration {
     let began = tokio::time::Instant::now();
     let mut stream = served.connect();

@@ -132,7 +132,7 @@ async fn a_setting_that_a_scenario_given_as_text_needs_cannot_be_taken_back() {
         let headers = [("content-type", "application/toml")];
         send(&emulator, "PUT", "/_emulator/scenarios/needy", &headers, NEEDY).await.status
     };
-    assert_eq!(put().await, 422, "it needs an event type of its own");
+    assert_eq!(put().await, 422, "it needs its own event type");
     assert_eq!(patch(json!({ "events.extra": ["order.paid"] })).await.status, 200);
     assert_eq!(put().await, 200);
     let active = json!({ "active": ["needy"] });

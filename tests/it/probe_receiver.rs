@@ -39,7 +39,7 @@ impl Request {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// Whether the library of Standard Webhooks accepts it.
+    /// True if the library of Standard Webhooks accepts it.
     pub(crate) fn verifies(&self) -> bool {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {
@@ -61,7 +61,7 @@ impl Request {
         self.header("webhook-signature").split(' ').any(|found| found == expected)
     }
 
-    /// Whether the timestamp is a number that is not far off.
+    /// True if the timestamp is a number that is not far off.
     pub(crate) fn is_recent(&self) -> bool {
         let now = machine::wall_time().as_second();
         self.header("webhook-timestamp").parse::<i64>().is_ok_and(|timestamp| (now - timestamp).abs() <= 300)

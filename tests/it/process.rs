@@ -257,7 +257,7 @@ pub(crate) fn connect(address: &str) -> TcpStream {
     stream
 }
 
-/// Sends these bytes on a connection of their own; gives what comes until its end, whatever that is.
+/// Sends these bytes on their own connection; gives what comes until its end, whatever that is.
 pub(crate) fn exchange(address: &str, bytes: impl AsRef<[u8]>) -> String {
     let mut stream = connect(address);
     // An answer may come before everything is out, and a reset after it.

@@ -120,7 +120,7 @@ fn masked(text: &str) -> String {
     masked
 }
 
-/// Whether this is a timestamp that no test has set.
+/// True if this is a timestamp that no test has set.
 fn is_of_today(text: &str) -> bool {
     text.ends_with('Z')
         && text.parse().is_ok_and(|time: jiff::Timestamp| time > START + jiff::SignedDuration::from_hours(48))

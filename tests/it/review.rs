@@ -95,7 +95,7 @@ fn a_file_that_is_wrong_is_refused_before_anything_is_asked() {
         (Some("[[accept]]"), "line 1: there is no finding `[[accept]]`"),
         (Some("# known\n\nkey-in-urls x"), "line 3: there is no finding `key-in-urls`; did you mean `key-in-url`?"),
         (Some("key-in-url"), "line 1: `key-in-url` has no reason"),
-        (Some("key-in-url x\nkey-in-url y"), "line 2: `key-in-url` is there twice"),
+        (Some("key-in-url x\nkey-in-url y"), "line 2: `key-in-url` is given twice"),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("accepted.txt");

@@ -56,7 +56,7 @@ reply = { status = 499, body = "" }
     }
     let refused = subscribe(&emulator, &json!({})).await;
     assert_eq!(refused.header("www-authenticate"), Some("Bearer realm=\"mine\""));
-    // A status without a name of its own has none.
+    // A status without its own name has none.
     let head = raw(&emulator, b"GET /v1/hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
     assert!(head.starts_with("HTTP/1.1 499 \r\n"), "{head}");
 }
@@ -112,7 +112,7 @@ async fn until_received(emulator: &Emulator, sink: &str, count: usize) {
     tokio::time::timeout(PATIENCE, enough).await.expect("the deliveries come");
 }
 
-/// The driver of emissions works in a task of its own; give it its turn before the clock moves.
+/// The driver of emissions works in its own task; give it its turn before the clock moves.
 async fn until_planned(_emulator: &Emulator) {
     for _ in 0..50 {
         tokio::task::yield_now().await;

@@ -372,7 +372,7 @@ async fn what_cannot_be_loaded_is_refused_and_changes_nothing() {
         (changed("/whole/knobs", json!({ "rate_limit.requests": "many" })), "rate_limit.requests"),
         (changed("/clock/now", json!("yesterday")), "year"),
         (changed("/workspaces/0/subscriptions/0/target", json!("no url")), "target"),
-        (changed("/workspaces/0/subscriptions", json!([subscribed, subscribed])), "is there twice"),
+        (changed("/workspaces/0/subscriptions", json!([subscribed, subscribed])), "is given twice"),
         (changed("/workspaces/0/sources/event_random", json!("")), "sources.event_random"),
         (changed("/workspaces/0/key", json!(7)), "expected a string"),
         (changed("/workspaces/0/workflows", json!([{ "id": "wf_1" }])), "missing field"),

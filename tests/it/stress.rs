@@ -161,7 +161,7 @@ async fn be_busy(emulator: Arc<Emulator>, key: String, stop: Arc<AtomicBool>, do
     }
 }
 
-/// In the journal each key has entries of its present life alone, and no id of it is there twice.
+/// In the journal each key has entries of its present life alone, and no id of it is given twice.
 fn check_ids(emulator: &Emulator) -> usize {
     let entries = emulator.control().journal().search(None, usize::MAX, |_, entry| match entry {
         Entry::Request(request) => {

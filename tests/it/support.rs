@@ -201,7 +201,7 @@ impl Answer {
     }
 }
 
-/// One request on a connection of its own.
+/// One request on its own connection.
 pub(crate) async fn send(
     emulator: &Emulator,
     method: &str,
@@ -317,7 +317,7 @@ pub(crate) async fn subscribe_as(emulator: &Emulator, key: &str, body: &Value) -
     answer
 }
 
-/// A subscription of this URL to `workflow.completed`, as the body of a request.
+/// A subscription of this URL to `workflow.completed`, because the body of a request.
 pub(crate) fn hook(url: &str) -> Value {
     json!({ "url": url, "events": ["workflow.completed"] })
 }
@@ -362,7 +362,7 @@ pub(crate) async fn refused(emulator: &Emulator, method: &str, path: &str, body:
     assert!(answer.message().contains(part), "{method} {path} {body}: no {part:?} in {:?}", answer.message());
 }
 
-/// Every call of the control API's own document: method, and path below `/_emulator/` with `x` in place of variable segments.
+/// Every call of the control API's own document: method, and path below `/_emulator/` with `x` instead of variable segments.
 pub(crate) async fn documented_calls(emulator: &Emulator) -> Vec<(String, String)> {
     let document = view(emulator, "openapi.json").await;
     let mut calls = Vec::new();
@@ -474,7 +474,7 @@ impl Received {
     }
 }
 
-/// A webhook receiver on a port of its own; answers from a script of statuses (503 asks to come again
+/// A webhook receiver on its own port; answers from a script of statuses (503 asks to come again
 /// after 2 s), then as it chooses, which is 200.
 pub(crate) struct Receiver {
     pub address: SocketAddr,

@@ -155,7 +155,7 @@ fn verify_names_what_would_hold() {
     check(&github, &[&github[..], &["--secret", &spaced]].concat(), BODY, &["the white space around it"], "secret");
     check(&["--scheme", "stripe"], &[], BODY, &["no `webhook-id` header", "scheme `stripe`"], "scheme");
     let lf = signed(folder.path(), &[], "a\nb");
-    run(&["verify", "-", "--headers", &lf], b"a\r\nb").prints(&["the body with LF in place of CR LF"]);
+    run(&["verify", "-", "--headers", &lf], b"a\r\nb").prints(&["the body with LF instead of CR LF"]);
 }
 
 #[test]

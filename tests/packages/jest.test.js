@@ -1,6 +1,6 @@
 const { withEmulator } = require("wrs-emulator");
 
-test("a scenario of its own", withEmulator(async (wrs) => {
+test("its own scenario", withEmulator(async (wrs) => {
   await wrs.scenario({ toml: '[[rule]]\nwhen = { path = "/v1/hello" }\nreply = { error = "rate_limit_exceeded" }\n' });
   expect((await fetch(`${wrs.url}/v1/hello`, { headers: wrs.headers })).status).toBe(429);
 }));

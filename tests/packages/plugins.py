@@ -113,14 +113,14 @@ def noted(command, folder, **variables):
 
 
 def check_keys(runner, command, folder, retried, unknown, plain, **variables):
-    """Each test has a key of its own; one whose name is known has the same key again; one that is tried again keeps it."""
+    """Each test has its own key; one whose name is known has the same key again; one that is tried again keeps it."""
     first, ended = noted(command, folder, **variables)
     again, _ = noted(command, folder, **variables)
     tries = first.pop("retry", [])
     check(f"{runner}: a test that is tried again keeps its key", (len(tries), len(set(tries))) == (retried, min(1, retried)), tries)
     check(f"{runner}: and has passed", all(ended[key]["outcome"] == "passed" for key in tries), ended)
     keys = [key for label in first.values() for key in label]
-    check(f"{runner}: {len(keys)} tests, each with a key of its own", len(set(keys)) == len(keys) > 5, first)
+    check(f"{runner}: {len(keys)} tests, each with its own key", len(set(keys)) == len(keys) > 5, first)
     check(f"{runner}: no test failed in the report", {one["outcome"] for one in ended.values()} == {"passed"}, ended)
     changing = {label for label in first if sorted(first[label]) != sorted(again[label])}
     check(f"{runner}: the next run has the same keys, but for tests without a name: {sorted(unknown)}", changing == unknown, (first, again))
@@ -147,7 +147,7 @@ def vitests():
         'test("plain", withEmulator((wrs) => appendFileSync(process.env.KEYS!, `plain\\t${wrs.key}\\n`)));\n'
     )
     keys, _ = noted(command, folder)
-    check("vitest: projects that run one file have keys of their own", len(set(keys["plain"])) == 2, keys)
+    check("vitest: projects that run one file have their own keys", len(set(keys["plain"])) == 2, keys)
     with (folder / "two.test.ts").open("a") as file:
         file.write('afterEach(() => { throw new Error("from afterEach"); });\n')
     _, ended = under_exec(command, folder, KEYS="/dev/null")
@@ -251,7 +251,7 @@ def pytest():
     keys.unlink()
     result = run([*command, "--dist", "each", "--tx", "2*popen"], folder, **python)
     each = keys.read_text().split()
-    check("pytest: workers that run the same tests have keys of their own", "4 passed" in result.stdout and len(set(each)) == 4, (result, each))
+    check("pytest: workers that run the same tests have their own keys", "4 passed" in result.stdout and len(set(each)) == 4, (result, each))
     keys.unlink()
     result = run([*command, "--keep-duplicates", "test_it.py", "test_it.py"], folder, **python, WRS_EMULATOR_URL="")
     doubled = keys.read_text().split()

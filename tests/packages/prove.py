@@ -196,7 +196,7 @@ def await_emulators(folder):
 
 
 def node_tests(path, folder):
-    """node:test, vitest and jest with the installed package, each with an emulator of its own."""
+    """node:test, vitest and jest with the installed package, each with its own emulator."""
     (work / "node_modules").exists() or (work / "node_modules").symlink_to(modules)
     bin = work / "node_modules/.bin"
     shutil.copy(root / "docs/examples/status.test.mjs", folder)

@@ -41,7 +41,7 @@ test("a list of 10,000 rows has few nodes, and the keyboard walks it", () => {
   assert.ok(list.root.getAttribute("aria-activedescendant"));
 });
 
-test("a row that cannot be made shows its record in place of it", () => {
+test("a row that cannot be made shows its record instead of it", () => {
   const list = new VirtualList("rows", (row) => [h("span", null, row.text.toUpperCase())], () => {});
   const rows = [{ kind: "request", id: "1", text: "ok" }, { kind: "request", id: "2", text: null }, { kind: "request", id: "3", text: "fine" }];
   list.show({ count: 3, at: (i) => rows[i] }, "");

@@ -44,7 +44,7 @@ class Emulator:
     def __init__(self, url, key):
         self.url, self.key = url.rstrip("/"), key
         self.headers = {"Authorization": f"Bearer {key}"}
-        # Built-in receivers are shared by name, so each key uses a name of its own.
+        # Built-in receivers are shared by name, so each key uses its own name.
         self.sink = "t" + hashlib.sha256(key.encode()).hexdigest()[:20]
         self.sink_url = f"https://{self.sink}.sink.localhost/hooks"
         self.clock = Clock(self)

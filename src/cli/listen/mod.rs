@@ -214,7 +214,7 @@ struct Registration {
     /// Empty until one was generated.
     secret: String,
     key: String,
-    /// Whether the emulator did not answer when it was last asked.
+    /// True if the emulator did not answer when it was last asked.
     is_lost: bool,
 }
 
@@ -297,7 +297,7 @@ impl Registration {
         let call = Call::new(&self.target).key(&*self.key).body(&body);
         let created: api::Created = call.send(CallPath("POST", "subscriptions"))?;
         self.subscription = created.subscription.id.0;
-        // Asked for, as the answer has it only if it was generated now.
+        // Asked for, because the answer has it only if it was generated now.
         self.secret = self.shown()?.secret.unwrap_or_default();
         self.forward(&self.url, self.here.as_str().into())
     }
@@ -330,7 +330,7 @@ impl Registration {
         })
     }
 
-    /// Removes what others of its kind left behind, and warns of other subscriptions, which get each event, too.
+    /// Removes what others of its kind left behind, and warns of other subscriptions, which also get each event.
     fn tidy_up(&self) -> Result<(), Failure> {
         let call = Call::new(&self.target).key(&*self.key).limit(LIMIT);
         let listed: api::List<api::Subscription> = call.send(CallPath("GET", "subscriptions"))?;
@@ -374,7 +374,7 @@ impl Registration {
     }
 }
 
-/// Whether a program listens at the host and port of a URL.
+/// True if a program listens at the host and port of a URL.
 fn is_listening(url: &str) -> bool {
     let addresses = Url::parse(url).ok().and_then(|url| url.socket_addrs(|| None).ok()).unwrap_or_default();
     addresses.iter().any(|address| match TcpStream::connect_timeout(address, LIMIT) {
@@ -436,7 +436,7 @@ fn undelivered(args: &RegistrationArgs, here: &str, local: SocketAddr) -> Result
     )))
 }
 
-/// Whether a URL reaches a receiver bound to this address. For one bound to every interface, only the port is compared.
+/// True if a URL reaches a receiver bound to this address. For one bound to every interface, only the port is compared.
 fn leads_to(url: &Url, local: SocketAddr) -> bool {
     let is_here = match url.host() {
         _ if local.ip().is_unspecified() => true,

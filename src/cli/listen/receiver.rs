@@ -1,5 +1,5 @@
 //! Handles one delivery: reads it within limits, verifies, prints and answers it, itself or by the application that it is forwarded to.
-//! Must not know the life cycle of the process.
+//! Independent of the life cycle of the process.
 //!
 //! Deliveries are counted and printed under one lock, so that the lines are in the order of the scripted statuses.
 
@@ -79,7 +79,7 @@ enum SignatureCheck {
 }
 
 impl SignatureCheck {
-    /// Whether the delivery verified; `None` if that was not checked.
+    /// True if the delivery verified; `None` if that was not checked.
     fn verified(&self) -> Option<bool> {
         match self {
             Self::NotChecked => None,

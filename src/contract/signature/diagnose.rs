@@ -169,8 +169,8 @@ pub fn rewrites(body: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     add("with CR LF at its end", [body, b"\r\n"].concat());
     if let Ok(text) = std::str::from_utf8(body) {
         let lf = text.replace("\r\n", "\n");
-        add("with CR LF in place of LF", lf.replace('\n', "\r\n").into_bytes());
-        add("with LF in place of CR LF", lf.into_bytes());
+        add("with CR LF instead of LF", lf.replace('\n', "\r\n").into_bytes());
+        add("with LF instead of CR LF", lf.into_bytes());
     }
     if let Some(rest) = body.strip_prefix(b"\xef\xbb\xbf") {
         add("without its byte order mark", rest.to_vec());
@@ -242,8 +242,8 @@ mod tests {
             ("{}\n", "{}", "with a newline at its end"),
             ("{}\r\n", "{}", "with CR LF at its end"),
             ("{}", " {}", "without white space around it"),
-            ("a\nb", "a\r\nb", "with LF in place of CR LF"),
-            ("a\r\nb", "a\nb", "with CR LF in place of LF"),
+            ("a\nb", "a\r\nb", "with LF instead of CR LF"),
+            ("a\r\nb", "a\nb", "with CR LF instead of LF"),
             ("{}", "\u{feff}{}", "without its byte order mark"),
             (body, python, "as compact JSON"),
             (body, indented, "as compact JSON"),

@@ -1,7 +1,7 @@
 //! Turns the text of a signing secret, as people pass it on, into the key bytes that sign, and warns where libraries disagree on it.
 //!
 //! Services write secrets down differently: with or without `whsec_`, as base64 or as plain text, and libraries read the same
-//! text as different keys; [`KeyReading`] names the ways. Must not know where secrets come from or are kept, and never puts one
+//! text as different keys; [`KeyReading`] names the ways. Independent of where secrets come from or are kept, and never puts one
 //! in a message.
 
 use std::fmt;
@@ -34,7 +34,7 @@ pub struct SigningKey(Arc<Key>);
 
 struct Key {
     bytes: Vec<u8>,
-    /// The hash of the scheme that it was read for, and the key prepared for it. ring signs, as it takes a sixth fewer instructions for
+    /// The hash of the scheme that it was read for, and the key prepared for it. ring signs, because it takes a sixth fewer instructions for
     /// a whole delivery than `sha2` where the processor has no instructions for SHA; `verify` checks with `hmac`.
     hash: Hash,
     prepared: hmac::Key,
@@ -119,7 +119,7 @@ fn hmac_key(bytes: &[u8], hash: Hash) -> hmac::Key {
     hmac::Key::new(algorithm, bytes)
 }
 
-/// Whether the libraries of `scheme` read secrets as base64.
+/// True if the libraries of `scheme` read secrets as base64.
 const fn reads_base64(scheme: &Scheme) -> bool {
     matches!(scheme.name, SchemeName::Standard | SchemeName::Svix)
 }
@@ -132,7 +132,7 @@ fn decode(text: &str, after_prefix: bool) -> Result<Vec<u8>, SecretProblem> {
             DecodeError::InvalidByte(at, _) => {
                 format!("something else at byte {} of it", at + 1)
             }
-            DecodeError::InvalidLength(_) => "a length that no base64 has".to_owned(),
+            DecodeError::InvalidLength(_) => "an invalid base64 length".to_owned(),
             DecodeError::InvalidPadding => "wrong or missing padding".to_owned(),
             DecodeError::InvalidLastSymbol { .. } => {
                 "a last character that cannot end it, as if the text were cut".to_owned()
@@ -174,7 +174,7 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
     if secret.trim() != secret {
         found.push("the secret starts or ends with white space, which many receivers trim".to_owned());
     }
-    // Most hexadecimal texts would pass for base64 as well, and nobody means them as base64.
+    // Most hexadecimal texts would pass for base64 as well, and are not meant as base64.
     let is_hexadecimal = secret.bytes().all(|byte| byte.is_ascii_hexdigit());
     found.extend(match (name, decoded) {
         (SchemeName::Standard | SchemeName::Svix, Some(decoded)) => (decoded != key)

@@ -4,7 +4,7 @@
 //! own receiver libraries do, [`SigningKey::read`] turns a signing secret into key bytes. Bodies
 //! are raw bytes and are never parsed or serialised again; time is always an argument.
 //!
-//! Must not know about deliveries, retries, subscriptions, sockets or clocks.
+//! Independent of deliveries, retries, subscriptions, sockets or clocks.
 //!
 //! Reading order: `scheme` (every scheme as one row of data), `key` (secrets), `verify`, `sign` (genuine and forged
 //! deliveries), `diagnose` (what would make a rejected delivery verify).

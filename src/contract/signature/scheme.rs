@@ -1,8 +1,8 @@
 //! The signature schemes: their names, the setting that lists them, and each as one row of data: header names, signed content,
-//! hash, and how the signature header is put together. The settings describe a row of their own.
+//! hash, and how the signature header is put together. The settings describe their own row.
 //!
 //! `sign` and `verify` read the same row, so a scheme cannot be signed one way and checked another. The rows follow what the
-//! named services send. Must not know about time.
+//! named services send. Independent of time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -87,9 +87,9 @@ pub struct Scheme {
     /// How a custom scheme reads secrets; `auto` leaves it to `webhooks.secret_key`.
     pub(super) key: KeyReading,
     pub(super) id_header: Option<Cow<'static, str>>,
-    /// Whether receivers refuse a delivery without the id header.
+    /// True if receivers refuse a delivery without the id header.
     pub(super) id_required: bool,
-    /// A header of its own for the timestamp; Stripe's is inside the signature header.
+    /// A separate header for the timestamp; Stripe's is inside the signature header.
     pub(super) timestamp_header: Option<Cow<'static, str>>,
     pub(super) signature_header: Cow<'static, str>,
     pub(super) content: Cow<'static, str>,
@@ -402,7 +402,7 @@ impl Encoding {
         }
     }
 
-    /// Whether `text` could be `length` bytes in this encoding, going by its length and alphabet.
+    /// True if `text` could be `length` bytes in this encoding, going by its length and alphabet.
     ///
     /// Looser than decoding on purpose: a signature with one character changed is still a
     /// signature, only a wrong one.

@@ -1,6 +1,6 @@
 //! Signs one attempt: from scheme, keys and message to the headers that go with the body.
 //!
-//! Must not know when or where the delivery goes; `verify` reads back what is made here.
+//! Independent of when or where the delivery goes; `verify` reads back what is made here.
 
 use std::borrow::Cow;
 
@@ -46,7 +46,7 @@ pub fn sign(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>) -> Sign
     sign_as(scheme, keys, message, message.timestamp.to_string())
 }
 
-/// Like [`sign()`], with this text in place of the message's timestamp, for example one that is not a number, which receivers must refuse.
+/// Like [`sign()`], with this text instead of the message's timestamp, for example one that is not a number, which receivers must refuse.
 pub fn sign_as(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, timestamp: String) -> Signed {
     let content = render(
         &scheme.content,
@@ -93,7 +93,7 @@ named! {
 }
 
 impl Tamper {
-    /// Whether a receiver that verifies this scheme, as its libraries do, can detect it: not every scheme signs the time.
+    /// True if a receiver that verifies this scheme, as its libraries do, can detect it: not every scheme signs the time.
     pub fn is_detectable(self, scheme: &Scheme) -> bool {
         let (now, body) = (1_769_851_800, br#"{"id":"evt_1"}"#);
         let message = Message { id: "evt_1", timestamp: now, url: "https://a.example/", body };
@@ -105,7 +105,7 @@ impl Tamper {
         verify(scheme, &keys, &header, message.url, &sent, now, TOLERANCE_SECONDS).is_err()
     }
 
-    /// The body that is sent in place of the genuine one: a JSON object gets one more field and stays one.
+    /// The body that is sent instead of the genuine one: a JSON object gets one more field and stays one.
     pub fn falsify_body(self, body: &[u8]) -> Option<Vec<u8>> {
         if self != Self::Body {
             return None;
@@ -148,7 +148,7 @@ pub fn sign_forged(scheme: &Scheme, keys: &[SigningKey], message: &Message<'_>, 
     }
 }
 
-/// A key that nobody knows, derived from the genuine one so that a run can be repeated.
+/// A key unknown to the receiver, derived from the genuine one so that a run can be repeated.
 pub fn another_key(key: &SigningKey) -> SigningKey {
     let bytes = Sha256::new().chain_update(b"another secret").chain_update(key.as_bytes()).finalize().to_vec();
     SigningKey::from_bytes(bytes).expect("a hash is never empty")

@@ -3,7 +3,7 @@
 //! The order of the checks, and which way a timestamp may be off, are those of the libraries:
 //! most check the time first and in both directions; Stripe's check the signature first and accept
 //! timestamps from the future. Signatures are compared in constant time, as text, every one against
-//! every key. Must not know which clock `now` is from.
+//! every key. Independent of which clock `now` is from.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Sha256, Sha512};

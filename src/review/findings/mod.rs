@@ -70,7 +70,7 @@ pub fn check(code: &str) -> Option<&'static Check> {
     checks().find(|check| check.code == code)
 }
 
-/// What no traffic can show, so that nobody takes a clean list for more than it is.
+/// What no traffic can show, so that a clean list is not taken for more than it is.
 const BEYOND: [&str; 5] = [
     "whether a client that gave up after a 429 meant to",
     "whether it branches on the message of an error instead of its code",

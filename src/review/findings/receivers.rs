@@ -42,7 +42,7 @@ pub(super) const CHECKS: [Check; 7] = [
         .why("Events are lost once the retries are used up.")
         .clause("Events: the service sends an HTTP POST to the subscription url")
         .remedy("see why: wrs-emulator explain DELIVERY, and wrs-emulator verify")
-        .confidence("likely, as the receiver may have had another reason")
+        .confidence("likely, because the receiver may have had another reason")
         .exercise(DELIVER)
         .rule(Rule::Delivery(refused_valid)),
     Check::new(

@@ -56,7 +56,7 @@ pub(super) const KEY_CHECKS: [Check; 6] = [
         .rule(Rule::Request(from_browser)),
     Check::new("live-key-in-the-sandbox", Severity::High, "A live key is sent to the sandbox")
         .why("A production credential has left production.")
-        .clause("Authentication 3: test keys and live keys have prefixes of their own")
+        .clause("Authentication 3: test keys and live keys have their own prefixes")
         .remedy("use a test key here, and replace the live key that was exposed")
         .cwe(522)
         .exercise("send a request with a key")
@@ -88,7 +88,7 @@ fn in_url(it: &Subject<'_>) -> Outcome {
 }
 
 fn in_body(it: &Subject<'_>) -> Outcome {
-    // A secret that is a key is a finding of its own, and a client's secret belongs in its body.
+    // A secret that is a key is a separate finding, and a client's secret belongs in its body.
     if it.request.0.transcript.body().is_empty() || it.request.0.operation == Some(Operation::OauthToken) {
         return None;
     }
@@ -115,9 +115,9 @@ fn from_browser(it: &Subject<'_>) -> Outcome {
             Some(it.certain("a browser asks whether it may send Authorization"))
         }
         (Some(site), _) if carries_key => {
-            Some(it.certain(format!("`sec-fetch-site: {site}` beside a key, which only browsers send")))
+            Some(it.certain(format!("`sec-fetch-site: {site}` with a key, which only browsers send")))
         }
-        (None, Some(origin)) if carries_key => Some(it.likely(format!("`origin: {origin}` beside a key"))),
+        (None, Some(origin)) if carries_key => Some(it.likely(format!("`origin: {origin}` with a key"))),
         _ => None,
     })
 }
@@ -240,7 +240,7 @@ pub(super) const SECRET_CHECKS: [Check; 4] = [
     Check::new("secret-reused", Severity::Medium, "Two URLs have the same signing secret")
         .why("Whoever runs one receiver can forge events for the other.")
         .clause("Events: the body is signed with the subscription secret")
-        .remedy("give each subscription a secret of its own")
+        .remedy("give each subscription its own secret")
         .cwe(323)
         .exercise(OWN_SECRET)
         .rule(Rule::All(reused)),
@@ -255,7 +255,7 @@ pub(super) const SECRET_CHECKS: [Check; 4] = [
         .why("A receiver in another language would refuse every delivery.")
         .clause("Events: signature header name and signing algorithm are not shown")
         .remedy("leave the secret out, so that the service generates one, or use `whsec_` and 24 to 64 random bytes in base64")
-        .confidence("likely, as it depends on the receiver's library")
+        .confidence("likely, because it depends on the receiver's library")
         .exercise(OWN_SECRET)
         .rule(Rule::Request(ambiguous)),
 ];

@@ -153,14 +153,14 @@ fn chains<'a>(traffic: &Traffic<'a>) -> Vec<Vec<Retry<'a>>> {
     chains
 }
 
-/// Whether the retries of a series come at once, with pauses that do not grow.
+/// True if the retries of a series come at once, with pauses that do not grow.
 fn is_hammering(pauses: &[Duration]) -> bool {
     // A busy machine stretches single pauses, so only the ends of the series are compared.
     let grows = pauses[pauses.len() - 1].as_secs_f64() >= GROWTH * pauses[0].as_secs_f64();
     pauses.iter().all(|pause| *pause < AT_ONCE) && !grows
 }
 
-/// Whether the whole chain is of one kind: without longer pauses later, and without the differences of pauses drawn at random.
+/// True if the whole chain is of one kind: without longer pauses later, and without the differences of pauses drawn at random.
 fn is_steady(chain: &[Duration], series: &[Duration]) -> bool {
     let later = chain.iter().filter(|pause| **pause >= AT_ONCE).count();
     let (shortest, longest) = (series.iter().min(), series.iter().max());

@@ -26,7 +26,7 @@ pub(crate) struct Traffic<'a> {
     pub(crate) deliveries: &'a [DeliveryRecord],
     /// The settings in force.
     pub(crate) profile: &'a Profile,
-    /// Whether the clock runs. While it is frozen, how long a client waited is not known.
+    /// True if the clock runs. While it is frozen, how long a client waited is not known.
     pub(crate) clock_runs: bool,
 }
 
@@ -131,7 +131,7 @@ pub(super) struct Body {
     pub(super) secret: Option<String>,
     /// The first name that one object has twice, at any depth.
     pub(super) doubled: Option<String>,
-    /// Whether an API key is in it, besides in the secret, and whether that is a live one.
+    /// True if an API key is in it, besides in the secret, and whether that is a live one.
     pub(super) key: Option<bool>,
 }
 

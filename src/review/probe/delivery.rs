@@ -14,7 +14,7 @@ use crate::contract::signature::{
 use crate::contract::timestamp::{Precision, format_timestamp};
 use crate::contract::types::{REFERENCE_MATCHED, WORKFLOW_COMPLETED};
 
-/// Most requests that try to find out what the receiver verifies in place of a valid delivery.
+/// Most requests that try to find out what the receiver verifies instead of a valid delivery.
 const MAX_VARIATIONS: usize = 24;
 
 /// What every delivery of a probe is signed with.
@@ -62,7 +62,7 @@ pub(super) struct ProbeRequest {
 }
 
 impl ProbeRequest {
-    /// Whether the libraries of the scheme accept it.
+    /// True if the libraries of the scheme accept it.
     fn verifies(&self, signing: &ProbeSigning, now: i64) -> bool {
         let header =
             |sought: &str| self.headers.iter().find(|(name, _)| name == sought).map(|(_, value)| value.clone());
@@ -71,7 +71,7 @@ impl ProbeRequest {
     }
 }
 
-/// Whether a case means anything under the scheme: what must be refused can be detected, what must be accepted verifies.
+/// True if a case means anything under the scheme: what must be refused can be detected, what must be accepted verifies.
 pub(super) fn is_applicable(case: &Case, signing: &ProbeSigning, occasion: Occasion<'_>) -> bool {
     let verifies = |sending| make(sending, signing, occasion).verifies(signing, occasion.now.as_second());
     match case.expects {
@@ -210,7 +210,7 @@ fn version_of(signature: &str) -> Option<&str> {
     signature.split_once([',', '=']).filter(|(_, rest)| rest.len() > 8).map(|(version, _)| version)
 }
 
-/// The signature with `v9` in place of the word in front of it.
+/// The signature with `v9` instead of the word in front of it.
 fn under_another_version(signature: &str) -> String {
     version_of(signature).map_or_else(|| signature.to_owned(), |version| format!("v9{}", &signature[version.len()..]))
 }

@@ -383,7 +383,7 @@ named! {
 }
 
 impl Outcome {
-    /// Whether it is a fault of the receiver.
+    /// True if it is a fault of the receiver.
     pub const fn is_failure(self) -> bool {
         !matches!(self, Self::Pass | Self::Incomplete)
     }

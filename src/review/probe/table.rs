@@ -48,9 +48,9 @@ pub(super) struct Sending {
     pub(super) event: Event,
     pub(super) signing: Signing,
     pub(super) content_type: &'static str,
-    /// Whether the body is sent in pieces over about a second.
+    /// True if the body is sent in pieces over about a second.
     pub(super) is_slow: bool,
-    /// Whether it carries the same event as the request before it.
+    /// True if it carries the same event as the request before it.
     pub(super) repeats: bool,
 }
 

@@ -117,11 +117,11 @@ const ANSWER: &[KeySpec] = keys! {
     "code": Kind::Name, "`error.code` of the answer";
     "message": Kind::Text, "`error.message` of the answer; may use templates";
     "headers": HEADERS, "further headers, by name";
-    "body": ANYTHING, "a body in place of the error envelope: a string, or a table or array sent as JSON; may use templates";
+    "body": ANYTHING, "a body instead of the error envelope: a string, or a table or array sent as JSON; may use templates";
     "templates": Kind::Boolean, "false: double braces in `message` and `body` are text; true if left out";
 };
 
-/// Keys of an answer that are sent as they are only beside an `error` or a `status`.
+/// Keys of an answer that are sent as they are only with an `error` or a `status`.
 const REPLY_RULES: &[KeyRule] = &[
     KeyRule::Excludes(
         &["body"],
@@ -171,9 +171,9 @@ table!(FILE, "file", "a scenario", [] => [keys! {
     "emit": Kind::Tables(&EMIT), "an event that is fired";
 }], [&[KeyRule::NotEmpty]]);
 table!(GIVEN, "given", "`given`", [] => [keys! {
-    "subscription": Kind::Tables(&SUBSCRIPTION), "a webhook subscription that is there from the start";
-    "workflow": Kind::Tables(&WORKFLOW), "a workflow that is there from the start (preview)";
-    "user": ANY_TABLES, "a user that is there from the start (preview); any fields";
+    "subscription": Kind::Tables(&SUBSCRIPTION), "a webhook subscription that exists from the start";
+    "workflow": Kind::Tables(&WORKFLOW), "a workflow that exists from the start (preview)";
+    "user": ANY_TABLES, "a user that exists from the start (preview); any fields";
 }]);
 table!(SUBSCRIPTION, "subscription", "a `[[given.subscription]]`", ["url", "events"] => [keys! {
     "url": URL, "where events go: an https URL";
@@ -197,7 +197,7 @@ table!(RULE, "rule", "a `[[rule]]`", [] => [keys! {
     "from": Kind::Duration, "apply from this long after activation";
     "to": Kind::Duration, "apply until this long after activation";
     "next": Kind::TextOr(&NEXT), "the step that the story moves to once the rule is used up; with { step = …, status = … }, only after an answer with this status";
-    "reply": Kind::Table(&REPLY), "a scripted answer in place of the ordinary one";
+    "reply": Kind::Table(&REPLY), "a scripted answer instead of the ordinary one";
 }, CHANGES, keys! {
     "pass": Kind::True, "true: the ordinary answer, and no later rule applies";
     "sequence": Kind::Steps(&STEP), "steps played one after the other, request by request";
@@ -229,7 +229,7 @@ table!(MATCHER, "matcher", "a matcher", [] => [keys! {
     "ends_with": Kind::Text, "ends with this text";
     "matches": PATTERN, "matches this regular expression, anywhere unless ^ and $ are used";
     "one_of": ARRAY, "is one of these values";
-    "present": Kind::Boolean, "true: is there; false: is not there";
+    "present": Kind::Boolean, "true: exists; false: does not exist";
     "not": CONDITION, "the matcher given here does not match";
     "lt": Kind::Number, "is a number less than this";
     "gt": Kind::Number, "is a number greater than this";

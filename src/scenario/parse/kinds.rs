@@ -32,7 +32,7 @@ pub(crate) struct TableKeys {
 /// what reads the table, and is here for the schema.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum KeyRule {
-    /// The first of these keys that is there excludes the others; why, and what helps.
+    /// The first of these keys that is present excludes the others; why, and what helps.
     Excludes(Keys, Keys, &'static str, &'static str),
     /// The one key needs the other; what helps.
     Needs(&'static str, &'static str, &'static str),
@@ -121,7 +121,7 @@ const A_DURATION: &str = "a duration such as \"250ms\" or \"30s\"";
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ValueKind {
     Text,
-    /// A text with a schema of its own. What reads it checks it.
+    /// A text with its own schema. What reads it checks it.
     TextOf(Schema),
     /// A text that must not be empty.
     Name,

@@ -30,7 +30,7 @@ const MAX_NAME: usize = 100;
 /// Most syntax errors reported: after the first few the TOML parser is guessing.
 const MAX_SYNTAX_ERRORS: usize = 10;
 
-/// Checks a text. The scenario is there if no problem is an error; warnings come either way.
+/// Checks a text. There is a scenario if no problem is an error; warnings come either way.
 pub fn check_text(name: &str, text: &str) -> (Option<Scenario>, Vec<Diagnostic>) {
     parse_scenario(name, text, ScenarioOrigin::Inline, &Layered::default())
 }
@@ -166,7 +166,7 @@ impl Parser<'_> {
         let rules = self.rules(file, &name);
         let emits = self.emits(file, &name);
         let is_empty = ["profile", "given", "rule", "emit"].iter().all(|key| !file.has(key));
-        // A key that nobody knows is most likely the one that is missing.
+        // An unknown key is most likely the one that is missing.
         if is_empty && !self.has_errors() {
             let message = "the scenario changes nothing";
             let hint = "add a `[[rule]]`, an `[[emit]]`, a `[profile]` or a `[[given.subscription]]`";

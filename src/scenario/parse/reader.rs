@@ -52,7 +52,7 @@ impl<'v, 'i> Table<'v, 'i> {
         self.fields.contains_key(key)
     }
 
-    /// The first of these keys that is there.
+    /// The first of these keys that is present.
     pub(super) fn first_of(&self, keys: &[&'static str]) -> Option<&'static str> {
         keys.iter().copied().find(|key| self.has(key))
     }
@@ -166,7 +166,7 @@ impl<'t> Parser<'t> {
         self.report(Level::Error, code, span, message.into(), hint.into());
     }
 
-    /// An error in place of a value.
+    /// An error instead of a value.
     pub(super) fn refuse<T>(
         &mut self,
         code: Code,
@@ -388,7 +388,7 @@ impl<'t> Parser<'t> {
         std::mem::take(&mut self.request_paths)
     }
 
-    /// Refuses a key that something else in its table excludes, if it is there.
+    /// Refuses a key that something else in its table excludes, if it is present.
     pub(super) fn clash(&mut self, table: &Table<'_, '_>, key: &str, message: impl Into<String>, hint: &str) {
         if let Some(span) = table.key_span(key) {
             self.error("scenario/clash", span, message, hint);

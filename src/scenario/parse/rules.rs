@@ -86,7 +86,7 @@ impl Parser<'_> {
             if first != name.span() {
                 let line = self.line_of(&first);
                 let message = format!("another {what} is named \"{}\" already, on line {line}", escaped(text));
-                self.error("scenario/duplicate-name", name.span(), message, "give each a name of its own");
+                self.error("scenario/duplicate-name", name.span(), message, "give each its own name");
             }
         }
     }

@@ -76,7 +76,7 @@ impl Parser<'_> {
         self.warn_never(on.span_of("status"), &why, "`wrs-emulator openapi` lists what each operation answers");
     }
 
-    /// Whether one of these operations, of all if none is named, can answer with this status by itself.
+    /// True if one of these operations, of all if none is named, can answer with this status by itself.
     fn can_answer(&self, operations: &[Operation], status: u16) -> bool {
         let known = self.statuses.get_or_init(|| {
             ROUTES.iter().map(|route| (route.operation, statuses(route, &self.profile).collect())).collect()
@@ -239,7 +239,7 @@ impl Parser<'_> {
     }
 }
 
-/// Whether a request to this endpoint may meet a condition on the path. Where the path has a part that can be anything, what
+/// True if a request to this endpoint may meet a condition on the path. Where the path has a part that can be anything, what
 /// is uncertain counts as met.
 fn may_have_path(condition: &Condition, path: &str) -> bool {
     let Some((fixed, _)) = path.split_once('{') else { return holds(condition, path) };

@@ -27,7 +27,7 @@ pub(super) struct Scope<'s> {
     pub(super) gaps: Vec<Gap>,
 }
 
-/// Why a part of a template gave an empty string in place of a value.
+/// Why a part of a template gave an empty string instead of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gap {
     Missing(String),

@@ -26,7 +26,7 @@ pub const MAX_BYTES: usize = 1024 * 1024;
 /// Bytes that a template may handle when it is tried.
 const TRIAL_BYTES: usize = 4 * MAX_TEXT;
 
-/// Renders every string in `values`, and returns the first few gaps: what gave an empty string in place of a value. `facts` are
+/// Renders every string in `values`, and returns the first few gaps: what gave an empty string instead of a value. `facts` are
 /// the values that paths can begin with besides the time; a part that they lack, or that a filter cannot use, is an empty
 /// string. `random` makes a source for what the templates draw, and is called only if there is a template. An error says what is
 /// wrong with a template that cannot be read, for the person who wrote it.
@@ -81,7 +81,7 @@ impl<'t> Template<'t> {
     }
 }
 
-/// Whether a text has a template in it.
+/// True if a text has a template in it.
 pub fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")
 }

@@ -14,7 +14,7 @@ pub use crate::state::workspace::DeliveryStatus;
 use crate::state::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelivery, Workspace};
 
 pub const MAX_FINISHED: usize = 10_000;
-/// How many of them may be failures before the oldest failure is evicted; failures are kept longer, as they are what people
+/// How many of them may be failures before the oldest failure is evicted; failures are kept longer because people
 /// look for.
 const MAX_FAILED: usize = MAX_FINISHED / 2;
 const MAX_CHANGES: usize = 16_384;
@@ -93,7 +93,7 @@ impl DeliveryStore {
             state.made += 1;
             state.pending += 1;
             let serial = state.made;
-            // Each is entered once: a redelivery is a delivery of its own.
+            // Each is entered once: a redelivery is a separate delivery.
             let _ = planned.serial.set(serial);
             state.serial_by_id.insert(planned.id.clone(), serial);
             let record = DeliveryRecord {

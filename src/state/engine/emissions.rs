@@ -1,4 +1,4 @@
-//! What fires without being asked for: emissions of scenarios, from their start, from answers and in time, and what the preview's
+//! Events fired automatically: emissions of scenarios, from their start, from answers and in time, and what the preview's
 //! workflows do when they complete. The scenario decides what is due.
 //!
 //! Whatever makes something due has it fired before it answers, by [`Engine::fire_due`] or [`Engine::fire_soon`]; what is due later is

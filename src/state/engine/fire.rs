@@ -209,7 +209,7 @@ fn swap(profile: &Profile, was_delayed: &mut bool) -> Duration {
     if *was_delayed { wait } else { Duration::ZERO }
 }
 
-/// Changes one existing field. An unknown path is an error and does not add a field, as it is most likely misspelled.
+/// Changes one existing field. An unknown path is an error and does not add a field, because it is most likely misspelled.
 fn set_path(data: &mut Map<String, Value>, path: &str, value: Value, event_type: &str) -> Result<(), FireProblem> {
     let unknown =
         |hint: String| FireProblem::UnknownPath { path: path.to_owned(), event_type: event_type.to_owned(), hint };

@@ -1,6 +1,6 @@
 //! Layer 3, the engine: the parts of the emulator, and everything that needs more than one of them.
 //!
-//! The control API and Rust tests drive an emulator through the methods of [`Engine`]. Must not know HTTP. Reading order: this
+//! The control API and Rust tests drive an emulator through the methods of [`Engine`]. Independent of HTTP. Reading order: this
 //! file (from a key to its workspace, resets, new contents of the scenario folders), `fire`, `deliveries` (the state of each delivery), `sink` (the built-in receiver),
 //! `advance` (time), `snapshot`.
 //!

@@ -143,7 +143,7 @@ impl Engine {
         for restored in &snapshot.workspaces {
             in_range(&restored.clock, "workspaces: clock")?;
         }
-        // The time since the snapshot has passed for everything that waits, too.
+        // The time since the snapshot has passed also for everything that waits.
         let elapsed = Duration::try_from(shown.duration_since(saved_clock.now)).unwrap_or_default();
         let restored = self.restored(&mut snapshot, elapsed)?;
         let instant = match &snapshot.whole {

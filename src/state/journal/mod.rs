@@ -75,7 +75,7 @@ impl Entry {
                 Self::Request(request) => request.bytes(),
                 Self::Attempt(attempt) => attempt.bytes(),
                 Self::Notice(notice) => notice.message.len(),
-                // An event has a charge of its own, which all of its records share.
+                // An event has its own charge, which all of its records share.
                 Self::Event(_) | Self::Gone => 0,
             }
     }

@@ -132,7 +132,7 @@ pub(crate) struct Request {
     pub(crate) operation: Option<String>,
     /// 0 if the connection was broken instead.
     pub(crate) status: u16,
-    /// What the connection did in place of an answer.
+    /// What the connection did instead of an answer.
     #[cfg_attr(test, schemars(extend("enum" = ["reset", "empty", "garbage", null])))]
     pub(crate) broken: Option<String>,
     /// The stable name of the reason for the answer.
@@ -315,7 +315,7 @@ pub(crate) struct Attempt {
     pub(crate) dialled: String,
     /// The deliberate damage, and what requested it.
     pub(crate) damage: Option<String>,
-    /// Whether it was falsified, so that a receiver that verifies must refuse it.
+    /// True if it was falsified, so that a receiver that verifies must refuse it.
     #[serde(default)]
     pub(crate) forged: bool,
     pub(crate) request: AttemptRequest,

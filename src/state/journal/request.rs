@@ -89,12 +89,12 @@ impl RequestRecord {
 /// Whose request it is: [`Self::checked_key`] for what followed from the key, [`Self::carried_key`] to show it to people, and
 /// [`Self::owner`] to choose the requests of a workspace. The first two must pass through `redact` before they are shown.
 impl RequestRecord {
-    /// The key that was found valid; `None` if there was none, or nobody looked at it.
+    /// The key that was found valid; `None` if there was none, or it was never checked.
     pub fn checked_key(&self) -> Option<&str> {
         self.group_key.as_deref().or(self.workspace.as_ref().map(|workspace| workspace.name().as_ref()))
     }
 
-    /// The key that it carries, if that is one: also where nobody looked at it, as the operation is public or an earlier check
+    /// The key that it carries, if that is one: also where nobody looked at it, because the operation is public or an earlier check
     /// refused the request. An access token that nobody looked up is none.
     pub fn carried_key(&self, keys: &Keys) -> Option<Cow<'_, str>> {
         if self.workspace.is_some() {

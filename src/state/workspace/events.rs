@@ -2,7 +2,7 @@
 //! subscriptions it goes to, what was signed and sent, the answer, and the next attempt.
 //!
 //! What is deliberately wrong with an event's deliveries is kept in words: every output that shows a damaged delivery contains this
-//! text, so that nobody mistakes it for a bug.
+//! text, so that it is not mistaken for a bug.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -72,7 +72,7 @@ pub struct FireRequest {
     pub extra_copies: u32,
     /// Whether the events of one call or trigger are sent in another order than they happen.
     pub shuffled: bool,
-    /// Whether nothing is delivered, as if the event were lost on the way.
+    /// True if nothing is delivered, as if the event were lost on the way.
     pub lost: bool,
     pub origin: Origin,
 }
@@ -94,7 +94,7 @@ pub struct EventRecord {
     pub skipped: Vec<SkippedSubscription>,
     /// What is falsified in each delivery.
     pub tamper: Option<Tamper>,
-    /// Whether nothing is delivered, as if the event were lost on the way.
+    /// True if nothing is delivered, as if the event were lost on the way.
     pub lost: bool,
     /// What is deliberately wrong with the deliveries, and who asked for it.
     pub damage: Option<Arc<str>>,
@@ -304,7 +304,7 @@ pub enum Forgery {
     Refused,
 }
 
-/// Whether `--forward` sent an attempt to another URL than its subscription's. `dialled` is `sink NAME` for a built-in receiver.
+/// True if `--forward` sent an attempt to another URL than its subscription's. `dialled` is `sink NAME` for a built-in receiver.
 pub fn is_elsewhere(url: &str, dialled: &str) -> bool {
     // Parsed, as what is dialled is, and without the user that it is dialled as.
     let url = Url::parse(url).map(|mut url| {

@@ -75,7 +75,7 @@ pub struct Workspace {
 #[derive(Debug)]
 pub struct WorkspaceState {
     pub sources: RandomSources,
-    /// Whether the previous event was delayed by the setting `webhooks.swap`, so that the next overtakes it.
+    /// True if the previous event was delayed by the setting `webhooks.swap`, so that the next overtakes it.
     pub(crate) was_delayed: bool,
     /// The quota of the key that the workspace is named after: a request finds it without another look-up.
     quota: Quota,

@@ -2,7 +2,7 @@
 //! schedule a failed attempt is retried.
 //!
 //! Each subscription has a lane with at most one running attempt, so first attempts keep the order of events and lanes do not
-//! wait for each other. Must not know sockets, tasks or the clock; `now` is an argument.
+//! wait for each other. Independent of sockets, tasks or the clock; `now` is an argument.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Queue {
     serial: u64,
     under_way: usize,
     waiting: usize,
-    /// Whether the workspace has a delivery worker. It has none while nothing waits.
+    /// True if the workspace has a delivery worker. It has none while nothing waits.
     pub has_worker: bool,
 }
 

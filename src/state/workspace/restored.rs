@@ -111,7 +111,7 @@ fn check_version<'de, R: serde_json::de::Read<'de>>(
     Ok(())
 }
 
-/// Something that is read from an object, field by field. Each field is there once.
+/// Something that is read from an object, field by field. Each field occurs once.
 trait Draft {
     const FIELDS: &'static [&'static str];
     const OPTIONAL: &'static [&'static str] = &[];

@@ -1,6 +1,6 @@
 //! The JSON of a saved emulator or workspace, written from what the workspaces share with it: no record is copied. `restored` reads it.
 //!
-//! Instants are nanoseconds of the workspace's own clock; wall times are RFC 3339. Secrets and keys are not masked, as the state
+//! Instants are nanoseconds of the workspace's own clock; wall times are RFC 3339. Secrets and keys are not masked, because the state
 //! could not be restored without them.
 
 use std::borrow::Cow;

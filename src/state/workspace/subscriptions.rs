@@ -206,7 +206,7 @@ impl Subscriptions {
     /// Adds the next subscription of a snapshot, which has the oldest first.
     pub(super) fn restore(&mut self, record: SubscriptionRecord) -> Result<(), String> {
         if self.get(&record.id).is_some() {
-            return Err(format!("subscription {} is there twice", record.id));
+            return Err(format!("subscription {} is given twice", record.id));
         }
         self.insert(record).map_err(|full| full.to_string())
     }

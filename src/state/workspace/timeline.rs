@@ -67,11 +67,11 @@ pub struct Timeline {
     changed: Arc<Notify>,
     /// When to look next, and how long to wait by the machine's time before that.
     next: Option<(Instant, Duration)>,
-    /// Whether a task waits for `next`. There is none while nothing is planned.
+    /// True if a task waits for `next`. There is none while nothing is planned.
     has_task: bool,
-    /// Whether something became due since the last look began.
+    /// True if something became due since the last look began.
     called: bool,
-    /// Whether timed emissions were too many, and are slowed.
+    /// True if timed emissions were too many, and are slowed.
     pub is_slowed: bool,
 }
 
@@ -93,7 +93,7 @@ impl Timeline {
     /// Something may be due now. The caller then has it fired.
     pub fn call(&mut self) {
         self.called = true;
-        // Due at once: whoever looks at the timeline then sets the slot to the next due time.
+        // Due at once: the next reader of the timeline sets the slot to the next due time.
         self.slot.set(Some(Instant::default()));
     }
 

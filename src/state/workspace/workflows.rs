@@ -32,7 +32,7 @@ pub(crate) struct WorkflowRecord {
     /// When it completes unless it is cancelled, by the workspace's clock and as wall time.
     completes: Instant,
     completes_at: Timestamp,
-    /// Whether the events of its completion are still to be fired.
+    /// True if the events of its completion are still to be fired.
     #[serde(rename = "untold")]
     is_due: bool,
 }

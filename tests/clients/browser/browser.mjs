@@ -147,7 +147,7 @@ const refusesForeign = (_, note, what) => assert.ok(note.status >= 400, `${what}
 /** A foreign name is told nothing at all. */
 const refusesName = (_, note, what) => assert.equal(note.status, 421, what);
 
-// Who attacks: what it is called, where its page is (with the port of the site in place of PORT), and under which name it calls
+// Who attacks: what it is called, where its page is (with the port of the site instead of PORT), and under which name it calls
 // the emulator.
 const FOREIGN = [
   ["another port", "http://127.0.0.1:PORT/", "127.0.0.1"],
@@ -254,7 +254,7 @@ const context = await chromium.launchPersistentContext(folder, {
   ],
 });
 try {
-  // Each has an emulator of its own, so they need not wait for each other.
+  // Each has its own emulator, so they need not wait for each other.
   await Promise.all([
     ownPages(context, false),
     ownPages(context, true),

@@ -1,4 +1,4 @@
-"""Waiting for what is expected in place of sleeping, and what a wait that times out says."""
+"""Waiting for what is expected instead of sleeping, and what a wait that times out says."""
 
 import subprocess
 import sys

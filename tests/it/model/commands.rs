@@ -61,7 +61,7 @@ pub(super) struct Rules {
     pub(super) strict: bool,
 }
 
-/// Retry presets with what they stand for, as the documents say.
+/// Retry presets with what they stand for, because the documents say.
 const SCHEDULES: [(&str, &[u64]); 5] = [
     ("standard", &[1_000, 4_000, 25_000]),
     ("ci", &[100, 200, 400]),

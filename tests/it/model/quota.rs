@@ -10,7 +10,7 @@ pub(super) struct Charge {
     at: u64,
     /// The limit in force then.
     limit: u32,
-    /// Whether it costs.
+    /// True if it costs.
     costs: bool,
 }
 

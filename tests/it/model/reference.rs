@@ -1,7 +1,7 @@
 //! The reference: what the emulator promises, in plain lists and loops. It shares no code with the emulator, and prefers
 //! looking through everything again to keeping score.
 //!
-//! Times are milliseconds. Each key has a time line of its own, from 0 when its space is made; `quota` and `requests` hold
+//! Times are milliseconds. Each key has its own time line, from 0 when its space is made; `quota` and `requests` hold
 //! what a client's request meets.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -146,7 +146,7 @@ async fn limits_of_heads_are_settable() {
     let emulator = started(builder().limits(limits)).await;
     let mut peer = Peer::sending(&emulator, target(101)).await;
     assert_error(&peer.answer().await, 414, "uri_too_long", "a target of 101 bytes");
-    // hyper has a limit of its own here, and answers by itself.
+    // hyper has its own limit here, and answers by itself.
     check(&emulator, target(70 * 1024).as_bytes(), 414, "uri_too_long").await;
     let mut peer = Peer::sending(&emulator, request(100, 100_000)).await;
     assert_eq!(peer.answer().await.status, 200);

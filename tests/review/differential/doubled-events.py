@@ -1,4 +1,4 @@
-"""Counts each delivery as an event of its own."""
+"""Counts each delivery as its own event."""
 
 from client import Receiver, fire, subscribe
 
