@@ -12,6 +12,7 @@ use clap::{Args, value_parser};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::ControlError;
@@ -343,10 +344,35 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
         status: request.status,
         broken: request.broken.map(str::to_owned),
         reason: reason_name(&request.reason).to_owned(),
+        error: error_message(request).map(|message| redactor.text(&message).into_owned()),
         latency_ms: request.latency.into(),
         generation: request.generation,
         scenario: request.scripted.as_ref().map(|scripted| scripted.scenario.to_string()),
     }
+}
+
+/// Most characters of an error's message in a row.
+const MAX_MESSAGE: usize = 240;
+
+/// The message of the error that was answered: in the envelope, or as OAuth has it.
+fn error_message(request: &RequestRecord) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Answered<'a> {
+        #[serde(borrow)]
+        error: Option<&'a RawValue>,
+        error_description: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Envelope {
+        message: String,
+    }
+    if request.status < 400 {
+        return None;
+    }
+    let Answered { error, error_description } = serde_json::from_slice(request.transcript.answer_body()).ok()?;
+    let message = error_description
+        .or_else(|| serde_json::from_str::<Envelope>(error?.get()).ok().map(|envelope| envelope.message))?;
+    Some(message.chars().take(MAX_MESSAGE).collect())
 }
 
 pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestWhole {

@@ -16,7 +16,8 @@ use hyper::header::{
     IF_NONE_MATCH, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
-use regex::{Captures, Regex};
+use pulldown_cmark::html::push_html;
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use sha2::{Digest as _, Sha256};
 
 use crate::http::answer::{answer as answer_of, header_value};
@@ -65,12 +66,14 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "command.js",
         "parts.js",
         "connect.js",
+        "timeline.js",
         "activity.js",
         "capture.js",
         "signature.js",
         "delivery.js",
         "check.js",
         "route.js",
+        "palette.js",
         "frame.js",
         "again.js",
         "keys.js",
@@ -78,10 +81,10 @@ pub static ASSETS: LazyLock<Vec<Asset>> = LazyLock::new(|| {
         "live.js",
         "request.js",
         "review.js",
+        "causes.js",
         "scenarios.js",
         "settings.js",
         "subscriptions.js",
-        "timeline.js",
         "summary.js",
         "time.js",
         "trigger.js",
@@ -114,7 +117,7 @@ impl Asset {
         if asset.is_script() || asset.content_type().starts_with("text/css") {
             asset.text = without_comments(source);
         } else if name.starts_with("docs/") {
-            asset.text = with_links(source);
+            asset.text = documentation(source);
         }
         let digest = Sha256::digest(&asset.text);
         let tag = digest[..8].iter().fold(String::new(), |tag, byte| format!("{tag}{byte:02x}"));
@@ -154,27 +157,51 @@ fn without_comments(source: &str) -> String {
     text
 }
 
-/// A page of the documentation: its Markdown as text, with links to other pages and their headings.
-fn with_links(markdown: &str) -> String {
-    static LINK: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"\[([^\[\]]+)\]\((#[a-z0-9-]+|[a-z-]+\.md(?:#[a-z0-9-]+)?)\)").expect("a valid expression")
-    });
-    static HEADING: LazyLock<Regex> = LazyLock::new(|| Regex::new("(?m)^#+ (.*)$").expect("a valid expression"));
-    let escaped = markdown.replace('&', "&amp;").replace('<', "&lt;");
-    let with_id = |heading: &Captures| {
-        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
-        let id: String = heading[1].to_lowercase().chars().filter(kept).collect();
-        format!("<b id=\"{}\">{}</b>", id.replace(' ', "-"), &heading[0])
-    };
-    // Every second part is a block of code.
-    let part = |(number, part)| match number % 2 {
-        0 => HEADING.replace_all(&LINK.replace_all(part, "<a href=\"$2\">$1</a>"), with_id).into_owned(),
-        _ => str::to_owned(part),
-    };
-    let text = escaped.split("```").enumerate().map(part).collect::<Vec<_>>().join("```");
+/// A page of the documentation: its Markdown as HTML. What it quotes is no markup, and links lead to other pages and headings alone.
+fn documentation(markdown: &str) -> String {
+    let mut events: Vec<Event> = Vec::new();
+    let (mut heading, mut title, mut is_link) = (None, String::new(), false);
+    for event in Parser::new_ext(markdown, Options::ENABLE_TABLES) {
+        match &event {
+            Event::Text(text) | Event::Code(text) if heading.is_some() => title.push_str(text),
+            _ => {}
+        }
+        match event {
+            Event::Html(text) | Event::InlineHtml(text) => events.push(Event::Text(text)),
+            Event::Start(Tag::Link { ref dest_url, .. }) => {
+                is_link = dest_url.starts_with('#')
+                    || (dest_url.split('#').next().is_some_and(|file| file.strip_suffix(".md").is_some())
+                        && !dest_url.contains([':', '/']));
+                if is_link {
+                    events.push(event);
+                }
+            }
+            Event::End(TagEnd::Link) if !is_link => {}
+            Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image) => {}
+            Event::Start(Tag::Heading { .. }) => {
+                (heading, title) = (Some(events.len()), String::new());
+                events.push(event);
+            }
+            Event::End(TagEnd::Heading(_)) => {
+                if let Some(Event::Start(Tag::Heading { id, .. })) = heading.take().and_then(|at| events.get_mut(at)) {
+                    *id = Some(anchor(&title).into());
+                }
+                events.push(event);
+            }
+            event => events.push(event),
+        }
+    }
+    let mut content = String::with_capacity(markdown.len() * 2);
+    push_html(&mut content, events.into_iter());
     format!(
-        "<!doctype html>\n<meta charset=\"utf-8\">\n<title>wrs-emulator</title>\n<meta name=\"viewport\" content=\"width=device-width\">\n<link rel=\"icon\" href=\"../icon.svg\">\n<pre wrap>\n{text}</pre>\n"
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>wrs-emulator</title>\n<meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"../icon.svg\">\n<link rel=\"stylesheet\" href=\"../style.css\">\n<article class=\"doc\">\n<p><a href=\"../\">wrs-emulator</a> / <a href=\"README.md\">Documentation</a></p>\n{content}</article>\n"
     )
+}
+
+/// The name of a heading in addresses, as code hosts make it.
+fn anchor(title: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    title.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
 }
 
 /// The file of this name; the empty one is that of `index.html`.

@@ -559,7 +559,11 @@ fn a_delivery_that_no_setting_sends_is_described() {
         format!("POST /hooks HTTP/1.1\nhost: app.example.com\n{headers}\n\n{BODY}")
     };
     for (raw, setting, says) in [
-        (own("1769851800", "x-own: t=TIME,v1=SIGNATURE"), "webhooks.scheme", "besides the time, which no setting sends"),
+        (
+            own("1769851800", "x-own: t=TIME,v1=SIGNATURE"),
+            "webhooks.scheme",
+            "besides the time, which no setting sends",
+        ),
         (own("1769851800123", "x-time: TIME\nx-own: SIGNATURE"), "webhooks.scheme", "its time is in milliseconds"),
         (
             own("2026-01-31T09:30:00Z", "x-time: TIME\nx-own: SIGNATURE"),

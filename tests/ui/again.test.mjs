@@ -25,6 +25,24 @@ test("an answer becomes a scenario", () => {
   assert.match(scenarioOf({ ...request, operation: null, path: "/a*" , query: "token=…" }, 503), /path = \{ equals = "\/a\*" \}, query\."token" = \{ present = true \}/);
 });
 
+test("a test asserts what was answered", () => {
+  const texts = (change) => testsOf({ ...request, ...change }).map(([, text]) => text);
+  for (const [change, python, node, curl] of [
+    [{}, /assert status == 422$/m, /assert\.equal\(answer\.status, 422,/, /^test "\$\(curl .*\)" = 422$/ms],
+    [{ status: 200, reason: "answered" }, /urlopen\(request\)\.status == 200$/m, /assert\.equal\(answer\.status, 200,/, /= 200$/m],
+    [{ status: 429, scenario: "burst", reason: "scripted" }, /assert status == 429$/m, /answer\.status, 429,/, /= 429$/m],
+    [{ status: 0, scenario: "flaky", reason: "scripted" }, /except OSError:\n {8}status = 0\n {4}assert status == 0$/m, /assert\.rejects\(fetch\(/, /^! curl /m],
+  ]) {
+    const [asPython, asNode, asCurl] = texts(change);
+    assert.match(asPython, python);
+    assert.match(asNode, node);
+    assert.match(asCurl, curl);
+    execFileSync("python3", ["-c", "import ast, sys; ast.parse(sys.argv[1])", asPython]);
+    execFileSync("node", ["--check", "--input-type=module", "-"], { input: asNode });
+    execFileSync("sh", ["-n"], { input: asCurl });
+  }
+});
+
 test("a request becomes a test that its language can read", () => {
   const [[, python], [, node], [, curl]] = testsOf(request);
   execFileSync("python3", ["-c", "import ast, sys; ast.parse(sys.argv[1])", python]);

@@ -7,17 +7,17 @@ import { requestEntry } from "../../src/ui/assets/store.js";
 
 const row = (change) => requestEntry({
   id: "req_1", at: "2026-01-31T09:30:00.000Z", workspace: "ws_1", key: "sk_test_a", method: "GET", path: "/v1/system/status", query: null,
-  operation: "system.status", status: 429, broken: null, reason: "scripted", latency_ms: 1, generation: 1, scenario: "rate-limit-burst", ...change,
+  operation: "system.status", status: 429, broken: null, reason: "scripted", error: "slow down", latency_ms: 1, generation: 1, scenario: "rate-limit-burst", ...change,
 });
 const NOW = Date.parse("2026-01-31T09:31:00.000Z");
 
 test("words match", () => {
   for (const [filter, expected] of [
-    ["", true], ["429", true], ["4xx", true], ["200", false], ["-429", false], ["status:429", true], ["key:sk_test_a", true], ["key:sk_test", false],
+    ["", true], ["429", true], ["4xx", true], ["200", false], ["-429", false], ["status:429", true], ["key:sk_test_a", true], ["key:sk_test", true], ["key:test_a", true], ["key:sk_test_b", false], ["method:ge", false],
     ["operation:system.status 429", true], ["operation:hello", false], ["method:get", true], ["path:SYSTEM", true], ["path:/v2", false],
-    ["scenario:rate-limit-burst", true], ["kind:request", true], ["kind:event", false], ["-kind:event", true], ["since:5m", true], ["since:30s", false],
-    ["since:2026-01-31T09:00:00Z", true], ["since:nonsense", true], ["is:failed", false], ["is:scripted", true], ["sk_test_a", true], ["burst", true], ["09:30", true], ["is:tampered", false], ["-is:tampered", true], ["is:nothing", false],
-    ["1 ms", true], ["scenario rate", true], ["is:forged", false], ["is:unmatched", false], ["system", true], ["get /v1", true], ['"GET /v1"', true], ['"GET /v2"', false], ["unknown:word", false], ["type:x", false], ["id:req_", true],
+    ["scenario:rate-limit-burst", true], ["scenario:burst", true], ["kind:req", false], ["kind:request", true], ["kind:event", false], ["-kind:event", true], ["since:5m", true], ["since:30s", false],
+    ["since:2026-01-31T09:00:00Z", true], ["since:nonsense", true], ["until:5m", false], ["until:30s", true], ["since:2026-01-31T09:00:00Z until:2026-01-31T09:30:00.000Z", true], ["until:2026-01-31T09:29:59Z", false], ["is:failed", false], ["is:scripted", true], ["sk_test_a", true], ["burst", true], ["09:30", true], ["is:tampered", false], ["-is:tampered", true], ["is:nothing", false],
+    ["1 ms", true], ['"burst: slow"', true], ["slow", true], ["is:forged", false], ["is:unmatched", false], ["system", true], ["get /v1", true], ['"GET /v1"', true], ['"GET /v2"', false], ["unknown:word", false], ["type:x", false], ["id:req_", true],
   ]) {
     assert.equal(matcher(filter, NOW)(row()), expected, filter);
   }

@@ -37,7 +37,7 @@ test("a list of 10,000 rows has few nodes, and the keyboard walks it", () => {
   press("Home");
   press("PageDown");
   press("Enter");
-  assert.deepEqual(opened, ["req_1", "req_9999", "req_9"]);
+  assert.deepEqual(opened, ["req_1", "req_9999", "req_7"]);
   assert.ok(list.root.getAttribute("aria-activedescendant"));
 });
 

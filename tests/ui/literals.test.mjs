@@ -46,7 +46,8 @@ class Wrs:
     def scenario(self, toml):
         Wrs.toml = toml
 urllib.request.Request, urllib.request.urlopen = Kept, lambda request: Answer
-for code in json.load(sys.stdin):
+for status, code in json.load(sys.stdin):
+    Answer.status = status
     Wrs.toml, names = None, {}
     exec(code, names)
     [test] = [value for name, value in names.items() if name.startswith("test_")]
@@ -55,7 +56,7 @@ for code in json.load(sys.stdin):
     found.append(dict(method=one.method, url=one.url, type=one.type or None, body=base64.b64encode(one.data or b"").decode(), toml=Wrs.toml))
 print(json.dumps(found))
 `;
-  const found = JSON.parse(execFileSync("python3", ["-c", script], { input: JSON.stringify(requests.map((request) => testsOf(request)[0][1])), maxBuffer: 1e9 }));
+  const found = JSON.parse(execFileSync("python3", ["-c", script], { input: JSON.stringify(requests.map((request) => [request.status, testsOf(request)[0][1]])), maxBuffer: 1e9 }));
   for (const [i, one] of found.entries()) assert.deepEqual(one, { ...expected[i], type: expected[i].type || null }, testsOf(requests[i])[0][1]);
 });
 
@@ -67,7 +68,7 @@ test("JavaScript reads a test as it is meant", async () => {
     const wrs = { url: "http://w", headers: {}, scenario: async ({ toml }) => { found.toml = toml; } };
     const keep = async (url, { method, headers, body = "" }) => {
       Object.assign(found, { method, url, type: headers["content-type"] || null, body: Buffer.from(body).toString("base64") });
-      return { status: 200, text: async () => "" };
+      return { status: request.status, text: async () => "" };
     };
     await new AsyncFunction("test", "withEmulator", "fetch", "assert", `await ${code.replaceAll(/^import .*\n/gm, "").trim()}`)((title, body) => body(), (body) => () => body(wrs), keep, assert);
     const isBodiless = ["GET", "HEAD"].includes(request.method);

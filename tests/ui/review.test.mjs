@@ -4,8 +4,9 @@ import { test } from "node:test";
 import "./dom.mjs";
 
 const { failing, readiness, reviewView } = await import("../../src/ui/assets/review.js");
-const { requestEntry } = await import("../../src/ui/assets/store.js");
-const { failedKeys, headline, summaryView } = await import("../../src/ui/assets/summary.js");
+const { causesOf, headline, oftenOf } = await import("../../src/ui/assets/causes.js");
+const { Store, attemptEntry, requestEntry } = await import("../../src/ui/assets/store.js");
+const { summaryView } = await import("../../src/ui/assets/summary.js");
 
 const finding = (change = {}) => ({
   code: "wrong-path", title: "A request matches no endpoint", severity: "medium", confidence: "certain", clause: "Endpoints", why: "It does nothing.", remedy: "correct it", cwe: null,
@@ -36,12 +37,12 @@ test("what is certain and at least medium fails a review", () => {
 test("the first sentence says whether it is ready and why", () => {
   const all = { not_exercised: [] };
   for (const [of, sentence] of [
-    [findings([finding()]), "✗ Not ready: 1 finding is certain and at least medium. The worst: A request matches no endpoint."],
-    [findings([finding(), finding()]), "✗ Not ready: 2 findings are certain and at least medium. The worst: A request matches no endpoint."],
-    [findings([], { judged_requests: 0, judged_deliveries: 0 }), "! Not proven: no request was made and nothing was delivered."],
-    [findings([]), "✓ Ready, as far as the traffic shows: no finding in 2 requests and 1 delivery; 2 checks had nothing to judge."],
-    [findings([finding({ severity: "low" })], all), "✓ Ready, with 1 finding to look at, none certain and at least medium, in 2 requests and 1 delivery."],
-    [findings([finding({ confidence: "likely" })], all), "! Ready, with 1 finding to look at, none certain and at least medium, in 2 requests and 1 delivery."],
+    [findings([finding()]), "Not ready: 1 finding is certain and at least medium. The worst: A request matches no endpoint."],
+    [findings([finding(), finding()]), "Not ready: 2 findings are certain and at least medium. The worst: A request matches no endpoint."],
+    [findings([], { judged_requests: 0, judged_deliveries: 0 }), "Not proven: no request was made and nothing was delivered."],
+    [findings([]), "Ready, as far as the traffic shows: no finding in 2 requests and 1 delivery; 2 checks had nothing to judge."],
+    [findings([finding({ severity: "low" })], all), "Ready, with 1 finding to look at, none certain and at least medium, in 2 requests and 1 delivery."],
+    [findings([finding({ confidence: "likely" })], all), "Ready, with 1 finding to look at, none certain and at least medium, in 2 requests and 1 delivery."],
   ]) assert.equal(readiness(of).textContent, sentence);
 });
 
@@ -66,54 +67,100 @@ test("filters and addresses choose, and numbers stay", () => {
   assert.match(shown({ id: "<x>" }, of).textContent, /<x> is not among the findings/);
 });
 
-test("a key is a test: refusals in words, failed deliveries and findings by key", () => {
-  const summary = "422 Unprocessable Entity because `x` is wrong";
-  const request = (id, key, change) => requestEntry({ id, at: "2026-01-31T09:30:00Z", workspace: key && `ws_${key}`, key, method: "GET", path: "/", query: null, operation: null, status: 422, broken: null, reason: "invalid", latency_ms: 1, scenario: null, ...change });
-  const entries = [request("req_1", "a"), request("req_2", "a"), request("req_3", "b", { status: 429, scenario: "burst", reason: "scripted" }), request("req_4", null, { status: 404 }), request("req_5", "c", { status: 200 })];
-  const run = { verification: { counts: {}, judged_requests: 5, judged_deliveries: 0 }, requests: [{ id: "req_1", explanation: { summary } }, { id: "req_2", explanation: { summary } }] };
-  const groups = failedKeys(run, entries, findings([finding({ evidence: [{ request: "req_5", delivery: null, detail: "x" }] })]));
-  assert.deepEqual(groups.map((group) => [group.key, [...group.refusals.values()].map((one) => `${one.count} ${one.words}`), group.findings]), [
-    ["a", [`2 ${summary}`], 0], ["without a key", ["1 404: invalid"], 0], ["c", [], 1],
-  ]);
-  assert.deepEqual(headline(run), { colour: "quiet", text: "5 requests and 0 deliveries" }, "nobody asked for a verdict");
-  assert.deepEqual(headline({ ...run, exec: { command: ["x"], exit_status: 1 } }), { colour: "bad", text: "Failed: the command ended with exit status 1" });
-  assert.equal(headline({ ...run, exec: { command: ["x"], exit_status: 0 } }).colour, "ok", "the report judges what the verdict was asked for");
-  const judged = { ...run, exec: { command: ["x"], exit_status: 0, fail_on: ["forged", "unmatched"], failed_by: ["unmatched"] } };
-  assert.deepEqual(headline(judged), { colour: "bad", text: "Failed: the verdict was asked for forged and unmatched, and found unmatched" });
-  // A rule that only delays does not excuse what the client sent.
-  assert.equal(request("req_6", "d", { scenario: "slow-responses" }).failed, true);
-  // A test that never called is named if the command failed.
-  const silent = (exit_status) => failedKeys({ ...run, keys: [{ key: "a", requests: 2 }, { key: "q", requests: 0 }], exec: { exit_status } }, entries, null).map(({ key, isSilent }) => [key, Boolean(isSilent)]);
-  assert.deepEqual(silent(1), [["a", false], ["without a key", false], ["q", true]]);
-  assert.deepEqual(silent(0), [["a", false], ["without a key", false]]);
-  // A finding that nobody asked for comes after what counts.
-  const order = (exec) => failedKeys({ ...run, exec }, [{ ...entries[0], key: "z" }], findings([finding({ evidence: [1, 2, 3].map(() => ({ request: "req_5", delivery: null, detail: "x" })) }), finding({ evidence: [{ request: "req_5", delivery: null, detail: "x" }] })])).map(({ key }) => key);
-  assert.deepEqual([order({ fail_on: ["forged"] }), order({ fail_on: ["findings"] })].map((keys) => keys[0]), ["z", "without a key"]);
+const verification = { counts: {}, judged_requests: 5, judged_deliveries: 0, unfinished: [], unused: [], active_scenarios: [], forgotten_entries: 0 };
+const BEGIN = Date.parse("2026-01-31T09:30:00Z");
+/** A refused request of a key, so many milliseconds after the beginning. */
+const request = (id, key, change, ms = 0) => requestEntry({
+  id, at: new Date(BEGIN + ms).toISOString(), workspace: key && `ws_${key}`, key, method: "GET", path: "/v1/x", query: null, operation: "system.status", status: 422, broken: null, reason: "invalid", error: "`x` is wrong",
+  latency_ms: 1, generation: 1, scenario: null, ...change,
+});
+const limited = { status: 429, reason: "rate_limited", error: "the quota is used up" };
+const attempt = (id, key, change) => Object.assign(attemptEntry({
+  delivery: id, event: "evt_1", type: "workflow.completed", subscription: "sub_1", workspace: `ws_${key}`, at: "2026-01-31T09:30:01Z", number: 1, url: "https://app.example/hook", damage: null, forged: false, latency_ms: 1, outcome: { accepted: false, failure: "connect_refused", detail: "refused" }, ...change,
+}), { key });
+const said = (run, entries, of = null) => causesOf({ verification, keys: [], ...run }, entries, of).map(({ title, isBad, often }) => [isBad ? "failed" : "warning", title, often]);
+
+test("equal refusals are one cause, with how often and how fast", () => {
+  const storm = Array.from({ length: 1081 }, (_, i) => request(`req_${i}`, "a", limited, i));
+  assert.equal(oftenOf(storm, "429"), "429 × 1,081 within 1.1 s, no pause");
+  assert.equal(oftenOf(storm.slice(0, 1), "429"), "429, once");
+  assert.equal(oftenOf([request("a", "k", {}), request("b", "k", {}, 2000), request("c", "k", {}, 6000)], "422"), "422 × 3 within 6 s, pauses of 2 s and 4 s");
+  assert.deepEqual(said({}, storm), [["warning", "the client did not back off after a 429", "429 × 1,081 within 1.1 s, no pause"]]);
+  const patient = [0, 1000, 3000, 7000, 15_000].map((ms, i) => request(`req_${i}`, "a", limited, ms));
+  assert.deepEqual(said({}, patient).map(([, title]) => title), ["the quota was used up"], "it backed off");
+  const run = { verification, keys: [{ key: "a", requests: 1081, test: { test: "t", outcome: "passed" } }], exec: { command: ["x"], exit_status: 0 } };
+  assert.deepEqual(headline(run, causesOf(run, storm, null)), { colour: "warn", text: "Passed, but the client did not back off after a 429" });
 });
 
-test("with outcomes, failed tests come first, and what passing tests were refused is information", () => {
-  const request = (id, key, status) => requestEntry({ id, at: "2026-01-31T09:30:00Z", workspace: `ws_${key}`, key, method: "GET", path: "/", query: null, operation: "system.status", status, broken: null, reason: status === 429 ? "scripted" : "invalid", latency_ms: 1, scenario: status === 429 ? "burst" : null });
+test("causes are those of several keys, the worst first; what a scenario answered is as planned", () => {
+  const entries = [request("req_1", "a"), request("req_2", "b"), request("req_3", "b", { status: 429, scenario: "burst", reason: "scripted" }), request("req_4", null, { status: 404, operation: null, reason: "not_found", error: "no endpoint" }), request("req_5", "c", { status: 200 })];
+  assert.deepEqual(said({}, entries), [["warning", "GET /v1/x was refused with 422", "422 × 2 within 0 ms, no pause"], ["warning", "GET /v1/x is no endpoint", "404, once"]]);
+  // A rule that only delays does not excuse what the client sent.
+  assert.equal(request("req_6", "d", { scenario: "slow-responses" }).failed, true);
+  const lost = attempt("dlv_1", "a");
+  const forged = attempt("dlv_2", "a", { forged: true, damage: "tampered", outcome: { accepted: true, status: 200, body: "" } });
+  assert.deepEqual(said({}, [...entries, lost, forged]).slice(0, 2), [["failed", "your receiver accepted a forged webhook", "workflow.completed, once"], ["failed", "a webhook never arrived at https://app.example/hook: connect refused", "workflow.completed, once"]]);
+  assert.deepEqual(said({ exec: { exit_status: 0 } }, [lost, forged]).map(([kind]) => kind), ["warning", "warning"], "the command passed, and nothing was to fail it");
+  assert.deepEqual(said({ exec: { exit_status: 0, failed_by: ["forged"] } }, [lost, forged]).map(([kind]) => kind), ["failed", "warning"]);
+  assert.deepEqual(said({}, [attempt("dlv_3", "a", { forged: true, damage: "tampered", outcome: { accepted: false, status: 401, body: "" } })]), [], "a forgery refused is right");
+});
+
+test("the first sentence is what a person would say", () => {
+  const entries = [request("req_1", "a")];
+  for (const [run, of, text] of [
+    [{ exec: { command: ["x"], exit_status: 1 } }, entries, "Failed: GET /v1/x was refused with 422"],
+    [{ exec: { command: ["x"], exit_status: 3 } }, [], "Failed: the command ended with exit status 3"],
+    [{ exec: { command: ["x"], exit_status: 1, problem: "not found" } }, [], "Failed: the command could not be run (not found)"],
+    [{ exec: { command: ["x"], exit_status: 0, failed_by: ["unfinished"] } }, [], "Failed: a scenario did not run to its end"],
+    [{ exec: { command: ["x"], exit_status: 1 }, verification: { ...verification, judged_requests: 0 } }, [], "Failed: nothing called the emulator; does your code read WRS_BASE_URL?"],
+    [{ exec: { command: ["x"], exit_status: 0 } }, [], "Passed: 5 requests and 0 deliveries, nothing went wrong"],
+    [{}, entries, "5 requests and 0 deliveries; 1 thing to look at"],
+    [{ verification: { ...verification, judged_requests: 0 } }, [], "Nothing happened yet"],
+  ]) {
+    const whole = { verification, keys: [], ...run };
+    assert.equal(headline(whole, causesOf(whole, of, null)).text, text);
+  }
+});
+
+test("findings that are only likely are warnings, and none is said twice", () => {
+  const of = findings([finding({ code: "no-back-off" }), finding({ code: "no-back-off", confidence: "likely" }), finding({ code: "unknown-parameter", title: "A query parameter is unknown", severity: "low", confidence: "likely" }), finding({ code: "quick-retry", severity: "info" })]);
+  const storm = Array.from({ length: 9 }, (_, i) => request(`req_${i}`, "a", limited, i));
+  assert.deepEqual(said({}, storm, of).map(([kind, title]) => `${kind}: ${title}`), ["warning: the client did not back off after a 429", "warning: a query parameter is unknown"]);
+  const asked = { exec: { exit_status: 0, failed_by: ["findings"] } };
+  assert.deepEqual(said(asked, [], findings([finding()])).map(([kind]) => kind), ["failed"]);
+  assert.deepEqual(said(asked, [], findings([finding({ confidence: "likely" })])).map(([kind]) => kind), ["warning"]);
+});
+
+test("with outcomes, only failed tests stand under what failed; tests without a request are named", () => {
   const ended = (name, outcome, message) => ({ test: name, outcome, message: message ?? null, output: message ? `def ${name}` : null });
   const keys = [
     { key: "k_ok", requests: 1, test: ended("expects a 422", "passed") }, { key: "k_200", requests: 1, test: ended("reads a field", "failed", "KeyError: 'x'") },
-    { key: "k_silent", requests: 0, test: ended("never calls", "failed", "assert 0 == 1") }, { key: "k_control", requests: 0, test: ended("own call", "failed", "wrs_emulator.ControlError: POST events: 404") },
-    { key: "k_fine", requests: 0, test: ended("fine", "passed") },
+    { key: "k_silent", requests: 0, test: ended("never calls", "failed", "assert 0 == 1") }, { key: "k_silent2", requests: 0, test: ended("never calls either", "failed", "assert 0 == 2") },
+    { key: "k_control", requests: 0, test: ended("own call", "failed", "wrs_emulator.ControlError: POST events: 404") }, { key: "k_fine", requests: 0, test: ended("fine", "passed") },
     { key: "k_burst", requests: 1, test: ended("meets a burst", "failed", "assert 429 == 200") }, { key: "k_backs_off", requests: 1, test: ended("backs off", "passed") },
   ];
-  const run = { verification: { counts: {}, judged_requests: 2, judged_deliveries: 0, unfinished: [], unused: [], active_scenarios: [] }, keys, requests: [], emulator: {}, clock: { mode: "real", now: "2026-01-31T09:30:00Z" } };
-  const entries = [request("req_1", "k_ok", 422), request("req_2", "k_200", 200), request("req_3", "k_burst", 429), request("req_4", "k_backs_off", 429)];
-  const groups = failedKeys(run, entries, null);
-  assert.deepEqual(groups.map(({ key, isSilent }) => [key, isSilent]), [["k_burst", false], ["k_silent", true], ["k_200", false], ["k_control", false], ["k_ok", false]]);
-  assert.deepEqual(headline(run), { colour: "bad", text: "Failed: 4 of 7 tests" });
-  assert.deepEqual(headline({ ...run, exec: { exit_status: 1, fail_on: ["unmatched"], failed_by: ["unmatched"] } }).text, "Failed: the command ended with exit status 1; the verdict was asked for unmatched, and found unmatched");
+  const run = { verification, keys, requests: [], emulator: {}, clock: { mode: "real", now: "2026-01-31T09:30:00Z" } };
+  const burst = { status: 429, scenario: "burst", reason: "scripted", error: "slow down" };
+  const entries = [request("req_1", "k_ok"), request("req_2", "k_200", { status: 200 }), request("req_3", "k_burst", burst), request("req_4", "k_backs_off", burst)];
+  const causes = causesOf(run, entries, null);
+  assert.deepEqual(causes.map(({ isBad, title, tests }) => [isBad, title, tests.map(({ test }) => test)]), [
+    [true, "2 tests made no request", ["never calls", "never calls either"]],
+    [true, "the client met the 429 of scenario burst", ["meets a burst"]],
+    [true, "KeyError: 'x'", ["reads a field"]],
+    [true, "wrs_emulator.ControlError: POST events: 404", ["own call"]],
+    [false, "GET /v1/x was refused with 422", ["expects a 422"]],
+  ]);
+  assert.deepEqual(headline(run, causes), { colour: "bad", text: "Failed: 2 tests made no request, and 3 other causes" });
   const root = document.createElement("div");
   const of = page({}, null, true);
-  root.append(...summaryView({ ...of, store: { ...of.store, run, entries } }).filter(Boolean));
+  const store = Object.assign(new Store(), { run, entries });
+  root.append(...summaryView({ ...of, store }).filter(Boolean));
   const sections = new Map([...root.querySelectorAll("section")].map((one) => [one.querySelector("h3").textContent, one]));
-  assert.deepEqual([...sections.get("What failed, by test").querySelectorAll("h4")].map((one) => one.textContent), ["meets a burst", "never calls", "reads a field", "own call"]);
-  assert.match(sections.get("What failed, by test").textContent, /assert 429 == 200429: scripted evidence/, "a scripted refusal may be the cause");
-  assert.match(sections.get("What failed, by test").textContent, /never calls✗ failed k_silentassert 0 == 1no request carried its keyOutputdef never calls/);
-  assert.deepEqual([...sections.get("Noticed, by key").querySelectorAll("h4")].map((one) => one.textContent), ["expects a 422"]);
-  assert.equal(root.querySelector(".counters").textContent, "4 tests failed3 refusals");
-  assert.equal(sections.get("What failed, by test").querySelectorAll("article")[1].querySelector("a").getAttribute("href"), "#/keys/", "Activity would be empty");
+  assert.deepEqual([...sections.get("What failed").querySelectorAll("h4")].map((one) => one.textContent), ["2 tests made no request", "The client met the 429 of scenario burst", "KeyError: 'x'", "wrs_emulator.ControlError: POST events: 404"]);
+  for (const passed of ["expects a 422", "backs off", "fine"]) assert.ok(!sections.get("What failed").textContent.includes(passed), passed);
+  assert.match(sections.get("What failed").textContent, /never callsnever calls either.*assert 0 == 1.*Output of never callsdef never calls/);
+  assert.match(sections.get("Also").textContent, /GET \/v1\/x was refused with 422warningError`?x`? is wrong/);
+  assert.match(root.querySelector(".numbers").textContent, /^8tests · 5 failed5requests3refused · 422 and 4290deliveries$/);
+  // The command may have expected the failures of its tests.
+  assert.equal(headline({ ...run, exec: { exit_status: 0 } }, causesOf({ ...run, exec: { exit_status: 0 } }, entries, null)).colour, "warn");
 });

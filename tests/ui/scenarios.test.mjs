@@ -26,7 +26,7 @@ function shown({ key = "", id = "" } = {}) {
 
 test("clashes of the list in force are shown, above all scenarios and above each", () => {
   for (const [route, order] of [[{}, "a,b"], [{ id: "c" }, "a,b"], [{ key: "sk_test_own" }, "b,a"]]) {
-    assert.deepEqual(shown(route), [`! warning <b> of ${order} b.toml line 4, column 1 (scenario/clash-rule)the order in force is ${order}`]);
+    assert.deepEqual(shown(route), [`warning <b> of ${order} b.toml line 4, column 1 (scenario/clash-rule)the order in force is ${order}`]);
   }
   assert.deepEqual(shown({ key: "sk_test_none" }), []);
 });

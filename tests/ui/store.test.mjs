@@ -40,8 +40,8 @@ test("a delivery is shown by its newest attempt; a refused forgery is good, an a
   const forged = { forged: true, damage: "tampered deliberately: body" };
   const copied = { damage: "sent 2 times deliberately" };
   const shown = (row) => [row.failed, statusOf(row)[1], reasonOf(row)];
-  assert.deepEqual(shown(of(1, refused, forged)), [false, "ok", "forged, refused as it should be"]);
-  assert.deepEqual(shown(of(1, accepted, forged)), [true, "bad", "forged, but accepted"]);
+  assert.deepEqual(shown(of(1, refused, forged)), [false, "ok", "forgery refused with 401"]);
+  assert.deepEqual(shown(of(1, accepted, forged)), [true, "bad", "forgery accepted with 200"]);
   assert.deepEqual(shown(of(1, unanswered, forged)), [false, "quiet", "forged, connection refused"]);
   assert.deepEqual(shown(of(1, { ...refused, status: 500 }, forged)), [false, "quiet", "forged, answered 500"]);
   assert.deepEqual(shown(of(1, accepted, copied)), [false, "ok", ""]);

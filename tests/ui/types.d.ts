@@ -66,6 +66,10 @@ declare global {
     number: number;
     latency: number;
     mark: string;
+    /** The message of the error that was answered, where it is known. */
+    message: string;
+    /** The quota after a request, where it is known. */
+    quota: RequestDetail['quota'];
     /** A later attempt of the same delivery exists. */
     superseded: boolean;
   }
@@ -75,8 +79,10 @@ declare global {
     store: import('../../src/ui/assets/store.js').Store;
     live: import('../../src/ui/assets/live.js').Live;
     route: import('../../src/ui/assets/route.js').Route;
-    ui: { asked: string; copied: string; results: Map<string, any>; filterFocused: boolean; menu: boolean; shortcuts: boolean; forms: Record<string, any>; notice: string };
+    ui: { asked: string; copied: string; results: Map<string, any>; filterFocused: boolean; moreFilters?: boolean; menu: boolean; menuOpen: string; toast: boolean; shortcuts: boolean; forms: Record<string, any>; notice: string };
     base: string;
+    /** The width of the view in pixels, 0 while it is not known. */
+    width: number;
     said: string;
     readonly isDocument: boolean;
     readonly hasToken: boolean;
@@ -86,6 +92,8 @@ declare global {
     go(to: Partial<import('../../src/ui/assets/route.js').Route>, replace?: boolean): void;
     filterBy(name: string, value: string): void;
     announce(text: string): void;
+    say(text: string): void;
+    palette(open: boolean): void;
     perform(action: import('../../src/ui/assets/command.js').Action): Promise<any>;
     redraw(): void;
     help(open: boolean): void;

@@ -138,6 +138,9 @@ pub(crate) struct Request {
     pub(crate) broken: Option<String>,
     /// The stable name of the reason for the answer.
     pub(crate) reason: String,
+    /// The message of the error that was answered, shortened.
+    #[serde(default)]
+    pub(crate) error: Option<String>,
     pub(crate) latency_ms: Millis,
     /// The number of the generation of scenarios and settings that answered it.
     pub(crate) generation: u64,

@@ -1,24 +1,54 @@
 // The list of everything that happens: filter, pause, new rows on demand. Rows are drawn by the virtual list.
 
-import { foreign, h } from './element.js';
+import { foreign, guarded, h, icon } from './element.js';
 import { connectPanel } from './connect.js';
 import { FILTER_NAMES, completions, matcher, toggled, unknownNames } from './filter.js';
 import { VirtualList } from './list.js';
 import { emptyState, link, statusMark } from './parts.js';
 import { count, duration, listed, reasonOf, shortKey, timeOfDay } from './text.js';
+import { timeline } from './timeline.js';
 
 /** The chips beside the filter, each with its word. */
-const CHIPS = [['errors', 'is:failed'], ['webhooks', 'kind:delivery'], ['scripted', 'is:scripted']];
+const CHIPS = [['errors', 'is:failed'], ['webhooks', 'kind:delivery'], ['scenarios', 'is:scripted']];
 
-/** @param {Entry} entry @param {string[]} keys every key @returns {(Node | string)[]} */
-function cells(entry, keys) {
+/** Entries on the timeline of a running emulator, the newest; a report shows all. */
+const MOST_MARKS = 2000;
+/** The timeline is drawn anew at most this often. */
+const DRAWN_EVERY_MS = 1000;
+
+/** @param {Entry} entry @param {string[]} keys every key @param {string} outcome what became of an event @returns {(Node | string)[]} */
+function cells(entry, keys, outcome) {
+  const time = timeOfDay(entry.at);
   return [
-    h('span.time', null, timeOfDay(entry.at)), ' ', statusMark(entry), ' ',
+    h('span.time', null, time.slice(0, 8), h('span.ms', null, time.slice(8))), ' ', statusMark(entry), ' ',
     h('bdi', { title: entry.text }, entry.text), ' ',
-    h('span.why', null, foreign(reasonOf(entry))), ' ',
+    h('span.why', { title: outcome || reasonOf(entry) }, foreign(outcome || reasonOf(entry))), ' ',
     h('span.who', { title: entry.key ?? '' }, foreign(entry.key ? shortKey(entry.key, keys) : '')), ' ',
     h('span.took', null, entry.kind === 'request' || entry.kind === 'delivery' ? duration(entry.latency) : ''),
   ];
+}
+
+/**
+ * Rows in their order, oldest first, but the deliveries of an event directly before it, so that they are shown below it.
+ * @param {Entry[]} entries @returns {{rows: Entry[], children: Set<Entry>}}
+ */
+export function grouped(entries) {
+  /** @type {Map<string, Entry[]>} */
+  const of = new Map();
+  for (const one of entries) if (one.kind === 'event') of.set(one.id, []);
+  const children = new Set();
+  for (const one of entries) {
+    if (one.kind !== 'delivery') continue;
+    const siblings = of.get(one.event ?? '');
+    if (siblings && children.add(one)) siblings.push(one);
+  }
+  const rows = [];
+  for (const one of entries) {
+    if (children.has(one)) continue;
+    if (one.kind === 'event') rows.push(.../** @type {Entry[]} */ (of.get(one.id)).reverse());
+    rows.push(one);
+  }
+  return { rows, children };
 }
 
 /** The rows that match the filter, brought up to date as entries come. */
@@ -26,7 +56,7 @@ export class Activity {
   /** @param {Page} page */
   constructor(page) {
     this.page = page;
-    this.list = new VirtualList('Activity, newest first', (entry) => cells(entry, page.store.keys()), (entry) => this.open(entry));
+    this.list = new VirtualList('Activity, newest first', (entry) => cells(entry, page.store.keys(), ''), (entry) => this.open(entry));
     /** Matching rows, oldest first. @type {Entry[]} */
     this.matching = [];
     /** How many of the matching ones are shown. */
@@ -36,6 +66,15 @@ export class Activity {
     this.of = { filter: '', kind: '', key: '', epoch: -1, length: 0 };
     /** @type {(entry: Entry) => boolean} */
     this.test = () => true;
+    /** Deliveries shown below their event. @type {Set<Entry>} */
+    this.children = new Set();
+    /** The timeline, which looks after its own content; of what and when it was drawn. */
+    this.chart = h('div', { key: 'timeline', island: 'timeline' });
+    this.drawnOf = '';
+    this.drawnAt = 0;
+    this.drawnWidth = 0;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
   }
 
   /** @param {Entry} entry */
@@ -48,24 +87,29 @@ export class Activity {
     const { store, route } = this.page;
     const { of } = this;
     const same = of.filter === route.filter && of.kind === kind && of.key === route.key;
-    if (!same || of.epoch !== store.epoch) {
+    const isReading = this.paused || Boolean(route.id) || !this.list.isAtTop;
+    const from = this.looked ?? 0;
+    const hasDelivery = !kind && store.entries.slice(from).some((entry) => entry.kind === 'delivery');
+    if (!same || of.epoch !== store.epoch || hasDelivery) {
       const matches = matcher(route.filter, store.now(Date.now()));
       this.test = (entry) => (!kind || entry.kind === kind) && !entry.superseded && (!route.key || entry.key === route.key) && matches(entry);
-      this.matching = store.entries.filter(this.test);
-      // Rows that are read keep their place if only the oldest were dropped.
+      // Rows that are read keep their place: the newest of them stays the first.
+      const newest = same && isReading ? this.matching[this.shown - 1] : undefined;
+      const { rows, children } = grouped(store.entries.filter(this.test));
+      const place = newest ? rows.lastIndexOf(newest) : -1;
       const hidden = same && this.paused ? of.length - this.shown : 0;
-      this.shown = Math.max(0, this.matching.length - hidden);
-      this.of = { filter: route.filter, kind, key: route.key, epoch: store.epoch, length: this.matching.length };
-      this.looked = store.entries.length;
+      [this.matching, this.children] = [rows, children];
+      this.shown = place >= 0 ? place + 1 : Math.max(0, rows.length - hidden);
+      this.of = { filter: route.filter, kind, key: route.key, epoch: store.epoch, length: rows.length };
       if (!same) this.list.root.scrollTop = 0;
     } else {
-      for (let i = this.looked ?? 0; i < store.entries.length; i++) if (this.test(store.entries[i])) this.matching.push(store.entries[i]);
-      this.looked = store.entries.length;
+      for (let i = from; i < store.entries.length; i++) if (this.test(store.entries[i])) this.matching.push(store.entries[i]);
       of.length = this.matching.length;
     }
+    this.looked = store.entries.length;
     if (!this.paused && (this.list.isAtTop && !route.id || this.shown === 0)) this.shown = this.matching.length;
-    const { matching, shown } = this;
-    this.list.show({ count: shown, at: (index) => matching[shown - 1 - index] }, route.id);
+    const { matching, shown, children } = this;
+    this.list.show({ count: shown, at: (index) => matching[shown - 1 - index], isChild: (entry) => children.has(entry) }, route.id);
   }
 
   /** Shows what came meanwhile. */
@@ -93,20 +137,53 @@ export class Activity {
     const suggestions = page.ui.filterFocused ? completions(route.filter, store.entries) : [];
     const unknown = unknownNames(route.filter);
     const left = [store.dropped ? `${count(store.dropped, 'older row')} dropped here` : '', store.missed ? `${count(store.missed, 'entry', 'entries')} evicted from the journal` : ''].filter(Boolean);
+    const more = () => {
+      page.ui.moreFilters = !page.ui.moreFilters;
+      page.redraw();
+    };
+    const late = (/** @type {string} */ look = '') => `${look} late`.trim();
+    // Lines of the log alone, such as a warning about a file, do not hide how to begin.
+    const { kinds } = store;
+    const isFirst = !page.isDocument && !kind && !route.filter && !route.key && !kinds.request && !kinds.event && !kinds.delivery;
+    const hasRows = shown > 0 && !isFirst;
     return [
-      h('div.bar', null,
+      h(page.ui.moreFilters ? 'div.bar.all' : 'div.bar', null,
         h('h2', null, title),
-        h('label.filter', null, h('span.hidden', null, 'Filter'),
-          h('input', { id: 'filter', type: 'search', list: 'completions', placeholder: 'filter: 429 key:sk_test_a since:5m', autocomplete: 'off', spellcheck: 'false', controlled: route.filter, oninput: typed, onfocus: () => { page.ui.filterFocused = true; page.redraw(); } })),
+        h('label.filter', null, icon('find'), h('span.hidden', null, 'Filter'),
+          h('input', { id: 'filter', type: 'search', list: 'completions', placeholder: 'Filter: 429 key:burst since:5m', autocomplete: 'off', spellcheck: 'false', controlled: route.filter, oninput: typed, onfocus: () => { page.ui.filterFocused = true; page.redraw(); } })),
         h('datalist', { id: 'completions' }, suggestions.map((text) => h('option', { value: text }))),
-        CHIPS.map(([name, word]) => (kind && word === 'kind:delivery' ? null : h('button.chip', { type: 'button', 'aria-pressed': String(route.filter.split(/\s+/).includes(word)), onclick: () => page.go({ filter: toggled(route.filter, word) }) }, name))),
-        route.filter ? h('button', { type: 'button', onclick: () => page.go({ filter: '' }) }, 'Clear', h('span.hidden', null, ' the filter')) : null,
-        page.isDocument ? null : h('button', { type: 'button', 'aria-pressed': String(paused), onclick: () => this.pause() }, paused ? `Paused${waiting ? ` · ${waiting} new` : ''}` : 'Pause'),
-        waiting && !paused ? h('button.primary', { type: 'button', onclick: () => this.showNew() }, `${waiting} new ↑`) : null),
-      unknown.length ? h('p.message.warn', { role: 'status', key: 'unknown' }, `! ${listed(unknown.map((name) => `“${name}:”`))} is not a field; the filter looks for it as text. Fields: ${Object.keys(FILTER_NAMES).join(', ')}, is, since.`) : null,
-      shown ? this.place() : h('div.nothing', { key: 'nothing' }, route.filter || route.key ? h('p.empty', null, `None of ${count(store.entries.length, 'row')} matches.`) : this.empty(kind)),
+        h('button.more', { type: 'button', 'aria-expanded': String(Boolean(page.ui.moreFilters)), onclick: more }, 'Filters'),
+        CHIPS.map(([name, word]) => (kind && word === 'kind:delivery' ? null : h('button', { type: 'button', class: late(), 'aria-pressed': String(route.filter.split(/\s+/).includes(word)), onclick: () => page.go({ filter: toggled(route.filter, word) }) }, name))),
+        route.filter ? h('button.plain', { type: 'button', onclick: () => page.go({ filter: '' }) }, 'Clear', h('span.hidden', null, ' the filter')) : null,
+        page.isDocument ? null : h('button', { type: 'button', class: late('plain'), 'aria-pressed': String(paused), onclick: () => this.pause() }, icon(paused ? 'play' : 'pause'), paused ? `Paused${waiting ? ` · ${waiting} new` : ''}` : 'Pause'),
+        waiting && !paused ? h('button.primary', { type: 'button', onclick: () => this.showNew() }, `${waiting} new`, icon('up')) : null),
+      unknown.length ? h('p.message.warn', { role: 'status', key: 'unknown' }, `${listed(unknown.map((name) => `“${name}:”`))} is not a field; the filter looks for it as text. Fields: ${Object.keys(FILTER_NAMES).join(', ')}, is, since, until.`) : null,
+      hasRows ? this.drawing() : null,
+      hasRows ? h('div.heads', { 'aria-hidden': 'true', key: 'heads' }, h('span.cells', null, h('span', null, 'Time'), h('span', null, 'Status'), h('span', null, kind ? 'Delivery' : 'What'), h('span', null, 'Reason'), h('span.who', null, 'Key'), h('span.took', null, 'Took'))) : null,
+      hasRows ? this.place() : h('div.nothing', { key: 'nothing' }, route.filter || route.key ? h('p.empty', null, `None of ${count(store.entries.length, 'row')} matches.`) : [this.empty(kind), ...matching.slice(0, shown).map((entry) => h('p.note', null, statusMark(entry), ' ', foreign(entry.text)))]),
       h('p.foot', null, `${count(shown, 'row')}${left.length ? ` · ${left.join(' · ')}` : ''}`),
     ];
+  }
+
+  /** The timeline of everything that the chosen key did, drawn anew once in a while. @returns {Node} */
+  drawing() {
+    const { store, route } = this.page;
+    const { width } = this.page;
+    const about = `${route.key} ${store.seen} ${store.epoch} ${store.keyOfWorkspace.size} ${width}`;
+    const now = performance.now();
+    // Not while somebody drags over it.
+    const isLater = now - this.drawnAt < DRAWN_EVERY_MS && width === this.drawnWidth;
+    if (about !== this.drawnOf && (isLater || this.chart.matches?.(':active'))) {
+      this.timer ??= setTimeout(() => {
+        this.timer = undefined;
+        this.page.redraw();
+      }, DRAWN_EVERY_MS);
+    } else if (about !== this.drawnOf) {
+      const of = store.entries.filter((entry) => !route.key || entry.key === route.key);
+      this.chart.replaceChildren(guarded(() => timeline(this.page, this.page.isDocument ? of : of.slice(-MOST_MARKS)), null));
+      [this.drawnOf, this.drawnAt, this.drawnWidth] = [about, now, width];
+    }
+    return this.chart.isConnected ? h('div', { island: 'timeline', key: 'timeline' }) : this.chart;
   }
 
   /** The list, or a placeholder for it if it is already in the document and stays there. @returns {Node} */

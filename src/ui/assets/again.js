@@ -56,7 +56,7 @@ function nameOf({ operation }, status) {
   return `again-${status}-${(operation ?? 'request').replace(/[^a-z0-9]+/gi, '-')}`;
 }
 
-/** The request as a test that expects success, in each language; with the scenario that refused it, or else it would pass. @param {RequestDetail} request @returns {[string, string][]} */
+/** The request as a test that expects what was answered, in each language, with the scenario that made it so. @param {RequestDetail} request @returns {[string, string][]} */
 export function testsOf(request) {
   const { method, scenario, status, body } = request;
   const path = request.query == null ? request.path : `${request.path}?${request.query}`;
@@ -73,22 +73,24 @@ export function testsOf(request) {
   // A refused key is refused again.
   const isKeyless = request.reason === 'unauthorized' && !request.headers?.some(([header]) => header.toLowerCase() === 'authorization');
   const wrong = request.reason === 'unauthorized' && !isKeyless ? 'Bearer not-the-key' : '';
-  const python = [...(bytes ? ['import base64'] : []), 'import urllib.request', '', '', `def test_${name}(wrs):`,
+  const python = [...(bytes ? ['import base64'] : []), ...(status >= 300 || !status ? ['import urllib.error'] : []), 'import urllib.request', '', '', `def test_${name}(wrs):`,
     ...(isScripted ? [`    # ${cause} gave this answer.`, `    wrs.scenario(${again ? `toml=${literal(again)}` : literal(scenario ?? '')})`] : []),
     `    request = urllib.request.Request(wrs.url + ${literal(path)}, method=${literal(method)}, headers=${isKeyless ? '{}' : wrong ? `{"Authorization": "${wrong}"}` : 'dict(wrs.headers)'})`,
     ...(type ? [`    request.add_header("Content-Type", ${literal(type)})`] : []),
     ...(text || bytes ? [`    request.data = ${text ? `${literal(text)}.encode()` : `base64.b64decode(${literal(bytes)})`}`] : []),
-    '    assert urllib.request.urlopen(request).status == 200', ''];
+    ...(status >= 300 || !status
+      ? ['    try:', '        status = urllib.request.urlopen(request).status', '    except urllib.error.HTTPError as error:', '        status = error.code', ...(status ? [] : ['    except OSError:', '        status = 0']), `    assert status == ${status}`]
+      : [`    assert urllib.request.urlopen(request).status == ${status}`]), ''];
   const own = isKeyless ? '{}' : wrong ? `{ authorization: "${wrong}" }` : 'wrs.headers';
   const headers = type ? `{ ...${own}, "content-type": ${literal(type)} }` : own;
   const content = text ? literal(text) : bytes ? `Buffer.from(${literal(bytes)}, "base64")` : '';
   const isSent = content && !['GET', 'HEAD'].includes(method);
+  const options = `{ method: ${literal(method)}, headers: ${headers}${isSent ? `, body: ${content}` : ''}${status >= 300 && status < 400 ? ', redirect: "manual"' : ''} }`;
   const node = ['import assert from "node:assert/strict";', 'import { test } from "node:test";', 'import { withEmulator } from "wrs-emulator";', '',
     `test(${literal(`${method} ${path}`)}, withEmulator(async (wrs) => {`,
     ...(isScripted ? [`  // ${cause} gave this answer.`, `  await wrs.scenario(${again ? `{ toml: ${literal(again)} }` : literal(scenario ?? '')});`] : []),
     ...(content && !isSent ? [`  // It had a body, which fetch does not send with ${method}.`] : []),
-    `  const answer = await fetch(wrs.url + ${literal(path)}, { method: ${literal(method)}, headers: ${headers}${isSent ? `, body: ${content}` : ''} });`,
-    '  assert.equal(answer.status, 200, await answer.text());', '}));', ''];
+    ...(status ? [`  const answer = await fetch(wrs.url + ${literal(path)}, ${options});`, `  assert.equal(answer.status, ${status}, await answer.text());`] : [`  await assert.rejects(fetch(wrs.url + ${literal(path)}, ${options}));`]), '}));', ''];
   // curl takes the scenario along; only a broken connection has no answer to make one of.
   const scenarioName = nameOf(request, status);
   const isAdded = isScripted && again;
@@ -98,8 +100,8 @@ export function testsOf(request) {
   const given = isKeyless ? [] : wrong ? [['Authorization', wrong]] : [{ before: 'Authorization: Bearer ', env: 'WRS_API_KEY' }];
   if (active) given.push(['X-Emulator-Scenario', active]);
   if (type !== undefined) given.push(['Content-Type', type]);
-  const line = curl({ options: ['-sS', '--fail-with-body'], method, headers: given, body, origin: { env: 'WRS_BASE_URL' }, target: path, separator: ' \\\n  ' });
-  return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${added}${line}\n`]];
+  const line = curl({ options: status ? ['-sS', '-o', '/dev/null', '-w', '%{http_code}'] : ['-sS', '-o', '/dev/null'], method, headers: given, body, origin: { env: 'WRS_BASE_URL' }, target: path, separator: ' \\\n  ' });
+  return [['pytest', python.join('\n')], ['node:test', node.join('\n')], ['curl', `${added}${status ? `test "$(${line})" = ${status}` : `! ${line}`}\n`]];
 }
 
 /** @param {Page} page @param {RequestDetail} request @returns {Node | null} */
@@ -126,17 +128,4 @@ export function againPart(page, request) {
       h('label', null, 'Status ', h('select', { controlled: String(status), onchange: change }, statuses.map((one) => h('option', { value: String(one) }, String(one))))),
       h('button', { type: 'button', onclick: write }, `Make a scenario of it and activate it${key ? '' : ' for all keys'}`)),
     form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}, which has a list of its own now` : ' for all keys'}, for one request. Raise its times for more; save the file among your scenarios to keep it: `, h('button', { type: 'button', onclick: () => save(`${name}.toml`, scenarioOf(request, status)) }, `Save ${name}.toml`), ' ', copyButton(page, scenarioOf(request, status), 'the scenario')), pre('The scenario', scenarioOf(request, status))) : null);
-}
-
-/** @param {Page} page @param {RequestDetail} request @returns {Node} */
-export function testPart(page, request) {
-  const chosen = page.ui.forms.test ??= '';
-  const choose = (/** @type {string} */ name) => () => {
-    page.ui.forms.test = name === chosen ? '' : name;
-    page.redraw();
-  };
-  const all = testsOf(request);
-  const text = all.find(([name]) => name === chosen)?.[1];
-  return section('Copy as a test', h('div.actions', { role: 'group', 'aria-label': 'Test runner' }, all.map(([name]) => h('button', { type: 'button', 'aria-pressed': String(name === chosen), onclick: choose(name) }, name)), text ? copyButton(page, text, 'the test') : null),
-    text ? pre('The test', text) : null);
 }

@@ -4,9 +4,9 @@ import { Activity } from './activity.js';
 import { checkView } from './check.js';
 import { cliLine } from './command.js';
 import { deliveryPane } from './delivery.js';
-import { foreign, guarded, h, morph } from './element.js';
+import { foreign, guarded, h, icon, morph } from './element.js';
 import { withWord } from './filter.js';
-import { frame, icon, pageTitle } from './frame.js';
+import { frame, pageTitle, tabIcon } from './frame.js';
 import { keysView } from './keys.js';
 import { Live } from './live.js';
 import { eventPane, requestPane } from './request.js';
@@ -50,9 +50,11 @@ class App {
     this.route = parseRoute(location.hash, this.first);
     this.activity = new Activity(this);
     /** What people chose on the page, beyond the address. */
-    this.ui = { asked: '', copied: '', results: new Map(), filterFocused: false, menu: false, shortcuts: true, forms: {}, notice: '' };
+    this.ui = { asked: '', copied: '', results: new Map(), filterFocused: false, menu: false, menuOpen: '', toast: false, shortcuts: true, forms: {}, notice: '' };
     this.base = new URL('.', location.href).href;
     this.said = '';
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.toastTimer = undefined;
     this.dirty = { ui: true, run: true };
     this.isScheduled = false;
     /** @type {unknown} */
@@ -60,6 +62,16 @@ class App {
     /** @type {unknown} */
     this.shownDetail = null;
     this.shownPhase = '';
+    /** The width of the view, and the node that has it. */
+    this.width = 0;
+    /** @type {Element | null} */
+    this.watched = null;
+    this.observer = new ResizeObserver(([{ borderBoxSize }]) => {
+      const { inlineSize } = borderBoxSize[0];
+      if (!inlineSize || inlineSize === this.width) return;
+      this.width = inlineSize;
+      this.redraw();
+    });
     this.isMoved = false;
     this.isJudging = false;
     this.failuresRead = 0;
@@ -82,6 +94,9 @@ class App {
     addEventListener('resize', () => this.redraw());
     document.addEventListener('visibilitychange', () => this.redraw());
     document.addEventListener('keydown', (event) => this.key(event));
+    document.addEventListener('click', (event) => {
+      if (this.ui.menuOpen && !(/** @type {Element} */ (event.target).closest?.('.drop'))) this.closeMenu();
+    });
     if (!inline) this.live.start();
     this.redraw();
   }
@@ -132,6 +147,7 @@ class App {
     }
     this.isMoved = before.id !== this.route.id || before.view !== this.route.view;
     this.ui.asked = '';
+    this.ui.menuOpen = '';
     this.redraw();
   }
 
@@ -143,6 +159,22 @@ class App {
   /** Announces something to screen readers. @param {string} text */
   announce(text) {
     this.said = text;
+    this.redraw();
+  }
+
+  /** Announces something, and shows it for a moment. @param {string} text */
+  say(text) {
+    clearTimeout(this.toastTimer);
+    this.ui.toast = true;
+    this.toastTimer = setTimeout(() => {
+      this.ui.toast = false;
+      this.redraw();
+    }, 2500);
+    this.announce(text);
+  }
+
+  closeMenu() {
+    this.ui.menuOpen = '';
     this.redraw();
   }
 
@@ -250,12 +282,22 @@ class App {
     }
     if (isNew || document.hidden) {
       document.title = pageTitle(this);
-      document.querySelector('link[rel=icon]')?.setAttribute('href', icon(this));
+      document.querySelector('link[rel=icon]')?.setAttribute('href', tabIcon(this));
     }
     if (isList) this.activity.list.draw();
     if (this.isMoved) this.settle();
+    this.watchWidth();
     [this.shownRun, this.shownPhase, this.shownDetail, this.isMoved] = [store.run, store.phase, detail, false];
     dirty.ui = false;
+  }
+
+  /** What is drawn to the width of the view is drawn anew once that is known; asking for it would lay the page out. */
+  watchWidth() {
+    const main = document.getElementById('main');
+    if (!main || main === this.watched) return;
+    this.watched = main;
+    this.observer.disconnect();
+    this.observer.observe(main);
   }
 
   /** The content of main part or pane; if nothing changed, an island that leaves it alone. @param {string} name @param {boolean} isNew @param {() => (Node | null)[]} make */
@@ -277,7 +319,7 @@ class App {
 
   /** @param {Detail | undefined} detail @returns {Node} */
   pane(detail) {
-    const close = h('button.close', { type: 'button', onclick: () => this.go({ id: '' }) }, h('span', { 'aria-hidden': 'true' }, '✕ '), 'Close');
+    const close = h('button.close.plain', { type: 'button', onclick: () => this.go({ id: '' }) }, icon('cross'), 'Close');
     let content;
     if (!detail) content = h('p.empty', null, 'Loading…');
     else if ('error' in detail) content = h('div.empty', null, h('h2', null, 'Not here'), h('p', null, foreign(detail.error)));
@@ -303,6 +345,10 @@ class App {
 
   /** @param {KeyboardEvent} event */
   key(event) {
+    if ((event.ctrlKey || event.metaKey) && !event.shiftKey && event.key.toLowerCase() === 'k') {
+      event.preventDefault();
+      return this.palette(true);
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     const target = /** @type {HTMLElement} */ (event.target);
     if (event.key === 'Escape') return this.back(target);
@@ -330,6 +376,7 @@ class App {
   /** @param {HTMLElement} target */
   back(target) {
     if (this.isHelping) return;
+    if (this.ui.menuOpen) return this.closeMenu();
     if (target.id === 'filter') this.activity.list.root.focus();
     else if (this.ui.asked) this.ui.asked = '';
     else if (this.ui.menu) this.ui.menu = false;
@@ -341,7 +388,17 @@ class App {
   }
 
   get isHelping() {
-    return /** @type {HTMLDialogElement | null} */ (document.getElementById('help'))?.open;
+    return /** @type {HTMLDialogElement | null} */ (document.querySelector('dialog[open]'));
+  }
+
+  /** @param {boolean} open */
+  palette(open) {
+    const dialog = /** @type {HTMLDialogElement} */ (document.getElementById('palette'));
+    if (!open || dialog.open) return;
+    const input = /** @type {HTMLInputElement} */ (dialog.querySelector('input'));
+    input.value = '';
+    dialog.showModal();
+    input.focus();
   }
 
   /** @param {boolean} open */

@@ -26,7 +26,7 @@ export function checkView(page) {
   const result = values.result;
   return [
     h('h2', { tabindex: -1 }, 'Check a signature'),
-    h('p.quiet', null, 'Paste what a receiver got. Everything stays in this tab.'),
+    h('p.quiet', null, 'Paste what your receiver got. Nothing leaves this tab.'),
     h('form', { onsubmit: submit },
       h('label', null, 'Headers: one a line, a raw request, curl -v, HAR or JSON', h('textarea', { controlled: values.headers, oninput: change('headers'), spellcheck: 'false', required: true, placeholder: 'webhook-id: evt_…\nwebhook-timestamp: 1700000000\nwebhook-signature: v1,…' })),
       h('label', null, 'Body, exactly as received, if it is not above', h('textarea', { controlled: values.body, oninput: change('body'), spellcheck: 'false' })),

@@ -3,7 +3,7 @@
 import { commandOf, curl } from './shell.js';
 import { settingText } from './text.js';
 
-/** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string}} Action */
+/** @typedef {{id: string, label: string, method: string, path: string, body?: Record<string, unknown>, cli: string[], danger?: string, about?: string, text?: string, isQuiet?: boolean}} Action */
 
 const DEFAULT_ORIGIN = 'http://127.0.0.1:9770';
 

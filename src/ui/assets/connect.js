@@ -2,7 +2,7 @@
 
 import { exampleLine } from './command.js';
 import { h } from './element.js';
-import { commandLine, copyButton, documentLinks, pairs } from './parts.js';
+import { commandLine, copyButton, documentLinks, pairs, testButton } from './parts.js';
 import { literal } from './text.js';
 
 const KEY = 'sk_test_local';
@@ -29,10 +29,11 @@ export function connectPanel(page) {
   return h('div.connect', null,
     h('h2', null, 'An emulator of the Workflow Reference Service API'),
     h('p', null, 'It answers as the service would, with no account and no network. No request has arrived yet; requests and webhooks appear here as they happen.'),
+    h('div.actions', null, testButton(page)),
     h('section.card', null,
       h('h3', null, 'Connect'),
       pairs([['Base URL', h('span', null, h('code', null, url), ' ', copyButton(page, url, 'the base URL'))], ['API key', h('span', null, h('code', null, KEY), ' or any other that begins with ', h('code', null, 'sk_test_'))]]),
-      h('div.actions', { role: 'group', 'aria-label': 'Language of the example' }, all.map(([name]) => h('button', { type: 'button', 'aria-pressed': String(name === chosen), onclick: choose(name) }, name))),
+      h('div.choices', { role: 'group', 'aria-label': 'Language of the example' }, all.map(([name]) => h('button', { type: 'button', 'aria-pressed': String(name === chosen), onclick: choose(name) }, name))),
       commandLine(page, text, 'the example'),
       h('h4', null, 'Webhooks to a program of yours on port 3000'),
       commandLine(page, page.cli(['listen', '--forward-to', 'localhost:3000/hooks']), 'the command'),

@@ -1,10 +1,10 @@
 // One delivery: each attempt, the signature taken apart, what the receiver answered, what to do.
 
 import { advance, attemptLine, redeliver } from './command.js';
-import { foreign, h, prose } from './element.js';
-import { actionButton, bodyBlock, commandLine, filterable, fold, headersTable, link, mark, pairs } from './parts.js';
+import { foreign, h, prose, s } from './element.js';
+import { actionButton, bodyBlock, commandLine, copyMenu, filterable, fold, headersTable, link, mark, pairs } from './parts.js';
 import { SCHEMES, difference, headerOf, schemesOf, signatureHeaders, takenApart } from './signature.js';
-import { bytesText, dateTime, duration, isRefused, oneLine } from './text.js';
+import { bytesText, count, dateTime, duration, isRefused, oneLine } from './text.js';
 
 const ROLES = { id: 'id', time: 'timestamp', body: 'body', rest: 'as it is' };
 
@@ -77,21 +77,49 @@ function signaturePart(page, attempt) {
     h('p', null, h('a', { href: page.address({ view: 'check', id: '', filter: '' }), onclick: () => fillCheck(page, attempt) }, 'Check this signature with a secret')));
 }
 
-/** @param {Page} page @param {AttemptDetail} attempt @param {boolean} isLast @returns {Node} */
-function attemptPart(page, attempt, isLast) {
+/** How an attempt ended, and the colour of that. @param {AttemptDetail} attempt @returns {[string, 'ok' | 'bad' | 'quiet']} */
+function endOf({ outcome, forged }) {
+  const answered = 'status' in outcome;
+  const what = answered ? String(outcome.status) : oneLine(outcome.failure, 40).replace(/_/g, ' ');
+  return [what, forged ? (outcome.accepted ? 'bad' : answered && isRefused(outcome) ? 'ok' : 'quiet') : outcome.accepted ? 'ok' : 'bad'];
+}
+
+/** The attempts on a line of time, with the pauses between them and what comes next. @param {DeliveryDetail} delivery @returns {Node} */
+function attemptsLine({ attempts, next_attempt_in_ms: next }) {
+  const shown = attempts.slice(-8);
+  const total = shown.length + (next == null ? 0 : 1);
+  const step = total > 1 ? Math.min(120, 560 / (total - 1)) : 0;
+  const placeOf = (/** @type {number} */ i) => 32 + i * step;
+  const parts = shown.map((attempt, i) => {
+    const [what, colour] = endOf(attempt);
+    const x = placeOf(i);
+    const pause = i > 0 ? Date.parse(attempt.at) - Date.parse(shown[i - 1].at) : 0;
+    return s('g', {}, i > 0 ? [s('line', { x1: placeOf(i - 1) + 8, x2: x - 8, y1: 26, y2: 26 }), s('text', { x: x - step / 2, y: 18, 'text-anchor': 'middle' }, duration(pause))] : null,
+      colour === 'bad' ? s('rect', { class: 'bad', x: x - 6, y: 20, width: 12, height: 12, rx: 2 }) : s('circle', { class: colour, cx: x, cy: 26, r: 6 }), s('title', {}, `attempt ${attempt.number} at ${dateTime(attempt.at)}: ${what}`), s('text', { x, y: 50, 'text-anchor': 'middle' }, what.slice(0, Math.max(3, Math.floor((step || 64) / 8)))));
+  });
+  if (next != null) {
+    const x = placeOf(shown.length);
+    parts.push(s('g', {}, shown.length ? s('line', { x1: x - step + 8, x2: x - 8, y1: 26, y2: 26, 'stroke-dasharray': '2 3' }) : null, s('circle', { class: 'open', cx: x, cy: 26, r: 6 }), s('text', { x, y: 50, 'text-anchor': 'middle' }, `in ${duration(next)}`)));
+  }
+  const words = shown.map((attempt) => endOf(attempt)[0]).join(', ');
+  return s('svg', { class: 'attempts', viewBox: `0 0 ${64 + (total - 1) * step} 56`, width: 64 + (total - 1) * step, preserveAspectRatio: 'xMinYMid meet', role: 'img', 'aria-label': `Attempts: ${words || 'none yet'}${next == null ? '' : `; next in ${duration(next)}`}` }, parts);
+}
+
+/** @param {Page} page @param {AttemptDetail} attempt @param {boolean} isLast @param {boolean} isSigned whether the signature is the question @returns {Node} */
+function attemptPart(page, attempt, isLast, isSigned) {
   const { outcome } = attempt;
   const answered = 'status' in outcome;
   const isGood = attempt.forged && answered && isRefused(outcome);
-  const what = answered ? `answered ${outcome.status}` : oneLine(outcome.failure, 80).replace(/_/g, ' ');
+  const [end, colour] = endOf(attempt);
+  const what = answered ? `answered ${end}` : end;
   return h('details.attempt', { open: isLast, key: `attempt ${attempt.number}` },
-    h('summary', null, h('h3', null, `Attempt ${attempt.number} `), mark(isGood ? `${what}, as it should be` : what, attempt.forged ? outcome.accepted ? 'bad' : isGood ? 'ok' : 'quiet' : outcome.accepted ? 'ok' : 'bad'), ` ${dateTime(attempt.at)}, ${duration(attempt.latency_ms)}`),
-    pairs([['To', foreign(attempt.url)], ['Went to', foreign(attempt.dialled)]]),
-    answered ? outcome.note ? h('p', null, foreign(outcome.note)) : null : h('p', null, prose(outcome.detail)),
-    h('h4', null, 'Signature'), signaturePart(page, attempt),
-    h('h4', null, 'Sent'), headersTable(`Headers of attempt ${attempt.number}`, attempt.request.headers, Object.values(SCHEMES).map((scheme) => scheme.signature)),
-    bodyBlock(`Body of attempt ${attempt.number}`, attempt.request.body),
-    h('h4', null, 'Answer'), answered ? bodyBlock(`Answer to attempt ${attempt.number}`, outcome.body) : h('p.quiet', null, 'No answer.'),
-    h('h4', null, 'As curl'), commandLine(page, attemptLine(attempt), 'the curl command'));
+    h('summary', null, h('h3', null, `Attempt ${attempt.number} `), mark(isGood ? `${what}, as it should be` : what, colour), h('span.quiet.small', null, ` ${dateTime(attempt.at)}, ${duration(attempt.latency_ms)}`)),
+    h('article', null,
+      answered ? outcome.note ? h('p', null, foreign(outcome.note)) : null : h('p', null, prose(outcome.detail)),
+      h('section', null, h('h4', null, 'Answer'), answered ? bodyBlock(`Answer to attempt ${attempt.number}`, outcome.body) : h('p.quiet', null, 'No answer.')),
+      h('section', null, h('h4', null, 'Sent'), pairs([['To', foreign(attempt.url)], ['Went to', foreign(attempt.dialled)]]), headersTable(`Headers of attempt ${attempt.number}`, attempt.request.headers, Object.values(SCHEMES).map((scheme) => scheme.signature)),
+        bodyBlock(`Body of attempt ${attempt.number}`, attempt.request.body)),
+      fold('Signature', isSigned, signaturePart(page, attempt))));
 }
 
 /** @param {DeliveryDetail} delivery @param {Explanation} explanation @returns {string} */
@@ -100,37 +128,47 @@ function sentenceOfDelivery(delivery, explanation) {
   const answer = last && 'status' in last ? `the receiver answered ${last.status}` : last ? last.detail : 'no attempt yet';
   const number = delivery.attempts.length;
   if (delivery.forgery === 'refused') return `Refused, as it should be: ${answer}. It was forged on purpose.`;
+  if (delivery.forgery === 'accepted') return `The receiver accepted a forged webhook: ${answer}. It was forged on purpose, so the receiver does not verify signatures.`;
   const state = {
     delivered: `Delivered at attempt ${number}: ${answer}.`,
     pending: `Not delivered yet, after ${number} of its attempts: ${answer}.`,
-    exhausted: `Never delivered: ${answer}, and no attempt is left.`,
+    exhausted: `Gave up after ${count(number, 'attempt')}: ${answer}.`,
     cancelled: `Cancelled: ${explanation.summary ?? answer}.`,
   }[delivery.status] ?? oneLine(delivery.status);
-  const forged = delivery.forgery === 'accepted' ? ' It was forged on purpose, and the receiver accepted it: it does not verify signatures.'
-    : delivery.damage ? ' It was tampered with on purpose.' : '';
-  return state + forged;
+  return state + (delivery.damage ? ' It was tampered with on purpose.' : '');
+}
+
+/** Words for the status of a delivery. @type {Record<string, [string, 'ok' | 'bad' | 'info' | 'quiet']>} */
+const STATES = { delivered: ['delivered', 'ok'], pending: ['pending', 'info'], exhausted: ['gave up', 'bad'], cancelled: ['cancelled', 'quiet'] };
+
+/** What a delivery is called. @param {{status: string, forgery?: string | null}} delivery @returns {[string, 'ok' | 'bad' | 'info' | 'quiet']} */
+export function stateOf({ status, forgery }) {
+  if (forgery) return [`forgery ${forgery}`, forgery === 'accepted' ? 'bad' : 'ok'];
+  return STATES[status] ?? [oneLine(status, 40), 'quiet'];
 }
 
 /** @param {Page} page @param {Explanation} explanation @returns {Node} */
 export function deliveryPane(page, explanation) {
   const delivery = /** @type {DeliveryDetail} */ (explanation.delivery);
-  const colour = delivery.forgery === 'accepted' ? 'bad' : delivery.forgery === 'refused' ? 'ok' : { delivered: 'ok', pending: 'info', exhausted: 'bad', cancelled: 'quiet' }[delivery.status];
   const next = delivery.next_attempt_in_ms;
+  const attempts = [...delivery.attempts].reverse();
+  const last = attempts[0];
+  const isQuestion = Boolean(delivery.damage) || [400, 401, 403].includes(last && 'status' in last.outcome ? last.outcome.status : 0);
+  const copies = /** @type {[string, string][]} */ ([['CLI: explain', page.cli(['explain', delivery.id])], ['CLI: send it again', page.cli(redeliver(delivery.id).cli)], ...(last ? [['curl', attemptLine(last)]] : [])]);
   return h('article', null,
-    h('h2', null, foreign(delivery.type), ' ', mark(delivery.forgery ?? delivery.status, /** @type {'ok'} */ (colour ?? 'quiet'))),
+    h('div', null, h('h2', null, foreign(delivery.type)), h('p.actions.small', null, mark(...stateOf(delivery)), h('span.quiet', null, foreign(oneLine(delivery.url, 120))))),
     h('p.sentence', null, prose(sentenceOfDelivery(delivery, explanation))),
+    attemptsLine(delivery),
     delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(delivery.damage)) : null,
     delivery.note ? h('p.note', null, foreign(delivery.note)) : null,
-    next == null || page.isDocument ? null : h('p', null, `Next attempt in ${duration(next)} of the emulator’s clock. `),
-    h('div.actions', null, actionButton(page, redeliver(delivery.id)), next == null ? null : actionButton(page, advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''))),
-    [...delivery.attempts].reverse().map((attempt, i) => attemptPart(page, attempt, i === 0)),
-    explanation.advice?.length ? h('section', null, h('h3', null, 'What to do'), h('ul.advice', null, explanation.advice.map((one) => h('li', null, prose(one.text), one.command ? commandLine(page, one.command, 'the command') : null)))) : null,
+    h('div.actions', null, actionButton(page, redeliver(delivery.id), false, 'primary'), next == null ? null : actionButton(page, { ...advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''), label: `Advance ${duration(Math.max(1, Math.ceil(next / 1000)) * 1000)}` }), copyMenu(page, delivery.id, copies)),
+    explanation.advice?.length ? h('section.next', null, h('h3', null, 'What to do'), h('ul.advice', null, explanation.advice.map((one) => h('li', null, prose(one.text), one.command ? commandLine(page, one.command, 'the command') : null)))) : null,
+    attempts.map((attempt, i) => attemptPart(page, attempt, i === 0, isQuestion && i === 0)),
     fold('Facts', true, pairs([
       ['Id', foreign(delivery.id, 'code')],
       ['Event', link(page, { view: 'activity', id: delivery.event }, delivery.event)],
       ['Type', filterable(page, 'type', delivery.type)],
       ['Subscription', link(page, { view: 'subscriptions', id: delivery.subscription, filter: '' }, delivery.subscription)],
       ['URL', foreign(delivery.url)],
-    ])),
-    h('section', null, h('h3', null, 'Explain it'), commandLine(page, page.cli(['explain', delivery.id]), 'the command')));
+    ])));
 }

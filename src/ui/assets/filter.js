@@ -4,18 +4,18 @@ import { duration, milliseconds, oneLine, reasonOf, statusOf, timeOfDay } from '
 
 /** @typedef {{not: boolean, name: string, value: string}} Word */
 
-/** What each name looks at; a value is compared whole, or as a part where `part` is set. */
-export const FILTER_NAMES = /** @type {Record<string, {of: (entry: Entry) => string | null | undefined, part?: boolean}>} */ ({
+/** What each name looks at; a value may be a part of it, unless `whole` is set. */
+export const FILTER_NAMES = /** @type {Record<string, {of: (entry: Entry) => string | null | undefined, whole?: boolean}>} */ ({
   key: { of: (entry) => entry.key },
   operation: { of: (entry) => entry.operation },
-  method: { of: (entry) => entry.method },
-  path: { of: (entry) => entry.path, part: true },
-  kind: { of: (entry) => entry.kind },
+  method: { of: (entry) => entry.method, whole: true },
+  path: { of: (entry) => entry.path },
+  kind: { of: (entry) => entry.kind, whole: true },
   type: { of: (entry) => entry.type },
   subscription: { of: (entry) => entry.subscription },
   scenario: { of: (entry) => entry.scenario },
-  id: { of: (entry) => entry.id, part: true },
-  status: { of: (entry) => (entry.status ? String(entry.status) : null) },
+  id: { of: (entry) => entry.id },
+  status: { of: (entry) => (entry.status ? String(entry.status) : null), whole: true },
 });
 
 const MARKS = /** @type {Record<string, (entry: Entry) => boolean>} */ ({
@@ -31,7 +31,7 @@ export function parseFilter(text) {
   return [...text.matchAll(/(-?)(?:([a-z]+):)?(?:"([^"]*)"|(\S+))/g)].map((found) => {
     const [whole, not, name, inQuotes, bare] = found;
     const value = inQuotes ?? bare;
-    const known = name !== undefined && (name in FILTER_NAMES || name === 'is' || name === 'since');
+    const known = name !== undefined && (name in FILTER_NAMES || name === 'is' || name === 'since' || name === 'until');
     if (known) return { not: not === '-', name, value };
     if (name === undefined && /^[1-5](\d\d|xx)$/.test(value)) return { not: not === '-', name: 'status', value };
     return { not: not === '-', name: '', value: name === undefined ? value : whole.slice(not.length).replace(/"/g, '') };
@@ -40,7 +40,7 @@ export function parseFilter(text) {
 
 /** Names in a filter that are not those of a field: typing mistakes, or text with a colon. @param {string} text @returns {string[]} */
 export function unknownNames(text) {
-  return [...text.matchAll(/(?:^|\s)-?([a-z]+):(?!\/)/g)].map(([, name]) => name).filter((name) => !(name in FILTER_NAMES) && name !== 'is' && name !== 'since');
+  return [...text.matchAll(/(?:^|\s)-?([a-z]+):(?!\/)/g)].map(([, name]) => name).filter((name) => !(name in FILTER_NAMES) && !['is', 'since', 'until'].includes(name));
 }
 
 /** A word as it is typed. @param {string} name @param {string} value @returns {string} */
@@ -64,18 +64,18 @@ export function toggled(filter, word) {
 /** @param {Word} word @param {Entry} entry @param {number} now @returns {boolean} */
 function holds(word, entry, now) {
   const wanted = word.value.toLowerCase();
-  if (word.name === '') return [entry.text, entry.key, entry.mark, entry.scenario, entry.damage, timeOfDay(entry.at), statusOf(entry)[0], reasonOf(entry), duration(entry.latency)].some((text) => text?.toLowerCase().includes(wanted));
+  if (word.name === '') return [entry.text, entry.key, entry.mark, entry.scenario, entry.damage, entry.message, timeOfDay(entry.at), statusOf(entry)[0], reasonOf(entry), duration(entry.latency)].some((text) => text?.toLowerCase().includes(wanted));
   if (word.name === 'is') return MARKS[wanted]?.(entry) ?? false;
-  if (word.name === 'since') {
+  if (word.name === 'since' || word.name === 'until') {
     const back = milliseconds(word.value);
-    const from = back === null ? Date.parse(word.value) : now - back;
-    return Number.isNaN(from) || entry.at >= from;
+    const at = back === null ? Date.parse(word.value) : now - back;
+    return Number.isNaN(at) || (word.name === 'since' ? entry.at >= at : entry.at <= at);
   }
-  const { of, part } = FILTER_NAMES[word.name];
+  const { of, whole } = FILTER_NAMES[word.name];
   const found = of(entry)?.toLowerCase();
   if (found === undefined) return false;
   if (word.name === 'status' && /^[1-5]xx$/.test(wanted)) return found[0] === wanted[0] && found.length === 3;
-  return part ? found.includes(wanted) : found === wanted;
+  return whole ? found === wanted : found.includes(wanted);
 }
 
 /** A test of entries. `now` is the emulator's time. @param {string} filter @param {number} now @returns {(entry: Entry) => boolean} */

@@ -1,13 +1,17 @@
 // What surrounds every view: header, rail, messages, the token's form, the keyboard map; the title and the icon.
 
-import { foreign, h } from './element.js';
-import { VIEWS } from './route.js';
+import { foreign, h, icon } from './element.js';
+import { palette } from './palette.js';
+import { GROUPS } from './route.js';
 import { dateTime, duration, listed, oneLine } from './text.js';
 
 const SHORTCUTS = [
   ['j, k', 'next row, previous row'], ['Enter', 'open the row'], ['Esc', 'close, go back'], ['/', 'filter'], ['p', 'pause, continue'],
-  ['n', 'show new rows'], ['a', 'activity'], ['r', 'review'], ['t', 'trigger an event'], ['?', 'this list'],
+  ['n', 'show new rows'], ['a', 'activity'], ['r', 'review'], ['t', 'trigger an event'], ['Ctrl K', 'go anywhere'], ['?', 'this list'],
 ];
+
+/** Views whose symbol has another name. @type {Record<string, any>} */
+const SYMBOL_OF = { deliveries: 'send', trigger: 'bolt', check: 'check_signature' };
 
 /** The active scenarios of a key, by default of the one chosen, or of all. @param {Page} page @param {string} [key] @returns {string[]} */
 export function activeScenarios(page, key = page.route.key) {
@@ -25,13 +29,13 @@ function port(page) {
 /** @param {Page} page @returns {string} */
 export function pageTitle(page) {
   const { run } = page.store;
-  const clock = run?.clock.mode === 'frozen' ? ' ⏸ frozen' : '';
+  const clock = run?.clock.mode === 'frozen' ? ' (frozen)' : '';
   const what = page.isDocument ? oneLine(run?.viewing ?? 'recorded run', 60) : port(page);
   return [`${page.unread ? `(${page.unread}) ` : ''}${what}${clock}`, listed(activeScenarios(page).slice(0, 2)), 'wrs-emulator'].filter(Boolean).join(' · ');
 }
 
 /** An icon with the last digits of the port; a square while scenarios are active, bars while the clock is frozen. @param {Page} page */
-export function icon(page) {
+export function tabIcon(page) {
   const { run } = page.store;
   const digits = port(page).replace(/\D/g, '').slice(-2) || '··';
   const shape = activeScenarios(page).length ? '<rect width="32" height="32" fill="%238a5200"/>' : '<circle cx="16" cy="16" r="16" fill="%232f55d4"/>';
@@ -48,22 +52,29 @@ function header(page) {
   const keys = [...new Set([...store.keys(), ...(route.key ? [route.key] : [])])];
   const chosen = (/** @type {Event} */ event) => page.go({ key: /** @type {HTMLSelectElement} */ (event.target).value });
   const names = activeScenarios(page);
+  const menu = () => {
+    page.ui.menu = !page.ui.menu;
+    page.redraw();
+  };
   return h('header', null,
-    h('button.menu', { type: 'button', 'aria-expanded': String(page.ui.menu), 'aria-controls': 'rail', onclick: () => { page.ui.menu = !page.ui.menu; page.redraw(); } }, 'Menu'),
-    h('h1', null, 'wrs-emulator ', h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page))),
-    h('span.phase', { class: colour }, h('span', { 'aria-hidden': 'true' }, '● '), state),
-    h('label.key', null, 'key ', h('select', { id: 'key', controlled: route.key, onchange: chosen }, h('option', { value: '' }, 'all keys'), keys.map((key) => h('option', { value: key }, oneLine(key, 60))))),
-    h('a.scenario', { href: page.address({ view: 'scenarios', id: '', filter: '' }) }, 'scenario ', h('b', null, foreign(names.length ? oneLine(names.join(', '), 80) : 'none')), !route.key && run?.keys?.some((one) => String(one.scenarios) !== String(names)) ? ', some keys have their own' : ''),
+    h('button.menu.plain.only', { type: 'button', 'aria-label': 'Menu', 'aria-expanded': String(page.ui.menu), 'aria-controls': 'rail', onclick: menu }, icon('menu')),
+    h('div.brand', null, h('h1', null, 'wrs-emulator'), h('span.port', null, isDocument ? foreign(oneLine(run?.viewing ?? 'report', 80)) : port(page)), h(`span.phase.${colour}`, { title: state }, h('span', null, state))),
+    h('label.key', null, h('span', null, 'key '), h('select', { id: 'key', 'aria-label': 'key', controlled: route.key, onchange: chosen }, h('option', { value: '' }, 'all keys'), keys.map((key) => h('option', { value: key }, oneLine(key, 60))))),
+    h('a.scenario', { href: page.address({ view: 'scenarios', id: '', filter: '' }) }, 'scenario ', h('b', null, foreign(names.length ? oneLine(names.join(', '), 80) : 'none')), !route.key && run?.keys?.some((one) => String(one.scenarios) !== String(names)) ? ', some keys have others' : ''),
     h('a.clock', { href: page.address({ view: 'time', id: '', filter: '' }) }, 'clock ', h('b', null, clockText(page))),
-    h('button.map', { type: 'button', 'aria-label': 'Keyboard map', onclick: () => page.help(true) }, '?'));
+    h('button.find.plain', { type: 'button', onclick: () => page.palette(true) }, icon('find'), h('span', null, 'Go to'), ' ', h('kbd', null, 'Ctrl K')),
+    h('button.map.plain.only', { type: 'button', 'aria-label': 'Keyboard map', onclick: () => page.help(true) }, h('span', null, '?')));
 }
 
 /** @param {Page} page @returns {Node} */
 function rail(page) {
-  const counts = /** @type {Record<string, number | undefined>} */ ({ subscriptions: page.store.run?.subscriptions?.length, keys: page.store.run?.keys?.length });
-  const views = VIEWS.filter(([view]) => !(page.isDocument && (view === 'trigger' || view === 'check')));
-  return h(page.ui.menu ? 'nav.open' : 'nav', { id: 'rail', 'aria-label': 'Views' }, h('ul', null, views.map(([view, name]) => h('li', null,
-    h('a', { href: page.address({ view, id: '', filter: '' }), 'aria-current': view === page.route.view ? 'page' : null }, name, counts[view] ? h('span.count', null, ` ${counts[view]}`) : null)))));
+  const { run } = page.store;
+  const counts = /** @type {Record<string, number | undefined>} */ ({ subscriptions: run?.subscriptions?.length, keys: run?.keys?.length });
+  return h(page.ui.menu ? 'nav.open' : 'nav', { id: 'rail', 'aria-label': 'Views' }, GROUPS.flatMap(([group, views]) => {
+    const shown = views.filter(([view]) => !(page.isDocument && (view === 'trigger' || view === 'check')));
+    return shown.length ? [h('p.label', { id: `group-${group}` }, group), h('ul', { 'aria-labelledby': `group-${group}` }, shown.map(([view, name]) => h('li', null,
+      h('a', { href: page.address({ view, id: '', filter: '' }), 'aria-current': view === page.route.view ? 'page' : null }, icon(SYMBOL_OF[view] ?? view), name, counts[view] ? h('span.count', null, String(counts[view])) : null))))] : [];
+  }));
 }
 
 /** @param {Page} page @returns {Node} */
@@ -76,7 +87,7 @@ function tokenForm(page) {
   return h('form.token', { onsubmit: submit, key: 'token' },
     h('h2', null, 'Control token'),
     h('p', null, 'This emulator asks for its control token: that of WRS_EMULATOR_CONTROL_TOKEN or --control-token, or else the one printed at its start. The page keeps it in memory until the tab is closed.'),
-    page.store.message ? h('p.bad', { role: 'alert' }, `✗ ${page.store.message}`) : null,
+    page.store.message ? h('p.bad', { role: 'alert' }, page.store.message) : null,
     h('label', null, 'Token', h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true })),
     h('button.primary', { type: 'submit' }, 'Show the page'));
 }
@@ -103,8 +114,8 @@ function messages(page) {
     ui.notice = '';
     page.redraw();
   };
-  const lost = store.phase === 'lost' ? [h('p.message.bad', { role: 'alert', key: 'lost' }, '✗ The connection is lost; trying again. ', foreign(store.message))] : [];
-  const notice = ui.notice ? [h('p.message.info', { role: 'status', key: 'notice' }, `● ${ui.notice} `, h('button.small', { type: 'button', onclick: dismiss }, 'OK'))] : [];
+  const lost = store.phase === 'lost' ? [h('p.message.bad', { role: 'alert', key: 'lost' }, icon('cross'), ' The connection is lost; trying again. ', foreign(store.message))] : [];
+  const notice = ui.notice ? [h('p.message.info', { role: 'status', key: 'notice' }, ui.notice, h('button', { type: 'button', onclick: dismiss }, 'OK'))] : [];
   return [...lost, ...notice];
 }
 
@@ -112,9 +123,9 @@ function messages(page) {
 function clockText({ store, route, isDocument }) {
   const [clock, moved] = [store.clockOf(route.key), store.movedBy(route.key)];
   if (!clock) return '…';
-  if (clock.mode === 'frozen') return `⏸ frozen at ${dateTime(clock.now).slice(11, 23)}`;
+  if (clock.mode === 'frozen') return `frozen at ${dateTime(clock.now).slice(11, 23)}`;
   if (isDocument) return dateTime(clock.now).slice(0, 19);
-  return moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead' : 'behind'}` : `real${!route.key && store.run?.keys?.some((one) => one.clock) ? ', some keys have their own' : ''}`;
+  return moved ? `${duration(Math.abs(moved))} ${moved > 0 ? 'ahead' : 'behind'}` : `real${!route.key && store.run?.keys?.some((one) => one.clock) ? ', some keys have others' : ''}`;
 }
 
 /** Everything on the page. @param {Page} page @param {Node} main @param {Node | null} pane @returns {Node[]} */
@@ -128,11 +139,12 @@ export function frame(page, main, pane) {
     h('a.skip', { href: '#main', onclick: skip }, 'Skip to the content'),
     header(page),
     h('div.messages', { key: 'messages' }, messages(page)),
-    h('p.hidden', { role: 'status', key: 'said' }, page.said),
+    h(page.ui.toast ? 'p.toast' : 'p.hidden', { role: 'status', key: 'said' }, page.said),
     h('div.body', { key: 'body' },
       rail(page),
       page.store.phase === 'token' ? h('main', { key: 'content' }, tokenForm(page))
         : h(pane ? 'main.with-pane' : 'main', { key: 'content' }, main, pane ? h('section.side', { 'aria-label': 'Details', key: 'side' }, pane) : null)),
     helpDialog(page),
+    palette(page),
   ];
 }

@@ -2,16 +2,16 @@
 
 import { exampleLine, resetOf } from './command.js';
 import { foreign, guarded, h } from './element.js';
-import { actionButton, emptyState, link, mark, meter, pairs, section } from './parts.js';
+import { actionButton, commandsOf, copyMenu, emptyState, link, mark, meter, pairs, section } from './parts.js';
 import { count, duration } from './text.js';
 
 /** @param {Page} page @param {KeyRow} one @returns {Node} */
 function keyCard(page, one) {
   const { quota, key } = one;
   return h('article.card', { key },
-    h('h3', null, foreign(key)),
+    h('div.title', null, h('h3', null, foreign(key)), page.isDocument ? null : copyMenu(page, key, commandsOf(page, [resetOf(key)]))),
     one.test ? h('p', null, mark(one.test.outcome, one.test.outcome === 'failed' ? 'bad' : 'ok'), ' ', foreign(one.test.test)) : null,
-    quota ? h('p', null, meter(`${quota.remaining} of ${quota.limit} requests left`, quota.remaining, quota.limit), ` ${quota.remaining} of ${quota.limit} left${quota.resets_in_ms ? `, full again in ${duration(quota.resets_in_ms)}` : ''}`) : h('p.quiet', null, 'No quota yet.'),
+    quota ? h('div', null, meter(`${quota.remaining} of ${quota.limit} requests left`, quota.remaining, quota.limit), h('p.quiet.small', null, `${quota.remaining} of ${quota.limit} left${quota.resets_in_ms ? `, full again in ${duration(quota.resets_in_ms)}` : ''}`)) : h('p.quiet', null, 'No quota yet.'),
     pairs([
       ['Requests', link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, String(one.requests ?? 0))],
       ['Subscriptions', link(page, { view: 'subscriptions', id: '', key, filter: '' }, String(one.subscriptions ?? 0))],
@@ -29,8 +29,8 @@ export function keysView(page) {
   const origin = page.base.replace(/\/_emulator\/.*/, '');
   return [
     h('h2', { tabindex: -1 }, 'Keys'),
-    h('p.quiet', null, isFiltered ? [`${keys.length} of ${count(all.length, 'key')}: those whose test failed. `, link(page, { filter: '' }, 'Show all')] : `${count(keys.length, 'key')}. Each has a workspace of its own: quota, subscriptions, scenarios and clock.`),
+    h('p.quiet', null, isFiltered ? [`${keys.length} of ${count(all.length, 'key')}: those whose test failed. `, link(page, { filter: '' }, 'Show all')] : `${count(keys.length, 'key')}. Each has its own quota, subscriptions, scenarios and clock.`),
     keys.length ? h('div.cards', null, keys.map((one) => guarded(() => keyCard(page, one), one))) : emptyState(page, 'No key was used yet. Any key that begins with sk_test_ will do:', [exampleLine(origin, 'sk_test_local')]),
-    page.isDocument ? null : section('All of it', actionButton(page, resetOf('*'))),
+    page.isDocument ? null : section('All keys', actionButton(page, resetOf('*'))),
   ];
 }

@@ -19,7 +19,7 @@ export function scrolledTo(index, top, height, rowHeight) {
   return from < top ? from : to > top + height ? to - height : top;
 }
 
-/** @typedef {{count: number, at: (index: number) => Entry | undefined}} Rows */
+/** @typedef {{count: number, at: (index: number) => Entry | undefined, isChild?: (entry: Entry) => boolean}} Rows */
 
 let numbers = 0;
 
@@ -40,14 +40,24 @@ export class VirtualList {
     /** Where the keyboard is. @type {Entry | null} */
     this.active = null;
     this.opened = '';
-    this.phone = matchMedia('(max-width: 899px)');
+    this.width = 1000;
     this.space = h('div.space', { role: 'presentation' });
     this.root = h('div.list', { role: 'listbox', tabindex: 0, 'aria-label': label, island: 'list', key: 'list', onkeydown: (/** @type {KeyboardEvent} */ event) => this.key(event), onscroll: () => this.draw() }, this.space);
     this.root.addEventListener('focus', () => this.active ?? this.move(0));
+    // Asking for the width at each drawing would lay the page out each time.
+    if (globalThis.ResizeObserver) new ResizeObserver(([{ contentRect }]) => this.resized(contentRect.width)).observe(this.root);
   }
 
+  /** Narrow lists have rows of two lines, as in the style. */
   get rowHeight() {
-    return this.phone.matches ? 52 : 28;
+    return this.width < 560 ? 52 : 32;
+  }
+
+  /** @param {number} width */
+  resized(width) {
+    if (!width || width === this.width) return;
+    this.width = width;
+    this.draw();
   }
 
   /** Whether the newest rows are in view and the keyboard is not on a row. */
@@ -79,6 +89,7 @@ export class VirtualList {
       node.setAttribute('aria-setsize', String(rows.count));
       node.setAttribute('aria-selected', String(isOpen));
       node.classList.toggle('active', entry === this.active);
+      node.classList.toggle('child', Boolean(rows.isChild?.(entry)));
       nodes.set(entry, node);
     }
     for (const [entry, node] of this.nodes) if (!nodes.has(entry)) node.remove();

@@ -8,6 +8,7 @@ const FIRST_ROWS = 60;
 const REFRESH_MS = 500;
 /** Longest work on the stream without giving way to the page. */
 const SLICE_MS = 8;
+const BEAT_MS = 2000;
 const PAUSES_MS = [500, 1000, 2000, 5000];
 
 /** Splits server-sent events. @returns {(text: string) => {id: string, event: string, data: string}[]} */
@@ -144,7 +145,20 @@ export class Live {
     this.store.message = '';
     this.failures = 0;
     this.refresh();
-    const reader = answer.body.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
+    // What the stream does not tell, such as how a test ended, is read once in a while.
+    const beat = setInterval(() => {
+      if (!document.hidden) this.refresh();
+    }, BEAT_MS);
+    try {
+      return await this.readStream(answer.body, signal);
+    } finally {
+      clearInterval(beat);
+    }
+  }
+
+  /** @param {ReadableStream<Uint8Array>} body @param {AbortSignal} signal */
+  async readStream(body, signal) {
+    const reader = body.pipeThrough(/** @type {any} */ (new TextDecoderStream())).getReader();
     const parse = eventParser();
     let began = performance.now();
     for (;;) {

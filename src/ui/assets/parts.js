@@ -1,7 +1,7 @@
 // Parts that several views are made of: commands to copy, actions, status marks, headers, bodies.
 
 import { cliLine, curlLine } from './command.js';
-import { foreign, h } from './element.js';
+import { foreign, h, icon, s } from './element.js';
 import { bytesText, messageOf, oneLine, prettyBody, statusOf } from './text.js';
 
 /** A heading with what is below it. @param {string} title @param {...(import('./element.js').Child | import('./element.js').Child[])} children */
@@ -9,20 +9,52 @@ export function section(title, ...children) {
   return h('section', null, h('h3', null, title), ...children);
 }
 
+/** Copies text, and says so. @param {Page} page @param {string} text @param {string} [what] */
+export async function copyText(page, text, what = '') {
+  try {
+    await navigator.clipboard.writeText(text);
+    page.ui.copied = text;
+    page.say(what ? `Copied: ${what}` : 'Copied');
+  } catch (error) {
+    page.say(`Could not copy: ${messageOf(error)}`);
+  }
+}
+
 /** A button that copies text and announces it. @param {Page} page @param {string} text @param {string} what @returns {Node} */
 export function copyButton(page, text, what) {
   const isDone = page.ui.copied === text;
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      page.ui.copied = text;
-      page.announce('Copied.');
-    } catch (error) {
-      page.announce(`Could not copy: ${messageOf(error)}`);
-    }
+  return h('button.plain.only', { type: 'button', 'aria-label': `Copy ${what}`, title: isDone ? 'Copied' : 'Copy', onclick: () => copyText(page, text) }, icon(isDone ? 'check' : 'copy'));
+}
+
+/**
+ * A button that opens a menu of buttons; one menu is open at a time.
+ * @param {Page} page @param {string} id @param {(import('./element.js').Child)[]} label @param {() => (Node | null)[]} content @param {{class?: string, name?: string, stays?: boolean}} [options]
+ */
+export function dropDown(page, id, label, content, { class: name = 'drop', name: about, stays } = {}) {
+  const isOpen = page.ui.menuOpen === id;
+  const toggle = () => {
+    page.ui.menuOpen = isOpen ? '' : id;
     page.redraw();
   };
-  return h('button.small', { type: 'button', 'aria-label': `Copy ${what}`, onclick: copy }, isDone ? 'copied' : 'copy');
+  const chosen = (/** @type {Event} */ event) => {
+    if (!stays && /** @type {HTMLElement} */ (event.target).closest('.sheet button')) page.ui.menuOpen = '';
+  };
+  return h(`div.${name}`, { key: `menu ${id}`, onclick: chosen },
+    h('button', { type: 'button', class: about ? 'plain only' : 'plain', 'aria-expanded': String(isOpen), 'aria-label': about ?? null, onclick: toggle }, ...label),
+    isOpen ? h('div.sheet', null, content()) : null);
+}
+
+/** The one menu of what can be copied: it copies at once and says so. @param {Page} page @param {string} id @param {[string, string][]} items what it is called, and the text */
+export function copyMenu(page, id, items) {
+  return dropDown(page, `copy ${id}`, [icon('copy'), 'Copy as…'], () => items.map(([name, text]) => h('button', { type: 'button', onclick: () => copyText(page, text, name) }, name)));
+}
+
+/** Actions as commands, to copy. @param {Page} page @param {import('./command.js').Action[]} actions @returns {[string, string][]} */
+export function commandsOf(page, actions) {
+  return actions.flatMap((action) => {
+    const name = actions.length > 1 ? `${action.label}: ` : '';
+    return [/** @type {[string, string]} */ ([`${name}CLI`, cliLine(action.cli, page.base)]), /** @type {[string, string]} */ ([`${name}curl`, curlLine(action, page.base, page.hasToken)])];
+  });
 }
 
 /** A command with a button that copies it. @param {Page} page @param {string} line @param {string} what @returns {Node} */
@@ -30,13 +62,31 @@ export function commandLine(page, line, what) {
   return h('div.command', null, h('code', { tabindex: 0 }, line), copyButton(page, line, what));
 }
 
+/** A button that sends one request which needs no key, where the emulated API is on the same address. @param {Page} page @returns {Node | null} */
+export function testButton(page) {
+  const api = page.store.run?.emulator?.base_url;
+  if (page.isDocument || (api && new URL(api).port !== new URL(page.base).port && page.base.endsWith(`${new URL(page.base).host}/_emulator/`))) return null;
+  const send = async () => {
+    try {
+      const { status } = await fetch(new URL('../v1/hello', page.base), { cache: 'no-store' });
+      page.say(`Sent: GET /v1/hello was answered with ${status}`);
+    } catch (error) {
+      page.say(messageOf(error));
+    }
+  };
+  return h('button.primary', { type: 'button', onclick: send }, 'Send a test request');
+}
+
 /** What to show where there is nothing yet. @param {Page} page @param {string} text @param {string[]} lines */
 export function emptyState(page, text, lines) {
   return h('div.empty', null, h('p', null, text), lines.map((line) => commandLine(page, line, 'the command')));
 }
 
-/** A button that makes one call, with the commands that do the same. @param {Page} page @param {import('./command.js').Action} action @param {boolean} [submits] the button of a form */
-export function actionButton(page, action, submits) {
+/**
+ * A button that makes one call. `look` is its class; one that submits is the button of a form, and the primary one.
+ * @param {Page} page @param {import('./command.js').Action} action @param {boolean} [submits] @param {string} [look]
+ */
+export function actionButton(page, action, submits, look = submits ? 'primary' : '') {
   if (page.isDocument) return null;
   const { ui } = page;
   const asks = ui.asked === action.id;
@@ -57,23 +107,19 @@ export function actionButton(page, action, submits) {
         h('p', null, action.danger),
         h('button.danger', { type: 'button', onclick: () => page.perform(action) }, `Yes, ${action.label.toLowerCase()}`),
         h('button', { type: 'button', onclick: no }, 'Cancel'))
-      : h('button', submits ? { type: 'submit', disabled: isBusy } : { type: 'button', disabled: isBusy, onclick: press }, action.label, action.about ? h('span.hidden', null, ` ${action.about}`) : null),
-    said && !said.busy ? h(`p.result.${said.ok ? 'ok' : 'bad'}`, null, h('span.shape', null, said.ok ? '✓ ' : '✗ '), foreign(said.message)) : null,
-    h('details.commands', null, h('summary', { title: 'as a command' }, '›_', h('span.hidden', null, ` as a command: ${action.label}`)),
-      commandLine(page, cliLine(action.cli, page.base), 'the command'),
-      commandLine(page, curlLine(action, page.base, page.hasToken), 'the curl command')));
+      : h('button', { type: submits ? 'submit' : 'button', class: look || null, disabled: isBusy, onclick: submits ? null : press }, action.label, action.about ? h('span.hidden', null, ` ${action.about}`) : null),
+    said && !said.busy && !action.isQuiet ? h(`p.result.${said.ok ? 'ok' : 'bad'}`, null, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message)) : null);
 }
 
 /** @param {Entry} entry @returns {Node} */
 export function statusMark(entry) {
-  const [text, colour] = statusOf(entry);
-  return h(`span.status.${colour}`, null, text);
+  const [text, colour, symbol] = statusOf(entry);
+  return h(`span.status.${colour}`, null, icon(/** @type {'check'} */ (symbol)), text);
 }
 
 /** A status of a record, as text with shape and colour. @param {string} text @param {'ok' | 'bad' | 'warn' | 'info' | 'quiet'} colour @returns {Node} */
 export function mark(text, colour) {
-  const shape = { ok: '✓ ', bad: '✗ ', warn: '! ', info: '● ', quiet: '· ' }[colour];
-  return h(`span.status.${colour}`, null, h('span.shape', { 'aria-hidden': 'true' }, shape), text);
+  return h(`span.status.${colour}`, null, icon(/** @type {const} */ ({ ok: 'check', bad: 'cross', warn: 'warn', info: 'dot', quiet: 'dot' })[colour]), text);
 }
 
 /** Names and values. @param {[string, import('./element.js').Child | import('./element.js').Child[]][]} pairs */
@@ -115,10 +161,11 @@ export function link(page, to, text) {
   return h('a', { href: page.address(to) }, foreign(text));
 }
 
-/** How much of something is left. @param {string} label @param {number} value @param {number} most @returns {Node} */
-export function meter(label, value, most) {
-  const level = most > 0 ? Math.max(0, Math.min(20, Math.round((value / most) * 20))) : 0;
-  return h('span.meter', { role: 'img', 'aria-label': label }, '█'.repeat(level), h('span.rest', null, '░'.repeat(20 - level)));
+/** How much of something there is. @param {string} label @param {number} value @param {number} most @param {string} [colour] @returns {Node} */
+export function meter(label, value, most, colour) {
+  const part = most > 0 ? Math.max(0, Math.min(1, value / most)) : 0;
+  return s('svg', { class: `meter ${colour ?? (part > 0.2 ? '' : part ? 'warn' : 'bad')}`, role: 'img', 'aria-label': label, viewBox: '0 0 100 6', preserveAspectRatio: 'none' },
+    s('rect', { class: 'rest', width: 100, height: 6, rx: 1 }), s('rect', { class: 'level', width: (part * 100).toFixed(1), height: 6, rx: 1 }));
 }
 
 /** Offers a text as a file to save. @param {string} name @param {string} text */

@@ -1,10 +1,10 @@
 // One request, or one event: what happened and why in a sentence, the evidence, and what to do as a command.
 
-import { againPart, testPart } from './again.js';
-import { repeatLine } from './command.js';
-import { foreign, h, prose } from './element.js';
-import { bodyBlock, commandLine, filterable, fold, headersTable, link, mark, meter, pairs } from './parts.js';
-import { dateTime, duration, oneLine } from './text.js';
+import { againPart, scenarioOf, testsOf } from './again.js';
+import { advance, changeSetting, repeatLine, trigger } from './command.js';
+import { foreign, h, icon, prose, s } from './element.js';
+import { actionButton, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, meter, pairs, statusMark } from './parts.js';
+import { count, dateTime, duration, oneLine } from './text.js';
 
 /** @param {string} verdict @returns {Node} */
 function stepMark(verdict) {
@@ -14,10 +14,13 @@ function stepMark(verdict) {
   return mark(text, colour);
 }
 
-/** @param {StepRow[] | undefined} steps */
+/** The checks that a record went through: as one line of chips, and in words. @param {StepRow[] | undefined} steps */
 export function stepsTable(steps) {
   if (!steps?.length) return null;
-  return fold('Decision', true, h('ol.steps', null, steps.map((step) => h('li', null, stepMark(step.verdict), ' ', h('b', null, foreign(step.check)), ' ', prose(step.detail)))));
+  const colours = /** @type {Record<string, string>} */ ({ passed: 'ok', failed: 'bad', decided: 'info' });
+  return h('section', null, h('h3', null, 'Checks'),
+    h('ul.chips', { 'aria-label': 'Checks' }, steps.map((step) => h('li', null, h(`span.status.${colours[step.verdict] ?? 'quiet'}`, { title: step.detail }, icon(step.verdict === 'passed' ? 'check' : step.verdict === 'failed' ? 'cross' : 'dot'), foreign(step.check))))),
+    fold('In words', false, h('ol.steps', null, steps.map((step) => h('li', null, stepMark(step.verdict), ' ', h('b', null, foreign(step.check)), ' ', prose(step.detail))))));
 }
 
 /** @param {Page} page @param {Explanation} explanation */
@@ -29,11 +32,43 @@ function rulesTable(page, { rules, note }) {
     rule.line ? ` (line ${rule.line})` : '', ': ', prose(rule.outcome)))) : null, note ? h('p.quiet', null, prose(note)) : null);
 }
 
-/** @param {RequestDetail} request */
-function quotaPart({ quota }) {
+/** The quota, and how it went until this request. @param {Page} page @param {RequestDetail} request */
+function quotaPart(page, { quota, id, key }) {
   if (!quota) return null;
   const { limit, remaining, resets_in_ms: left } = quota;
-  return h('p.quota', null, 'Quota ', meter(`${remaining} of ${limit} left`, remaining, limit), ` ${remaining} of ${limit} left, full again ${duration(left)} after this request`);
+  const near = page.store.entries.filter((entry) => entry.kind === 'request' && entry.quota && entry.key === key);
+  const place = near.findIndex((entry) => entry.id === id);
+  const words = `${remaining} of ${limit} left, full again ${duration(left)} after this request`;
+  return h('section', null, h('h3', null, 'Quota'), place > 1 ? spark(near.slice(Math.max(0, place - 60), place + 40), id, words) : meter(`${remaining} of ${limit} left`, remaining, limit), h('p.quiet.small', null, words));
+}
+
+/** The remaining quota as a line, with one request marked. @param {Entry[]} entries @param {string} id @param {string} label */
+function spark(entries, id, label) {
+  const [first, last] = [entries[0].at, entries[entries.length - 1].at];
+  const at = entries.map((entry, i) => {
+    const { remaining, limit } = /** @type {NonNullable<Entry['quota']>} */ (entry.quota);
+    return { x: last > first ? 4 + ((entry.at - first) / (last - first)) * 472 : 4 + (i / Math.max(1, entries.length - 1)) * 472, y: 6 + 36 * (1 - (limit ? remaining / limit : 0)), id: entry.id };
+  });
+  const here = at.find((one) => one.id === id) ?? at[0];
+  return s('svg', { class: 'spark', viewBox: '0 0 480 48', role: 'img', 'aria-label': `Quota over ${count(entries.length, 'request')}: ${label}` },
+    s('line', { class: 'limit', x1: 0, x2: 480, y1: 6, y2: 6 }), s('line', { class: 'limit', x1: 0, x2: 480, y1: 42, y2: 42 }),
+    s('path', { class: 'line', d: `M${at[0].x.toFixed(1)} ${at[0].y.toFixed(1)}${at.slice(1).map(({ x, y }) => `H${x.toFixed(1)}V${y.toFixed(1)}`).join('')}` }),
+    s('circle', { class: 'here', cx: here.x.toFixed(1), cy: here.y.toFixed(1), r: 4 }));
+}
+
+/** What to do next. @param {Page} page @param {RequestDetail} request @returns {Node | null} */
+function nextPart(page, request) {
+  if (page.isDocument || request.status !== 429 || request.scenario || !request.quota) return null;
+  const { opens_in_ms: opens } = request.quota;
+  const free = Date.parse(request.at) + opens;
+  const left = free - page.store.now(Date.now());
+  const key = request.key && !request.key.includes('…') ? request.key : '';
+  const knob = page.store.run?.profile?.data.find((one) => one.knob === 'rate_limit.retry_after')?.value;
+  return h('div.next', null,
+    h('p', null, left > 0 ? `The key is free again in ${duration(left)}.` : 'The key is free again.', knob === 'off' ? ' This 429 had no Retry-After header; a setting adds it.' : ''),
+    h('div.actions', null,
+      left > 0 ? actionButton(page, { ...advance(`${Math.ceil(left / 1000)}s`, page.store.run?.keys?.some((one) => one.key === key && one.clock) ? key : ''), id: `free ${request.id}`, label: `Advance the clock by ${Math.ceil(left / 1000)} s` }, false, 'primary') : null,
+      knob === 'off' ? actionButton(page, { ...changeSetting('rate_limit.retry_after', 'seconds', ''), id: `retry after ${request.id}`, label: 'Send Retry-After' }) : null));
 }
 
 /** @param {Page} page @param {Explanation} explanation @returns {Node} */
@@ -41,11 +76,14 @@ export function requestPane(page, explanation) {
   const request = /** @type {RequestDetail} */ (explanation.request);
   const status = request.status ? String(request.status) : 'connection broken';
   const colour = request.scenario ? 'info' : request.status >= 500 || !request.status ? 'bad' : request.status >= 400 ? 'warn' : 'ok';
+  const copies = /** @type {[string, string][]} */ ([['curl', repeatLine(request, page.base)], ['CLI: explain', page.cli(['explain', request.id])], ...testsOf(request).map(([name, text]) => [name === 'curl' ? 'Test: curl' : `Test: ${name}`, text]), ...(request.status >= 200 ? [['Scenario', scenarioOf(request, request.status)]] : [])]);
   return h('article', null,
-    h('h2', null, foreign(`${request.method} ${oneLine(request.path, 400)}`), ' ', mark(status, colour)),
+    h('div', null, h('h2', null, foreign(`${request.method} ${oneLine(request.path, 400)}`)), h('p.actions.small', null, mark(status, colour), h('span.quiet', null, `${dateTime(request.at)} · ${duration(request.latency_ms)}`))),
     h('p.sentence', null, prose(sentenceOf(request, explanation))),
     request.warnings?.map((warning) => h('p.note', null, mark('warning', 'warn'), ' ', prose(warning))),
-    quotaPart(request),
+    h('div.actions', null, copyMenu(page, request.id, copies)),
+    nextPart(page, request),
+    quotaPart(page, request),
     stepsTable(explanation.steps),
     rulesTable(page, explanation),
     fold('Answer', true, headersTable('Headers of the answer', request.answer?.headers), bodyBlock('Body of the answer', request.answer?.body)),
@@ -53,16 +91,13 @@ export function requestPane(page, explanation) {
     fold('Facts', true, pairs([
       ['Id', foreign(request.id, 'code')],
       ['At', dateTime(request.at)],
-      ['Took', duration(request.latency_ms)],
       ['Key', filterable(page, 'key', request.key)],
       ['Operation', filterable(page, 'operation', request.operation)],
       ['Status', filterable(page, 'status', request.status ? String(request.status) : null)],
       ['Reason', foreign(request.reason)],
       ['Scenario', filterable(page, 'scenario', request.scenario)],
     ])),
-    h('section', null, h('h3', null, 'Repeat it'), commandLine(page, repeatLine(request, page.base), 'the curl command'), commandLine(page, page.cli(['explain', request.id]), 'the command')),
-    againPart(page, request),
-    testPart(page, request));
+    againPart(page, request));
 }
 
 /** @param {RequestDetail} request @param {Explanation} explanation @returns {string} */
@@ -77,16 +112,20 @@ export function eventPane(page, explanation) {
   const event = /** @type {EventRow} */ (explanation.event);
   const deliveries = event.deliveries ?? [];
   const sentence = explanation.summary ?? (deliveries.length ? 'It goes to each subscription below.' : 'No subscription matched it.');
+  const again = trigger({ type: event.type, data: '', key: event.workspace ? page.store.keyOfWorkspace.get(event.workspace) ?? '' : '', subscription: '', count: 1, delay: '', tamper: '', duplicate: 1, shuffle: false, drop: false });
   return h('article', null,
-    h('h2', null, h('span', { 'aria-hidden': 'true' }, '⚡ '), foreign(event.type)),
-    h('p.sentence', null, prose(sentence)),
+    h('div', null, h('h2', null, foreign(event.type)), h('p.actions.small', null, mark('event', 'info'), h('span.quiet', null, dateTime(event.created_at)))),
+    h('p.sentence', null, prose(`${sentence[0].toUpperCase()}${sentence.slice(1)}`)),
     event.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', foreign(event.damage)) : null,
-    fold('Where it goes', true, deliveries.length
-      ? h('ul', null, deliveries.map((one) => h('li', null, link(page, { id: one.id }, one.id), ' to ', foreign(one.url))))
+    h('div.actions', null, page.isDocument ? null : actionButton(page, { ...again, id: `again ${event.id}`, label: 'Trigger another' }), copyMenu(page, event.id, [['CLI', page.cli(again.cli)], ['CLI: explain', page.cli(['explain', event.id])]])),
+    h('section', null, h('h3', null, 'Where it went'), deliveries.length
+      ? h('ul.steps', null, deliveries.map((one) => {
+        const last = page.store.newestAttempt.get(one.id);
+        return h('li', null, last ? [statusMark(last), ' '] : null, foreign(one.url), ' ', link(page, { view: 'deliveries', id: one.id }, one.id));
+      }))
       : h('p.quiet', null, 'Nowhere.'),
     event.skipped?.length ? h('ul', null, event.skipped.map((one) => h('li', null, 'not to ', foreign(one.url), ': ', foreign(one.reason.replace(/_/g, ' '))))) : null),
     stepsTable(explanation.steps),
     fold('Body', true, bodyBlock('Body of the event', event.body)),
-    fold('Facts', true, pairs([['Id', foreign(event.id, 'code')], ['At', dateTime(event.created_at)], ['Type', filterable(page, 'type', event.type)], ['Workspace', foreign(event.workspace ?? 'none')]])),
-    h('section', null, h('h3', null, 'Trigger one'), commandLine(page, page.cli(['trigger', event.type, '--wait']), 'the command')));
+    fold('Facts', true, pairs([['Id', foreign(event.id, 'code')], ['Type', filterable(page, 'type', event.type)], ['Workspace', foreign(event.workspace ?? 'none')]])));
 }

@@ -33,9 +33,9 @@ function findingPart(page, one, number) {
   const ids = one.evidence.map(({ request, delivery }) => request ?? delivery ?? '');
   const evidence = one.evidence.map(({ request, detail }, i) => h('li', null, link(page, { view: request ? 'activity' : 'deliveries', id: ids[i], filter: '' }, ids[i]), ' ', prose(detail)));
   const more = one.count - evidence.length;
-  return h('li', { key: `${one.code} ${one.confidence}`, value: number }, h('article', null,
-    h('h3', null, prose(one.title), ' ', mark(one.severity, SEVERITIES[one.severity] ?? 'warn'), ` ${one.confidence} `, link(page, { id: one.code }, one.code)),
-    h('ul', { 'aria-label': `Evidence of ${one.code}` }, evidence),
+  return h('li', { key: `${one.code} ${one.confidence}`, value: number }, h('article.card', null,
+    h('div.title', null, h('h3', null, h('span.quiet', null, `${number}. `), prose(one.title)), mark(one.severity, SEVERITIES[one.severity] ?? 'warn'), mark(one.confidence, one.confidence === 'certain' ? 'info' : 'quiet'), link(page, { id: one.code }, one.code)),
+    h('ul', { 'aria-label': `Seen for ${one.code}` }, evidence),
     more > 0 ? h('p.quiet', null, `and ${more} more`) : null,
     pairs([['Why it matters', prose(one.why)], ['What to do', prose(one.remedy)], ['Clause', foreign(one.clause + (one.cwe ? `; CWE-${one.cwe}` : ''))]]),
     page.isDocument || !ids.length ? null : commandLine(page, page.cli([ids[0].startsWith('req_') ? 'requests' : 'deliveries', 'show', ids[0]]), 'the command')));
@@ -74,8 +74,8 @@ export function reviewView(page) {
   const idle = findings.not_exercised.filter((one) => !id || one.code === id);
   return [
     heading,
-    h('p.verdict', null, readiness(findings)),
-    failing(findings).length ? h('p.quiet', null, 'Findings that a file of --accept names are counted here, too.') : null,
+    h('p.sentence', null, readiness(findings)),
+    failing(findings).length ? h('p.quiet', null, prose('Findings accepted with `--accept` are counted here as well.')) : null,
     findings.forgotten_entries ? h('p.note', null, `${count(findings.forgotten_entries, 'entry', 'entries')} of the journal had been evicted and could not be judged.`) : null,
     key && page.isDocument ? h('p.note', null, 'These are the findings about every key in the file.') : null,
     id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : findings.data.length ? choices(page, severity, confidence) : null,
@@ -83,7 +83,7 @@ export function reviewView(page) {
     id && !shown && !idle.length ? h('p.empty', null, foreign(oneLine(id, 100)), ' is not among the findings.') : null,
     !id && shown < findings.data.length ? h('p.quiet', null, `${shown} of ${count(findings.data.length, 'finding')} shown.`) : null,
     findings.judged_requests || findings.judged_deliveries || page.isDocument ? null : emptyState(page, 'Run your tests against the emulator, or begin with:', [exampleLine(page.base.replace(/\/_emulator\/.*/, ''), 'sk_test_local')]),
-    idle.length ? section('Not exercised, so unproven', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null,
+    idle.length ? section('Not covered, so not proven', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null,
     id ? null : section('What no traffic can show', h('ul', null, findings.beyond.map((text) => h('li', null, prose(text))))),
     page.isDocument ? null : section('On the command line', commandLine(page, page.cli(['review', 'findings', ...(key ? ['--key', key] : [])]), 'the command')),
   ];

@@ -2,20 +2,15 @@
 
 /** @typedef {{view: string, id: string, filter: string, key: string}} Route */
 
-/** The views of the rail with their names, in order. */
-export const VIEWS = /** @type {const} */ ([
-  ['summary', 'Summary'],
-  ['review', 'Review'],
-  ['activity', 'Activity'],
-  ['deliveries', 'Deliveries'],
-  ['subscriptions', 'Subscriptions'],
-  ['scenarios', 'Scenarios'],
-  ['time', 'Time'],
-  ['keys', 'Keys'],
-  ['settings', 'Settings'],
-  ['trigger', 'Trigger'],
-  ['check', 'Check signature'],
+/** The views of the rail in its groups, in order, with their names. */
+export const GROUPS = /** @type {const} */ ([
+  ['Observe', [['summary', 'Summary'], ['activity', 'Activity'], ['deliveries', 'Deliveries'], ['review', 'Review']]],
+  ['Control', [['scenarios', 'Scenarios'], ['time', 'Time'], ['keys', 'Keys'], ['subscriptions', 'Subscriptions'], ['settings', 'Settings']]],
+  ['Tools', [['trigger', 'Trigger'], ['check', 'Check signature']]],
 ]);
+
+/** @type {[string, string][]} */
+export const VIEWS = GROUPS.flatMap(([, views]) => views.map(([view, name]) => /** @type {[string, string]} */ ([view, name])));
 
 const OF_ACTIVITY = ['requests', 'events'];
 

@@ -3,8 +3,8 @@
 import { activate } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
 import { activeScenarios } from './frame.js';
-import { actionButton, link, mark, section } from './parts.js';
-import { count, oneLine } from './text.js';
+import { actionButton, commandsOf, copyMenu, link, mark, meter, section } from './parts.js';
+import { count, messageOf, oneLine } from './text.js';
 
 /** @param {DiagnosticRow} problem @returns {Node} */
 function diagnostic(problem) {
@@ -20,13 +20,18 @@ function clashes(page) {
   return (page.store.run?.clashes ?? []).filter((one) => isInForce(one.scenarios)).map((one) => guarded(() => diagnostic(one.warning), one));
 }
 
+/** Whether a scenario is active for all keys or for some. @param {Page} page @param {string} name */
+function activeSomewhere({ store: { run } }, name) {
+  return Boolean(run?.verification.active_scenarios.includes(name) || run?.active?.includes(name) || run?.keys?.some((one) => one.scenarios?.includes(name)));
+}
+
 /** How far a scenario has come, for each workspace in which it began. @param {Page} page @param {string} name @returns {Node | null} */
 export function progress(page, name) {
   const run = page.store.run;
   const of = run?.scenarios.find((one) => one.name === name)?.progress ?? [];
   const bar = (/** @type {string} */ what, /** @type {number} */ done, /** @type {number | null} */ most) => h('li', null,
-    most === null ? null : h('progress', { max: most, value: done, 'aria-label': `${what}: ${done} of ${most}` }), ' ', foreign(oneLine(what, 100)), most === null ? ` ${count(done, 'time')}` : ` ${done} of ${most}`);
-  if (!of.length) return run?.verification.active_scenarios.includes(name) ? h('p.quiet', null, 'Active, and no request has met it yet.') : null;
+    foreign(oneLine(what, 100)), h('span.quiet', null, most === null ? ` ${count(done, 'time')}` : ` ${done} of ${most}`), most === null ? null : meter(`${what}: ${done} of ${most}`, done, most, 'info'));
+  if (!of.length) return activeSomewhere(page, name) ? h('p.quiet', null, 'Active; no request has met it yet.') : null;
   return h('div', null, of.map((one) => h('div', null, h('p.quiet', null, foreign(one.key ?? 'without a key'), one.step ? foreign(` at step ${one.step}`) : ''),
     h('ul.steps', null, one.rules.map((rule) => bar(rule.rule, rule.applied, rule.turns)), one.emissions.map((each) => bar(each.emission, each.fired, each.planned ? each.fired + each.planned : null))))));
 }
@@ -38,16 +43,17 @@ function whole(page, one) {
   const isActive = active.includes(one.name);
   const others = active.filter((name) => name !== one.name);
   const whom = key ? ` for ${oneLine(key, 40)}` : ' for all keys';
+  const toggle = isActive ? activate(others, key, `Deactivate${whom}`) : activate([one.name], key, `Activate${whom}`);
   return h('article', { key: one.name },
-    h('h3', null, foreign(one.name), ' ', isActive ? mark('active', 'ok') : null, one.state === 'ok' ? null : mark(one.state, 'bad')),
-    one.title ? h('p.sentence', null, foreign(one.title)) : null,
+    h('div', null, h('div.title', null, h('h2', null, foreign(one.name)), stateMark(page, one), page.isDocument ? null : copyMenu(page, one.name, [...commandsOf(page, [toggle]), ['Scenario', one.text ?? '']])),
+      one.title ? h('p.sentence', null, foreign(one.title)) : null),
     one.description ? h('p', null, foreign(one.description)) : null,
     one.problem ? diagnostic(one.problem) : null,
     progress(page, one.name),
     h('div.actions', null,
-      isActive ? actionButton(page, activate(others, key, `Deactivate${whom}`)) : actionButton(page, activate([one.name], key, `Activate${whom}`)),
+      actionButton(page, toggle, false, isActive ? '' : 'primary'),
       !isActive && others.length ? actionButton(page, activate([...others, one.name], key, `Add after ${listedNames(others)}`)) : null),
-    section(`Text, ${one.origin}`, h('pre.source', { tabindex: 0, role: 'region', 'aria-label': 'Text of the scenario' },
+    section(`Text, ${one.origin}`, page.isDocument || one.origin !== 'inline' ? null : h('p', null, link(page, { id: one.name, filter: 'edit' }, 'Edit')), h('pre.source', { tabindex: 0, role: 'region', 'aria-label': 'Text of the scenario' },
       (one.text ?? '').split('\n').map((line, i) => h(one.problem?.line === i + 1 ? 'span.at' : 'span', null, foreign(line))))));
 }
 
@@ -56,23 +62,98 @@ function listedNames(names) {
   return oneLine(names.join(', '), 60);
 }
 
+/** Whether and for whom a scenario is active, and what is wrong with it. @param {Page} page @param {ScenarioDetail} one */
+function stateMark(page, one) {
+  const isActive = activeScenarios(page).includes(one.name);
+  const keys = (page.store.run?.keys ?? []).filter((each) => each.scenarios?.includes(one.name));
+  const whom = isActive ? 'active' : keys.length ? `active for ${keys.length === 1 ? oneLine(keys[0].key, 30) : count(keys.length, 'key')}` : '';
+  return h('span.actions', null, whom ? mark(whom, isActive ? 'ok' : 'info') : null, one.state === 'ok' ? null : mark(one.state, 'bad'));
+}
+
+/** The group of a scenario: by its origin, or by what the built-in one is about. @param {ScenarioDetail} one */
+function groupOf({ name, origin }) {
+  if (origin !== 'built-in') return 'Yours';
+  if (/webhook/.test(name)) return 'Webhooks';
+  if (/429|rate|quota/.test(name)) return 'Quota';
+  if (/network|slow/.test(name)) return 'Network';
+  return 'Errors and others';
+}
+
+const GROUP_ORDER = ['Yours', 'Quota', 'Errors and others', 'Network', 'Webhooks'];
+
+/** @param {Page} page @param {ScenarioDetail} one @returns {Node} */
+function scenarioRow(page, one) {
+  const active = activeScenarios(page);
+  const isActive = active.includes(one.name);
+  const action = isActive ? activate(active.filter((name) => name !== one.name), page.route.key, 'Stop') : activate([one.name], page.route.key, active.length ? 'Play instead' : 'Play');
+  return h('tr', { key: one.name },
+    h('td', null, link(page, { id: one.name }, oneLine(one.name, 100)), h('div.quiet', null, one.problem ? h('span', null, h('b', null, `line ${one.problem.line}: `), prose(one.problem.message)) : foreign(one.title ?? '')), isActive || one.progress?.length ? progress(page, one.name) : null),
+    h('td', null, stateMark(page, one)),
+    h('td', null, page.isDocument || one.state !== 'ok' && !isActive ? null : actionButton(page, { ...action, id: `play ${one.name}`, about: one.name }, false, isActive ? '' : 'plain')));
+}
+
+const TEMPLATE = 'title = "Three refusals, then normal answers"\n\n[[rule]]\nwhen = { operation = "system.status" }\ntimes = 3\nreply = { error = "rate_limit_exceeded" }\n';
+
+/** The editor: what is valid is kept as one types, what is not is explained. @param {Page} page @param {ScenarioDetail | undefined} one @returns {Node} */
+function editor(page, one) {
+  const form = page.ui.forms[`scenario ${one?.name ?? ''}`] ??= { name: one?.name ?? '', text: one?.text || TEMPLATE, problems: [], said: '', timer: 0, isTaken: false };
+  const check = async () => {
+    const name = form.name.trim();
+    const text = form.text;
+    if (!name) {
+      form.said = 'Give it a name; then it is checked as you type.';
+      return page.redraw();
+    }
+    try {
+      const { ok, data } = await page.live.call('PUT', `scenarios/${encodeURIComponent(name)}`, text);
+      if (text !== form.text) return;
+      form.problems = data.diagnostics ?? [];
+      form.isTaken = ok;
+      form.said = ok ? `Valid and kept as ${name}.` : form.problems.length ? `${count(form.problems.length, 'problem')}; the last valid text stays.` : data.error?.message ?? 'Not accepted.';
+    } catch (error) {
+      form.said = messageOf(error);
+    }
+    page.live.refresh();
+    page.redraw();
+  };
+  const change = (/** @type {'name' | 'text'} */ field) => (/** @type {Event} */ event) => {
+    form[field] = /** @type {HTMLInputElement} */ (event.target).value;
+    clearTimeout(form.timer);
+    form.timer = setTimeout(check, 300);
+    page.redraw();
+  };
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    clearTimeout(form.timer);
+    await check();
+    if (form.isTaken) page.go({ id: form.name.trim(), filter: '' });
+  };
+  return h('form', { onsubmit: submit, key: 'editor' },
+    h('h2', { tabindex: -1 }, one ? foreign(`Edit ${one.name}`) : 'New scenario'),
+    one ? null : h('label', null, 'Name', h('input', { type: 'text', controlled: form.name, oninput: change('name'), required: true, placeholder: 'my-burst', spellcheck: 'false' })),
+    h('label', null, 'Text', h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', rows: 16 })),
+    h('p', { role: 'status', class: form.problems.some((/** @type {DiagnosticRow} */ problem) => problem.severity === 'error') ? 'bad' : 'quiet' }, form.said || 'It is checked as you type, and active only when you play it.'),
+    form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)),
+    h('div.actions', null, h('button.primary', { type: 'submit' }, 'Done'), link(page, { id: one?.name ?? '', filter: '' }, 'Back')));
+}
+
 /** @param {Page} page @returns {(Node | null)[]} */
 export function scenariosView(page) {
   const all = page.store.run?.scenarios ?? [];
-  const chosen = all.find((one) => one.name === page.route.id);
+  const { id, filter, key } = page.route;
+  const chosen = all.find((one) => one.name === id);
   const active = activeScenarios(page);
-  const rows = all.map((one) => guarded(() => h('tr', { key: one.name },
-    h('td', null, link(page, { id: one.name }, oneLine(one.name, 100))),
-    h('td', null, active.includes(one.name) ? mark('active', 'ok') : null, ' ', one.state === 'ok' ? null : mark(one.state, 'bad')),
-    h('td', null, page.isDocument || one.state !== 'ok' && !active.includes(one.name) ? null : actionButton(page, active.includes(one.name) ? { ...activate(active.filter((name) => name !== one.name), page.route.key, 'Stop'), id: `play ${one.name}`, about: one.name } : { ...activate([one.name], page.route.key, active.length ? '▶ Play instead' : '▶ Play'), id: `play ${one.name}`, about: one.name })),
-    h('td', null, one.problem ? h('span', null, h('b', null, `line ${one.problem.line}: `), prose(one.problem.message)) : foreign(one.title ?? '', 'span')),
-    h('td', null, [one.rules && count(one.rules, 'rule'), one.emits && count(one.emits, 'emission')].filter(Boolean).join(', '))), one));
+  if (!page.isDocument && filter === 'new') return [h('p', { key: 'back' }, link(page, { id: '', filter: '' }, 'All scenarios')), editor(page, undefined)];
+  if (!page.isDocument && filter === 'edit' && chosen) return [h('p', { key: 'back' }, link(page, { id: '', filter: '' }, 'All scenarios')), editor(page, chosen)];
+  const groups = GROUP_ORDER.map((name) => /** @type {const} */ ([name, all.filter((one) => groupOf(one) === name)])).filter(([, group]) => group.length);
+  const isNamed = groups.length > 1 || all.length > 3;
   return [
-    h('h2', { tabindex: -1 }, 'Scenarios'),
-    chosen ? h('p', { key: 'back' }, link(page, { id: '' }, 'All scenarios')) : active.length ? h('div.actions', null, actionButton(page, activate([], page.route.key, 'Turn all off'))) : null,
+    chosen ? h('p', { key: 'back' }, link(page, { id: '' }, 'All scenarios'))
+      : h('div.title', { key: 'title' }, h('h2', { tabindex: -1 }, 'Scenarios'), active.length ? actionButton(page, activate([], key, 'Turn all off')) : null, page.isDocument ? null : h('button.primary', { type: 'button', onclick: () => page.go({ id: '', filter: 'new' }) }, 'New scenario')),
     ...clashes(page),
     chosen ? guarded(() => whole(page, chosen), chosen)
-      : all.length ? h('div.scroll', { tabindex: 0, role: 'region', 'aria-label': 'All scenarios' }, h('table.listing', null, h('thead', null, h('tr', null, ['Name', 'State', 'Action', 'What happens', 'Parts'].map((name) => h('th', { scope: 'col' }, name)))), h('tbody', null, rows))) : h('p.empty', null, 'No scenarios.'),
-    page.route.id && !chosen ? h('p.empty', null, 'There is no scenario ', foreign(page.route.id), '.') : null,
+      : all.length ? h('div.groups', null, groups.map(([name, group]) => h('section', { key: name }, isNamed ? h('h3', null, name) : null,
+        h('table.stack', null, h('tbody', null, group.map((one) => guarded(() => scenarioRow(page, one), one))))))) : h('p.empty', null, 'No scenarios.'),
+    id && !chosen ? h('p.empty', null, 'There is no scenario ', foreign(id), '.') : null,
   ];
 }

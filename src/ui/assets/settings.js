@@ -1,8 +1,8 @@
 // Settings and assumptions: what the contract leaves open, what is assumed instead, where each value comes from; and changing it.
 
 import { changeSetting } from './command.js';
-import { foreign, guarded, h, prose } from './element.js';
-import { actionButton, documentLinks, mark, pairs } from './parts.js';
+import { foreign, guarded, h, icon, prose } from './element.js';
+import { commandsOf, copyMenu, documentLinks, mark, pairs } from './parts.js';
 import { count, oneLine, settingText } from './text.js';
 
 /** What was typed as a value: JSON if it is, else text. @param {string} text @returns {unknown} */
@@ -14,49 +14,100 @@ export function typedValue(text) {
   }
 }
 
-/** @param {Page} page @param {string} knob @param {unknown} value @param {boolean} isChanged */
-function changeForm(page, knob, value, isChanged) {
+/** The words of a choice, if a setting is one: `"off" | "list"`, `422 | 400`. @param {string | undefined} values @returns {unknown[] | null} */
+export function choicesOf(values) {
+  const words = (values ?? '').split(' | ');
+  if (words.length < 2 || !words.every((word) => /^("[\w-]*"|\d+)$/.test(word))) return null;
+  return words.map((word) => JSON.parse(word));
+}
+
+/** The name of a setting in words. @param {string} knob */
+function titleOf(knob) {
+  const name = knob.split('.').slice(1).join(' ') || knob;
+  const text = name.replace(/_/g, ' ');
+  return text[0].toUpperCase() + text.slice(1);
+}
+
+/** The control of a setting, by its kind: a switch, a choice, a number, or a text. @param {Page} page @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */
+function settingControl(page, setting, row) {
+  const { knob } = setting;
   const { forms } = page.ui;
-  const text = (forms.settings ??= {})[knob] ?? settingText(value);
+  forms.settings ??= {};
+  // What was chosen is shown until the state has it.
+  const pending = forms.pending ??= {};
+  if (knob in pending && settingText(pending[knob]) === settingText(setting.value)) delete pending[knob];
+  const value = pending[knob] ?? setting.value;
+  const name = `Value of ${knob}${page.route.key ? ` for ${oneLine(page.route.key, 40)}` : ''}`;
+  const set = async (/** @type {unknown} */ to) => {
+    pending[knob] = to;
+    const { ok } = await page.perform({ ...changeSetting(knob, to, page.route.key), label: `Set ${knob}` });
+    if (ok) delete forms.settings[knob];
+    else delete pending[knob];
+    page.redraw();
+  };
+  if (typeof value === 'boolean') {
+    return h('input', { type: 'checkbox', role: 'switch', 'aria-label': name, checked: value, onchange: (/** @type {Event} */ event) => set(/** @type {HTMLInputElement} */ (event.target).checked) });
+  }
+  const choices = choicesOf(row?.values);
+  if (choices) {
+    const chosen = (/** @type {Event} */ event) => set(choices[/** @type {HTMLSelectElement} */ (event.target).selectedIndex]);
+    return h('select', { 'aria-label': name, controlled: settingText(value), onchange: chosen }, choices.map((one) => h('option', { value: settingText(one) }, settingText(one) || 'none')));
+  }
+  const text = forms.settings[knob] ?? settingText(value);
+  const isLong = typeof value === 'object' && settingText(value).length > 40;
   const change = (/** @type {Event} */ event) => {
     forms.settings[knob] = /** @type {HTMLInputElement} */ (event.target).value;
     page.redraw();
   };
-  // Made when it is needed: what was typed last may not be drawn yet.
-  const action = () => changeSetting(knob, typedValue(forms.settings[knob] ?? text), page.route.key);
-  const submit = async (/** @type {Event} */ event) => {
+  const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    const { ok } = await page.perform(action());
-    if (ok) delete forms.settings[knob];
+    // What was typed last may not be drawn yet.
+    set(typeof value === 'string' ? forms.settings[knob] ?? text : typedValue(forms.settings[knob] ?? text));
   };
+  const isTyped = knob in forms.settings && forms.settings[knob] !== settingText(value);
   return h('form', { onsubmit: submit },
-    h('label', null, `New value of ${knob}${page.route.key ? ` for ${oneLine(page.route.key, 40)}` : ' for all keys'}`, h('input', { type: 'text', controlled: text, oninput: change })),
-    actionButton(page, action(), true),
-    isChanged ? actionButton(page, { ...changeSetting(knob, null, page.route.key), id: `undo ${knob}` }) : null);
+    isLong ? h('textarea', { 'aria-label': name, controlled: text, oninput: change, spellcheck: 'false', rows: 3 })
+      : h('input', { type: typeof value === 'number' ? 'number' : 'text', step: 'any', 'aria-label': name, controlled: text, oninput: change }),
+    isTyped ? h('button.primary', { type: 'submit' }, 'Set') : null);
 }
 
 /** @param {Page} page @param {string} knob @param {SettingRow} setting @param {AssumptionRow | undefined} row @returns {Node} */
 function settingPart(page, knob, setting, row) {
-  const isDefault = setting.source === 'default';
+  const isChanged = setting.source !== 'default';
   /** @type {Parameters<typeof pairs>[0]} */
   const origin = [['From', foreign(setting.source)], ...(setting.note ? [/** @type {[string, Node]} */ (['Note', foreign(setting.note)])] : [])];
   const isOpen = page.route.id === knob;
+  const undo = () => {
+    delete page.ui.forms.pending?.[knob];
+    page.perform({ ...changeSetting(knob, null, page.route.key), label: 'Undo the change' });
+  };
+  const said = page.ui.results.get(`set ${knob}`);
   const toggle = (/** @type {Event} */ event) => {
     const isNow = /** @type {HTMLDetailsElement} */ (event.target).open;
     if (isNow !== (page.route.id === knob) && (isNow || page.route.id === knob)) page.go({ id: isNow ? knob : '' }, true);
   };
-  return h('details', { key: knob, name: 'setting', open: isOpen, ontoggle: toggle },
-    h('summary', null, h('code', null, foreign(knob)), ' = ', foreign(oneLine(settingText(setting.value), 120), 'code'), ' ', isDefault ? null : mark(`from ${oneLine(setting.source, 80)}`, 'info'), setting.note ? h('span.quiet', null, ' ', foreign(oneLine(setting.note, 120))) : null),
-    row ? pairs([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by ?? '')], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ...origin]) : pairs(origin),
-    page.isDocument || !isOpen ? null : changeForm(page, knob, setting.value, !isDefault));
+  return h('div.setting', { key: knob },
+    h('div', null,
+      h('p.actions', null, h('b', null, foreign(titleOf(knob))), isChanged ? mark(setting.source === 'control API' ? 'changed' : `from ${oneLine(setting.source, 60)}`, 'info') : null,
+        isChanged && !page.isDocument ? h('button.plain.value', { type: 'button', 'aria-label': `Undo the change of ${knob}`, onclick: undo }, icon('undo'), 'Undo') : null),
+      h('p.quiet', null, row ? prose(row.assumed) : foreign(setting.note ?? ''))),
+    h('div.control', null, page.isDocument ? foreign(oneLine(settingText(setting.value), 200), 'code') : settingControl(page, setting, row)),
+    said && !said.busy ? h(`p.about.result.${said.ok ? 'ok' : 'bad'}`, { role: said.ok ? null : 'alert' }, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message)) : null,
+    h('details.about', { name: 'setting', open: isOpen, ontoggle: toggle },
+      h('summary.small.quiet', null, h('code', null, foreign(knob)), setting.note ? h('span', null, ' ', foreign(oneLine(setting.note, 120))) : null),
+      isOpen ? h('div', null, row ? pairs([['Contract', prose(row.contract)], ['Assumed', prose(row.assumed)], ['Values', prose(row.values)], ['Observed by', prose(row.observed_by ?? '')], ['Default', foreign(settingText(row.default), 'code')], ['In force', foreign(settingText(setting.value), 'code')], ...origin]) : pairs(origin),
+        page.isDocument ? null : copyMenu(page, knob, commandsOf(page, [changeSetting(knob, setting.value, page.route.key)]))) : null));
 }
+
+/** What the first part of a name is about. @type {Record<string, string>} */
+const TITLES = { keys: 'Keys', errors: 'Errors', validation: 'Validation', status: 'System status', rate_limit: 'Quota', ids: 'Ids', time: 'Times', variation: 'Variation of answers', subscriptions: 'Subscriptions', events: 'Events', webhooks: 'Webhooks', hello: 'Hello', preview: 'Preview', oauth: 'OAuth', environment: 'Environment' };
 
 /** Changed settings first, then the others by the first part of their name. @param {SettingRow[]} all @returns {[string, SettingRow[]][]} */
 function groupsOf(all) {
   /** @type {Map<string, SettingRow[]>} */
   const groups = new Map([['Changed', []]]);
   for (const one of all) {
-    const title = one.source === 'default' ? one.knob.split('.')[0] : 'Changed';
+    const title = one.source === 'default' ? TITLES[one.knob.split('.')[0]] ?? one.knob.split('.')[0] : 'Changed';
     groups.set(title, [...(groups.get(title) ?? []), one]);
   }
   return [...groups].filter(([, group]) => group.length);
@@ -77,10 +128,10 @@ export function settingsView(page) {
   const found = all.filter(isFound);
   const search = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
   return [
-    h('h2', { tabindex: -1 }, 'Settings and assumptions'),
-    h('label.filter', null, h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder: 'search; “changed” finds those that differ from the default', oninput: search })),
-    h('p.quiet', null, `${found.length} of ${count(all.length, 'setting')}. Each is something that the contract leaves open.`),
+    h('h2', { tabindex: -1 }, 'Settings'),
+    h('label.filter', null, icon('find'), h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder: 'Search; “changed” finds those that differ from the default', oninput: search })),
+    h('p.quiet', null, `${found.length} of ${count(all.length, 'setting')}. Each answers a question that the contract leaves open.`),
+    groupsOf(found).map(([title, group]) => h('section.settings', { key: title }, h('h3', null, title), group.map((one) => guarded(() => settingPart(page, one.knob, one, rows.get(one.knob)), one)))),
     page.isDocument ? null : documentLinks(page),
-    groupsOf(found).map(([title, group]) => h('section', { key: title }, h('h3', null, title), group.map((one) => guarded(() => settingPart(page, one.knob, one, rows.get(one.knob)), one)))),
   ].flat();
 }

@@ -21,9 +21,21 @@ function instant(at) {
 function entry(kind, id, at, rest) {
   const blank = {
     kind, id, at: instant(at), text: '', workspace: null, key: null, status: 0, operation: null, method: null, path: null,
-    type: null, scenario: null, damage: null, forged: false, failed: false, subscription: null, event: null, number: 0, latency: 0, mark: '', superseded: false,
+    type: null, scenario: null, damage: null, forged: false, failed: false, subscription: null, event: null, number: 0, latency: 0, mark: '', message: '', quota: null, superseded: false,
   };
   return Object.assign(blank, rest);
+}
+
+/** The message of an error: that of the row, or, in a file of an earlier version, of its answer. @param {RequestRow & {answer?: {body?: Bytes}}} row @returns {string} */
+function errorMessage({ status, answer, error: known }) {
+  if (known != null) return oneLine(known, MOST_TEXT);
+  if (status < 400 || typeof answer?.body !== 'string' || answer.body.length > 4000) return '';
+  try {
+    const { message } = JSON.parse(answer.body).error;
+    return typeof message === 'string' ? oneLine(message, MOST_TEXT) : '';
+  } catch {
+    return '';
+  }
 }
 
 /** A request's row. A rule that only delays an answer leaves its refusal to the client. @param {RequestRow} row @returns {Entry} */
@@ -34,6 +46,7 @@ export function requestEntry(row) {
   return entry('request', row.id, row.at, {
     text: `${oneLine(row.method, 20)} ${path}`, workspace: row.workspace, key: row.key, status: row.status, operation: row.operation, method: row.method,
     path, scenario: row.scenario, failed: !isScripted && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
+    message: errorMessage(row), quota: /** @type {Partial<RequestDetail>} */ (row).quota ?? null,
   });
 }
 
@@ -51,7 +64,7 @@ export function attemptEntry(attempt) {
   const { outcome } = attempt;
   const answered = 'status' in outcome;
   return entry('delivery', attempt.delivery, attempt.at, {
-    text: `${oneLine(attempt.type, 80)} to ${oneLine(attempt.url, MOST_TEXT)}`, workspace: attempt.workspace ?? null, status: answered ? outcome.status : 0,
+    text: `${oneLine(attempt.type, 80)} to ${oneLine(attempt.url.replace(/^https:\/\//, ''), MOST_TEXT)}`, workspace: attempt.workspace ?? null, status: answered ? outcome.status : 0,
     type: attempt.type, path: oneLine(attempt.url, MOST_TEXT), damage: attempt.damage, forged: Boolean(attempt.forged), failed: Boolean(attempt.forged) === outcome.accepted, subscription: attempt.subscription, event: attempt.event,
     number: attempt.number, latency: attempt.latency_ms, mark: answered ? outcome.accepted ? '' : `answered ${outcome.status}` : outcome.failure.replace(/_/g, ' '),
   });

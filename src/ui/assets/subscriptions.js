@@ -1,15 +1,15 @@
 // Subscriptions: what goes where, and the actions on each; a form for a new one.
 
 import { enable, rotate, subscribe, trigger, unsubscribe } from './command.js';
-import { foreign, guarded, h } from './element.js';
-import { actionButton, emptyState, filterable, link, mark, pairs, statusMark } from './parts.js';
+import { foreign, guarded, h, icon } from './element.js';
+import { actionButton, commandsOf, copyButton, copyMenu, dropDown, emptyState, filterable, link, mark, pairs, statusMark } from './parts.js';
 import { dateTime, reasonOf, timeOfDay } from './text.js';
 
 /** @param {Page} page @param {SubscriptionRow} one @returns {Node} */
 function lastDeliveries(page, one) {
   const last = page.store.entries.filter((entry) => entry.subscription === one.id && !entry.superseded).slice(-3).reverse();
-  if (!last.length) return h('p.quiet', null, 'Nothing was delivered yet.');
-  return h('ul', null, last.map((entry) => h('li', null, statusMark(entry), ' ', link(page, { view: 'deliveries', id: entry.id, filter: '' }, `${entry.type} at ${timeOfDay(entry.at)}`), foreign(` ${reasonOf(entry)}`))));
+  if (!last.length) return h('span.quiet', null, 'nothing was delivered yet');
+  return h('ul.steps', null, last.map((entry) => h('li', null, statusMark(entry), ' ', link(page, { view: 'deliveries', id: entry.id, filter: '' }, `${entry.type} at ${timeOfDay(entry.at)}`), foreign(` ${reasonOf(entry)}`))));
 }
 
 /** One event to this subscription alone. @param {SubscriptionRow} one @returns {import('./command.js').Action} */
@@ -18,20 +18,48 @@ function testEvent(one) {
   return { ...action, id: `test ${one.id}`, label: 'Send a test event' };
 }
 
+/** The secret, hidden until it is asked for. @param {Page} page @param {SubscriptionRow} one */
+function secretPart(page, one) {
+  if (page.isDocument) return one.signing_secrets > 1 ? 'two: the old one still signs' : 'one';
+  const secrets = page.ui.forms.secrets ??= {};
+  const reveal = async () => {
+    const { ok, data } = await page.live.call('GET', `subscriptions/${encodeURIComponent(one.id)}?secret=true`);
+    secrets[one.id] = ok ? data.secret : '';
+    if (!ok) page.say(data.error?.message ?? 'No secret.');
+    page.redraw();
+  };
+  const hide = () => {
+    delete secrets[one.id];
+    page.redraw();
+  };
+  const said = page.ui.results.get(`rotate ${one.id}`);
+  if (said?.data?.secret && said.ok && !said.isTaken) {
+    secrets[one.id] = said.data.secret;
+    said.isTaken = true;
+  }
+  const known = secrets[one.id];
+  return h('span.actions', null, known ? h('code', null, known) : h('span.quiet', { 'aria-hidden': 'true' }, 'whsec_••••••••'),
+    known ? [h('button.plain', { type: 'button', onclick: hide }, 'Hide'), copyButton(page, known, 'the secret')] : h('button.plain', { type: 'button', onclick: reveal }, 'Reveal'),
+    actionButton(page, { ...rotate(one.id), label: 'Rotate' }, false, 'plain'), one.signing_secrets > 1 ? h('span.quiet.small', null, 'the old one still signs') : null);
+}
+
 /** @param {Page} page @param {SubscriptionRow} one @returns {Node} */
 function subscriptionCard(page, one) {
+  const test = testEvent(one);
+  const [toggle, remove] = [enable(one.id, one.status !== 'active'), unsubscribe(one.id)];
   return h(one.id === page.route.id ? 'article.card.chosen' : 'article.card', { key: one.id },
-    h('h3', null, foreign(one.url), ' ', mark(one.status, one.status === 'active' ? 'ok' : 'quiet')),
+    h('div.title', null, h('h3', null, foreign(one.url)), mark(one.status, one.status === 'active' ? 'ok' : 'quiet')),
     one.description ? h('p', null, foreign(one.description)) : null,
     pairs([
-      ['Id', link(page, { view: 'deliveries', id: '', filter: `subscription:${one.id}` }, one.id)],
+      ['Secret', secretPart(page, one)],
       ['Events', foreign(one.events.join(', '))],
       ['Key', filterable(page, 'key', one.key)],
+      ['Id', link(page, { view: 'deliveries', id: '', filter: `subscription:${one.id}` }, one.id)],
       ['Since', dateTime(one.created_at)],
-      ['Secrets', one.signing_secrets > 1 ? 'two: the old one still signs' : ['one, shown when it was made; ', h('code', null, `wrs-emulator subscriptions show ${one.id} --secret`), ' shows it again']],
+      ['Last', lastDeliveries(page, one)],
     ]),
-    lastDeliveries(page, one),
-    h('div.actions', null, one.status === 'active' ? actionButton(page, testEvent(one)) : null, actionButton(page, enable(one.id, one.status !== 'active')), actionButton(page, rotate(one.id)), actionButton(page, unsubscribe(one.id))));
+    page.isDocument ? null : h('div.actions', null, one.status === 'active' ? actionButton(page, test) : null, copyMenu(page, one.id, commandsOf(page, [test, toggle, rotate(one.id), remove])),
+      dropDown(page, `more ${one.id}`, [icon('more')], () => [actionButton(page, toggle, false, 'plain'), actionButton(page, remove, false, 'plain')], { name: `More about ${one.url}`, stays: true })));
 }
 
 /** @param {Page} page @returns {Node} */
@@ -46,11 +74,11 @@ function subscribeForm(page) {
     event.preventDefault();
     page.perform(action());
   };
-  return h('form', { onsubmit: submit },
+  return h('form.card', { onsubmit: submit },
     h('h3', null, 'Subscribe a receiver'),
     h('label', null, 'URL; https://NAME.sink.localhost/ is a receiver built into the emulator', h('input', { type: 'text', controlled: values.url, oninput: change('url'), required: true })),
     h('label', null, 'Events, all of them if empty', h('input', { type: 'text', controlled: values.events, oninput: change('events'), placeholder: 'workflow.completed, reference.matched' })),
-    actionButton(page, action(), true));
+    h('div.actions', null, actionButton(page, action(), true), copyMenu(page, 'subscribe', commandsOf(page, [action()]))));
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */

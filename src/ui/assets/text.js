@@ -4,6 +4,9 @@
 const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202f\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 const MOST_SHOWN = 200_000;
 
+/** Writes numbers with groups of three digits; made once, as that takes long. */
+export const NUMBERS = new Intl.NumberFormat('en');
+
 /** Text with something else for each character that cannot be seen. @param {string} text @param {(character: string) => string} replacement */
 export function replaceInvisible(text, replacement) {
   return text.replace(INVISIBLE, replacement);
@@ -90,7 +93,7 @@ export function shortKey(key, all) {
 
 /** `1 attempt`, `2 attempts`. @param {number} number @param {string} noun @param {string} [many] */
 export function count(number, noun, many) {
-  return `${number.toLocaleString('en')} ${number === 1 ? noun : many ?? `${noun}s`}`;
+  return `${NUMBERS.format(number)} ${number === 1 ? noun : many ?? `${noun}s`}`;
 }
 
 /** `a`, `a and b`, `a, b and c`. @param {string[]} words @param {string} last @returns {string} */
@@ -143,28 +146,39 @@ export function isRefused({ status }) {
   return status >= 400 && status < 500;
 }
 
-/** What a status is called as text, with its shape, and the class of its colour. @param {Entry} entry @returns {[string, string]} */
+/** What a status is called, the class of its colour, and its symbol. @param {Entry} entry @returns {[string, string, string]} */
 export function statusOf(entry) {
-  switch (entry.kind) {
+  const { kind, failed, status, forged, scenario } = entry;
+  switch (kind) {
     case 'event':
-      return ['⚡ event', entry.failed ? 'warn' : 'info'];
+      return ['event', failed ? 'warn' : 'info', 'bolt'];
     case 'notice':
-      return entry.failed ? ['! warning', 'warn'] : ['· notice', 'quiet'];
+      return failed ? ['warning', 'warn', 'warn'] : ['notice', 'quiet', 'dot'];
     case 'delivery':
-      return [`${entry.failed ? '✗' : '→'} ${entry.status || 'failed'}`, entry.failed ? 'bad' : entry.forged && !isRefused(entry) ? 'quiet' : 'ok'];
+      if (forged && failed) return ['accepted', 'bad', 'warn'];
+      if (forged && isRefused(entry)) return ['refused', 'ok', 'check'];
+      return [status ? String(status) : 'failed', failed ? 'bad' : forged ? 'quiet' : 'ok', 'send'];
     default:
-      if (!entry.status) return ['✂ broken', entry.scenario ? 'info' : 'bad'];
-      if (entry.scenario && !entry.failed && entry.status >= 400) return [String(entry.status), 'info'];
-      return [String(entry.status), entry.status >= 500 ? 'bad' : entry.status >= 400 ? 'warn' : 'ok'];
+      if (!status) return ['broken', scenario ? 'info' : 'bad', 'cut'];
+      if (scenario && !failed && status >= 400) return [String(status), 'info', 'dot'];
+      return status >= 500 ? [String(status), 'bad', 'cross'] : status >= 400 ? [String(status), 'warn', 'warn'] : [String(status), 'ok', 'check'];
   }
 }
 
+/** Reasons of refusals whose error had no message. @type {Record<string, string>} */
+const REASONS = {
+  invalid: 'the request is not valid', rate_limited: 'the quota is used up', unauthorized: 'the key is missing or not valid', not_found: 'there is nothing at this path',
+  method_not_allowed: 'the path does not take this method', announced: 'not available yet', panicked: 'the emulator failed', scripted: '', answered: '',
+};
+
 /** The reason of an outcome, in a few words. @param {Entry} entry @returns {string} */
 export function reasonOf(entry) {
-  if (entry.forged) return entry.failed ? 'forged, but accepted' : isRefused(entry) ? 'forged, refused as it should be' : `forged, ${entry.mark}`;
-  if (entry.kind === 'delivery') return [entry.number > 1 ? `attempt ${entry.number}` : '', entry.mark].filter(Boolean).join(', ');
+  const { kind, forged, failed, status, number, mark, damage, scenario, message } = entry;
+  if (forged) return failed ? `forgery accepted with ${status}` : isRefused(entry) ? `forgery refused with ${status}` : `forged, ${mark}`;
+  if (kind === 'delivery') return [number > 1 ? `attempt ${number}` : '', mark].filter(Boolean).join(', ');
   // Without the command or setting that asked for it.
-  if (entry.damage) return entry.damage.replace(/ \(.*/, '');
-  if (entry.scenario) return `scenario ${entry.scenario}`;
-  return entry.failed ? entry.mark.replace(/_/g, ' ') : '';
+  if (damage) return damage.replace(/ \(.*/, '');
+  const words = message || (status >= 400 || !status ? REASONS[mark] ?? mark.replace(/_/g, ' ') : '');
+  if (kind !== 'request') return failed ? mark.replace(/_/g, ' ') : '';
+  return [scenario ?? '', failed || scenario ? words : ''].filter(Boolean).join(': ');
 }

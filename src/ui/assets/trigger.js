@@ -1,9 +1,10 @@
 // Trigger: a form that fires an event, with the commands that do the same.
 
 import { subscribe, trigger } from './command.js';
+import { stateOf } from './delivery.js';
 import { foreign, h } from './element.js';
-import { actionButton, link, mark } from './parts.js';
-import { messageOf, oneLine } from './text.js';
+import { actionButton, commandsOf, copyMenu, link, mark, statusMark } from './parts.js';
+import { count, messageOf, oneLine, reasonOf } from './text.js';
 
 const TAMPERS = ['', 'body', 'signature', 'secret', 'timestamp', 'future_timestamp', 'headers'];
 
@@ -11,6 +12,23 @@ const TAMPERS = ['', 'body', 'signature', 'secret', 'timestamp', 'future_timesta
 function types(page) {
   const data = page.store.run?.profile?.data.find((one) => one.knob === 'events.data')?.value;
   return [...new Set([...Object.keys(data ?? {}), ...(page.store.run?.subscriptions ?? []).flatMap((one) => one.events)])];
+}
+
+/** What became of the event fired last: brought up to date as attempts are made. @param {Page} page @returns {Node | null} */
+function outcome(page) {
+  const said = page.ui.results.get('trigger');
+  if (!said || said.busy) return null;
+  if (!said.ok) return h('p.result.bad', { role: 'alert' }, foreign(said.message));
+  const { events = [], deliveries = [] } = said.data ?? {};
+  const due = page.store.run?.due ?? [];
+  const rows = deliveries.slice(0, 20).map((/** @type {DeliveryRow} */ one) => {
+    const last = page.store.newestAttempt.get(one.id);
+    const next = due.find((each) => each.delivery === one.id);
+    const isOpen = last?.failed && !last.forged && next;
+    const state = last ? statusMark(last) : mark(...stateOf(one));
+    return h('li.actions', { key: one.id }, state, link(page, { view: 'deliveries', id: one.id }, oneLine(one.url)), h('span.quiet', null, [last ? reasonOf(last) : '', isOpen ? oneLine(next.message, 120) : ''].filter(Boolean).join('; ')));
+  });
+  return h('section.next', { role: 'status' }, h('h3', null, `${count(events.length, 'event')} fired`), rows.length ? h('ul.steps', null, rows) : h('p.quiet', null, 'No delivery yet.'), deliveries.length > 20 ? h('p.quiet', null, `and ${deliveries.length - 20} more`) : null);
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */
@@ -44,7 +62,6 @@ export function triggerView(page) {
     event.preventDefault();
     if (action) page.perform(make());
   };
-  const done = page.ui.results.get('trigger')?.data;
   const isTaken = active.some((one) => one.key === key);
   return [
     h('h2', { tabindex: -1 }, 'Trigger an event'),
@@ -57,10 +74,10 @@ export function triggerView(page) {
       h('div.fields', null,
         field('count', 'Events', { type: 'number', min: 1, max: 10000 }), field('duplicate', 'Copies of each', { type: 'number', min: 1, max: 100 }),
         field('delay', 'Delay, such as 5s', { type: 'text' }), choice('tamper', 'Forge on purpose', TAMPERS.map((one) => [one, one.replace('_', ' ') || 'nothing']), values.tamper)),
-      h('div', null, check('shuffle', 'in another order'), check('drop', 'lose it on the way')),
-      problem ? h('p.bad', { role: 'alert' }, `✗ ${problem}`) : null,
+      h('div', null, check('shuffle', 'deliver out of order'), check('drop', 'never deliver it')),
+      problem ? h('p.bad', { role: 'alert' }, problem) : null,
       // Without a subscription the call would fail.
-      action && isTaken ? actionButton(page, action, true) : null),
-    done?.deliveries?.length ? h('ul.steps', null, done.deliveries.slice(0, 20).map((/** @type {DeliveryRow} */ one) => h('li', null, mark(one.status, one.status === 'delivered' ? 'ok' : one.status === 'pending' ? 'info' : 'bad'), ' ', link(page, { view: 'deliveries', id: one.id }, oneLine(one.url)), one.forgery ? ` forged, and ${one.forgery} by the receiver` : ''))) : null,
+      action && isTaken ? h('div.actions', null, actionButton(page, { ...action, isQuiet: true }, true), copyMenu(page, 'trigger', commandsOf(page, [action]))) : null),
+    outcome(page),
   ];
 }

@@ -103,7 +103,7 @@ export async function hostile() {
   await lookAround(tab.page, [...requests, ...deliveries.map((one) => one.id), ...deliveries.slice(0, 60).map((one) => one.event)], views);
   // Text of clients is evidence, and stays text.
   await tab.page.evaluate(() => { location.hash = "#/review/unknown-field"; });
-  await tab.page.getByRole("list", { name: "Evidence of unknown-field" }).getByText(/<script>/).first().waitFor();
+  await tab.page.getByRole("list", { name: "Seen for unknown-field" }).getByText(/<script>/).first().waitFor();
   // Shown as text, with every character visible.
   await tab.page.evaluate(() => { location.hash = "#/activity?filter=onerror"; });
   await rows(tab.page).first().click();

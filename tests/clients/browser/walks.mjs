@@ -7,8 +7,13 @@ import { join } from "node:path";
 
 import { Emulator, gate, nginx, openTab, rows, tabTo, until } from "./site.mjs";
 
-/** Shows an action's commands. */
-const showCommands = (within, action) => within.locator("summary").filter({ hasText: `as a command: ${action}` }).click();
+/** Copies one of the texts that a menu offers, and gives it; the page says so. */
+async function copied(page, within, name) {
+  await within.getByRole("button", { name: "Copy as…" }).first().click();
+  await within.getByRole("button", { name, exact: true }).click();
+  await page.getByRole("status").getByText(`Copied: ${name}`).waitFor();
+  return page.evaluate(() => navigator.clipboard.readText());
+}
 const visit = (page, name) => page.getByRole("navigation", { name: "Views" }).getByRole("link", { name, exact: false }).click();
 
 /** Activity and a request: what happened and why, in two clicks. */
@@ -20,18 +25,25 @@ export async function activity(emulator) {
   const details = page.getByRole("region", { name: "Details" });
   await details.getByText(/^429 Too Many Requests because scenario rate-limit-burst/).waitFor();
   await until(page, () => location.hash.startsWith("#/requests/req_"));
+  await details.getByRole("list", { name: "Checks" }).getByText("scenario", { exact: true }).waitFor();
+  await details.locator("summary").filter({ hasText: "In words" }).click();
   await details.getByText(/^\W*decided$/).waitFor();
   await details.getByRole("button", { name: "Filter by status 429" }).click();
   await page.getByRole("combobox", { name: "Filter" }).waitFor();
   assert.equal(await page.getByRole("combobox", { name: "Filter" }).inputValue(), "429");
   await until(page, () => [...document.querySelectorAll("[role=option]")].every((row) => row.textContent.includes("429")));
-  await details.getByRole("button", { name: "Copy the curl command" }).click();
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^curl -s .*\/v1\/system\/status\?include_checks=true'?$/);
+  assert.match(await copied(page, details, "curl"), /^curl -s .*\/v1\/system\/status\?include_checks=true'?$/);
+  assert.match(await copied(page, details, "Test: pytest"), /wrs\.scenario\(toml=[^]*assert status == 429/);
+  assert.match(await copied(page, details, "Scenario"), /rate_limit_exceeded/);
+  // The reason is the message of the error, and words of a filter match parts.
+  await page.getByRole("combobox", { name: "Filter" }).fill("key:local scenario:burst");
+  await until(page, () => location.hash.includes("key%3Alocal"));
+  await rows(page).filter({ hasText: "rate-limit-burst: " }).first().waitFor();
   await page.getByRole("button", { name: "Clear the filter" }).click();
   await page.getByRole("combobox", { name: "key" }).selectOption("sk_test_local");
   await until(page, () => location.hash.includes("key=sk_test_local"));
   // An event leads to its deliveries.
-  await rows(page).filter({ hasText: "⚡ event" }).last().click();
+  await rows(page).filter({ has: page.getByText("event", { exact: true }) }).last().click();
   await details.getByRole("heading", { name: "workflow.completed" }).waitFor();
   await details.getByRole("link", { name: /^dlv_/ }).first().click();
   await details.getByRole("heading", { name: /Attempt \d/ }).first().waitFor();
@@ -50,10 +62,11 @@ export async function delivery(emulator) {
   assert.ok(await differing.locator("mark").count() >= 2);
   assert.match(await differing.textContent(), /signed.*sent/);
   const before = (await emulator.control("GET", "deliveries?limit=1000")).data.length;
-  await showCommands(details, "Send it again");
-  await details.getByText(/^wrs-emulator deliveries redeliver dlv_/).waitFor();
+  await details.getByText("forgery refused").first().waitFor();
+  await details.getByRole("img", { name: "Attempts: 401" }).waitFor();
+  assert.match(await copied(page, details, "CLI: send it again"), /^wrs-emulator deliveries redeliver dlv_/);
   await details.getByRole("button", { name: "Send it again" }).click();
-  await details.getByText("✓").first().waitFor();
+  await details.locator(".result.ok").waitFor();
   assert.equal((await emulator.control("GET", "deliveries?limit=1000")).data.length, before + 1);
   await verify();
 }
@@ -67,13 +80,21 @@ export async function subscriptions(emulator) {
   await main.getByRole("button", { name: "Subscribe", exact: true }).click();
   await main.getByText(/The secret, shown once: whsec_/).waitFor();
   const card = main.getByRole("article").filter({ hasText: "walk.sink.localhost" });
+  await card.getByRole("button", { name: "Reveal" }).click();
+  const secret = await card.getByText(/^whsec_\w/).textContent();
+  await card.getByRole("button", { name: "Copy the secret" }).click();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), secret);
+  await card.getByRole("button", { name: "Hide" }).click();
+  await card.getByRole("button", { name: "Rotate" }).click();
+  await card.getByRole("button", { name: "Yes, rotate" }).click();
+  await card.getByText(/^whsec_\w/).waitFor();
+  assert.notEqual(await card.getByText(/^whsec_\w/).textContent(), secret);
+  assert.match(await copied(page, card, "Disable: CLI"), /^wrs-emulator subscriptions disable sub_/);
+  await card.getByRole("button", { name: /^More about/ }).click();
   await card.getByRole("button", { name: "Disable" }).click();
   await card.getByText(/^\W*disabled$/).waitFor();
   await card.getByRole("button", { name: "Enable" }).click();
   await card.getByText(/^\W*active$/).waitFor();
-  await card.getByRole("button", { name: "New secret" }).click();
-  await card.getByRole("button", { name: "Yes, new secret" }).click();
-  await card.getByText(/whsec_/).waitFor();
   await card.getByRole("button", { name: "Delete" }).click();
   await card.getByText(/Its events go nowhere/).waitFor();
   await card.getByRole("button", { name: "Cancel" }).click();
@@ -111,21 +132,28 @@ export async function time(emulator) {
   const { page, verify } = await openTab(`${emulator.page}#/time`);
   const main = page.getByRole("main");
   await main.getByRole("button", { name: "Freeze" }).click();
-  await main.getByText("⏸ frozen").waitFor();
-  await until(page, () => document.title.includes("⏸ frozen"));
+  await main.getByText(/^\W*frozen$/).waitFor();
+  await until(page, () => document.title.includes("(frozen)"));
   const icon = await page.evaluate(() => document.querySelector("link[rel=icon]").getAttribute("href"));
   await emulator.control("POST", "sink/orders", { respond: [500, 200] });
   await emulator.control("POST", "events?wait=2s", { type: "reference.matched" });
-  await main.getByText(/attempt 2 to deliver reference.matched/).first().waitFor();
-  await main.getByRole("button", { name: "Advance to what is due next" }).click();
+  await main.getByRole("img", { name: /^1 thing due, the last in / }).waitFor();
+  await main.getByRole("link", { name: /attempt 2 to deliver reference.matched/ }).waitFor();
+  await main.getByRole("button", { name: "To the next event" }).click();
   await main.getByText("Nothing waits for the clock.").waitFor();
   await main.getByRole("textbox", { name: /^Advance by/ }).fill("72h");
   const before = Date.parse((await emulator.control("GET", "clock")).now);
   await main.getByRole("button", { name: "Advance 72h" }).click();
-  await main.getByText(/✓ Done: the clock showed/).first().waitFor();
+  await main.getByText(/Done: the clock showed/).first().waitFor();
   assert.ok(Date.parse((await emulator.control("GET", "clock")).now) - before >= 72 * 3_600_000);
+  await main.getByRole("button", { name: "+1 h", exact: true }).click();
+  await until(page, async (from) => Date.parse((await (await fetch("clock")).json()).now) - from >= 73 * 3_600_000, before);
+  assert.match(await copied(page, main, "Advance 72h: CLI"), /^wrs-emulator clock advance 72h/);
   await main.getByRole("button", { name: "Run" }).click();
   await main.getByText(/^\W*runs$/).waitFor();
+  // While the clock runs, so does the page's.
+  const shown = await page.locator(".now").textContent();
+  await until(page, (old) => document.querySelector(".now").textContent !== old, shown);
   await until(page, (old) => document.querySelector("link[rel=icon]").getAttribute("href") !== old, icon);
   await verify();
 }
@@ -153,16 +181,30 @@ export async function settings(emulator) {
   const main = page.getByRole("main");
   await main.getByRole("searchbox", { name: "Search" }).fill("rate_limit.requests");
   await until(page, () => location.hash.includes("filter=rate_limit.requests"));
-  await main.getByText("rate_limit.requests", { exact: true }).click();
-  const field = main.getByRole("textbox", { name: /New value of rate_limit.requests/ });
+  const field = main.getByRole("spinbutton", { name: "Value of rate_limit.requests" });
   await field.fill("7");
-  await showCommands(main, "Set");
-  await main.getByText(/^wrs-emulator profile set rate_limit.requests=7/).waitFor();
   await main.getByRole("button", { name: "Set", exact: true }).click();
   await main.getByText(/rate_limit.requests = 7 \(was 100\)/).waitFor();
+  await main.getByRole("button", { name: "Undo the change of rate_limit.requests" }).waitFor();
+  await main.getByText("rate_limit.requests", { exact: true }).click();
+  assert.match(await copied(page, main, "CLI"), /^wrs-emulator profile set rate_limit.requests=7/);
+  // A switch and a choice change at once.
+  await main.getByRole("searchbox", { name: "Search" }).fill("lenient_booleans");
+  const toggle = main.getByRole("switch", { name: "Value of validation.lenient_booleans" });
+  assert.equal(await toggle.isChecked(), false);
+  await toggle.click();
+  await main.getByText(/lenient_booleans = true/).waitFor();
+  assert.equal(await toggle.isChecked(), true);
+  await main.getByRole("button", { name: "Undo the change of validation.lenient_booleans" }).click();
+  await until(page, () => !document.querySelector("[role=switch]").checked);
+  await main.getByRole("searchbox", { name: "Search" }).fill("retry_after");
+  await main.getByRole("combobox", { name: "Value of rate_limit.retry_after" }).selectOption("seconds");
+  await main.getByText(/rate_limit.retry_after = .*seconds/).waitFor();
+  await main.getByRole("button", { name: "Undo the change of rate_limit.retry_after" }).click();
+  await until(page, () => document.querySelector("main select").value === "off");
   await main.getByRole("searchbox", { name: "Search" }).fill("changed");
   await main.getByText(/1 of \d+ settings/).waitFor();
-  await main.getByRole("button", { name: "Undo the change" }).click();
+  await main.getByRole("button", { name: "Undo the change of rate_limit.requests" }).click();
   await main.getByText(/0 of \d+ settings/).waitFor();
   await verify();
 }
@@ -192,10 +234,9 @@ export async function trigger(emulator) {
   await main.getByRole("textbox", { name: /^Data/ }).fill("{");
   await main.getByRole("alert").waitFor();
   await main.getByRole("textbox", { name: /^Data/ }).fill('{"note":"<b>walk</b>"}');
-  await showCommands(main, "Trigger");
-  await main.getByText(/^wrs-emulator trigger reference.matched --key sk_test_local --data-json/).waitFor();
+  assert.match(await copied(page, main, "CLI"), /^wrs-emulator trigger reference.matched --key sk_test_local --data-json/);
   await main.getByRole("button", { name: "Trigger", exact: true }).click();
-  await main.getByText(/✓ 1 fired/).waitFor();
+  await main.getByText("1 event fired").waitFor();
   await main.getByRole("link", { name: /orders.sink.localhost/ }).click();
   await page.getByRole("region", { name: "Details" }).getByText(/<b>walk<\/b>/).first().waitFor();
   await verify();
@@ -222,13 +263,12 @@ export async function check(emulator) {
 export async function summary(emulator) {
   const { page, verify } = await openTab(`${emulator.page}#/summary`);
   const main = page.getByRole("main");
-  // A counter filters; what failed is grouped by key, with its evidence.
-  await main.getByRole("link", { name: "1 to no endpoint" }).click();
+  // A number filters; what went wrong is grouped by cause, with its first and last.
+  await main.getByRole("link", { name: /refused · / }).click();
   await rows(page).filter({ hasText: "statuss" }).first().waitFor();
   await page.goBack();
-  await main.getByRole("article").filter({ hasText: "sk_test_local" }).getByText(/no endpoint/).first().waitFor();
   await main.getByRole("img", { name: /^Timeline: \d+ marks/ }).waitFor();
-  await main.getByRole("link", { name: /evidence req_/ }).first().click();
+  await main.getByRole("article").filter({ hasText: "/v1/system/statuss is no endpoint" }).getByRole("link", { name: /req_/ }).first().click();
   await page.getByRole("region", { name: "Details" }).getByText(/no endpoint/).first().waitFor();
   await verify();
 }
@@ -243,8 +283,7 @@ export async function again(emulator) {
   await details.getByRole("button", { name: "Make a scenario of it and activate it" }).click();
   await details.getByRole("region", { name: "The scenario" }).getByText(/rate_limit_exceeded/).waitFor();
   assert.deepEqual([await emulator.client("/v1/hello?again"), await emulator.client("/v1/hello?again")], [429, 200]);
-  await details.getByRole("button", { name: "pytest" }).click();
-  assert.match(await details.getByRole("region", { name: "The test" }).textContent(), /def test_get_hello\(wrs\)/);
+  assert.match(await copied(page, details, "Test: pytest"), /def test_get_hello\(wrs\)/);
   await emulator.control("POST", "scenarios/active", { active: ["rate-limit-burst"] });
   await emulator.control("POST", "scenarios/active", { active: null, key: "sk_test_local" });
   await emulator.control("DELETE", "scenarios/again-429-hello");
@@ -259,9 +298,9 @@ export async function review(emulator) {
   await page.keyboard.press("r");
   await main.getByText(/^\W*Not ready: \d+ findings? (is|are) certain and at least medium\. The worst: /).waitFor();
   const finding = main.getByRole("article").filter({ hasText: "A request matches no endpoint" });
-  await main.getByText("Findings that a file of --accept names are counted here, too.").waitFor();
+  await main.getByText("Findings accepted with --accept are counted here as well.").waitFor();
   assert.doesNotMatch(await main.textContent(), /`/, "what is quoted is shown as code");
-  await finding.getByRole("heading", { name: /medium certain wrong-path$/ }).waitFor();
+  for (const word of ["medium", "certain", "wrong-path"]) await finding.getByText(word, { exact: true }).waitFor();
   for (const part of [/^It does nothing/, /^correct the path/, /^Endpoints; Versioning/, /^wrs-emulator requests show req_/]) await finding.getByText(part).waitFor();
   await main.getByRole("combobox", { name: "Severity at least" }).selectOption("critical");
   await until(page, () => location.hash === "#/review?filter=severity%3Acritical");
@@ -274,12 +313,12 @@ export async function review(emulator) {
   await main.getByRole("combobox", { name: "Confidence" }).selectOption("certain");
   await finding.getByRole("link", { name: "wrong-path" }).click();
   await until(page, () => location.hash.startsWith("#/review/wrong-path?") && document.querySelectorAll("main article").length === 1);
-  await main.getByRole("list", { name: "Evidence of wrong-path" }).getByRole("link").first().click();
+  await main.getByRole("list", { name: "Seen for wrong-path" }).getByRole("link").first().click();
   await page.getByRole("region", { name: "Details" }).getByText(/no endpoint/).first().waitFor();
   await page.goBack();
   await main.getByRole("link", { name: "The whole review" }).click();
   // What had nothing to judge comes with what gives it something; one of another key is news.
-  await main.getByRole("heading", { name: "Not exercised, so unproven" }).waitFor();
+  await main.getByRole("heading", { name: "Not covered, so not proven" }).waitFor();
   await main.getByText(/^wrs-emulator trigger workflow.completed --tamper timestamp/).waitFor();
   await main.getByRole("heading", { name: "What no traffic can show" }).waitFor();
   assert.equal(await main.getByRole("link", { name: "live-key-in-the-sandbox" }).locator("xpath=ancestor::article").count(), 0);
@@ -326,8 +365,12 @@ export async function keyboard(emulator) {
   await page.keyboard.type("404");
   await press("Escape", "j", "Enter");
   await details.getByRole("heading", { name: /statuss/ }).waitFor();
-  await tabTo(page, details.getByRole("button", { name: "Copy the curl command" }));
-  await press("Enter", "Escape");
+  await tabTo(page, details.getByRole("button", { name: "Copy as…" }));
+  await press("Enter");
+  await tabTo(page, details.getByRole("button", { name: "curl", exact: true }));
+  await press("Enter");
+  await page.getByRole("status").getByText("Copied: curl").waitFor();
+  await press("Escape");
   await details.waitFor({ state: "detached" });
   assert.ok(await page.getByRole("listbox").evaluate((node) => node === document.activeElement), "Esc goes back to the list");
   await press("p");
@@ -339,14 +382,14 @@ export async function keyboard(emulator) {
   await press("t");
   await tabTo(page, page.getByRole("button", { name: "Trigger", exact: true }));
   await press("Enter");
-  await page.getByText(/✓ 1 fired/).waitFor();
+  await page.getByText("1 event fired").waitFor();
   await press("r");
   await tabTo(page, page.getByRole("combobox", { name: "Severity at least" }));
   await page.keyboard.type("medium");
   await until(page, () => location.hash.includes("severity%3Amedium"));
   await tabTo(page, page.getByRole("link", { name: "wrong-path" }));
   await press("Enter");
-  await tabTo(page, page.getByRole("list", { name: "Evidence of wrong-path" }).getByRole("link").first());
+  await tabTo(page, page.getByRole("list", { name: "Seen for wrong-path" }).getByRole("link").first());
   await press("Enter");
   await details.getByText(/no endpoint/).first().waitFor();
   await press("Escape");
@@ -357,7 +400,7 @@ export async function keyboard(emulator) {
   await nav("Time");
   await tabTo(page, page.getByRole("button", { name: "Freeze" }));
   await press("Enter");
-  await page.getByText("⏸ frozen").first().waitFor();
+  await page.getByRole("main").getByText(/^\W*frozen$/).waitFor();
   await tabTo(page, page.getByRole("button", { name: "Run" }));
   await press("Enter");
   await page.getByRole("button", { name: "Freeze" }).waitFor();
@@ -379,13 +422,15 @@ export async function keyboard(emulator) {
   await page.getByRole("searchbox", { name: "Search" }).waitFor();
   await press("/");
   await page.keyboard.type("time.precision");
-  await tabTo(page, page.locator("summary").filter({ hasText: "time.precision" }));
-  await press("Enter");
-  await tabTo(page, page.getByRole("textbox", { name: /New value of time.precision/ }));
-  await press("Control+A");
+  await tabTo(page, page.getByRole("combobox", { name: "Value of time.precision" }));
   await page.keyboard.type("seconds");
-  await press("Enter");
   await page.getByText(/time.precision = .*was/).last().waitFor();
+  await press("Control+k");
+  await page.getByRole("dialog", { name: "Go to" }).waitFor();
+  await page.keyboard.type("always 429");
+  await press("Enter");
+  await page.getByText("The quota is always used up", { exact: true }).waitFor();
+  await until(page, () => location.hash.startsWith("#/scenarios/always-429"));
   await emulator.control("PATCH", "profile", { "time.precision": null });
   await verify();
 }
@@ -397,9 +442,9 @@ export async function pause(emulator) {
   await rows(page).first().click();
   const first = await rows(page).first().textContent();
   for (let i = 0; i < 3; i++) await emulator.client("/v1/hello");
-  await page.getByRole("button", { name: "3 new ↑" }).waitFor();
+  await page.getByRole("button", { name: "3 new" }).waitFor();
   assert.equal(await rows(page).first().textContent(), first, "what is read stays where it is");
-  await page.getByRole("button", { name: "3 new ↑" }).click();
+  await page.getByRole("button", { name: "3 new" }).click();
   await until(page, () => document.querySelector("[role=option]").textContent.includes("/v1/hello"));
   await page.getByRole("button", { name: "Close" }).click();
   await page.getByRole("button", { name: "Pause" }).click();
@@ -421,6 +466,7 @@ export async function empty() {
   const { page, verify } = await openTab(emulator.page);
   await page.getByRole("heading", { name: "An emulator of the Workflow Reference Service API" }).waitFor();
   await page.getByText(`curl -s -g -H 'Authorization: Bearer sk_test_local' ${emulator.url}/v1/system/status`).waitFor();
+  await page.getByRole("button", { name: "Send a test request" }).waitFor();
   await page.getByRole("button", { name: "Python" }).click();
   await page.getByText(/^import urllib.request/).waitFor();
   await page.getByText(/^wrs-emulator listen --forward-to localhost:3000/).waitFor();
@@ -441,8 +487,9 @@ export async function empty() {
   for (const [key, outcome] of [["sk_test_red", "failed"], ["sk_test_green", "passed"]]) await emulator.control("POST", "outcome", { key, test: `of ${key}`, outcome });
   await page.reload();
   await visit(page, "Summary");
-  await page.getByText("Failed: 1 of 2 tests").first().waitFor();
-  await page.getByRole("link", { name: "1 test failed" }).click();
+  await page.getByText("Failed: nothing called the emulator; does your code read WRS_BASE_URL?").first().waitFor();
+  await page.getByRole("article").getByText("of sk_test_red").waitFor();
+  await page.getByRole("link", { name: "2 tests · 1 failed" }).click();
   await page.getByText("1 of 2 keys: those whose test failed.").waitFor();
   assert.equal(await page.getByRole("article").count(), 1);
   await visit(page, "Review");
@@ -454,9 +501,81 @@ export async function empty() {
   await page.getByRole("button", { name: "Subscribe", exact: true }).click();
   await page.getByText(/the event would go nowhere/).waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Trigger", exact: true }).click();
-  await page.getByText(/✓ 1 fired: .* delivered/).waitFor();
+  await page.getByText("1 event fired").waitFor();
+  await page.getByRole("main").getByRole("listitem").filter({ hasText: "demo.sink.localhost" }).getByText("200").waitFor();
   await verify();
   await emulator.stop();
+}
+
+/** A test request is sent from the first look, and shown; it leaves nothing for the review to find. */
+export async function testRequest() {
+  // A warning about a file that is no scenario does not hide how to begin.
+  const folder = mkdtempSync(join(tmpdir(), "page-stray-"));
+  writeFileSync(join(folder, "stray.yaml"), "a: 1\n");
+  const emulator = await Emulator.start("--scenarios", folder);
+  const { page, verify } = await openTab(emulator.page);
+  await page.getByRole("button", { name: "Send a test request" }).click();
+  await rows(page).filter({ hasText: "GET /v1/hello" }).waitFor();
+  assert.deepEqual((await emulator.control("GET", "findings")).data, []);
+  // What a runner reports is on the page soon, although nothing else happens.
+  await visit(page, "Summary");
+  await emulator.control("POST", "outcome", { key: "sk_test_red", test: "of red", outcome: "failed", message: "assert 1 == 2" });
+  await page.getByRole("main").getByText("1 test made no request").first().waitFor();
+  await verify();
+  await emulator.stop();
+  rmSync(folder, { recursive: true });
+}
+
+/** A scenario is written on the page: what is wrong is said as one types, and what is valid is kept. */
+export async function writeScenario() {
+  const emulator = await Emulator.start();
+  const { page, verify } = await openTab(`${emulator.page}#/scenarios`, { expected: [/422/] });
+  const main = page.getByRole("main");
+  await main.getByRole("button", { name: "New scenario" }).click();
+  await main.getByRole("textbox", { name: "Name" }).fill("mine");
+  await main.getByText("Valid and kept as mine.").waitFor();
+  await main.getByRole("textbox", { name: "Text" }).fill('[[rule]]\nreply = { statu = 500 }\n');
+  await main.getByText(/statu/).last().waitFor();
+  await main.getByText(/line 2, column/).waitFor();
+  await main.getByRole("textbox", { name: "Text" }).fill('title = "Mine"\n\n[[rule]]\nreply = { status = 503 }\n');
+  await main.getByText("Valid and kept as mine.").waitFor();
+  await main.getByRole("button", { name: "Done" }).click();
+  await main.getByRole("button", { name: "Activate for all keys" }).click();
+  await main.getByRole("button", { name: "Deactivate for all keys" }).waitFor();
+  assert.equal(await emulator.client("/v1/system/status"), 503);
+  await verify();
+  await emulator.stop();
+}
+
+/** What became of a triggered event follows its attempts, without anything else happening. */
+export async function followed(emulator) {
+  await emulator.control("POST", "sink/orders", { respond: [500, 200] });
+  const { page, verify } = await openTab(`${emulator.page}#/trigger`);
+  const main = page.getByRole("main");
+  await main.getByRole("combobox", { name: "Type" }).selectOption("reference.matched");
+  await main.getByRole("button", { name: "Trigger", exact: true }).click();
+  const line = main.getByRole("listitem").filter({ hasText: "orders.sink.localhost" });
+  await line.getByText("500").first().waitFor();
+  await emulator.control("POST", "clock", { advance: "1h" });
+  await line.getByText(/^\W*200$/).waitFor();
+  await verify();
+}
+
+/** A drag over the timeline filters by time, a click opens. */
+export async function brushed(emulator) {
+  const { page, verify } = await openTab(emulator.page);
+  await rows(page).first().waitFor();
+  const drawing = page.getByRole("img", { name: /^Timeline: / });
+  const box = await drawing.boundingBox();
+  await page.mouse.move(box.x + box.width * 0.3, box.y + 8);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 8, { steps: 4 });
+  await page.mouse.up();
+  await until(page, () => /since%3A.*until%3A/.test(location.hash));
+  await page.getByRole("button", { name: "Clear the filter" }).click();
+  await drawing.locator(".mark").first().dispatchEvent("click");
+  await page.getByRole("region", { name: "Details" }).getByRole("heading").first().waitFor();
+  await verify();
 }
 
 /** With a control token the page asks once, keeps it in memory and never writes it anywhere. */
@@ -474,8 +593,8 @@ export async function token() {
   await emulator.client("/v1/hello?second");
   await rows(page).filter({ hasText: "second" }).first().waitFor();
   await page.keyboard.press("t");
-  await showCommands(page, "Subscribe");
-  await page.getByText(/\$WRS_EMULATOR_CONTROL_TOKEN.*"url":"https:\/\/demo.sink.localhost/).waitFor();
+  await visit(page, "Subscriptions");
+  assert.match(await copied(page, page.getByRole("main"), "curl"), /\$WRS_EMULATOR_CONTROL_TOKEN.*"url":"https:\/\/demo.sink.localhost/);
   await visit(page, "Settings");
   await saves(page, "the emulated API", "/v1/system/status");
   assert.equal(await page.evaluate(() => `${document.documentElement.outerHTML}${location.href}${JSON.stringify(localStorage)}${JSON.stringify(sessionStorage)}${document.cookie}`.includes("walk-token-1")), false);
@@ -554,10 +673,10 @@ export async function belowPath(emulator) {
   await rows(page).first().waitFor();
   await emulator.client("/v1/hello?below");
   await rows(page).filter({ hasText: "below" }).first().click();
-  await page.getByRole("region", { name: "Details" }).getByText(/^\W*decided$/).first().waitFor();
+  await page.getByRole("region", { name: "Details" }).getByRole("list", { name: "Checks" }).waitFor();
   await visit(page, "Trigger");
   await page.getByRole("button", { name: "Trigger", exact: true }).click();
-  await page.getByText(/✓ 1 fired/).waitFor();
+  await page.getByText("1 event fired").waitFor();
   await verify();
   await between.close();
 }

@@ -1,0 +1,76 @@
+// The timeline's lanes and bands, an event with its attempts as one group, what the palette finds, which control a setting has.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import "./dom.mjs";
+
+const { grouped } = await import("../../src/ui/assets/activity.js");
+const { found } = await import("../../src/ui/assets/palette.js");
+const { choicesOf } = await import("../../src/ui/assets/settings.js");
+const { Store, requestEntry } = await import("../../src/ui/assets/store.js");
+const { banded, lanesOf, timeline } = await import("../../src/ui/assets/timeline.js");
+
+const BEGIN = Date.parse("2026-01-31T09:30:00Z");
+const request = (key, ms, change) => requestEntry({
+  id: `req_${ms}`, at: new Date(BEGIN + ms).toISOString(), workspace: null, key, method: "GET", path: "/v1/x", query: null, operation: "system.status", status: 200, broken: null, reason: "answered", error: null, latency_ms: 1, generation: 1, scenario: null, ...change,
+});
+const page = (entries, change = {}) => {
+  const store = Object.assign(new Store(), change);
+  store.append(entries);
+  return { store, route: { view: "activity", filter: "", key: "" }, isDocument: false, go() {}, address: () => "#/" };
+};
+
+test("at most six lanes, the busiest keys; the others share one", () => {
+  const entries = Array.from({ length: 9 }, (_, i) => Array.from({ length: i + 1 }, (__, j) => request(`sk_test_${i}`, j))).flat();
+  const lanes = lanesOf(entries, entries.map(({ key }) => key));
+  assert.deepEqual([...new Set(lanes.values())], ["4 others", "4", "5", "6", "7", "8"]);
+  assert.equal(new Set(lanesOf(entries.slice(0, 21), []).values()).size, 6);
+});
+
+test("a thousand requests in a second are a band with a count, a few stay dots", () => {
+  const entries = Array.from({ length: 1000 }, (_, i) => request("sk_test_a", i, i > 100 ? { status: 429, reason: "rate_limited" } : {}));
+  const few = banded([3, 50, 90].map((x, i) => ({ entry: entries[i], x })));
+  assert.deepEqual([few.single.length, few.bands.length], [3, 0]);
+  const many = banded(entries.map((entry, i) => ({ entry, x: i / 2 })));
+  assert.deepEqual([many.single.length, many.bands.length, many.bands[0].flat().length], [0, 1, 1000]);
+  const drawing = timeline(page([...entries, request("sk_test_b", 5000)]), [...entries, request("sk_test_b", 5000)], 1000);
+  assert.match(drawing.textContent, /× 1,000/);
+  assert.ok(drawing.querySelectorAll(".mark").length < 5, "one dot, of the other key");
+  assert.match(drawing.querySelector("svg").getAttribute("aria-label"), /^Timeline: 1,001 marks from 09:30:00.000 to 09:30:05.000, 899 of them refused or failed$/);
+});
+
+test("a moved clock is a break that names it, and the quota a line", () => {
+  const quota = (remaining) => ({ quota: { limit: 10, remaining } });
+  const entries = [request("sk_test_a", 0, quota(9)), request("sk_test_a", 100, quota(8)), request("sk_test_a", 200, quota(7)), request("sk_test_a", 300, quota(6)), request("sk_test_a", 3_600_000, quota(10))];
+  const drawing = timeline(page([...entries, { ...entries[0], kind: "notice", at: BEGIN + 400, text: "clock of all keys advanced by 1 h" }]), entries, 1000);
+  assert.match(drawing.querySelector(".break").parentNode.textContent, /clock of all keys advanced by 1 h/);
+  assert.match(drawing.querySelector(".quota").getAttribute("d"), /^M[\d.]+ [\d.]+H/);
+  assert.equal(timeline(page([]), [], 1000).textContent, "Nothing happened.");
+});
+
+test("deliveries are shown below their event, in the order of the list", () => {
+  const row = (kind, id, event = null) => ({ kind, id, event });
+  const [event, first, between, second, alone] = [row("event", "evt_1", "evt_1"), row("delivery", "dlv_1", "evt_1"), row("request", "req_1"), row("delivery", "dlv_2", "evt_1"), row("delivery", "dlv_3", "evt_0")];
+  const { rows, children } = grouped([event, first, between, second, alone]);
+  // Newest first, the event comes before its deliveries.
+  assert.deepEqual(rows.toReversed().map(({ id }) => id), ["dlv_3", "req_1", "evt_1", "dlv_1", "dlv_2"]);
+  assert.deepEqual([...children].map(({ id }) => id), ["dlv_1", "dlv_2"]);
+});
+
+test("the palette finds views, keys, scenarios, settings and ids by parts of their names", () => {
+  const run = { scenarios: [{ name: "always-429", title: "The quota is always used up" }], profile: { data: [{ knob: "rate_limit.requests" }] }, subscriptions: [], keys: [{ key: "sk_test_a" }] };
+  const names = (text) => found(page([], { run }), text).map(([name, kind]) => `${kind}: ${name}`);
+  assert.equal(names("")[0], "view: Summary");
+  assert.equal(names("quota used")[0], "scenario: always-429: The quota is always used up");
+  assert.equal(names("rate requests")[0], "setting: rate_limit.requests");
+  assert.equal(names("sk_test_a")[0], "key: sk_test_a");
+  assert.equal(names("dlv_01abc")[0], "record: dlv_01abc");
+  assert.deepEqual(names("zzz"), ["filter: Filter the activity by “zzz”"]);
+});
+
+test("a setting of a few values is a choice", () => {
+  assert.deepEqual(choicesOf('"off" | "seconds" | "date"'), ["off", "seconds", "date"]);
+  assert.deepEqual(choicesOf("400 | 422"), [400, 422]);
+  for (const values of ["a string such as \"x\"", "true | false", 'a field name such as "X-Request-Id", or ""', undefined]) assert.equal(choicesOf(values), null, String(values));
+});
