@@ -4,7 +4,6 @@ use serde_json::Value;
 use wrs_emulator::settings::openapi::document;
 use wrs_emulator::settings::{Layered, SETTINGS, default_text, file_schema};
 
-use crate::help::all_help;
 use crate::support::assert_in_step;
 
 fn in_step(name: &str, made: &str) {
@@ -13,15 +12,6 @@ fn in_step(name: &str, made: &str) {
 
 fn pretty(document: &Value) -> String {
     serde_json::to_string_pretty(document).expect("it serialises") + "\n"
-}
-
-#[test]
-fn the_help_of_every_command() {
-    let all = all_help().into_iter().map(|(path, said)| {
-        let command = ["wrs-emulator"].into_iter().chain(path.iter().map(String::as_str)).collect::<Vec<_>>().join(" ");
-        format!("$ {command} --help-all\n{said}\n")
-    });
-    in_step("help.txt", &all.collect::<String>());
 }
 
 #[test]
