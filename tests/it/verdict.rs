@@ -43,7 +43,7 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
     assert_eq!(found.len(), 5, "{found:#?}");
     for (message, parts) in found.iter().zip([
         &["GET /v1/helo: no endpoint `/v1/helo`; did you mean GET /v1/hello? (404)"][..],
-        &["GET /v1/workflows: ", "not open yet (404)"],
+        &["GET /v1/workflows: ", "not available yet (404)"],
         &["DELETE /v1/system/status: `/v1/system/status` takes GET", "(405)"],
         &["bytes that are not an HTTP request", "(400)"],
         &["(400)"],
