@@ -48,7 +48,7 @@ function refusal(entries, findings) {
       ? { title: 'the client did not back off after a 429', advice: 'After a 429, wait as long as Retry-After says, or with growing pauses, before the key is used again.', command: 'wrs-emulator profile set rate_limit.retry_after=seconds', finding: has('no-back-off') }
       : { title: scenario ? `the client met the 429 of scenario ${scenario}` : 'the quota was used up', advice: '', command: '', finding: '' };
   }
-  if (!scenario && (!operation || entry.mark === 'not_found')) return { title: `${text} is no endpoint`, advice: 'Correct the path or the method.', command: '', finding: has('wrong-path') };
+  if (!scenario && (!operation || entry.mark === 'not_found')) return { title: `${text} is not an endpoint`, advice: 'Correct the path or the method.', command: '', finding: has('wrong-path') };
   if (status === 401) return { title: scenario ? `the client met the 401 of scenario ${scenario}` : 'a key was not accepted', advice: scenario ? '' : 'Use a key that begins with sk_test_.', command: '', finding: has('loop-after-401') };
   if (!status) return { title: `the connection was broken${scenario ? ` by scenario ${scenario}` : ''}`, advice: 'Retry with a pause, if the request may be sent twice.', command: '', finding: '' };
   const by = scenario ? ` of scenario ${scenario}` : '';

@@ -268,7 +268,7 @@ export async function summary(emulator) {
   await rows(page).filter({ hasText: "statuss" }).first().waitFor();
   await page.goBack();
   await main.getByRole("img", { name: /^Timeline: \d+ marks/ }).waitFor();
-  await main.getByRole("article").filter({ hasText: "/v1/system/statuss is no endpoint" }).getByRole("link", { name: /req_/ }).first().click();
+  await main.getByRole("article").filter({ hasText: "/v1/system/statuss is not an endpoint" }).getByRole("link", { name: /req_/ }).first().click();
   await page.getByRole("region", { name: "Details" }).getByText(/no endpoint/).first().waitFor();
   await verify();
 }
