@@ -6,7 +6,6 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use clap::Args;
-use hyper::Method;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,10 +18,9 @@ use super::render::{Text, cell, optional, warnings};
 use super::{Control, ControlError, deliveries, events, requests};
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
-use crate::scenario::rule_counters::LimitTrace;
-use crate::scenario::{DecidedBy, RequestView, RuleTrace};
+use crate::scenario::RuleTrace;
 use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
-use crate::state::journal::{Entry, KEPT_BODY, Reason, RequestRecord};
+use crate::state::journal::{DecidingRule, Entry, Reason, RequestRecord};
 use crate::state::quota::QuotaCheck;
 use crate::state::workspace::{EventRecord, SkipReason};
 use crate::util::duration::duration_text;
@@ -30,9 +28,8 @@ use crate::util::duration::duration_text;
 /// Explain an answer, an event or a delivery.
 ///
 /// Step by step, with advice on what to check next. The id is that of a request (`req_…`), an event (`evt_…`) or a delivery (`dlv_…`);
-/// `latest` is the newest request or delivery. Of a request, the rule that decided, as recorded, and why the rules before it did not
-/// apply, by the settings and scenarios in force when it was answered; what counters were then is not recorded, so a limit that depends
-/// on them is named as a possible reason.
+/// `latest` is the newest request or delivery. Of a request, the rule that decided, and why the rules before it did not apply, as
+/// recorded when it was answered.
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct Explain {
     /// The id of a request (`X-Emulator-Request-Id`, `request_id`), an event or a delivery; by default the newest request or delivery.
@@ -316,55 +313,28 @@ fn quota_text(quota: &QuotaCheck) -> String {
     text
 }
 
-/// The note on a trace.
-const RULES_NOTE: &str = "the rules as they were when the request was answered, up to the one that decided; conditions are compared \
-     with the first 64 KiB of its body";
-/// The note instead of a trace.
-const RULES_GONE: &str = "the rules that did not apply are not shown: the scenarios and settings that answered this request have \
-     been replaced too often since to be kept";
+/// The note on the rules.
+const RULES_NOTE: &str = "the rules as they were when the request was answered, up to the one that decided";
 
 /// What each active rule did with a request, up to the one that decided, and a note on it; nothing if no rule was active, or the
 /// request was refused before the rules.
-///
-/// Which rule decided is in the record. Why the others did not is worked out here, from the scenarios and settings that answered, so
-/// that traces add almost nothing to the cost of answering a request.
 fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace>>, Option<String>) {
-    let is_early = matches!(request.reason, Reason::Unauthorized { .. } | Reason::RateLimited | Reason::Refused(..));
-    if request.operation.is_none() || is_early {
-        return (None, None);
-    }
-    let Some(config) = request.config.upgrade() else { return (None, Some(RULES_GONE.to_owned())) };
-    let (method, target) = request.transcript.request_line();
-    let Ok(method) = Method::from_bytes(method.as_bytes()) else { return (None, None) };
-    if config.rules.is_empty() {
-        return (None, None);
-    }
-    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-    let headers = request.transcript.header_map();
-    let view = RequestView {
-        operation: request.operation,
-        method: &method,
-        path,
-        query,
-        headers: &headers,
-        body: request.transcript.body(),
-        key: request.checked_key(),
-        keys: &config.profile.keys,
-    };
-    let workspace = request.workspace.clone().unwrap_or_else(|| control.registry.anonymous());
-    let started_at = workspace.lock().started_at(config.activation).unwrap_or(config.activated_at);
-    let decided = request.scripted.as_ref();
-    let decided = decided.map(|by| DecidedBy { scenario: &by.scenario, rule: &by.rule, action: &by.action });
-    // Of a body that was cut, other rules may match.
-    let limits = if view.body.len() < KEPT_BODY { request.limits } else { LimitTrace::default() };
-    let traces = config.rules.trace(&view, decided, request.instant.since(started_at), limits);
+    let Some(tried) = &request.tried_rules else { return (None, None) };
+    let decided = request.scripted.as_ref().map(|DecidingRule { scenario, rule, line, action, .. }| RuleTrace {
+        scenario: Arc::clone(scenario),
+        rule: Arc::clone(rule),
+        line: *line,
+        applied: true,
+        outcome: Arc::clone(action),
+    });
+    let mut note = RULES_NOTE.to_owned();
+    note.extend(tried.unlisted().map(|unlisted| format!("; not listed: {unlisted}")));
     let present = control.library.load().number;
-    let since = if present == request.generation {
-        String::new()
-    } else {
-        format!("; scenarios or settings have changed since, from generation {} to {present}", request.generation)
-    };
-    (Some(traces), Some(format!("{RULES_NOTE}{since}")))
+    if present != request.generation {
+        let changed = "; scenarios or settings have changed since, from generation";
+        note.push_str(&format!("{changed} {} to {present}", request.generation));
+    }
+    (Some(tried.listed.iter().cloned().chain(decided).collect()), Some(note))
 }
 
 fn event_summary(event: &EventRecord) -> String {
