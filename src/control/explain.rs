@@ -10,20 +10,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Context, Scope};
-use super::deliveries::destination;
-use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, damage_step, delivery_summary};
+use super::diagnosis::{Advice, Diagnosis, Step, StepVerdict, damage_step};
 use super::endpoint::{Call, Command, Endpoint};
 use super::fields::AnyKey;
 use super::render::{Text, cell, optional, warnings};
-use super::{Control, ControlError, deliveries, events, requests};
+use super::{Control, ControlError, deliveries, events, requests, story};
 use crate::contract::routes::Operation;
 use crate::redact::Redactor;
 use crate::scenario::RuleTrace;
 use crate::state::journal::record::{DeliveryWhole, Event, RequestWhole};
 use crate::state::journal::{DecidingRule, Entry, Reason, RequestRecord};
-use crate::state::quota::QuotaCheck;
 use crate::state::workspace::{EventRecord, SkipReason};
-use crate::util::duration::duration_text;
 
 /// Explain an answer, an event or a delivery.
 ///
@@ -98,7 +95,7 @@ impl Text for Explanation {
         if self.kind == Explained::Delivery
             && let Some(delivery) = &self.delivery
         {
-            let to = destination(&delivery.url, delivery.dialled());
+            let to = story::destination(&delivery.url, delivery.dialled());
             text.push_str(&format!("  {} {} to {to}\n", cell(&delivery.event_type), delivery.event));
         }
         for step in &self.steps {
@@ -153,7 +150,7 @@ fn explain(request: Explain, cx: &Context) -> Result<Explanation, ControlError> 
             Ok(Explanation {
                 id: id.to_owned(),
                 kind: Explained::Event,
-                summary: event_summary(&record),
+                summary: story::of_event(&record),
                 steps: event_steps(&record),
                 event: Some(events::shown(&record, registry, redactor)),
                 ..Explanation::default()
@@ -165,7 +162,7 @@ fn explain(request: Explain, cx: &Context) -> Result<Explanation, ControlError> 
             Ok(Explanation {
                 id: id.to_owned(),
                 kind: Explained::Delivery,
-                summary: delivery_summary(&delivery, redactor),
+                summary: story::of_delivery(&delivery, redactor),
                 steps: diagnosis.steps(),
                 advice: Some(diagnosis.advice()),
                 delivery: Some(deliveries::whole(&delivery, registry, redactor)),
@@ -181,7 +178,7 @@ pub(super) fn of_request(control: &Control, request: &RequestRecord, redactor: R
     let steps = request_steps(request, redactor);
     let decided = steps.iter().find(|step| step.verdict == StepVerdict::Decided);
     let why = decided.map_or("all checks passed", |step| &step.detail);
-    let summary = format!("{} because {why}", status_text(request));
+    let summary = format!("{} because {why}", story::answer_text(request));
     let (rules, note) = rules_of(control, request);
     Explanation { id: request.transcript.id().to_owned(), summary, steps, rules, note, ..Explanation::default() }
 }
@@ -210,31 +207,6 @@ fn unknown(id: &str, owner: &str) -> ControlError {
     ControlError::not_found(message)
 }
 
-fn status_text(request: &RequestRecord) -> String {
-    let status = request.status;
-    let words = hyper::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
-    match (request.broken, words) {
-        (Some("reset"), _) => "connection reset".to_owned(),
-        (Some("empty"), _) => "connection closed without an answer".to_owned(),
-        (Some(broken), _) => format!("{broken} instead of an answer"),
-        (None, Some(words)) => format!("{status} {words}"),
-        (None, None) => status.to_string(),
-    }
-}
-
-/// Why a request matched no endpoint; `None` if it matched one.
-pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
-    let (method, target) = request.transcript.request_line();
-    let path = target.split('?').next().unwrap_or_default();
-    match &request.reason {
-        Reason::Refused(_, text) if request.operation.is_none() => Some(text.clone()),
-        Reason::NotFound(message) => Some(message.to_string()),
-        Reason::Announced(entry) => Some(format!("`{entry}` is announced in the contract but not available yet")),
-        Reason::MethodNotAllowed(allow) => Some(format!("`{path}` takes {allow}, not {method}")),
-        _ => None,
-    }
-}
-
 /// The checks in the order of the contract's implementation, one of which decided: those before it passed, and those after it were not
 /// reached.
 fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
@@ -255,36 +227,11 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
             "the request was let through; the scenario then shows the quota as used up: 0 of {} requests left",
             quota.limit
         ),
-        (_, Some(quota)) => quota_text(quota),
+        (_, Some(quota)) => story::quota_text(quota),
     };
-    let scripted = request.scripted.as_ref().map(|scripted| {
-        format!("scenario `{}`, {}, turn {}: {}", scripted.scenario, scripted.rule, scripted.turn, scripted.action)
-    });
-    let scripted = scripted.unwrap_or_else(|| "no scenario rule applied".to_owned());
-    let (decided_by, why) = match &request.reason {
-        Reason::Refused(_, text) if request.operation.is_none() => ("http", text.clone()),
-        Reason::NotFound(_) | Reason::Announced(_) | Reason::MethodNotAllowed(_) => {
-            ("route", no_endpoint(request).unwrap_or_default())
-        }
-        Reason::Unauthorized { advice, .. } => ("authentication", advice.to_string()),
-        Reason::RateLimited => {
-            let used = request.quota.as_ref().map(quota_text).unwrap_or_default();
-            ("quota", format!("the quota is used up: {used}"))
-        }
-        Reason::Refused(_, text) => ("content", text.clone()),
-        Reason::Scripted => ("scenario", scripted.clone()),
-        Reason::Invalid(problems) => {
-            let texts = problems.iter().map(|problem| format!("`{}` {}", problem.field, problem.reason));
-            ("operation", texts.collect::<Vec<_>>().join("; "))
-        }
-        Reason::Answered => ("operation", "every check passed".to_owned()),
-        Reason::Subscribed { id, created, warnings } => {
-            let made = if *created { "was created" } else { "had the same URL, so it was updated" };
-            let warned: String = warnings.iter().map(|warning| format!("; warning: {warning}")).collect();
-            ("operation", format!("every check passed and {id} {made}{warned}"))
-        }
-        Reason::Panicked(text) => ("operation", format!("the emulator failed: {text}")),
-    };
+    let scripted = request.scripted.as_ref();
+    let scripted = scripted.map_or_else(|| "no scenario rule applied".to_owned(), story::rule_text);
+    let (decided_by, why) = story::decision(request);
     let operation = request.operation.map_or("-", |operation| operation.name());
     let checks = [
         ("http", "a proper HTTP/1.1 request".to_owned()),
@@ -302,15 +249,6 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
         Ordering::Greater => Step::new(check, StepVerdict::NotReached, "an earlier check decided"),
     };
     checks.into_iter().enumerate().map(step).collect()
-}
-
-fn quota_text(quota: &QuotaCheck) -> String {
-    let used = quota.limit - quota.remaining.min(quota.limit);
-    let mut text = format!("{used} of {} requests used in a window of {}", quota.limit, duration_text(quota.window));
-    if !quota.allowed {
-        text.push_str(&format!("; the next is allowed in {}", duration_text(quota.wait)));
-    }
-    text
 }
 
 /// The note on the rules.
@@ -335,14 +273,6 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace
         note.push_str(&format!("{changed} {} to {present}", request.generation));
     }
     (Some(tried.listed.iter().cloned().chain(decided).collect()), Some(note))
-}
-
-fn event_summary(event: &EventRecord) -> String {
-    match (event.deliveries.len(), event.skipped.len()) {
-        (0, 0) => "no receiver got it: there was no subscription".to_owned(),
-        (0, skipped) => format!("no receiver got it: {skipped} subscriptions did not match"),
-        (deliveries, skipped) => format!("it went to {deliveries} of {} subscriptions", deliveries + skipped),
-    }
 }
 
 fn event_steps(event: &EventRecord) -> Vec<Step> {

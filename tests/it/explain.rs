@@ -41,7 +41,7 @@ async fn each_kind_of_answer_names_what_decided() {
         (&send(&emulator, "GET", "/v1/system/status", &[], "").await, 401, "authentication", "missing"),
         (&get(&emulator, "/nowhere").await, 404, "route", "no endpoint `/nowhere`; there are "),
         (&get(&emulator, "/v1/users").await, 404, "route", "announced"),
-        (&send(&emulator, "PUT", "/v1/hello", &[], "").await, 405, "route", "takes GET, HEAD, not PUT"),
+        (&send(&emulator, "PUT", "/v1/hello", &[], "").await, 405, "route", "accepts GET, HEAD, not PUT"),
     ] {
         assert_eq!(answer.status, status);
         let explanation = explained(&emulator, answer).await;

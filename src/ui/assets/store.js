@@ -42,12 +42,10 @@ function errorMessage({ status, answer, error: known }) {
 export function requestEntry(row) {
   if (typeof row.path !== 'string') throw new Error('no path');
   const isScripted = row.scenario !== null && ['scripted', 'answered', 'subscribed'].includes(row.reason);
-  // A browser asks for it by itself; the verdict does not count it either.
-  const isIcon = row.method === 'GET' && row.path === '/favicon.ico';
   const path = oneLine(row.path + (row.query ? `?${row.query}` : ''), MOST_TEXT);
   return entry('request', row.id, row.at, {
     text: `${oneLine(row.method, 20)} ${path}`, workspace: row.workspace, key: row.key, status: row.status, operation: row.operation, method: row.method,
-    path, scenario: row.scenario, failed: !isScripted && !isIcon && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
+    path, scenario: row.scenario, failed: !isScripted && !row.by_browser && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
     message: errorMessage(row), quota: /** @type {Partial<RequestDetail>} */ (row).quota ?? null,
   });
 }
