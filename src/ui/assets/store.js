@@ -232,9 +232,9 @@ export class Store {
     const request = requests?.find((one) => one.id === id);
     if (request) return { explanation: { ...request.explanation, request } };
     const delivery = deliveries?.find((one) => one.id === id);
-    if (delivery) return { explanation: { steps: [], delivery } };
+    if (delivery) return { explanation: { summary: delivery.summary, steps: [], delivery } };
     const event = events?.find((one) => one.id === id);
-    return event ? { explanation: { steps: [], event } } : { error: 'This record is not in the file: it was left out, or evicted before the file was made.' };
+    return event ? { explanation: { summary: event.summary, steps: [], event } } : { error: 'This record is not in the file: it was left out, or evicted before the file was made.' };
   }
 
   /** @param {string} id @param {Detail} detail */
