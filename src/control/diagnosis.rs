@@ -69,7 +69,7 @@ const MAX_PASTED: usize = 4096;
 /// Statuses with which receivers refuse a signature.
 const REFUSALS: [u16; 4] = [400, 401, 403, 422];
 
-/// A delivery, and what is needed to explain it.
+/// A delivery with everything needed to explain it.
 pub(super) struct Diagnosis<'a> {
     control: &'a Control,
     delivery: &'a DeliveryRecord,
@@ -185,7 +185,7 @@ impl<'a> Diagnosis<'a> {
     /// A command that verifies the attempt with the secret in `WRS_WEBHOOK_SECRET`.
     fn verify_command(&self, attempt: &AttemptRecord, verified: &Verified, profile: &Profile) -> Option<String> {
         let scheme = profile.schemes().into_iter().next()?.name();
-        // A custom scheme takes too many settings for a command line.
+        // A custom scheme has too many settings for a command line.
         if scheme == SchemeName::Custom {
             return None;
         }

@@ -106,7 +106,7 @@ pub(super) fn of_delivery(delivery: &DeliveryRecord, redactor: Redactor<'_>) -> 
         Some(attempt) => of_attempt(attempt, redactor),
         None if attempts == 0 => "no attempt was made".to_owned(),
         None if delivery.made == 0 => "what the receiver answered is not in the snapshot".to_owned(),
-        None => "the receiver's answer was evicted, because the pending deliveries take too much memory".to_owned(),
+        None => "the receiver's answer was evicted, because the pending deliveries use too much memory".to_owned(),
     };
     match delivery.status {
         _ if delivery.forgery() == Some(Forgery::Accepted) => format!("accepted, although it is forged: {}", last()),

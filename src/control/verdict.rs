@@ -31,8 +31,8 @@ use crate::util::wording::{any_of, counted};
 
 /// The problems found so far.
 ///
-/// Requests that matched no endpoint, deliveries that failed, forgeries that were accepted, and rules that were not used up. With
-/// `wait`, what is due within that time is done first.
+/// Requests that matched no endpoint, deliveries that failed, forgeries that were accepted, and rules that were not used up. `wait` first
+/// completes everything due within that time.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetVerdict {
     #[serde(default)]
@@ -159,7 +159,7 @@ impl Text for Verification {
 
 /// Most entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MAX_SHOWN: usize = 1_000;
-/// How long attempts that became due during a wait may take beyond it.
+/// How long attempts that became due during a wait may last beyond it.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
 async fn verify(request: GetVerdict, cx: Arc<Context>) -> Result<Verification, ControlError> {
@@ -234,7 +234,8 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
     }
 }
 
-/// Waits until planned events, attempts and retries that become due within `limit` are done. With a frozen clock, only what is due
+/// Waits until planned events, attempts and retries that become due within `limit` are done. With a frozen clock, only events and attempts
+/// due
 /// already.
 async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration) {
     let clock = control.registry.clock();
@@ -268,7 +269,7 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<P
     (found.iter().map(entry).collect(), judged)
 }
 
-/// Leaves out what is beyond the most entries of a kind, and returns how many there were.
+/// Keeps at most a fixed number of entries of a kind, and returns how many there were.
 fn shorten<T>(entries: &mut Vec<T>) -> usize {
     let count = entries.len();
     entries.truncate(MAX_SHOWN);

@@ -178,7 +178,7 @@ async fn a_verdict_waits_for_planned_events_that_are_due() {
         (reported["judged_deliveries"].clone(), messages(&reported, "undelivered").len())
     };
     assert_eq!(judged("300ms", false).await, (json!(2), 0), "both events were sent and awaited");
-    assert_eq!(judged("1h", false).await, (json!(0), 0), "what is due later is not awaited");
+    assert_eq!(judged("1h", false).await, (json!(0), 0), "later events are not awaited");
     assert_eq!(judged("300ms", true).await, (json!(0), 0), "a frozen clock makes nothing due");
 }
 
