@@ -31,6 +31,7 @@ mod routes;
 mod run;
 mod scenarios;
 mod snapshot;
+pub(crate) mod story;
 mod stream;
 mod subscriptions;
 mod system;

@@ -14,12 +14,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::call::{Context, Scope, wait_limit};
-use super::diagnosis::delivery_summary;
 use super::endpoint::{Call, Endpoint};
-use super::explain::no_endpoint;
 use super::fields::{AnyKey, DurationInput};
 use super::render::{Text, cell};
-use super::{Control, ControlError, deliveries, requests};
+use super::{Control, ControlError, deliveries, requests, story};
 use crate::clock::ClockMode;
 use crate::redact::Redactor;
 use crate::scenario::rule_counters::RuleCounters;
@@ -28,7 +26,7 @@ use crate::state::engine::deliveries::{DeliveryRecord, DeliveryStatus};
 use crate::state::engine::wait_idle_ahead;
 use crate::state::journal::record::{DeliveryRow, Request, WorkspaceId};
 use crate::state::journal::{Entry, RequestRecord};
-use crate::state::workspace::{AttemptOutcome, Forgery, Workspace};
+use crate::state::workspace::{Forgery, Workspace};
 use crate::util::wording::{any_of, counted};
 
 /// The problems found so far.
@@ -183,10 +181,10 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         let row = deliveries::row(delivery, &control.registry, redactor);
         ProblemWith { message: format!("{} to {}: {what}", row.event_type, row.url), row }
     };
-    let failed = deliveries.iter().filter(|it| it.status != DeliveryStatus::Delivered && !is_on_purpose(it));
-    let mut undelivered: Vec<_> = failed.map(|it| problem(it, delivery_summary(it, redactor))).collect();
+    let failed = deliveries.iter().filter(|it| it.status != DeliveryStatus::Delivered && !story::is_on_purpose(it));
+    let mut undelivered: Vec<_> = failed.map(|it| problem(it, story::of_delivery(it, redactor))).collect();
     let answered = |forgery: Forgery| deliveries.iter().filter(move |it| it.forgery() == Some(forgery));
-    let mut forged: Vec<_> = answered(Forgery::Accepted).map(|it| problem(it, accepted_forgery(it))).collect();
+    let mut forged: Vec<_> = answered(Forgery::Accepted).map(|it| problem(it, story::accepted_forgery(it))).collect();
     let refused_forgeries = answered(Forgery::Refused).count();
     let mut unfinished = unfinished(control, scope, &generation, &configs, redactor);
     let (forgotten_entries, forgotten_deliveries) = (control.journal.fill().evicted, control.deliveries.evicted());
@@ -260,34 +258,17 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<P
     let mut found = control.journal.search(None, usize::MAX, |_, entry| match entry {
         Entry::Request(request) if scope.covers_request(request, redactor.key_settings()) => {
             judged += 1;
-            Some((Arc::clone(request), no_endpoint(request).filter(|_| !is_of_a_browser(request))?))
+            Some((Arc::clone(request), story::no_endpoint(request).filter(|_| !story::is_by_browser(request))?))
         }
         _ => None,
     });
     found.reverse();
     let entry = |(request, why): &(Arc<RequestRecord>, String)| {
         let row = requests::row(request, redactor);
-        let line = if row.method.is_empty() {
-            "bytes that are not an HTTP request".to_owned()
-        } else {
-            format!("{} {}", row.method, row.path)
-        };
-        ProblemWith { message: format!("{line}: {why} ({})", row.status), row }
+        let (line, status) = (story::request_line(&row.method, &row.path), row.status_text());
+        ProblemWith { message: format!("{line}: {why} ({status})"), row }
     };
     (found.iter().map(entry).collect(), judged)
-}
-
-/// True if a browser asked for this by itself: an icon, or leave for a request across origins.
-fn is_of_a_browser(request: &RequestRecord) -> bool {
-    let (method, target) = request.transcript.request_line();
-    let is_preflight = method == "OPTIONS"
-        && request.transcript.headers().any(|(name, _)| name.eq_ignore_ascii_case("access-control-request-method"));
-    is_preflight || (method == "GET" && target == "/favicon.ico")
-}
-
-fn accepted_forgery(delivery: &DeliveryRecord) -> String {
-    let status = delivery.attempts.last().and_then(|attempt| attempt.outcome.status()).unwrap_or_default();
-    format!("answered {status}; {}", delivery.event.damage.as_deref().unwrap_or("forged"))
 }
 
 /// Keeps at most a fixed number of entries of a kind, and returns how many there were.
@@ -295,13 +276,6 @@ fn shorten<T>(entries: &mut Vec<T>) -> usize {
     let count = entries.len();
     entries.truncate(MAX_SHOWN);
     count
-}
-
-/// True if a delivery failed as intended: it was dropped on purpose, or forged and refused.
-fn is_on_purpose(delivery: &DeliveryRecord) -> bool {
-    let refused =
-        delivery.attempts.last().is_some_and(|attempt| matches!(attempt.outcome, AttemptOutcome::Answered { .. }));
-    delivery.event.lost || (delivery.event.tamper.is_some() && refused)
 }
 
 /// A workspace, or all requests without a key, with its rule counters.

@@ -38,6 +38,9 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
     assert_eq!(send(&emulator, "GET", "/favicon.ico", &[], "").await.status, 404);
     let preflight = [("origin", "https://a.example"), ("access-control-request-method", "POST")];
     assert_eq!(send(&emulator, "OPTIONS", STATUS, &preflight, "").await.status, 405);
+    let rows = view(&emulator, "requests?key=*").await;
+    let by_browser = rows["data"].as_array().expect("rows").iter().filter(|row| row["by_browser"] == true);
+    assert_eq!(by_browser.count(), 2, "{rows}");
     let reported = verdict(&emulator, "?key=*").await;
     let found = messages(&reported, "unmatched");
     assert_eq!(found.len(), 5, "{found:#?}");
