@@ -317,11 +317,10 @@ fn quota_text(quota: &QuotaCheck) -> String {
 }
 
 /// The note on a trace.
-const RULES_NOTE: &str = "the rules as they were when the request was answered, up to the one that decided; conditions are compared \
-     with the first 64 KiB of its body";
+const RULES_NOTE: &str = "as they were when the request was answered; conditions see the first 64 KiB of a body";
 /// The note instead of a trace.
-const RULES_GONE: &str = "the rules that did not apply are not shown: the scenarios and settings that answered this request have \
-     been replaced too often since to be kept";
+const RULES_GONE: &str =
+    "rules that did not apply are no longer known: scenarios or settings have changed too often since";
 
 /// What each active rule did with a request, up to the one that decided, and a note on it; nothing if no rule was active, or the
 /// request was refused before the rules.
@@ -359,11 +358,7 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace
     let limits = if view.body.len() < KEPT_BODY { request.limits } else { LimitTrace::default() };
     let traces = config.rules.trace(&view, decided, request.instant.since(started_at), limits);
     let present = control.library.load().number;
-    let since = if present == request.generation {
-        String::new()
-    } else {
-        format!("; scenarios or settings have changed since, from generation {} to {present}", request.generation)
-    };
+    let since = if present == request.generation { "" } else { "; scenarios or settings have changed since" };
     (Some(traces), Some(format!("{RULES_NOTE}{since}")))
 }
 

@@ -348,6 +348,7 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
         latency_ms: request.latency.into(),
         generation: request.generation,
         scenario: request.scripted.as_ref().map(|scripted| scripted.scenario.to_string()),
+        quota: request.quota.as_ref().map(quota),
     }
 }
 
@@ -392,7 +393,6 @@ pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestW
             headers: shown_headers(redactor, request.transcript.answer_headers()),
             body: answer_body(request, redactor),
         },
-        quota: request.quota.as_ref().map(quota),
         connection,
         warnings: request.warnings.clone(),
     }

@@ -106,10 +106,7 @@ async fn the_rules_of_active_scenarios_say_what_they_make_of_a_request() {
     };
     let first = get(&emulator, "/v1/system/status").await;
     let explanation = explained(&emulator, &first).await;
-    assert!(
-        explanation["note"].as_str().is_some_and(|note| note.starts_with("the rules as they were when")),
-        "{explanation}"
-    );
+    assert!(explanation["note"].as_str().is_some_and(|note| note.starts_with("as they were when")), "{explanation}");
     let found = rules(&explanation);
     assert_eq!(found[0].2, "header.x-team is absent; expected \"red\"");
     assert!(found[1].2.starts_with("operation is `system.status`; expected `events.subscribe`"), "{found:?}");
@@ -196,7 +193,7 @@ async fn a_request_is_explained_by_the_settings_that_answered_it() {
     }
     let gone = explained(&emulator, &scripted).await;
     assert!(
-        gone["rules"].is_null() && gone["note"].as_str().is_some_and(|note| note.contains("replaced too often since")),
+        gone["rules"].is_null() && gone["note"].as_str().is_some_and(|note| note.contains("changed too often since")),
         "{gone}"
     );
     assert_eq!(explained(&emulator, &refused).await["steps"], before.0["steps"]);

@@ -146,6 +146,9 @@ pub(crate) struct Request {
     pub(crate) generation: u64,
     /// The scenario that decided.
     pub(crate) scenario: Option<String>,
+    /// The quota after it, where it was counted.
+    #[serde(default)]
+    pub(crate) quota: Option<QuotaState>,
 }
 
 impl Request {
@@ -164,8 +167,6 @@ pub(crate) struct RequestWhole {
     pub(crate) headers: Headers,
     pub(crate) body: Bytes,
     pub(crate) answer: Answer,
-    /// The quota after it, where it was counted.
-    pub(crate) quota: Option<QuotaState>,
     /// How it came; null for bytes that are not a request.
     pub(crate) connection: Option<Connection>,
     /// What the answer lacks that was meant to be there.
