@@ -49,7 +49,7 @@ fn report(request: ReportOutcome, cx: &Context) -> Result<TestOutcome, ControlEr
     let new = shown(&new, cx.redactor()).shortened();
     let workspace = cx.workspace(key.meant())?;
     workspace.lock().set_test(new.clone()).map_err(|full| ControlError::invalid(full.to_string()))?;
-    // For whoever follows the stream; the command that runs the tests prints how they end.
+    // Viewers of the stream learn it at once.
     cx.note(Some(workspace.name()), format!("test {}", new.text().trim_end()), false);
     Ok(new)
 }

@@ -346,7 +346,7 @@ async fn a_reported_outcome_is_in_the_document_until_a_reset() {
     let answer = control(&emulator, "POST", "outcome", &outcome).await;
     assert_eq!((answer.status, &answer.json()["message"]), (200, &json!("assert sk_live_…1234")), "{answer:?}");
     control(&emulator, "POST", "outcome", &json!({ "key": "sk_test_c", "test": "c", "outcome": "passed" })).await;
-    // Whoever follows the stream learns it at once.
+    // Viewers of the stream learn it at once.
     let told = notices(&emulator, false);
     assert_eq!(told, ["test c passed", "test test_x.py::test_b failed: assert sk_live_…1234"]);
     let document = run(&emulator, "").await;

@@ -163,7 +163,8 @@ export function deliveryPane(page, explanation) {
   return h('article', null,
     h('div', null, h('h2', null, foreign(delivery.type)), h('p.actions.small', null, mark(...stateOf(delivery)), h('span.quiet', null, foreign(oneLine(delivery.url, 120))))),
     h('p.sentence', null, prose(sentenceOfDelivery(delivery, explanation))),
-    attemptsLine(delivery),
+    // One attempt is told by the sentence.
+    delivery.attempts.length > 1 || next != null ? attemptsLine(delivery) : null,
     delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(delivery.damage)) : null,
     delivery.note ? h('p.note', null, foreign(delivery.note)) : null,
     h('div.actions', null, actionButton(page, redeliver(delivery.id), false, 'primary'), next == null ? null : actionButton(page, { ...advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''), label: `Advance ${duration(Math.max(1, Math.ceil(next / 1000)) * 1000)}` }), copyMenu(page, delivery.id, copies)),

@@ -43,7 +43,7 @@ function findingPart(page, one, number) {
 /** A check that had nothing to judge, and what gives it something. @param {Page} page @param {Findings['not_exercised'][0]} one @returns {Node} */
 function idlePart(page, { code, title, exercise }) {
   const [program, ...words] = exercise.split(' ');
-  return h('li', { key: code }, foreign(title), '? ', link(page, { id: code }, code), program === 'wrs-emulator' ? commandLine(page, page.isDocument ? exercise : page.cli(words), 'the command') : h('p.quiet', null, prose(exercise)));
+  return h('li', { key: code }, foreign(title), '? ', link(page, { id: code }, code), program === 'wrs-emulator' ? commandLine(page, page.isDocument ? exercise : page.cli(words), 'the command') : h('p.quiet', null, prose(capital(exercise))));
 }
 
 /** Choosing what is listed; kept in the address. @param {Page} page @param {string} severity @param {string} confidence */
