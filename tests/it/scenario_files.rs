@@ -167,7 +167,7 @@ fn a_folder_that_is_gone_is_a_warning() {
     std::fs::create_dir(&inside).expect("a folder");
     write(&inside, "story.toml", GOOD);
     write(&inside, "other.toml", GOOD);
-    // The usual folder, which nobody named, and one that was asked for.
+    // The default folder, and a named one.
     for flags in [&[][..], &["--scenarios", "scenarios"]] {
         let mut command = wrs_emulator(&[&["serve", "--listen", "127.0.0.1:0"], flags].concat());
         let served = Served::spawn(command.current_dir(folder.path()));
