@@ -573,7 +573,7 @@ fn played(session: &Session, tool: &Tool, mut arguments: Arguments) -> Result<St
             .into_iter()
             .filter(|names| !names.contains(&own))
             .for_each(|names| names.push(own.clone()));
-        let add = PutScenario { name: session.scenario.clone(), key: AnyKey::default() };
+        let add = PutScenario { name: session.scenario.clone(), dry_run: false, key: AnyKey::default() };
         Call::new(&session.target).toml(&toml).exchange(&Sent::of(&add)).map_err(|failure| {
             if failure.is_unreachable() { failure } else { failure.with_hint("check_scenario lists every problem") }
         })?;

@@ -15,7 +15,7 @@ settings! {
         /// True if requests are counted at all; the headers are sent either way.
         pub enabled: bool = true {
             contract: "sandbox traffic is throttled per key",
-            assumed: "it is",
+            assumed: "requests are counted per key",
             observed_by: "whether the remaining requests become fewer",
         },
         /// Requests that a key may make in one window.
@@ -56,7 +56,7 @@ settings! {
         /// The names of the two headers that the contract publishes.
         pub header_names: RateHeaderNames = { "limit": "X-RateLimit-Limit", "remaining": "X-RateLimit-Remaining" } {
             contract: "X-RateLimit-Limit and X-RateLimit-Remaining; units are not shown",
-            assumed: "those two, as whole requests",
+            assumed: "X-RateLimit-Limit and X-RateLimit-Remaining, in whole requests",
             values: "limit and remaining = a field name, such as limit = \"RateLimit-Limit\"",
             observed_by: "the two headers of numbers that only answers to a key have",
         },

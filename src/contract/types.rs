@@ -22,7 +22,7 @@ settings! {
         /// Types in addition to the two published ones.
         pub extra: Vec<String> = [] {
             contract: "values shown: workflow.completed, reference.matched; the full list is not shown",
-            assumed: "those two",
+            assumed: "workflow.completed and reference.matched",
             values: "a list of event types such as [\"workflow.failed\"]",
             observed_by: "the 422 of an unknown event type, if it lists the types",
         },

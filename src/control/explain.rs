@@ -252,7 +252,7 @@ fn request_steps(request: &RequestRecord, redactor: Redactor<'_>) -> Vec<Step> {
 }
 
 /// The note on the rules.
-const RULES_NOTE: &str = "the rules as they were when the request was answered, up to the one that decided";
+const RULES_NOTE: &str = "as they were when the request was answered";
 
 /// What each active rule did with a request, up to the one that decided, and a note on it; nothing if no rule was active, or the
 /// request was refused before the rules.
@@ -269,8 +269,7 @@ fn rules_of(control: &Control, request: &RequestRecord) -> (Option<Vec<RuleTrace
     note.extend(tried.unlisted().map(|unlisted| format!("; not listed: {unlisted}")));
     let present = control.library.load().number;
     if present != request.generation {
-        let changed = "; scenarios or settings have changed since, from generation";
-        note.push_str(&format!("{changed} {} to {present}", request.generation));
+        note.push_str("; scenarios or settings have changed since");
     }
     (Some(tried.listed.iter().cloned().chain(decided).collect()), Some(note))
 }

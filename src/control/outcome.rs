@@ -49,6 +49,8 @@ fn report(request: ReportOutcome, cx: &Context) -> Result<TestOutcome, ControlEr
     let new = shown(&new, cx.redactor()).shortened();
     let workspace = cx.workspace(key.meant())?;
     workspace.lock().set_test(new.clone()).map_err(|full| ControlError::invalid(full.to_string()))?;
+    // Viewers of the stream learn it at once.
+    cx.note(Some(workspace.name()), format!("test {}", new.text().trim_end()), false);
     Ok(new)
 }
 

@@ -351,6 +351,7 @@ pub(super) fn row(request: &RequestRecord, redactor: Redactor<'_>) -> Request {
         generation: request.generation,
         scenario: request.scripted.as_ref().map(|scripted| scripted.scenario.to_string()),
         by_browser: story::is_by_browser(request),
+        quota: request.quota.as_ref().map(quota),
     }
 }
 
@@ -395,7 +396,6 @@ pub(super) fn whole(request: &RequestRecord, redactor: Redactor<'_>) -> RequestW
             headers: shown_headers(redactor, request.transcript.answer_headers()),
             body: answer_body(request, redactor),
         },
-        quota: request.quota.as_ref().map(quota),
         connection,
         warnings: request.warnings.clone(),
     }

@@ -66,17 +66,22 @@ impl Endpoint for ShowScenario {
 
 /// Add a scenario, or replace it.
 ///
-/// As TOML, or as JSON with the same keys. A text with a problem is refused with every problem in it, and nothing changes.
+/// As TOML, or as JSON with the same keys. A text with a problem is refused with every problem in it, and nothing changes; with
+/// `dry_run=true` a valid one changes nothing either.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct PutScenario {
     pub(crate) name: String,
+    /// Only check the text.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) dry_run: bool,
     #[serde(default)]
     pub(crate) key: AnyKey,
 }
 
 impl Endpoint for PutScenario {
     type Answer = Added;
-    const CALL: Call<Self> = Call::at_once("PUT scenarios/{name}", put).body::<ScenarioFile>().toml();
+    const CALL: Call<Self> =
+        Call::at_once("PUT scenarios/{name}", put).query(&["dry_run"]).body::<ScenarioFile>().toml();
 }
 
 /// Remove a scenario that was added here.
@@ -189,11 +194,12 @@ pub(crate) struct ScenarioWhole {
     pub(crate) text: String,
 }
 
-/// A scenario was added or replaced.
+/// A scenario was added or replaced, or would have been.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Added {
     pub(crate) name: String,
+    pub(crate) dry_run: bool,
     pub(crate) generation: u64,
     /// Warnings.
     pub(crate) diagnostics: Vec<Diagnostic>,
@@ -254,7 +260,8 @@ impl Text for ScenarioWhole {
 
 impl Text for Added {
     fn text(&self) -> String {
-        format!("{} added ({})\n{}", cell(&self.name), generation_text(self.generation), lines(&self.diagnostics))
+        let what = if self.dry_run { "is valid" } else { "added" };
+        format!("{} {what} ({})\n{}", cell(&self.name), generation_text(self.generation), lines(&self.diagnostics))
     }
 }
 
@@ -367,7 +374,7 @@ fn file_example() -> Value {
     serde_json::json!({ "rule": [{ "times": 3, "reply": { "error": "rate_limit_exceeded" } }] })
 }
 
-fn put(PutScenario { name, .. }: PutScenario, cx: &Context) -> Result<Added, ControlError> {
+fn put(PutScenario { name, dry_run, .. }: PutScenario, cx: &Context) -> Result<Added, ControlError> {
     let text = std::str::from_utf8(&cx.body).map_err(|_| ControlError::invalid("body: is not UTF-8"))?;
     let content_type = cx.parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let text = if content_type.trim_ascii_start().to_ascii_lowercase().starts_with("application/toml") {
@@ -375,9 +382,13 @@ fn put(PutScenario { name, .. }: PutScenario, cx: &Context) -> Result<Added, Con
     } else {
         json_to_toml(&without_key(text)).map_err(|problem| ControlError::invalid(format!("body: {problem}")))?
     };
-    let now = cx.registry.clock().now().instant;
-    let (generation, diagnostics) = cx.library.put_inline(&name, &text, now).map_err(|found| refused(&found))?;
-    Ok(Added { name, generation, diagnostics })
+    let added = if dry_run {
+        cx.library.check_inline(&name, &text).map(|(_, found)| (cx.library.load().number, found))
+    } else {
+        cx.library.put_inline(&name, &text, cx.registry.clock().now().instant)
+    };
+    let (generation, diagnostics) = added.map_err(|found| refused(&found))?;
+    Ok(Added { name, dry_run, generation, diagnostics })
 }
 
 /// A scenario as JSON, without the `key` that every body may contain.

@@ -202,7 +202,7 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
         (
             forged.is_empty() && refused_forgeries == 0 && forgotten_deliveries == 0,
             "forged",
-            "no forged delivery was answered by a receiver that could tell, so none could be accepted",
+            "no receiver has accepted or refused a forged webhook yet",
         ),
         (configs.is_empty(), "unfinished", "no scenario is active, so nothing could be unfinished"),
     ];

@@ -11,11 +11,11 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Map, Value};
 
-use super::ScenarioOrigin;
 use super::content::{Activation, ScenarioSet, Start};
 use super::generation::ScenarioSnapshot;
 use super::parse::parse_scenario;
 use super::setting_patch::{SettingPatch, SettingPatches};
+use super::{Scenario, ScenarioOrigin};
 use crate::clock::Instant;
 use crate::diagnostic::Diagnostic;
 use crate::redact::Redactor;
@@ -82,13 +82,21 @@ impl ScenarioStore {
     pub fn put_inline(&self, name: &str, text: &str, now: Instant) -> Result<(u64, Vec<Diagnostic>), Vec<Diagnostic>> {
         let mut warnings = Vec::new();
         let number = self.change(now, |content, _| {
-            let (scenario, found) = parse_scenario(name, text, ScenarioOrigin::Inline, &self.load().base);
-            let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
-            let Some(scenario) = scenario else { return Err(found) };
+            let (scenario, found) = self.check_inline(name, text)?;
             warnings = found;
             content.put_inline(scenario, &self.budget)
         })?;
         Ok((number, warnings))
+    }
+
+    /// Reads a scenario given as text, and changes nothing: the scenario with its warnings, or every problem.
+    pub fn check_inline(&self, name: &str, text: &str) -> Result<(Scenario, Vec<Diagnostic>), Vec<Diagnostic>> {
+        let (scenario, found) = parse_scenario(name, text, ScenarioOrigin::Inline, &self.load().base);
+        let found: Vec<_> = found.into_iter().map(|problem| problem.in_file(name)).collect();
+        match scenario {
+            Some(scenario) => Ok((scenario, found)),
+            None => Err(found),
+        }
     }
 
     /// Removes a scenario that was added as text. One that is active must be deactivated first, unless a file or a shipped

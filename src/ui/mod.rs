@@ -167,6 +167,8 @@ fn documentation(markdown: &str) -> String {
             _ => {}
         }
         match event {
+            // A comment is a note for those who write the page.
+            Event::Html(text) | Event::InlineHtml(text) if text.trim_start().starts_with("<!--") => {}
             Event::Html(text) | Event::InlineHtml(text) => events.push(Event::Text(text)),
             Event::Start(Tag::Link { ref dest_url, .. }) => {
                 is_link = dest_url.starts_with('#')

@@ -121,6 +121,7 @@ async fn requests_are_listed_newest_first_with_filters_and_pages() {
     };
     let first = view(&emulator, "requests?key=sk_test_a&limit=2").await;
     assert_eq!((queries(&first), &first["has_more"]), (vec!["n=4".to_owned(), "n=3".to_owned()], &json!(true)));
+    assert_eq!(first["data"][0]["quota"]["remaining"], 95, "a row has the quota after the request");
     let next = first["next_cursor"].as_str().expect("a cursor");
     let second = view(&emulator, &format!("requests?key=sk_test_a&limit=10&cursor={next}")).await;
     assert_eq!((queries(&second).len(), &second["has_more"], &second["next_cursor"]), (3, &json!(false), &Value::Null));
@@ -135,4 +136,26 @@ async fn requests_are_listed_newest_first_with_filters_and_pages() {
     control(&emulator, "DELETE", "requests?key=sk_test_a", &json!({})).await;
     let rest = view(&emulator, "requests?key=*").await;
     assert_eq!(rest["data"].as_array().map(Vec::len), Some(2));
+}
+
+#[tokio::test]
+async fn a_dry_run_checks_a_scenario_and_changes_nothing() {
+    let emulator = start().await;
+    let before = view(&emulator, "health").await["generation"].clone();
+    let valid = json!({ "rule": [{ "reply": { "status": 503 } }] });
+    let checked = ask(&emulator, "PUT", "scenarios/mine?dry_run=true", &valid).await;
+    assert_eq!(
+        (&checked["name"], &checked["dry_run"], &checked["generation"]),
+        (&json!("mine"), &json!(true), &before)
+    );
+    let unused = json!({ "rule": [{ "reply": { "status": 503 } }, { "reply": { "status": 500 } }] });
+    let warned = ask(&emulator, "PUT", "scenarios/mine?dry_run=true", &unused).await;
+    assert_eq!(warned["diagnostics"][0]["severity"], "warning", "{warned}");
+    let wrong = json!({ "rule": [{ "reply": { "statu": 503 } }] });
+    refused(&emulator, "PUT", "scenarios/mine?dry_run=true", &wrong, 422, "statu").await;
+    refused(&emulator, "PUT", "scenarios/a%20b?dry_run=true", &valid, 422, "a b").await;
+    refused(&emulator, "GET", "scenarios/mine", &Value::Null, 404, "no scenario `mine`").await;
+    assert_eq!(view(&emulator, "health").await["generation"], before);
+    assert_eq!(ask(&emulator, "PUT", "scenarios/mine", &valid).await["dry_run"], false);
+    assert_eq!(view(&emulator, "scenarios/mine").await["rules"], 1);
 }

@@ -106,10 +106,7 @@ async fn the_rules_of_active_scenarios_say_what_they_make_of_a_request() {
     };
     let first = get(&emulator, "/v1/system/status").await;
     let explanation = explained(&emulator, &first).await;
-    assert!(
-        explanation["note"].as_str().is_some_and(|note| note.starts_with("the rules as they were when")),
-        "{explanation}"
-    );
+    assert!(explanation["note"].as_str().is_some_and(|note| note.starts_with("as they were when")), "{explanation}");
     let found = rules(&explanation);
     assert_eq!(found[0].2, "header.x-team is absent; expected \"red\"");
     assert!(found[1].2.starts_with("operation is `system.status`; expected `events.subscribe`"), "{found:?}");

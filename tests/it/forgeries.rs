@@ -131,7 +131,7 @@ fn a_forgery_that_was_not_judged_is_retried_and_fails_its_trigger() {
         let row = served.json(&["deliveries", "list", "--json"])["data"][0].clone();
         assert_eq!((&row["status"], &row["forgery"]), (&json!("pending"), &Value::Null), "{row}");
         let verdict = served.call(&["verdict", "--fail-on", "forged,unused"]);
-        let expected = "no forged delivery was answered by a receiver that could tell";
+        let expected = "no receiver has accepted or refused a forged webhook yet";
         assert!(verdict.status.code() == Some(1) && text(&verdict.stdout).contains(expected), "{verdict:?}");
     }
 }

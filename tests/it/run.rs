@@ -10,8 +10,8 @@ use wrs_emulator::Emulator;
 use wrs_emulator::ui::{DATA_END, DATA_START};
 
 use crate::support::{
-    activate, ask, builder, control, fire, get, get_as, put_scenario, send, start, start_with, started, subscribe_sink,
-    text, view,
+    activate, ask, builder, control, fire, get, get_as, notices, put_scenario, send, start, start_with, started,
+    subscribe_sink, text, view,
 };
 
 async fn run(emulator: &Emulator, query: &str) -> Value {
@@ -346,6 +346,9 @@ async fn a_reported_outcome_is_in_the_document_until_a_reset() {
     let answer = control(&emulator, "POST", "outcome", &outcome).await;
     assert_eq!((answer.status, &answer.json()["message"]), (200, &json!("assert sk_live_…1234")), "{answer:?}");
     control(&emulator, "POST", "outcome", &json!({ "key": "sk_test_c", "test": "c", "outcome": "passed" })).await;
+    // Viewers of the stream learn it at once.
+    let told = notices(&emulator, false);
+    assert_eq!(told, ["test c passed", "test test_x.py::test_b failed: assert sk_live_…1234"]);
     let document = run(&emulator, "").await;
     let keys = list(&document, "keys");
     let names: Vec<&Value> = keys.iter().map(|key| &key["key"]).collect();

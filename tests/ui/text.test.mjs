@@ -4,7 +4,8 @@ import { test } from "node:test";
 
 import { attemptLine, changeSetting, cliLine, curlLine, repeatLine, resetOf, trigger } from "../../src/ui/assets/command.js";
 import { commandOf } from "../../src/ui/assets/shell.js";
-import { duration, milliseconds, shortKey, visible } from "../../src/ui/assets/text.js";
+import { linesOf } from "../../src/ui/assets/settings.js";
+import { capital, duration, milliseconds, shortKey, visible } from "../../src/ui/assets/text.js";
 
 test("every character is made visible", () => {
   for (const [text, expected] of [
@@ -13,6 +14,20 @@ test("every character is made visible", () => {
   ]) assert.equal(visible(text), expected);
   assert.equal(visible(null), "null");
   assert.ok(visible("x".repeat(1e6)).length < 210_000);
+});
+
+test("a sentence begins with a capital, a name does not", () => {
+  for (const [text, expected] of [["as usual", "As usual"], ["not sent", "Not sent"], ["sk_test_", "sk_test_"], ["rate_limit.window = 1s", "rate_limit.window = 1s"], ["100 requests", "100 requests"], ["", ""], [null, ""]]) assert.equal(capital(text), expected);
+});
+
+test("lists and tables of texts are lines to edit", () => {
+  for (const [value, text] of [[["1s", "30s"], "1s\n30s"], [[], ""], [{ a: "x", b: "y = z" }, "a = x\nb = y = z"], [{}, ""]]) {
+    const lines = linesOf(value);
+    assert.equal(lines.text, text);
+    // A table without a row and a list without one differ in what they become.
+    assert.deepEqual(lines.parse(`${text}\n\n`), value);
+  }
+  for (const value of ["a", 1, null, { a: 1 }, [" a"], { "a=b": "c" }, ["a\nb"]]) assert.equal(linesOf(value), null);
 });
 
 test("keys are shortened in the middle, without a prefix that all have", () => {

@@ -69,7 +69,7 @@ declare global {
     /** The message of the error that was answered, where it is known. */
     message: string;
     /** The quota after a request, where it is known. */
-    quota: RequestDetail['quota'];
+    quota: RequestRow['quota'];
     /** A later attempt of the same delivery exists. */
     superseded: boolean;
   }

@@ -149,6 +149,9 @@ pub(crate) struct Request {
     /// True if a browser asked for it by itself, so that it is no problem: an icon, or leave for a request across origins.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) by_browser: bool,
+    /// The quota after it, where it was counted.
+    #[serde(default)]
+    pub(crate) quota: Option<QuotaState>,
 }
 
 impl Request {
@@ -172,8 +175,6 @@ pub(crate) struct RequestWhole {
     pub(crate) headers: Headers,
     pub(crate) body: Bytes,
     pub(crate) answer: Answer,
-    /// The quota after it, where it was counted.
-    pub(crate) quota: Option<QuotaState>,
     /// How it came; null for bytes that are not a request.
     pub(crate) connection: Option<Connection>,
     /// What the answer lacks that was meant to be there.

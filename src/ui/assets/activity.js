@@ -159,7 +159,7 @@ export class Activity {
         waiting && !paused ? h('button.primary', { type: 'button', onclick: () => this.showNew() }, `${waiting} new`, icon('up')) : null),
       unknown.length ? h('p.message.warn', { role: 'status', key: 'unknown' }, `${listed(unknown.map((name) => `“${name}:”`))} is not a field; the filter looks for it as text. Fields: ${Object.keys(FILTER_NAMES).join(', ')}, is, since, until.`) : null,
       hasRows ? this.drawing() : null,
-      hasRows ? h('div.heads', { 'aria-hidden': 'true', key: 'heads' }, h('span.cells', null, h('span', null, 'Time'), h('span', null, 'Status'), h('span', null, kind ? 'Delivery' : 'What'), h('span', null, 'Reason'), h('span.who', null, 'Key'), h('span.took', null, 'Took'))) : null,
+      hasRows ? h('div.heads', { 'aria-hidden': 'true', key: 'heads' }, h('span.cells', null, h('span', null, 'Time'), h('span', null, 'Status'), h('span', null, kind ? 'Delivery' : 'What'), h('span', null, 'Detail'), h('span.who', null, 'Key'), h('span.took', null, 'Took'))) : null,
       hasRows ? this.place() : h('div.nothing', { key: 'nothing' }, route.filter || route.key ? h('p.empty', null, `None of ${count(store.entries.length, 'row')} matches.`) : [this.empty(kind), ...matching.slice(0, shown).map((entry) => h('p.note', null, statusMark(entry), ' ', foreign(entry.text)))]),
       h('p.foot', null, `${count(shown, 'row')}${left.length ? ` · ${left.join(' · ')}` : ''}`),
     ];
@@ -199,6 +199,6 @@ export class Activity {
     if (!kind) return connectPanel(page);
     const has = (page.store.run?.subscriptions ?? []).some((one) => one.status === 'active');
     return has ? emptyState(page, 'No delivery yet. Trigger an event:', [page.cli(['trigger', 'workflow.completed', '--wait'])])
-      : h('div.empty', null, h('p', null, 'No delivery yet, and no subscription that one could go to. ', link(page, { view: 'trigger', id: '', filter: '' }, 'Create one and trigger an event.')));
+      : h('div.empty', null, h('p', null, 'No deliveries yet, and no subscriptions to deliver to. ', link(page, { view: 'trigger', id: '', filter: '' }, 'Create one and trigger an event.')));
   }
 }

@@ -107,7 +107,7 @@ export function testsOf(request) {
 /** @param {Page} page @param {RequestDetail} request @returns {Node | null} */
 export function againPart(page, request) {
   if (page.isDocument) return null;
-  if (!request.operation || ['unauthorized', 'refused'].includes(request.reason)) return section('Answer like this next time', h('p.quiet', null, 'An earlier check than that of scenarios decided this request, so no scenario can.'));
+  if (!request.operation || ['unauthorized', 'refused'].includes(request.reason)) return section('Answer like this next time', h('p.quiet', null, 'This request was refused before scenarios apply, so a scenario cannot change it.'));
   const form = page.ui.forms.again ??= { status: '', written: '' };
   const status = Number(form.status) || (request.status >= 200 ? request.status : 500);
   const key = request.key && !request.key.includes('…') ? request.key : '';
@@ -126,6 +126,6 @@ export function againPart(page, request) {
   return section('Answer like this next time',
     h('div.actions', null,
       h('label', null, 'Status ', h('select', { controlled: String(status), onchange: change }, statuses.map((one) => h('option', { value: String(one) }, String(one))))),
-      h('button', { type: 'button', onclick: write }, `Make a scenario of it and activate it${key ? '' : ' for all keys'}`)),
-    form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}, which has a list of its own now` : ' for all keys'}, for one request. Raise its times for more; save the file among your scenarios to keep it: `, h('button', { type: 'button', onclick: () => save(`${name}.toml`, scenarioOf(request, status)) }, `Save ${name}.toml`), ' ', copyButton(page, scenarioOf(request, status), 'the scenario')), pre('The scenario', scenarioOf(request, status))) : null);
+      h('button', { type: 'button', onclick: write }, `Save as a scenario and activate it${key ? '' : ' for all keys'}`)),
+    form.written === name ? h('div', null, h('p', null, `Active${key ? ` for ${key}, which now has its own list` : ' for all keys'}, for one request. Raise its times for more. To keep it, save the file with your scenarios: `, h('button', { type: 'button', onclick: () => save(`${name}.toml`, scenarioOf(request, status)) }, `Save ${name}.toml`), ' ', copyButton(page, scenarioOf(request, status), 'the scenario')), pre('The scenario', scenarioOf(request, status))) : null);
 }

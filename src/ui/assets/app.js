@@ -82,7 +82,7 @@ class App {
     this.store.changed = () => this.schedule();
     this.live.onNews = (ids) => this.news(ids);
     this.live.onRestart = () => {
-      this.ui.notice = 'The emulator was restarted. What follows is from its new run.';
+      this.ui.notice = 'The emulator was restarted; its earlier activity is gone.';
       this.redraw();
     };
     if (inline) {
@@ -319,7 +319,7 @@ class App {
 
   /** @param {Detail | undefined} detail @returns {Node} */
   pane(detail) {
-    const close = h('button.close.plain', { type: 'button', onclick: () => this.go({ id: '' }) }, icon('cross'), 'Close');
+    const close = h('button.close.plain', { type: 'button', onclick: () => this.go({ id: '' }) }, icon('cross'), h('span', null, 'Close'));
     let content;
     if (!detail) content = h('p.empty', null, 'Loading…');
     else if ('error' in detail) content = h('div.empty', null, h('h2', null, 'Not here'), h('p', null, foreign(detail.error)));

@@ -52,14 +52,16 @@ function refusal(entries, findings) {
   if (status === 401) return { title: scenario ? `the client met the 401 of scenario ${scenario}` : 'a key was not accepted', advice: scenario ? '' : 'Use a key that begins with sk_test_.', command: '', finding: has('loop-after-401') };
   if (!status) return { title: `the connection was broken${scenario ? ` by scenario ${scenario}` : ''}`, advice: 'Retry with a pause, if the request may be sent twice.', command: '', finding: '' };
   const by = scenario ? ` of scenario ${scenario}` : '';
-  return { title: `${oneLine(text, 80)} was refused with ${status}${by}`, advice: '', command: '', finding: status === 422 ? has('invalid-repeated') : '' };
+  // What is wrong with the request is the cause, if one error says it.
+  const reason = status === 422 && !scenario && new Set(entries.map((one) => one.message)).size === 1 ? entries[0].message : '';
+  return { title: `${oneLine(text, 60)} was refused with ${status}${by}${reason && `: ${oneLine(reason, 120)}`}`, advice: '', command: '', finding: status === 422 ? has('invalid-repeated') : '' };
 }
 
 /** A delivery that went wrong: what, and what to do. @param {Entry} entry @returns {Pick<Cause, 'title' | 'advice' | 'command' | 'finding'>} */
 function lost(entry) {
   const url = oneLine(entry.path, 120);
   if (entry.forged) {
-    return { title: 'your receiver accepted a forged webhook', advice: `Verify the signature over the bytes received before anything else, and answer 401 if it does not match. (${url})`, command: `wrs-emulator explain ${entry.id}`, finding: 'receiver-accepts-forged' };
+    return { title: 'your receiver accepted a forged webhook', advice: 'Verify the signature over the raw bytes before parsing the body, and answer 401 if it does not match.', command: `wrs-emulator explain ${entry.id}`, finding: 'receiver-accepts-forged' };
   }
   const why = entry.mark || `answered ${entry.status}`;
   return { title: `a webhook never arrived at ${url}: ${why}`, advice: entry.status ? 'See what the receiver answered, and why.' : 'Is the receiver running, and at this address?', command: `wrs-emulator explain ${entry.id}`, finding: isRefused(entry) ? 'receiver-refuses-valid' : '' };
@@ -67,7 +69,7 @@ function lost(entry) {
 
 /** What makes two entries one cause. @param {Entry} entry */
 function sameness({ kind, status, operation, text, message, scenario, path, forged, mark }) {
-  if (kind === 'delivery') return `delivery ${path} ${forged} ${forged ? '' : mark || status}`;
+  if (kind === 'delivery') return forged ? 'delivery forged' : `delivery ${path} ${mark || status}`;
   const template = message.replace(/\d+/g, '#');
   return `request ${status} ${status === 429 ? '' : operation ?? text} ${scenario} ${status === 401 || status === 429 ? '' : template} ${mark}`;
 }
@@ -77,7 +79,8 @@ function silent(run, explained) {
   const keys = (run.keys ?? []).filter(({ key, test, requests }) => !requests && !explained.has(key) && !run.verification.forgotten_entries
     && (test ? isFailed(run, test) && !/ControlError(?!.* 408 )/.test(test.message ?? '') : Boolean(run.exec?.exit_status)));
   const isNone = !run.verification.judged_requests;
-  if (!keys.length && !(isNone && run.exec?.exit_status)) return [];
+  // Deliveries alone may explain all that failed.
+  if (!keys.length && !(isNone && run.exec?.exit_status && !explained.size)) return [];
   const tests = keys.flatMap(({ test }) => test ?? []);
   const who = tests.length ? count(tests.length, 'test') : count(keys.length, 'key');
   // Requests of another key, or without one, say that the program called, but not as this test.
@@ -85,7 +88,7 @@ function silent(run, explained) {
   return [{
     id: 'silent', kind: 'silent', isBad: true, weight: isNone ? 90 : 40, often: '', entries: [], view: 'keys', finding: '', command: '', keys: keys.map(({ key }) => key), tests,
     title: isNone ? 'nothing called the emulator; does your code read WRS_BASE_URL?' : `${who} made no request`,
-    detail: isNone || !hasOthers ? '' : 'Other requests came without a key, or with a key of no test.',
+    detail: isNone || !hasOthers ? '' : 'Some requests had no key, or a key that belongs to no test.',
     advice: 'Take the address from WRS_BASE_URL, and the key from WRS_API_KEY or the fixture.',
   }];
 }
@@ -128,7 +131,7 @@ export function causesOf(run, entries, findings) {
     for (const key of own) if (isBad) explained.add(key);
     causes.push({
       ...words, id, kind, isBad, weight, keys: own, entries: group.entries, view: isDelivery ? 'deliveries' : 'activity', detail: '',
-      often: oftenOf(group.entries, isDelivery ? entry.type ?? 'delivery' : entry.status ? String(entry.status) : 'broken'),
+      often: isDelivery ? group.entries.length === 1 ? `${entry.type}, once` : `${entry.type} × ${NUMBERS.format(group.entries.length)}` : oftenOf(group.entries, entry.status ? String(entry.status) : 'broken'),
       tests: own.flatMap((key) => keys.get(key)?.test ?? []),
     });
   }
@@ -142,7 +145,7 @@ export function causesOf(run, entries, findings) {
     if (same) {
       same.tests.push(test);
       same.keys.push(key);
-    } else causes.push({ id: `message ${title}`, kind: 'message', title, isBad: true, weight: 20, often: '', detail: 'Every request of it was answered.', advice: '', command: '', tests: [test], keys: [key], entries: [], view: 'activity', finding: '' });
+    } else causes.push({ id: `message ${title}`, kind: 'message', title, isBad: true, weight: 20, often: '', detail: 'None of its requests was refused.', advice: '', command: '', tests: [test], keys: [key], entries: [], view: 'activity', finding: '' });
   }
   // Findings that no cause mentions: certain ones, or likely ones of some weight, as warnings.
   const certain = failing(findings);
@@ -181,6 +184,6 @@ export function headline(run, causes) {
 function kindText(kind) {
   return /** @type {Record<string, string>} */ ({
     unmatched: 'a request matched no endpoint', undelivered: 'a webhook did not arrive', forged: 'a forged webhook was accepted', unfinished: 'a scenario did not run to its end',
-    unused: 'a check had nothing to look at', findings: 'the review has certain findings',
+    unused: 'a check was not exercised', findings: 'the review has certain findings',
   })[kind] ?? kind;
 }

@@ -4,7 +4,7 @@ import { advance, attemptLine, redeliver } from './command.js';
 import { foreign, h, prose, s } from './element.js';
 import { actionButton, bodyBlock, commandLine, copyMenu, filterable, fold, headersTable, link, mark, pairs } from './parts.js';
 import { SCHEMES, difference, headerOf, schemesOf, signatureHeaders, takenApart } from './signature.js';
-import { bytesText, dateTime, duration, isRefused, oneLine, sentence } from './text.js';
+import { bytesText, capital, dateTime, duration, isRefused, oneLine, sentence } from './text.js';
 
 const ROLES = { id: 'id', time: 'timestamp', body: 'body', rest: 'as it is' };
 
@@ -66,10 +66,10 @@ function signaturePart(page, attempt) {
   const signature = headerOf(headers, scheme.signature);
   const signed = bytesText(attempt.signed_content);
   return h('div', null,
-    h('p', null, 'A receiver rebuilds exactly these bytes and signs them with its secret:'),
+    h('p', null, 'The receiver signs exactly these bytes with its secret:'),
     signed ? signedContent(takenApart(signed, { id, time, body: bytesText(body) })) : h('p.quiet', null, 'Nothing was signed.'),
     pairs([
-      ['Scheme', name ?? 'not one of the known ones'],
+      ['Scheme', name ?? 'unknown'],
       ['Key', keyReading(page)],
       ['Header sent', signature === undefined ? h('span.quiet', null, 'none') : h('code', null, `${scheme.signature}: `, foreign(signature))],
     ]),
@@ -88,21 +88,26 @@ function endOf({ outcome, forged }) {
 function attemptsLine({ attempts, next_attempt_in_ms: next }) {
   const shown = attempts.slice(-8);
   const total = shown.length + (next == null ? 0 : 1);
-  const step = total > 1 ? Math.min(120, 560 / (total - 1)) : 0;
-  const placeOf = (/** @type {number} */ i) => 32 + i * step;
+  const step = total > 1 ? Math.min(132, 560 / total) : 132;
+  const placeOf = (/** @type {number} */ i) => (i + 0.5) * step;
+  const label = (/** @type {number} */ i, /** @type {string} */ what) => {
+    const most = Math.max(3, Math.floor(step / 7));
+    return s('text', { x: placeOf(i), y: 50, 'text-anchor': 'middle' }, what.length > most ? `${what.slice(0, most - 1)}…` : what);
+  };
   const parts = shown.map((attempt, i) => {
     const [what, colour] = endOf(attempt);
     const x = placeOf(i);
     const pause = i > 0 ? Date.parse(attempt.at) - Date.parse(shown[i - 1].at) : 0;
     return s('g', {}, i > 0 ? [s('line', { x1: placeOf(i - 1) + 8, x2: x - 8, y1: 26, y2: 26 }), s('text', { x: x - step / 2, y: 18, 'text-anchor': 'middle' }, duration(pause))] : null,
-      colour === 'bad' ? s('rect', { class: 'bad', x: x - 6, y: 20, width: 12, height: 12, rx: 2 }) : s('circle', { class: colour, cx: x, cy: 26, r: 6 }), s('title', {}, `attempt ${attempt.number} at ${dateTime(attempt.at)}: ${what}`), s('text', { x, y: 50, 'text-anchor': 'middle' }, what.slice(0, Math.max(3, Math.floor((step || 64) / 8)))));
+      colour === 'bad' ? s('rect', { class: 'bad', x: x - 6, y: 20, width: 12, height: 12, rx: 2 }) : s('circle', { class: colour, cx: x, cy: 26, r: 6 }), s('title', {}, `attempt ${attempt.number} at ${dateTime(attempt.at)}: ${what}`), label(i, what));
   });
   if (next != null) {
     const x = placeOf(shown.length);
-    parts.push(s('g', {}, shown.length ? s('line', { x1: x - step + 8, x2: x - 8, y1: 26, y2: 26, 'stroke-dasharray': '2 3' }) : null, s('circle', { class: 'open', cx: x, cy: 26, r: 6 }), s('text', { x, y: 50, 'text-anchor': 'middle' }, `in ${duration(next)}`)));
+    parts.push(s('g', {}, shown.length ? s('line', { x1: x - step + 8, x2: x - 8, y1: 26, y2: 26, 'stroke-dasharray': '2 3' }) : null, s('circle', { class: 'open', cx: x, cy: 26, r: 6 }), label(shown.length, `in ${duration(next)}`)));
   }
+  const width = total * step;
   const words = shown.map((attempt) => endOf(attempt)[0]).join(', ');
-  return s('svg', { class: 'attempts', viewBox: `0 0 ${64 + (total - 1) * step} 56`, width: 64 + (total - 1) * step, preserveAspectRatio: 'xMinYMid meet', role: 'img', 'aria-label': `Attempts: ${words || 'none yet'}${next == null ? '' : `; next in ${duration(next)}`}` }, parts);
+  return s('svg', { class: 'attempts', viewBox: `0 0 ${width} 56`, width, preserveAspectRatio: 'xMinYMid meet', role: 'img', 'aria-label': `Attempts: ${words || 'none yet'}${next == null ? '' : `; next in ${duration(next)}`}` }, parts);
 }
 
 /** @param {Page} page @param {AttemptDetail} attempt @param {boolean} isLast @param {boolean} isSigned whether the signature is the question @returns {Node} */
@@ -113,7 +118,7 @@ function attemptPart(page, attempt, isLast, isSigned) {
   const [end, colour] = endOf(attempt);
   const what = answered ? `answered ${end}` : end;
   return h('details.attempt', { open: isLast, key: `attempt ${attempt.number}` },
-    h('summary', null, h('h3', null, `Attempt ${attempt.number} `), mark(isGood ? `${what}, as it should be` : what, colour), h('span.quiet.small', null, ` ${dateTime(attempt.at)}, ${duration(attempt.latency_ms)}`)),
+    h('summary', null, h('h3', null, `Attempt ${attempt.number} `), mark(isGood ? `${what}, correctly refused` : what, colour), h('span.quiet.small', null, ` ${dateTime(attempt.at)}, ${duration(attempt.latency_ms)}`)),
     h('article', null,
       answered ? outcome.note ? h('p', null, foreign(outcome.note)) : null : h('p', null, prose(outcome.detail)),
       h('section', null, h('h4', null, 'Answer'), answered ? bodyBlock(`Answer to attempt ${attempt.number}`, outcome.body) : h('p.quiet', null, 'No answer.')),
@@ -142,11 +147,12 @@ export function deliveryPane(page, explanation) {
   return h('article', null,
     h('div', null, h('h2', null, foreign(delivery.type)), h('p.actions.small', null, mark(...stateOf(delivery)), h('span.quiet', null, foreign(oneLine(delivery.url, 120))))),
     h('p.sentence', null, prose(sentence(explanation.summary))),
-    attemptsLine(delivery),
+    // One attempt is told by the sentence.
+    delivery.attempts.length > 1 || next != null ? attemptsLine(delivery) : null,
     delivery.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(delivery.damage)) : null,
     delivery.note ? h('p.note', null, foreign(delivery.note)) : null,
     h('div.actions', null, actionButton(page, redeliver(delivery.id), false, 'primary'), next == null ? null : actionButton(page, { ...advance(`${Math.max(1, Math.ceil(next / 1000))}s`, ''), label: `Advance ${duration(Math.max(1, Math.ceil(next / 1000)) * 1000)}` }), copyMenu(page, delivery.id, copies)),
-    explanation.advice?.length ? h('section.next', null, h('h3', null, 'What to do'), h('ul.advice', null, explanation.advice.map((one) => h('li', null, prose(one.text), one.command ? commandLine(page, one.command, 'the command') : null)))) : null,
+    explanation.advice?.length ? h('section.next', null, h('h3', null, 'What to do'), h('ul.advice', null, explanation.advice.map((one) => h('li', null, prose(capital(one.text)), one.command ? commandLine(page, one.command, 'the command') : null)))) : null,
     attempts.map((attempt, i) => attemptPart(page, attempt, i === 0, isQuestion && i === 0)),
     fold('Facts', true, pairs([
       ['Id', foreign(delivery.id, 'code')],

@@ -86,7 +86,7 @@ function tokenForm(page) {
   };
   return h('form.token', { onsubmit: submit, key: 'token' },
     h('h2', null, 'Control token'),
-    h('p', null, 'This emulator asks for its control token: that of WRS_EMULATOR_CONTROL_TOKEN or --control-token, or else the one printed at its start. The page keeps it in memory until the tab is closed.'),
+    h('p', null, 'This emulator requires its control token: WRS_EMULATOR_CONTROL_TOKEN, --control-token, or the one printed at startup. The page keeps it in memory until you close the tab.'),
     page.store.message ? h('p.bad', { role: 'alert' }, page.store.message) : null,
     h('label', null, 'Token', h('input', { id: 'token', type: 'password', autocomplete: 'off', required: true })),
     h('button.primary', { type: 'submit' }, 'Show the page'));

@@ -3,7 +3,7 @@
 import { exampleLine, resetOf } from './command.js';
 import { foreign, guarded, h } from './element.js';
 import { actionButton, commandsOf, copyMenu, emptyState, link, mark, meter, pairs, section } from './parts.js';
-import { count, duration } from './text.js';
+import { NUMBERS, count, duration } from './text.js';
 
 /** @param {Page} page @param {KeyRow} one @returns {Node} */
 function keyCard(page, one) {
@@ -13,7 +13,7 @@ function keyCard(page, one) {
     one.test ? h('p', null, mark(one.test.outcome, one.test.outcome === 'failed' ? 'bad' : 'ok'), ' ', foreign(one.test.test)) : null,
     quota ? h('div', null, meter(`${quota.remaining} of ${quota.limit} requests left`, quota.remaining, quota.limit), h('p.quiet.small', null, `${quota.remaining} of ${quota.limit} left${quota.resets_in_ms ? `, full again in ${duration(quota.resets_in_ms)}` : ''}`)) : h('p.quiet', null, 'No quota yet.'),
     pairs([
-      ['Requests', link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, String(one.requests ?? 0))],
+      ['Requests', link(page, { view: 'activity', id: '', key, filter: 'kind:request' }, NUMBERS.format(one.requests ?? 0))],
       ['Subscriptions', link(page, { view: 'subscriptions', id: '', key, filter: '' }, String(one.subscriptions ?? 0))],
       ['Scenarios', link(page, { view: 'scenarios', id: '', key, filter: '' }, one.scenarios?.join(', ') || 'none')],
       ['Workspace', foreign(one.workspace ?? '', 'code')],

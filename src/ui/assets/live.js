@@ -8,7 +8,8 @@ const FIRST_ROWS = 60;
 const REFRESH_MS = 500;
 /** Longest work on the stream without giving way to the page. */
 const SLICE_MS = 8;
-const BEAT_MS = 2000;
+/** Time alone changes little: a quota refills. */
+const BEAT_MS = 10_000;
 const PAUSES_MS = [500, 1000, 2000, 5000];
 
 /** Splits server-sent events. @returns {(text: string) => {id: string, event: string, data: string}[]} */
@@ -145,7 +146,6 @@ export class Live {
     this.store.message = '';
     this.failures = 0;
     this.refresh();
-    // What the stream does not tell, such as how a test ended, is read once in a while.
     const beat = setInterval(() => {
       if (!document.hidden) this.refresh();
     }, BEAT_MS);

@@ -1,10 +1,10 @@
-// One request, or one event: what happened and why in a sentence, the evidence, and what to do as a command.
+// One request, or one event: what happened and why in a sentence, the next action, the checks, the messages.
 
 import { againPart, scenarioOf, testsOf } from './again.js';
 import { advance, changeSetting, repeatLine, trigger } from './command.js';
 import { foreign, h, icon, prose, s } from './element.js';
 import { actionButton, bodyBlock, copyMenu, filterable, fold, headersTable, link, mark, meter, pairs, statusMark } from './parts.js';
-import { count, dateTime, duration, oneLine, sentence } from './text.js';
+import { capital, count, dateTime, duration, oneLine, sentence } from './text.js';
 
 /** @param {string} verdict @returns {Node} */
 function stepMark(verdict) {
@@ -26,10 +26,10 @@ export function stepsTable(steps) {
 /** @param {Page} page @param {Explanation} explanation */
 function rulesTable(page, { rules, note }) {
   if (!rules?.length && !note) return null;
-  return fold('Rules of the scenarios', true, rules?.length ? h('ul.steps', null, rules.map((rule) => h('li', null,
+  return fold('Scenario rules', true, rules?.length ? h('ul.steps', null, rules.map((rule) => h('li', null,
     mark(rule.applied ? 'applied' : 'not applied', rule.applied ? 'info' : 'quiet'), ' ',
     link(page, { view: 'scenarios', id: rule.scenario, filter: '' }, rule.scenario), ', ', foreign(rule.rule),
-    rule.line ? ` (line ${rule.line})` : '', ': ', prose(rule.outcome)))) : null, note ? h('p.quiet', null, prose(note)) : null);
+    rule.line ? ` (line ${rule.line})` : '', ': ', prose(rule.outcome)))) : null, note ? h('p.quiet.small', null, prose(`${capital(note)}.`)) : null);
 }
 
 /** The quota, and how it went until this request. @param {Page} page @param {RequestDetail} request */
@@ -108,7 +108,7 @@ export function eventPane(page, explanation) {
   return h('article', null,
     h('div', null, h('h2', null, foreign(event.type)), h('p.actions.small', null, mark('event', 'info'), h('span.quiet', null, dateTime(event.created_at)))),
     h('p.sentence', null, prose(sentence(explanation.summary))),
-    event.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', foreign(event.damage)) : null,
+    event.damage ? h('p.note', null, mark('deliberate', 'warn'), ' ', prose(event.damage)) : null,
     h('div.actions', null, page.isDocument ? null : actionButton(page, { ...again, id: `again ${event.id}`, label: 'Trigger another' }), copyMenu(page, event.id, [['CLI', page.cli(again.cli)], ['CLI: explain', page.cli(['explain', event.id])]])),
     h('section', null, h('h3', null, 'Where it went'), deliveries.length
       ? h('ul.steps', null, deliveries.map((one) => {

@@ -1,9 +1,9 @@
-// The review: whether the integration is ready, in a sentence; findings with their evidence; what had nothing to judge.
+// The review: whether the integration is ready, in a sentence; findings with the requests and deliveries that show them; what was not tested.
 
 import { exampleLine } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
 import { commandLine, emptyState, link, mark, pairs, section } from './parts.js';
-import { count, oneLine } from './text.js';
+import { capital, count, oneLine } from './text.js';
 
 /** The worst first. @type {Record<string, 'bad' | 'warn' | 'info' | 'quiet'>} */
 const SEVERITIES = { critical: 'bad', high: 'bad', medium: 'warn', low: 'info', info: 'quiet' };
@@ -20,12 +20,12 @@ export function failing(findings) {
 export function readiness(findings, isAsked = true) {
   const { data, not_exercised: idle, judged_requests: requests, judged_deliveries: deliveries } = findings;
   const wrong = failing(findings);
-  if (wrong.length) return mark(`Not ready: ${count(wrong.length, 'finding')} ${wrong.length === 1 ? 'is' : 'are'} certain and at least medium. The worst: ${wrong[0].title}.`, isAsked ? 'bad' : 'warn');
-  if (!requests && !deliveries) return mark('Not proven: no request was made and nothing was delivered.', 'warn');
-  const found = data.length ? `with ${count(data.length, 'finding')} to look at, none certain and at least medium,` : 'as far as the traffic shows: no finding';
+  if (wrong.length) return mark(`Not ready: ${count(wrong.length, 'finding')} to fix. The worst: ${wrong[0].title}.`, isAsked ? 'bad' : 'warn');
+  if (!requests && !deliveries) return mark('Not tested: no requests and no deliveries.', 'warn');
+  const found = data.length ? `with ${count(data.length, 'finding')} to look at, none of them certain and severe,` : 'as far as the traffic shows: no finding';
   const judged = `${found} in ${count(requests, 'request')} and ${count(deliveries, 'delivery', 'deliveries')}`;
   const isGrave = data.some((one) => isAtLeast(one.severity, 'medium'));
-  return mark(`Ready, ${judged}${idle.length ? `; ${count(idle.length, 'check')} had nothing to judge` : ''}.`, isGrave ? 'warn' : 'ok');
+  return mark(`Ready, ${judged}${idle.length ? `; ${count(idle.length, 'check')} not tested` : ''}.`, isGrave ? 'warn' : 'ok');
 }
 
 /** One finding with its number in the whole list. @param {Page} page @param {FindingRow} one @param {number} number @returns {Node} */
@@ -37,14 +37,13 @@ function findingPart(page, one, number) {
     h('div.title', null, h('h3', null, h('span.quiet', null, `${number}. `), prose(one.title)), mark(one.severity, SEVERITIES[one.severity] ?? 'warn'), mark(one.confidence, one.confidence === 'certain' ? 'info' : 'quiet'), link(page, { id: one.code }, one.code)),
     h('ul', { 'aria-label': `Seen for ${one.code}` }, evidence),
     more > 0 ? h('p.quiet', null, `and ${more} more`) : null,
-    pairs([['Why it matters', prose(one.why)], ['What to do', prose(one.remedy)], ['Clause', foreign(one.clause + (one.cwe ? `; CWE-${one.cwe}` : ''))]]),
-    page.isDocument || !ids.length ? null : commandLine(page, page.cli([ids[0].startsWith('req_') ? 'requests' : 'deliveries', 'show', ids[0]]), 'the command')));
+    pairs([['Why it matters', prose(one.why)], ['What to do', prose(capital(one.remedy))], ['Clause', foreign(one.clause + (one.cwe ? `; CWE-${one.cwe}` : ''))]])));
 }
 
 /** A check that had nothing to judge, and what gives it something. @param {Page} page @param {Findings['not_exercised'][0]} one @returns {Node} */
 function idlePart(page, { code, title, exercise }) {
   const [program, ...words] = exercise.split(' ');
-  return h('li', { key: code }, foreign(title), '? ', link(page, { id: code }, code), program === 'wrs-emulator' ? commandLine(page, page.isDocument ? exercise : page.cli(words), 'the command') : h('p.quiet', null, prose(exercise)));
+  return h('li', { key: code }, foreign(title), '? ', link(page, { id: code }, code), program === 'wrs-emulator' ? commandLine(page, page.isDocument ? exercise : page.cli(words), 'the command') : h('p.quiet', null, prose(capital(exercise))));
 }
 
 /** Choosing what is listed; kept in the address. @param {Page} page @param {string} severity @param {string} confidence */
@@ -75,16 +74,16 @@ export function reviewView(page) {
   return [
     heading,
     h('p.sentence', null, readiness(findings)),
-    failing(findings).length ? h('p.quiet', null, prose('Findings accepted with `--accept` are counted here as well.')) : null,
-    findings.forgotten_entries ? h('p.note', null, `${count(findings.forgotten_entries, 'entry', 'entries')} of the journal had been evicted and could not be judged.`) : null,
-    key && page.isDocument ? h('p.note', null, 'These are the findings about every key in the file.') : null,
+    failing(findings).length ? h('p.quiet', null, prose('Includes findings accepted with `--accept`.')) : null,
+    findings.forgotten_entries ? h('p.note', null, `${count(findings.forgotten_entries, 'entry', 'entries')} had been evicted from the journal and could not be checked.`) : null,
+    key && page.isDocument ? h('p.note', null, 'These findings cover every key in the file.') : null,
     id ? h('p', { key: 'back' }, link(page, { id: '' }, 'The whole review')) : findings.data.length ? choices(page, severity, confidence) : null,
     shown ? h('ol.problems', null, items) : null,
     id && !shown && !idle.length ? h('p.empty', null, foreign(oneLine(id, 100)), ' is not among the findings.') : null,
     !id && shown < findings.data.length ? h('p.quiet', null, `${shown} of ${count(findings.data.length, 'finding')} shown.`) : null,
     findings.judged_requests || findings.judged_deliveries || page.isDocument ? null : emptyState(page, 'Run your tests against the emulator, or begin with:', [exampleLine(page.base.replace(/\/_emulator\/.*/, ''), 'sk_test_local')]),
-    idle.length ? section('Not covered, so not proven', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null,
-    id ? null : section('What no traffic can show', h('ul', null, findings.beyond.map((text) => h('li', null, prose(text))))),
+    idle.length ? section('Not tested yet', h('ul.problems', null, idle.map((one) => guarded(() => idlePart(page, one), one)))) : null,
+    id ? null : section('Not visible in traffic', h('ul', null, findings.beyond.map((text) => h('li', null, prose(text))))),
     page.isDocument ? null : section('On the command line', commandLine(page, page.cli(['review', 'findings', ...(key ? ['--key', key] : [])]), 'the command')),
   ];
 }

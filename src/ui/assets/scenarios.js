@@ -1,4 +1,4 @@
-// Scenarios: which there are and which are active, the text of one with what is wrong in it, how far it has come.
+// Scenarios: all of them and the active ones, the text of one with its problems, and its progress.
 
 import { activate } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
@@ -13,7 +13,7 @@ function diagnostic(problem) {
     problem.hint ? h('p', null, prose(problem.hint)) : null);
 }
 
-/** Scenarios of the active list that get in each other's way. @param {Page} page */
+/** Conflicting scenarios of the active list. @param {Page} page */
 function clashes(page) {
   const active = activeScenarios(page);
   const isInForce = (/** @type {string[]} */ [first, second]) => active.includes(second) && active.indexOf(first) > -1 && active.indexOf(first) < active.indexOf(second);
@@ -31,7 +31,7 @@ export function progress(page, name) {
   const of = run?.scenarios.find((one) => one.name === name)?.progress ?? [];
   const bar = (/** @type {string} */ what, /** @type {number} */ done, /** @type {number | null} */ most) => h('li', null,
     foreign(oneLine(what, 100)), h('span.quiet', null, most === null ? ` ${count(done, 'time')}` : ` ${done} of ${most}`), most === null ? null : meter(`${what}: ${done} of ${most}`, done, most, 'info'));
-  if (!of.length) return activeSomewhere(page, name) ? h('p.quiet', null, 'Active; no request has met it yet.') : null;
+  if (!of.length) return activeSomewhere(page, name) ? h('p.quiet', null, 'Active; no matching request yet.') : null;
   return h('div', null, of.map((one) => h('div', null, h('p.quiet', null, foreign(one.key ?? 'without a key'), one.step ? foreign(` at step ${one.step}`) : ''),
     h('ul.steps', null, one.rules.map((rule) => bar(rule.rule, rule.applied, rule.turns)), one.emissions.map((each) => bar(each.emission, each.fired, each.planned ? each.fired + each.planned : null))))));
 }
@@ -89,52 +89,50 @@ function scenarioRow(page, one) {
   return h('tr', { key: one.name },
     h('td', null, link(page, { id: one.name }, oneLine(one.name, 100)), h('div.quiet', null, one.problem ? h('span', null, h('b', null, `line ${one.problem.line}: `), prose(one.problem.message)) : foreign(one.title ?? '')), isActive || one.progress?.length ? progress(page, one.name) : null),
     h('td', null, stateMark(page, one)),
-    h('td', null, page.isDocument || one.state !== 'ok' && !isActive ? null : actionButton(page, { ...action, id: `play ${one.name}`, about: one.name }, false, isActive ? '' : 'plain')));
+    h('td', null, page.isDocument || one.state !== 'ok' && !isActive ? null : actionButton(page, { ...action, id: `play ${one.name}`, about: one.name })));
 }
 
 const TEMPLATE = 'title = "Three refusals, then normal answers"\n\n[[rule]]\nwhen = { operation = "system.status" }\ntimes = 3\nreply = { error = "rate_limit_exceeded" }\n';
 
-/** The editor: what is valid is kept as one types, what is not is explained. @param {Page} page @param {ScenarioDetail | undefined} one @returns {Node} */
+/** The editor: checks the text as one types, and saves it when asked. @param {Page} page @param {ScenarioDetail | undefined} one @returns {Node} */
 function editor(page, one) {
-  const form = page.ui.forms[`scenario ${one?.name ?? ''}`] ??= { name: one?.name ?? '', text: one?.text || TEMPLATE, problems: [], said: '', timer: 0, isTaken: false };
-  const check = async () => {
-    const name = form.name.trim();
-    const text = form.text;
-    if (!name) {
-      form.said = 'Give it a name; then it is checked as you type.';
-      return page.redraw();
-    }
+  const form = page.ui.forms[`scenario ${one?.name ?? ''}`] ??= { name: one?.name ?? '', text: one?.text || TEMPLATE, problems: [], said: '', timer: 0 };
+  const send = async (/** @type {boolean} */ isSaved) => {
+    const { text } = form;
+    // Any name will do to check a text that has none yet.
+    const name = form.name.trim() || (isSaved ? '' : 'unnamed');
+    let isAccepted = false;
     try {
-      const { ok, data } = await page.live.call('PUT', `scenarios/${encodeURIComponent(name)}`, text);
-      if (text !== form.text) return;
+      const { ok, data } = await page.live.call('PUT', `scenarios/${encodeURIComponent(name)}${isSaved ? '' : '?dry_run=true'}`, text);
+      if (text !== form.text) return false;
+      isAccepted = ok;
       form.problems = data.diagnostics ?? [];
-      form.isTaken = ok;
-      form.said = ok ? `Valid and kept as ${name}.` : form.problems.length ? `${count(form.problems.length, 'problem')}; the last valid text stays.` : data.error?.message ?? 'Not accepted.';
+      form.said = ok ? isSaved ? `Saved as ${name}.` : 'Valid.' : form.problems.length ? `${count(form.problems.length, 'problem')}.` : data.error?.message ?? 'Not accepted.';
     } catch (error) {
       form.said = messageOf(error);
     }
-    page.live.refresh();
+    if (isSaved) page.live.refresh();
     page.redraw();
+    return isAccepted;
   };
   const change = (/** @type {'name' | 'text'} */ field) => (/** @type {Event} */ event) => {
     form[field] = /** @type {HTMLInputElement} */ (event.target).value;
     clearTimeout(form.timer);
-    form.timer = setTimeout(check, 300);
+    form.timer = setTimeout(() => send(false), 300);
     page.redraw();
   };
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     clearTimeout(form.timer);
-    await check();
-    if (form.isTaken) page.go({ id: form.name.trim(), filter: '' });
+    if (await send(true)) page.go({ id: form.name.trim(), filter: '' });
   };
   return h('form', { onsubmit: submit, key: 'editor' },
     h('h2', { tabindex: -1 }, one ? foreign(`Edit ${one.name}`) : 'New scenario'),
     one ? null : h('label', null, 'Name', h('input', { type: 'text', controlled: form.name, oninput: change('name'), required: true, placeholder: 'my-burst', spellcheck: 'false' })),
     h('label', null, 'Text', h('textarea', { controlled: form.text, oninput: change('text'), spellcheck: 'false', rows: 16 })),
-    h('p', { role: 'status', class: form.problems.some((/** @type {DiagnosticRow} */ problem) => problem.severity === 'error') ? 'bad' : 'quiet' }, form.said || 'It is checked as you type, and active only when you play it.'),
+    h('p', { role: 'status', class: form.problems.some((/** @type {DiagnosticRow} */ problem) => problem.severity === 'error') ? 'bad' : 'quiet' }, form.said || 'Checked as you type. It stays inactive until you play it.'),
     form.problems.map((/** @type {DiagnosticRow} */ problem) => guarded(() => diagnostic(problem), problem)),
-    h('div.actions', null, h('button.primary', { type: 'submit' }, 'Done'), link(page, { id: one?.name ?? '', filter: '' }, 'Back')));
+    h('div.actions', null, h('button.primary', { type: 'submit' }, 'Save'), link(page, { id: one?.name ?? '', filter: '' }, 'Cancel')));
 }
 
 /** @param {Page} page @returns {(Node | null)[]} */

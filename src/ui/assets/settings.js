@@ -3,7 +3,7 @@
 import { changeSetting } from './command.js';
 import { foreign, guarded, h, icon, prose } from './element.js';
 import { commandsOf, copyMenu, documentLinks, mark, pairs } from './parts.js';
-import { count, oneLine, settingText } from './text.js';
+import { capital, count, oneLine, settingText } from './text.js';
 
 /** What was typed as a value: JSON if it is, else text. @param {string} text @returns {unknown} */
 export function typedValue(text) {
@@ -19,6 +19,25 @@ export function choicesOf(values) {
   const words = (values ?? '').split(' | ');
   if (words.length < 2 || !words.every((word) => /^("[\w-]*"|\d+)$/.test(word))) return null;
   return words.map((word) => JSON.parse(word));
+}
+
+/**
+ * A list of texts or a table of texts as lines to edit, and back; null for other values.
+ * @param {unknown} value @returns {{text: string, hint: string, parse: (text: string) => unknown} | null}
+ */
+export function linesOf(value) {
+  if (typeof value !== 'object' || value === null) return null;
+  const all = Object.values(value);
+  // A line end or a space at the edge would be lost.
+  if (all.some((one) => typeof one !== 'string' || one !== one.trim() || /[\r\n]/.test(one))) return null;
+  const split = (/** @type {string} */ text) => text.split('\n').map((line) => line.trim()).filter(Boolean);
+  if (Array.isArray(value)) return { text: value.join('\n'), hint: 'one per line', parse: split };
+  if (Object.keys(value).some((name) => name !== name.trim() || !name || /[=\r\n]/.test(name))) return null;
+  const parse = (/** @type {string} */ text) => Object.fromEntries(split(text).map((line) => {
+    const [name, ...rest] = line.split('=');
+    return [name.trim(), rest.join('=').trim()];
+  }));
+  return { text: Object.entries(value).map(([name, one]) => `${name} = ${one}`).join('\n'), hint: 'name = value, one per line', parse };
 }
 
 /** The name of a setting in words. @param {string} knob */
@@ -53,8 +72,12 @@ function settingControl(page, setting, row) {
     const chosen = (/** @type {Event} */ event) => set(choices[/** @type {HTMLSelectElement} */ (event.target).selectedIndex]);
     return h('select', { 'aria-label': name, controlled: settingText(value), onchange: chosen }, choices.map((one) => h('option', { value: settingText(one) }, settingText(one) || 'none')));
   }
-  const text = forms.settings[knob] ?? settingText(value);
-  const isLong = typeof value === 'object' && settingText(value).length > 40;
+  const lines = linesOf(value);
+  // An empty table may have values other than texts.
+  const isPlain = lines && !(knob === 'errors.extra' || knob === 'events.data');
+  const initial = isPlain ? lines.text : value === null ? '' : settingText(value);
+  const text = forms.settings[knob] ?? initial;
+  const isLong = typeof value === 'object' && value !== null;
   const change = (/** @type {Event} */ event) => {
     forms.settings[knob] = /** @type {HTMLInputElement} */ (event.target).value;
     page.redraw();
@@ -62,12 +85,14 @@ function settingControl(page, setting, row) {
   const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
     // What was typed last may not be drawn yet.
-    set(typeof value === 'string' ? forms.settings[knob] ?? text : typedValue(forms.settings[knob] ?? text));
+    const typed = forms.settings[knob] ?? text;
+    set(isPlain ? lines.parse(typed) : typeof value === 'string' ? typed : typed === '' ? null : typedValue(typed));
   };
-  const isTyped = knob in forms.settings && forms.settings[knob] !== settingText(value);
+  const isTyped = knob in forms.settings && forms.settings[knob] !== initial;
   return h('form', { onsubmit: submit },
-    isLong ? h('textarea', { 'aria-label': name, controlled: text, oninput: change, spellcheck: 'false', rows: 3 })
-      : h('input', { type: typeof value === 'number' ? 'number' : 'text', step: 'any', 'aria-label': name, controlled: text, oninput: change }),
+    isLong ? h('textarea', { 'aria-label': name, controlled: text, oninput: change, spellcheck: 'false', rows: Math.max(2, Math.min(10, text.split('\n').length)), placeholder: isPlain ? 'none' : null })
+      : h('input', { type: typeof value === 'number' ? 'number' : 'text', step: 'any', 'aria-label': name, controlled: text, oninput: change, placeholder: value === null ? 'not set' : null }),
+    isLong ? h('span.hint.small.quiet', null, isPlain ? lines.hint : 'JSON') : null,
     isTyped ? h('button.primary', { type: 'submit' }, 'Set') : null);
 }
 
@@ -90,7 +115,7 @@ function settingPart(page, knob, setting, row) {
     h('div', null,
       h('p.actions', null, h('b', null, foreign(titleOf(knob))), isChanged ? mark(setting.source === 'control API' ? 'changed' : `from ${oneLine(setting.source, 60)}`, 'info') : null,
         isChanged && !page.isDocument ? h('button.plain.value', { type: 'button', 'aria-label': `Undo the change of ${knob}`, onclick: undo }, icon('undo'), 'Undo') : null),
-      h('p.quiet', null, row ? prose(row.assumed) : foreign(setting.note ?? ''))),
+      h('p.quiet', null, row ? prose(capital(row.assumed)) : foreign(setting.note ?? ''))),
     h('div.control', null, page.isDocument ? foreign(oneLine(settingText(setting.value), 200), 'code') : settingControl(page, setting, row)),
     said && !said.busy ? h(`p.about.result.${said.ok ? 'ok' : 'bad'}`, { role: said.ok ? null : 'alert' }, icon(said.ok ? 'check' : 'cross'), ' ', foreign(said.message)) : null,
     h('details.about', { name: 'setting', open: isOpen, ontoggle: toggle },
@@ -129,8 +154,8 @@ export function settingsView(page) {
   const search = (/** @type {Event} */ event) => page.go({ filter: /** @type {HTMLInputElement} */ (event.target).value }, true);
   return [
     h('h2', { tabindex: -1 }, 'Settings'),
-    h('label.filter', null, icon('find'), h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder: 'Search; “changed” finds those that differ from the default', oninput: search })),
-    h('p.quiet', null, `${found.length} of ${count(all.length, 'setting')}. Each answers a question that the contract leaves open.`),
+    h('label.filter', null, icon('find'), h('span.hidden', null, 'Search'), h('input', { id: 'filter', type: 'search', controlled: page.route.filter, placeholder: 'Search; “changed” finds changed settings', oninput: search })),
+    h('p.quiet', null, `${found.length} of ${count(all.length, 'setting')}. Each covers something the contract leaves open.`),
     groupsOf(found).map(([title, group]) => h('section.settings', { key: title }, h('h3', null, title), group.map((one) => guarded(() => settingPart(page, one.knob, one, rows.get(one.knob)), one)))),
     page.isDocument ? null : documentLinks(page),
   ].flat();

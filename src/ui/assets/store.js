@@ -46,7 +46,7 @@ export function requestEntry(row) {
   return entry('request', row.id, row.at, {
     text: `${oneLine(row.method, 20)} ${path}`, workspace: row.workspace, key: row.key, status: row.status, operation: row.operation, method: row.method,
     path, scenario: row.scenario, failed: !isScripted && !row.by_browser && (row.status === 0 || row.status >= 400), latency: row.latency_ms, mark: row.broken ?? row.reason,
-    message: errorMessage(row), quota: /** @type {Partial<RequestDetail>} */ (row).quota ?? null,
+    message: errorMessage(row), quota: row.quota ?? null,
   });
 }
 
@@ -234,7 +234,7 @@ export class Store {
     const delivery = deliveries?.find((one) => one.id === id);
     if (delivery) return { explanation: { summary: delivery.summary, steps: [], delivery } };
     const event = events?.find((one) => one.id === id);
-    return event ? { explanation: { summary: event.summary, steps: [], event } } : { error: 'This record is not in the file: it was left out, or evicted before the file was made.' };
+    return event ? { explanation: { summary: event.summary, steps: [], event } } : { error: 'This record is not in the file: it was trimmed, or evicted before the file was saved.' };
   }
 
   /** @param {string} id @param {Detail} detail */

@@ -77,7 +77,7 @@ function subscribeForm(page) {
   return h('form.card', { onsubmit: submit },
     h('h3', null, 'Subscribe a receiver'),
     h('label', null, 'URL; https://NAME.sink.localhost/ is a receiver built into the emulator', h('input', { type: 'text', controlled: values.url, oninput: change('url'), required: true })),
-    h('label', null, 'Events, all of them if empty', h('input', { type: 'text', controlled: values.events, oninput: change('events'), placeholder: 'workflow.completed, reference.matched' })),
+    h('label', null, 'Events; empty for all', h('input', { type: 'text', controlled: values.events, oninput: change('events'), placeholder: 'workflow.completed, reference.matched' })),
     h('div.actions', null, actionButton(page, action(), true), copyMenu(page, 'subscribe', commandsOf(page, [action()]))));
 }
 

@@ -4,7 +4,7 @@ import { causesOf, headline, isFailed } from './causes.js';
 import { exampleLine } from './command.js';
 import { foreign, guarded, h, prose } from './element.js';
 import { commandLine, copyMenu, emptyState, fold, link, mark, pairs, pre, section, testButton } from './parts.js';
-import { readiness } from './review.js';
+import { failing, readiness } from './review.js';
 import { progress } from './scenarios.js';
 import { commandOf } from './shell.js';
 import { NUMBERS, count, dateTime, isRefused, listed, oneLine, settingText, timeOfDay } from './text.js';
@@ -56,7 +56,9 @@ function causePart(page, cause) {
   /** @type {Parameters<typeof pairs>[0]} */
   const facts = [];
   const errors = [...new Set(entries.map(({ message }) => message))].filter(Boolean);
-  if (errors.length) facts.push(['Error', h('span', null, foreign(errors[0]), errors.length > 1 ? h('span.quiet', null, ` and ${count(errors.length - 1, 'other')}`) : null)]);
+  if (errors.length > 1 || errors.length && !title.includes(oneLine(errors[0], 120))) facts.push(['Error', h('span', null, foreign(errors[0]), errors.length > 1 ? h('span.quiet', null, ` and ${count(errors.length - 1, 'other')}`) : null)]);
+  const receivers = view === 'deliveries' ? [...new Set(entries.map(({ path }) => path ?? ''))] : [];
+  if (cause.kind === 'forged') facts.push([receivers.length === 1 ? 'Receiver' : 'Receivers', foreign(receivers.slice(0, MOST_NAMED).join(', '))]);
   if (cause.often) facts.push(['How often', foreign(cause.often)]);
   if (names.length) facts.push([names.length === 1 ? 'Test' : 'Tests', h('ul.tests', null, names.slice(0, MOST_NAMED).map((name) => h('li', null, foreign(name))), names.length > MOST_NAMED ? h('li.quiet', null, `and ${names.length - MOST_NAMED} more`) : null)]);
   else if (keys.length) facts.push([keys.length === 1 ? 'Key' : 'Keys', h('span', null, keys.slice(0, MOST_NAMED).flatMap((key, i) => [i ? ', ' : '', link(page, { view: view === 'keys' ? 'keys' : 'activity', id: '', key, filter: '' }, key)]), keys.length > MOST_NAMED ? ` and ${keys.length - MOST_NAMED} more` : '')]);
@@ -82,14 +84,14 @@ function unfinishedPart(page, run) {
     const one = /** @type {{message: string, scenario: string}} */ (any);
     return h('li', null, prose(one.message), ' ', link(page, { view: 'scenarios', id: one.scenario, filter: '' }, 'scenario'));
   }, any));
-  return items.length ? section('Scenarios that did not run to their end', h('ul', null, items)) : null;
+  return items.length ? section('Unfinished scenarios', h('ul', null, items)) : null;
 }
 
 /** @param {Page} page @param {RunDocument} run */
 function changed(page, run) {
   const all = (run.profile?.data ?? []).filter((one) => one.source !== 'default').map((one) => ({ one, key: '' }));
   for (const { key, settings } of run.keys ?? []) for (const one of settings ?? []) all.push({ one, key });
-  return section('Settings that differ from the default', all.length
+  return section('Changed settings', all.length
     ? h('ul', null, all.slice(0, 200).map(({ one, key }) => h('li', null, key ? [foreign(key), ': '] : null, link(page, { view: 'settings', id: one.knob, key: key || page.route.key, filter: '' }, one.knob), ' = ', foreign(oneLine(settingText(one.value)), 'code'), ' from ', foreign(oneLine(one.source, 100)))))
     : h('p.quiet', null, 'None.'));
 }
@@ -136,16 +138,16 @@ export function summaryView(page) {
     h(`p.verdict.big.${colour}`, null, prose(text)),
     fourNumbers(page, run),
     omitted.length && page.isDocument ? h('p.note', null, `Left out of this file, the oldest first: ${listed(omitted)}.`) : null,
-    forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} of the journal had been evicted and could not be examined.`) : null,
+    forgotten ? h('p.note', null, `${count(forgotten, 'entry', 'entries')} of the journal had been evicted from the journal and could not be checked.`) : null,
     isEmpty ? h('div', null, testButton(page)) : null,
     isEmpty ? emptyState(page, 'Send a request, or run your tests against the emulator:', [exampleLine(new URL(page.base).origin, 'sk_test_local')]) : guarded(() => timeline(page, entries, Math.min(MOST_WIDTH, (page.width || 1000) - 2 * MARGIN)), null),
     causesPart(page, 'What failed', failed),
     failed.length || run.exec?.exit_status ? outputPart(run) : null,
     causesPart(page, failed.length ? 'Also' : 'Warnings', causes.filter((one) => !one.isBad)),
     unfinishedPart(page, run),
-    section('Review', h('p.sentence', null, findings ? readiness(findings, counts(run, 'findings')) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
+    section('Review', h('p.sentence', null, findings && (!failed.length || failing(findings).length) ? readiness(findings, counts(run, 'findings')) : null, ' ', link(page, { view: 'review', id: '', filter: '' }, 'The review'))),
     active.length ? section('Scenarios', active.map((name) => h('div', null, h('h4', null, link(page, { view: 'scenarios', id: name, filter: '' }, name)), progress(page, name)))) : null,
-    unused.length ? section('Not covered', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
+    unused.length ? section('Not tested yet', h('ul', null, unused.map((one) => h('li', null, foreign(one.message))))) : null,
     failed.length || run.exec?.exit_status ? null : outputPart(run),
     changed(page, run),
     environment(page, run),

@@ -140,6 +140,11 @@ export function settingText(value) {
   return typeof value === 'string' ? value : JSON.stringify(value) ?? 'null';
 }
 
+/** A sentence with a capital at its beginning, unless a name such as `sk_test_` begins it. @param {string | null | undefined} text @returns {string} */
+export function capital(text) {
+  return text && /^[a-z]+(?![\w.=])/.test(text) ? text[0].toUpperCase() + text.slice(1) : text ?? '';
+}
+
 /** The message of whatever was thrown. @param {unknown} error @returns {string} */
 export function messageOf(error) {
   if (error instanceof TypeError && /fetch|network/i.test(error.message)) return 'the emulator does not answer; is it still running?';
@@ -173,17 +178,17 @@ export function statusOf(entry) {
 /** Reasons of refusals whose error had no message. @type {Record<string, string>} */
 const REASONS = {
   invalid: 'the request is not valid', rate_limited: 'the quota is used up', unauthorized: 'the key is missing or not valid', not_found: 'there is nothing at this path',
-  method_not_allowed: 'the path does not take this method', announced: 'not available yet', panicked: 'the emulator failed', scripted: '', answered: '',
+  method_not_allowed: 'the path does not accept this method', announced: 'not available yet', panicked: 'the emulator failed', scripted: '', answered: '',
 };
 
 /** The reason of an outcome, in a few words. @param {Entry} entry @returns {string} */
 export function reasonOf(entry) {
-  const { kind, forged, failed, status, number, mark, damage, scenario, message } = entry;
+  const { kind, forged, failed, status, number, mark, damage, scenario, message, quota } = entry;
   if (forged) return failed ? `forgery accepted with ${status}` : isRefused(entry) ? `forgery refused with ${status}` : `forged, ${mark}`;
   if (kind === 'delivery') return [number > 1 ? `attempt ${number}` : '', mark].filter(Boolean).join(', ');
   // Without the command or setting that asked for it.
   if (damage) return damage.replace(/ \(.*/, '');
   const words = message || (status >= 400 || !status ? REASONS[mark] ?? mark.replace(/_/g, ' ') : '');
   if (kind !== 'request') return failed ? mark.replace(/_/g, ' ') : '';
-  return [scenario ?? '', failed || scenario ? words : ''].filter(Boolean).join(': ');
+  return [scenario ?? '', failed || scenario ? words : ''].filter(Boolean).join(': ') || (quota ? `${NUMBERS.format(quota.remaining)} of ${NUMBERS.format(quota.limit)} left` : '');
 }

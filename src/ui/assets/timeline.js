@@ -198,7 +198,7 @@ export function timeline(page, entries, wide = page.width || 1000) {
     for (let at = from; at <= to; at = (Math.floor(at / step) + 1) * step) {
       const place = left + x + (at - from) * scale;
       const text = tickText(at, step);
-      if (place - end < text.length * 7 + 12 || place > width - text.length * 6) continue;
+      if (place - end < text.length * 7 + 12 || place > width - text.length * 7) continue;
       end = place;
       ticks.push(s('text', { x: place.toFixed(1), y: bottom + 15 }, text), s('line', { class: 'lane', x1: place.toFixed(1), x2: place.toFixed(1), y1: 0, y2: bottom + 4 }));
     }
@@ -212,14 +212,14 @@ export function timeline(page, entries, wide = page.width || 1000) {
   });
   const failed = shown.filter((entry) => entry.failed).length;
   const said = `${count(shown.length, 'mark')} from ${timeOfDay(first)} to ${timeOfDay(last)}, ${failed} of them refused or failed`;
-  const isBroken = gaps.length ? `${jumps.length ? 'Breaks: the clock was moved, or nothing happened. ' : 'Breaks: nothing happened for long. '}` : '';
+  const isBroken = gaps.length ? `Shaded: ${jumps.length ? 'the clock was moved, or idle' : 'idle'}. ` : '';
   const svg = s('svg', { class: 'lanes', viewBox: `0 0 ${width} ${bottom + AXIS}`, width, height: bottom + AXIS, role: 'img', 'aria-label': `Timeline: ${said}`, ...brush(page, width, timeAt) },
     breaks, ticks, s('rect', { class: 'brush', x: 0, y: 0, width: 0, height: bottom }),
     names.map((name, i) => s('g', {}, s('line', { class: 'lane', x1: 0, x2: width, y1: (i + 1) * height, y2: (i + 1) * height }), lanePart(page, marks.get(name) ?? [], i * height + label, height - label, width), s('text', { x: isSmall ? left : 0, y: i * height + (isSmall ? 12 : height / 2 + 4) }, name.length > 15 ? `${name.slice(0, 14)}…` : name))));
   return h('figure.timeline', { key: 'timeline' }, svg,
     h('figcaption.legend', null,
       LEGEND.map(([colour, name, shape]) => h('span', null, s('svg', { viewBox: '0 0 12 12', 'aria-hidden': 'true' }, shape === 'circle' ? s('circle', { class: colour, cx: 6, cy: 6, r: 4 }) : shape === 'rect' ? s('rect', { class: colour, x: 2, y: 2, width: 8, height: 8 }) : s('path', { class: colour, d: 'M6 2l4 8h-8z' })), ` ${name}`)),
-      h('span', null, foreign(`${isBroken}Drag to filter by time.`))));
+      h('span', null, foreign(`${isBroken}Drag to filter.`))));
 }
 
 /** Handlers by which a drag over the drawing filters by time. @param {Page} page @param {number} width @param {(x: number) => number} timeAt */

@@ -51,6 +51,7 @@ export function triggerView(page) {
   const key = page.route.key || (active[0]?.key ?? 'sk_test_local');
   const subscriptions = (page.store.run?.subscriptions ?? []).filter((one) => !key || one.key === key);
   const make = () => trigger({ ...values, type: values.type || type, key });
+  const isSpecial = Boolean(values.subscription || values.count > 1 || values.duplicate > 1 || values.delay || values.shuffle || values.drop);
   let action = null;
   let problem = '';
   try {
@@ -65,16 +66,17 @@ export function triggerView(page) {
   const isTaken = active.some((one) => one.key === key);
   return [
     h('h2', { tabindex: -1 }, 'Trigger an event'),
-    h('p.quiet', null, 'It goes to the matching subscriptions of ', foreign(key), ', as if the service had sent it.', page.route.key ? '' : ' Choose another key at the top.'),
-    isTaken ? null : h('div.note', null, h('p', null, 'No subscription of this key is active, so the event would go nowhere. Create one to a receiver that is built into the emulator:'), actionButton(page, subscribe('https://demo.sink.localhost/hook', [], key))),
+    h('p.quiet', null, 'Sent to the matching subscriptions of ', foreign(key), '.', page.route.key ? '' : ' Choose another key at the top.'),
+    isTaken ? null : h('div.note', null, h('p', null, 'This key has no active subscription, so the event would go nowhere. Create one with a built-in receiver:'), actionButton(page, subscribe('https://demo.sink.localhost/hook', [], key))),
     h('form', { onsubmit: submit },
-      choice('type', 'Type', (known.length ? known : [type]).map((one) => [one, oneLine(one, 80)]), type),
-      h('label', null, 'Data as JSON, the usual data if empty', h('textarea', { controlled: values.data, oninput: change('data'), spellcheck: 'false', placeholder: '{"workflow_id":"wf_1","status":"completed"}' })),
-      choice('subscription', 'Only this subscription', [['', 'all that match'], .../** @type {[string, string][]} */ (subscriptions.map((one) => [one.id, oneLine(`${one.url} (${one.id})`, 90)]))], values.subscription),
+      h('div.fields', null, choice('type', 'Type', (known.length ? known : [type]).map((one) => [one, oneLine(one, 80)]), type),
+        choice('tamper', 'Forge on purpose', TAMPERS.map((one) => [one, one.replace('_', ' ') || 'nothing']), values.tamper)),
+      h('label', null, 'Data as JSON; empty for the default', h('textarea', { controlled: values.data, oninput: change('data'), spellcheck: 'false', placeholder: '{"workflow_id":"wf_1","status":"completed"}' })),
+      h('details', { open: isSpecial, key: 'more' }, h('summary', null, h('h3', null, 'More options')), h('div.more', null, choice('subscription', 'Only this subscription', [['', 'all that match'], .../** @type {[string, string][]} */ (subscriptions.map((one) => [one.id, oneLine(`${one.url} (${one.id})`, 90)]))], values.subscription),
       h('div.fields', null,
         field('count', 'Events', { type: 'number', min: 1, max: 10000 }), field('duplicate', 'Copies of each', { type: 'number', min: 1, max: 100 }),
-        field('delay', 'Delay, such as 5s', { type: 'text' }), choice('tamper', 'Forge on purpose', TAMPERS.map((one) => [one, one.replace('_', ' ') || 'nothing']), values.tamper)),
-      h('div', null, check('shuffle', 'deliver out of order'), check('drop', 'never deliver it')),
+        field('delay', 'Delay, such as 5s', { type: 'text' })),
+      h('div', null, check('shuffle', 'deliver out of order'), check('drop', 'never deliver it')))),
       problem ? h('p.bad', { role: 'alert' }, problem) : null,
       // Without a subscription the call would fail.
       action && isTaken ? h('div.actions', null, actionButton(page, { ...action, isQuiet: true }, true), copyMenu(page, 'trigger', commandsOf(page, [action]))) : null),

@@ -1,11 +1,11 @@
 // The page in a real Chromium: every view walked through, by keyboard too; axe; hostile text; load; the report as a file.
 // Usage: node page.mjs EMULATOR_BINARY CHROMIUM [PART…], from a folder next to which playwright-core and axe-core are installed.
-// The part `load` is all that measures time, `functional` everything else.
+// The part `load` is all that measures time, `red` reads reports made before, `functional` is everything else.
 
 import { axe } from "./access.mjs";
 import { hostile, oddRecord } from "./hostile.mjs";
 import { fullJournal, thousandASecond } from "./load.mjs";
-import { hostileReport, report, viewed } from "./report.mjs";
+import { hostileReport, red, report, viewed } from "./report.mjs";
 import { Emulator, abandon, startBrowser, stopAll } from "./site.mjs";
 import * as walks from "./walks.mjs";
 
@@ -22,7 +22,7 @@ const load = [["full journal", fullJournal], ["thousand a second", thousandASeco
 function named(name) {
   if (name === "load") return load;
   if (name === "functional") return parts;
-  return [...parts, ...load].filter(([part]) => part === name);
+  return [...parts, ...load, ["red", red]].filter(([part]) => part === name);
 }
 
 const chosen = wanted.length === 0 ? [...parts, ...load] : wanted.flatMap(named);

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -38,7 +38,7 @@ async function walk(tab) {
   // The review, from the summary: ready or not, a finding, its evidence.
   await main.getByRole("link", { name: "The review" }).click();
   await main.getByText(/^\W*Not ready: /).waitFor();
-  await main.getByRole("heading", { name: "Not covered, so not proven" }).waitFor();
+  await main.getByRole("heading", { name: "Not tested yet" }).waitFor();
   assert.deepEqual(await objections(page), []);
   await main.getByRole("list", { name: "Seen for wrong-path" }).getByRole("link").first().click();
   await details.getByText(/no endpoint/).first().waitFor();
@@ -77,6 +77,34 @@ export async function report(emulator) {
     assert.ok(page <= 232 * 1024, `${page} bytes without the data`);
     return `${statSync(file).size} bytes, ${page} without the data`;
   });
+}
+
+/** What a red run has to say first, by its cause. */
+const CAUSES = {
+  invalid: ['GET /v1/system/status?include_checks=True was refused with 422: include_checks: must be true or false, found "True"', /422, once/],
+  hammering: ["the client did not back off after a 429", /429 × \d+ within .*no pause/],
+  forged: ["your receiver accepted a forged webhook", /Verify the signature/],
+  silent: ["nothing called the emulator; does your code read WRS_BASE_URL?", /WRS_BASE_URL/],
+};
+
+/** The reports of red runs, made by tests/packages/plugins.py: the first thing that one reads is the cause, on the first screen. */
+export async function red() {
+  const folder = join(process.cwd(), "target/ci-red");
+  const files = readdirSync(folder).filter((name) => name.endsWith(".html"));
+  assert.equal(files.length, 2 * Object.keys(CAUSES).length);
+  for (const file of files) {
+    const [title, detail] = CAUSES[file.split("-")[0]];
+    const { page, verify } = await openTab(pathToFileURL(join(folder, file)).href, { offline: true, width: 1440, height: 900 });
+    const card = page.getByRole("main").getByRole("article").first();
+    await card.waitFor();
+    if (process.env.WRS_PICTURES) await page.screenshot({ path: join(folder, file.replace("html", "png")) });
+    assert.equal(await page.locator(".verdict").textContent(), `Failed: ${title}`, file);
+    assert.equal((await card.getByRole("heading").textContent()).toLowerCase(), title.toLowerCase(), file);
+    assert.match(await card.textContent(), detail, file);
+    const { y, height } = await card.boundingBox();
+    assert.ok(y + height <= 900, `${file}: the first card ends at ${y + height} pixels`);
+    await verify();
+  }
 }
 
 /** Served again from a file: the same views, read-only. */
