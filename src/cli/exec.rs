@@ -14,7 +14,7 @@ use clap::Args;
 use tokio::process::Child;
 
 use super::arguments::{OutputFile, Target, created, examples};
-use super::child::{Authority, Tee, exit_code, note_proxy, spawn, target, whole_run};
+use super::child::{Tee, exit_code, note_proxy, spawn, target, whole_run};
 use super::client::{in_background, run_task};
 use super::failure::{Failure, colored, is_json, report, warn};
 use super::findings::Accepted;
@@ -22,6 +22,7 @@ use super::output::compact;
 use super::run::write_run;
 use super::serve::{PortFile, ServeArgs, settings, start, stop};
 use super::signals::{Adopted, Signals};
+use super::trust::TrustFiles;
 use super::verdict::{Kind, Verdict, VerdictFormat, accepted, parse_wait, render};
 use crate::app::{Emulator, FileLimit, Settings};
 use crate::control::api::ExecFacts;
@@ -31,7 +32,9 @@ const EXIT_STATUS: &str = "
 
 Environment of the command: WRS_BASE_URL, WRS_API_KEY (sk_test_local unless set), WRS_EMULATOR_URL, \
 WRS_EMULATOR_CONTROL_TOKEN if one is required, \
-WRS_EMULATOR_CA, a PEM file, with --tls self-signed, and NO_PROXY with the emulator and loopback added.
+and NO_PROXY with the emulator and loopback added. With --tls also WRS_EMULATOR_CA, the emulator's certificate, and \
+SSL_CERT_FILE, CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE, NODE_EXTRA_CA_CERTS and JAVA_TOOL_OPTIONS, by which OpenSSL, curl, Python, Node \
+and Java trust it in addition to what they trust already.
 
 Exit status: the command's, or 128 and its number for a signal; 1 if it succeeded and the verdict found problems; \
 126 if it cannot be run, 127 if it is not there; 2 wrong usage.";
@@ -98,10 +101,10 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         note_proxy();
     }
     let target = target(&emulator);
-    let authority = Authority::write(&emulator)?;
+    let trust = TrustFiles::write(&emulator, args.serve.tls.as_ref())?;
     // Before the command runs, so that no end is missed.
     let mut adopted = Adopted::watch()?;
-    let begun = begin(&args.command, &emulator, authority.as_ref(), raised, report_file.is_some());
+    let begun = begin(&args.command, &emulator, trust.as_ref(), raised, report_file.is_some());
     if let (Err(failure), Some(file)) = (&begun, &report_file)
         && let Err(problem) = write_report(file, &target, ExecFacts::not_run(&args.command, failure)).await
     {
@@ -158,11 +161,11 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
 fn begin(
     command: &[OsString],
     emulator: &Emulator,
-    authority: Option<&Authority>,
+    trust: Option<&TrustFiles>,
     raised: FileLimit,
     is_reported: bool,
 ) -> Result<(Child, Option<Tee>), Failure> {
-    spawn(command, emulator, authority, raised, |command| {
+    spawn(command, emulator, trust, raised, |command| {
         let tee = is_reported.then(|| Tee::attach(command)).transpose()?;
         Ok((command.spawn()?, tee))
     })

@@ -28,6 +28,7 @@ mod serve;
 mod signals;
 mod signatures;
 mod trigger;
+mod trust;
 mod verdict;
 
 use std::process::ExitCode;

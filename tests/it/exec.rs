@@ -156,6 +156,28 @@ fn behind_a_proxy_the_command_and_our_own_calls_reach_the_emulator() {
     assert_eq!(said(&exec(&[], "true")), "");
 }
 
+/// `tests/clients/trust.py` asks clients in more languages.
+#[test]
+fn the_command_trusts_an_emulator_that_serves_tls() {
+    let calls = "curl -sSf $WRS_BASE_URL/v1/hello && curl -sSf --cacert $WRS_EMULATOR_CA $WRS_BASE_URL/v1/hello && \
+                 python3 -c 'import os, urllib.request; urllib.request.urlopen(os.environ[\"WRS_BASE_URL\"] + \"/v1/hello\")' && \
+                 echo $JAVA_TOOL_OPTIONS && dirname $SSL_CERT_FILE";
+    let flags = ["exec", "--quiet", "--tls", "self-signed", "--", "sh", "-ec", calls];
+    let output = run(wrs_emulator(&flags).envs(NO_SUCH_PROXY));
+    assert_eq!((output.status.code(), said(&output).as_str()), (Some(0), ""), "{output:?}");
+    let printed = text(&output.stdout);
+    let folder = printed.lines().last().expect("a folder");
+    assert_eq!(printed.matches("Hello").count(), 2, "{printed}");
+    let java = format!("-Djavax.net.ssl.trustStore={folder}/bundle.p12 -Djavax.net.ssl.trustStoreType=PKCS12");
+    assert!(printed.contains(&java), "{printed}");
+    assert!(!std::path::Path::new(folder).exists(), "{folder} is removed");
+    // A client whose variable names something else is left alone.
+    let output = run(wrs_emulator(&["exec", "--tls", "self-signed", "--", "sh", "-c", "echo $CURL_CA_BUNDLE"])
+        .env("CURL_CA_BUNDLE", "/no/such/file"));
+    assert_eq!(text(&output.stdout), "/no/such/file\n");
+    assert!(said(&output).contains("note: `CURL_CA_BUNDLE` names no file of certificates"), "{output:?}");
+}
+
 #[test]
 fn settings_of_flags_are_judged_together_and_every_problem_is_reported() {
     let (test, live) = ("keys.test_prefix=sk_live_", "keys.live_prefix=sk_prod_");
