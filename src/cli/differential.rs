@@ -485,7 +485,7 @@ fn report(examined: &Examination) -> TableReport {
         before,
         after,
         summary: summary(examined),
-        report: Report { name: "review.differential", cases: vec![plain], notes: Vec::new() },
+        report: Report { cases: vec![plain], ..Report::empty("review.differential") },
     }
 }
 

@@ -182,9 +182,9 @@ fn report(probe: &ProbeReport) -> TableReport {
         after,
         summary: summary(probe),
         report: Report {
-            name: "review.probe",
             cases: probe.not_applicable.iter().map(left_out).collect(),
             notes: probe.diagnosis.iter().map(note).collect(),
+            ..Report::empty("review.probe")
         },
     }
 }

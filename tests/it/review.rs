@@ -145,6 +145,21 @@ fn a_run_fails_for_findings_if_they_are_named() {
 }
 
 #[test]
+fn likely_findings_are_warnings_and_fail_if_that_is_asked_for() {
+    // Each on its own connection, so that they may come from several programs.
+    let calls = "for i in $(seq 20); do curl -s -o /dev/null -H 'Authorization: Bearer wrong' $WRS_BASE_URL/v1/system/status; done";
+    let run = |flags: &[&str]| exec(&[&["--clock", "frozen"], flags].concat(), calls);
+    let (code, said) = run(&["--fail-on", "findings"]);
+    let (shown, line) = ("\n! findings: likely: req_", "with a key that was refused each time: ");
+    assert!(code == Some(0) && said.contains(shown) && said.contains(line), "{said}");
+    let (code, said) = run(&["--fail-on", "findings=likely"]);
+    assert!(code == Some(1) && said.starts_with(SEEN) && said.contains(line) && !said.contains('!'), "{said}");
+    let file = accepting(&["loop-after-401"]);
+    let accepted = ["--fail-on", "findings=likely", "--accept", file.path().to_str().expect("text")];
+    assert_eq!(run(&accepted).0, Some(0));
+}
+
+#[test]
 fn accepted_findings_do_not_fail_a_run() {
     let file = accepting(&["key-in-url"]);
     let path = file.path().to_str().expect("text");
