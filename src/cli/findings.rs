@@ -14,7 +14,7 @@ use super::report::{Case, Report};
 use crate::contract::nearest;
 use crate::control::api::{Finding, Findings, GetFindings, ProblemLine};
 use crate::redact::visible_lines;
-use crate::review::findings::{Check, Confidence, Severity, check, checks};
+use crate::review::findings::{Check, Confidence, Severity, ShownGroup, check, checks};
 use crate::util::file;
 use crate::util::wording::counted;
 
@@ -141,8 +141,7 @@ fn text(review: &Review, colors: bool) -> String {
 fn report(review: &Review) -> Report {
     let lines = |check: &Check| -> Vec<String> {
         let found = review.findings.data.iter().filter(|finding| finding.code == check.code);
-        let evidence = found.flat_map(|finding| finding.evidence.iter());
-        evidence.map(|shown| cell(format!("{} {}", shown.id(), shown.detail))).collect()
+        found.flat_map(|finding| finding.groups.iter()).map(ShownGroup::line).collect()
     };
     let is_idle = |check: &Check| review.findings.not_exercised.iter().any(|idle| idle.code == check.code);
     let fails = |check: &Check| review.failing.iter().any(|code| code == check.code);

@@ -62,6 +62,21 @@ fn every_format_is_read_by_its_own_kind_of_reader() {
 }
 
 #[test]
+fn sightings_of_one_kind_are_one_line() {
+    let served = Served::start(&["--clock", "frozen"]);
+    for _ in 0..=30 {
+        let head = "POST /v1/events/subscribe HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
+        request(&served.url, head, "{}");
+    }
+    let said = text(&served.call(&["review", "findings"]).stdout);
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("refused as invalid")).collect();
+    assert_eq!(lines.len(), 1, "{said}");
+    assert!(lines[0].starts_with("    30 times: POST /v1/events/subscribe repeats req_"), "{said}");
+    assert!(lines[0].contains(", which was refused as invalid, without a change; first req_"), "{said}");
+    assert!(!said.contains("more\n"), "{said}");
+}
+
+#[test]
 fn a_report_goes_to_a_file() {
     let served = faulty();
     let folder = tempfile::tempdir().expect("a folder");
