@@ -110,7 +110,7 @@ def wheel(folder, tag, binary):
     """Writes the wheel: the binary as a script that pip makes executable, and the pytest plugin."""
     name = NAME.replace("-", "_")
     info = f"{name}-{VERSION}.dist-info"
-    # The page in the metadata is beside the folder with the documentation.
+    # The page in the metadata is next to the folder with the documentation.
     readme = page("pypi").replace("](docs/", f"](../{name}/docs/")
     tags = "".join(f"Tag: py3-none-{one}\n" for one in tag.split("."))
     metadata = (
@@ -144,7 +144,7 @@ def page(registry):
 
 
 def docs():
-    """The documentation, as (path, bytes, mode). A link to what is not packed becomes plain text."""
+    """The documentation, as (path, bytes, mode). A link to a file that is not packed becomes plain text."""
     folder = HERE.parent / "docs"
 
     def linked(file):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what is linked into the binary as a CycloneDX document. Usage: sbom.py TARGET > FILE
+"""Prints the crates linked into the binary as a CycloneDX document. Usage: sbom.py TARGET > FILE
 
 Names, versions, checksums, licences and dependencies as Cargo.lock and `cargo metadata` have them; crates that only build or test
 are left out. No time and no random number: the same lock file gives the same document.

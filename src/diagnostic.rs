@@ -1,6 +1,6 @@
-//! Diagnostics: what is wrong with a user's file, where, and how to fix it. Rendered as text or JSON.
+//! Diagnostics: problems of a user's file, where they are, and how to fix them. Rendered as text or JSON.
 //!
-//! Independent of what is being checked. [`CODES`] lists every code; codes are stable, as people search for them.
+//! Independent of the kind of file. [`CODES`] lists every code; codes are stable because people search for them.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -19,7 +19,7 @@ const MAX_MESSAGE: usize = 600;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// The file is in force, but most likely does not do what was intended.
+    /// The file is in force, but most likely does not do as intended.
     Warning,
     /// The file is rejected.
     Error,
@@ -207,7 +207,7 @@ pub fn codes_markdown() -> String {
         "\n## Diagnostics\n\n\
          Everything that `wrs-emulator check`, a reload or the control API may report about a scenario or profile. Codes are stable.\n\
          An error means that the file is rejected: its last good version stays active, and other files are not affected. A\n\
-         warning means that the file is in force but most likely does not do what was intended.\n\n\
+         warning means that the file is in force but most likely does not do as intended.\n\n\
          | code | meaning |\n| --- | --- |\n",
     );
     for (code, meaning) in CODES {
@@ -258,7 +258,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("scenario/duplicate-name", "two files, or two rules or emissions of one file, have the same name"),
     (
         "scenario/error-status",
-        "an error reply has a status below 400, or a reply with such a status has an error's code or message, so that clients do not take it for an error",
+        "an error reply has a status below 400, or a reply with such a status has an error's code or message, which clients would not see as an error",
     ),
     ("scenario/missing-key", "a required key is missing"),
     (

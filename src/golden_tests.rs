@@ -1,6 +1,6 @@
-//! Files that tests make from the code and compare with what is committed; built for tests only.
+//! Files that tests make from the code and compare with the committed ones; built for tests only.
 
-/// Compares a file, named from the top of the project, with what is made now. With `UPDATE_EXPECTED=1` it is written anew.
+/// Compares a file, named from the top of the project, with its present text. With `UPDATE_EXPECTED=1` it is written anew.
 pub(crate) fn compare(path: &str, made: &str) {
     let place = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_EXPECTED").is_some() {

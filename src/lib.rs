@@ -1,17 +1,17 @@
 //! Offline emulator of the Workflow Reference Service API (v1.0, sandbox beta).
 //!
 //! It serves the whole v1 contract from memory, keeps a quota per API key, plays scenario files, and delivers signed
-//! webhooks. Where the published contract is silent, a typed profile says what is assumed ([`settings`]).
+//! webhooks. Where the published contract is silent, a typed profile holds the assumptions ([`settings`]).
 //!
 //! To embed it in a Rust test, start with [`Emulator::builder`]; [`app`] shows a first test, [`ControlHandle`] one with webhooks,
 //! time, resets and snapshots. To work on it, read in this order:
 //!
 //! - [`contract`], layer 0: the API's rules, pure, with the settings of what the published contract leaves open;
 //! - [`settings`], layer 1: all settings, their defaults, and how changes to them are put together;
-//! - [`clock`], layer 1: the emulated clock and what is due by it; the machine's time and entropy are read here alone;
+//! - [`clock`], layer 1: the emulated clock and its agenda; the machine's time and entropy are read here alone;
 //! - [`redact`], layer 1: what may be shown;
-//! - [`diagnostic`], [`scenario`], layer 2: stories in files, and what is wrong with them;
-//! - [`state`], layers 1 to 3: the budget, quotas, the journal, one key's state, and everything that takes more than one of them;
+//! - [`diagnostic`], [`scenario`], layer 2: scenario files, and their problems;
+//! - [`state`], layers 1 to 3: the budget, quotas, the journal, one key's state, and everything that needs more than one of them;
 //! - [`http`], layer 4: one request end to end;
 //! - [`webhook`], layer 4: the attempts to deliver one event to its receivers;
 //! - [`ui`], layer 5: the files of the page, and the report made of them;
@@ -21,7 +21,7 @@
 //! - [`app`] and [`cli`], layer 7: the parts put together, and the command line;
 //! - [`util`]: durations, wording, files, processes and tasks, for all of them.
 //!
-//! A file imports only from its own layer or a lower one. `docs/internals/architecture.md` says what is absent from each, and why.
+//! A file imports only from its own layer or a lower one. `docs/internals/architecture.md` lists what is deliberately absent from each.
 
 #![forbid(unsafe_code)]
 

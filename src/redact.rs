@@ -2,7 +2,7 @@
 //!
 //! Everything shown or exported passes through here: log lines, answers of the control API, the event stream, the command line.
 //! Test keys are shown in full: they protect nothing, and users need to tell them apart; live keys, secrets, cookies and
-//! passwords are masked. Independent of what is shown, or where.
+//! passwords are masked. Independent of where anything is shown.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -12,7 +12,7 @@ for folder in "$(rustc --print target-libdir)/../bin" /usr/lib/llvm-{22,21,20,19
 done
 [ -n "$tools" ] || { echo "no llvm-cov: rustup component add llvm-tools, or apt-get install llvm-19" >&2; exit 2; }
 
-# A folder of its own: other flags would build everything anew each time.
+# A separate folder: other flags would rebuild everything each time.
 export CARGO_TARGET_DIR=target/coverage RUSTFLAGS="-C instrument-coverage"
 profiles="$PWD/target/coverage/profiles"
 rm -rf "$profiles"

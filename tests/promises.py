@@ -15,7 +15,7 @@ def check(promise, holds, seen=""):
 
 
 def until(what, holds):
-    """Asks again until it holds, and gives what was seen then."""
+    """Asks again until it holds, and gives that answer."""
     end = time.monotonic() + 20
     while not (seen := holds()):
         if time.monotonic() > end:

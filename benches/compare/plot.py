@@ -20,7 +20,7 @@ def draw(names, figures):
     rows = len(PANELS) // 2
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {2 * WIDTH} {rows * height}" font-family="sans-serif" font-size="13">',
-        "<title>wrs-emulator beside other mock servers</title>",
+        "<title>wrs-emulator and other mock servers</title>",
         f'<rect width="{2 * WIDTH}" height="{rows * height}" fill="#ffffff"/>',
     ]
     for place, (key, title, form, more) in enumerate(PANELS):

@@ -29,5 +29,5 @@ function published(platform) {
 function fromFile(platform) {
   const known = readdirSync(join(__dirname, "bin"), { withFileTypes: true }).filter((one) => one.isDirectory());
   return `this package has no binary for ${platform}, only for ${known.map((one) => one.name).join(", ")}\n\n` +
-    "hint: pack it with one: `python3 packages/build.py BINARY… FOLDER` takes a binary for each platform";
+    "hint: pack it with one: `python3 packages/build.py BINARY… FOLDER` accepts a binary for each platform";
 }

@@ -104,7 +104,7 @@ class Emulator {
       return (await this.control("POST", "events?wait=20s", { key: this.key, type, ...fields })).deliveries;
     } catch (error) {
       if (error.code === "no_match") {
-        error.message = `no subscription of this test's key takes ${type}: let the client under test subscribe first, ` +
+        error.message = `no subscription of this test's key is for ${type}: let the client under test subscribe first, ` +
           "or subscribe for it with `await wrs.post(\"subscriptions\", { url: wrs.sinkUrl })`";
       }
       throw error;

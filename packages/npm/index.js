@@ -1,7 +1,7 @@
 // An emulator with a fresh API key for each test: `withEmulator` for node:test, vitest and jest.
 //
-// A key has a workspace, a quota, a clock and scenarios of its own. So tests run in parallel against one emulator, and none has to
-// sleep: it moves its clock or waits for what it expects. A failed test shows why the emulator answered as it did.
+// A key has its own workspace, quota, clock and scenarios. So tests run in parallel against one emulator, and none has to
+// sleep: it moves its clock or waits for the expected. A failed test shows why the emulator answered as it did.
 //
 // The emulator is the one at WRS_EMULATOR_URL, which `wrs-emulator exec -- npm test` sets for all processes of a run. Without it each
 // test file starts one; if a test fails, the report of its run is kept.
@@ -116,9 +116,9 @@ function awaitEnd() {
   });
 }
 
-const UNSEEN = "a hook failed, or something else beside the tests with an emulator; node:test printed what";
+const UNSEEN = "a hook failed, or something outside the tests with an emulator; node:test printed what";
 
-/** Reports what failed after the bodies of tests of node:test, or beside them, as hooks of suites do. */
+/** Reports what failed after the bodies of tests of node:test, or outside them, such as hooks of suites. */
 async function reportUnseen() {
   for (const call of shared.atExit) await call();
   const url = process.env.WRS_EMULATOR_URL || (await started);

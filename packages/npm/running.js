@@ -46,7 +46,7 @@ function inVitest(given) {
   };
 }
 
-/** The test that began last, unless it may run beside others. */
+/** The test that began last, unless it may run in parallel. */
 function alone(task) {
   if (task?.type === "suite" || !task?.file) return undefined;
   for (let part = task; part; part = part.suite) if (part.concurrent) return undefined;

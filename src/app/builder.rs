@@ -9,7 +9,7 @@ use crate::http::handler::Limits;
 use crate::http::listener::ListenAddress;
 use crate::settings::{Draft, Forward};
 
-/// Collects settings; [`Builder::start`] reports what is wrong with them.
+/// Collects settings; [`Builder::start`] reports their problems.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     settings: Settings,

@@ -131,7 +131,7 @@ impl ControlHandle {
         self.engine.profile_for(Some(&workspace))
     }
 
-    /// The profile in force for every key without one of its own.
+    /// The profile in force for every key without its own.
     pub(crate) fn profile_of_all(&self) -> Arc<Profile> {
         self.engine.profile_for(None)
     }

@@ -79,7 +79,7 @@ pub struct RecordedAnswer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: String,
-    /// Whether more of the body came than is read, or it broke off.
+    /// True if the body was longer than is read, or broke off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_cut: bool,
 }
@@ -286,7 +286,7 @@ impl Cassette {
         matches!(self.status_of("status"), 401 | 403)
     }
 
-    /// Whether the first answers look like those of the API: a greeting, or an error in the envelope.
+    /// True if the first answers look like those of the API: a greeting, or an error in the envelope.
     pub fn is_api(&self) -> bool {
         let greets = self.answers("hello").any(|call| call.status() == 200 && call.json().is_object());
         greets || self.answers("no-key").any(|call| call.error().is_some())

@@ -62,7 +62,7 @@ const OTHERS: [&str; 6] = ["authorization", "content-digest", "content-length", 
 const SECONDS: &str = "Unix seconds";
 const ISO: &str = "ISO 8601";
 
-/// The search for the schemes of a delivery, and what it took.
+/// The search for the schemes of a delivery, and its cost.
 struct Search<'d> {
     delivery: &'d CapturedDelivery,
     secret: &'d str,
@@ -196,7 +196,8 @@ impl CapturedDelivery {
             broken.map_or(seen, |(clause, how)| contradiction(clause, how))
         };
         let style = style_of(IdKind::Event, text("id")).map(|style| Seen::new(style, []));
-        let precision = format!("{}; whether others have as many digits takes more deliveries", shown("created_at"));
+        let precision =
+            format!("{}; to tell whether others have as many digits needs more deliveries", shown("created_at"));
         let data = format!("{}; one value does not show how it is made", shown("data"));
         let mut found = vec![
             ("ids.style", field("/id", style)),
@@ -385,7 +386,7 @@ mod tests {
 
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-    /// What the search takes for a delivery with these headers and a body of this size, and its reason.
+    /// The cost of the search for a delivery with these headers and a body of this size, and its reason.
     fn effort(headers: &str, size: usize) -> (usize, usize, String) {
         let body = format!("{{\"id\":\"evt_1\",\"x\":\"{}\"}}\n", "x".repeat(size));
         let raw = format!("POST /hooks HTTP/1.1\nhost: a.example\ncontent-length: {size}\n{headers}\n\n{body}");

@@ -98,7 +98,7 @@ impl Exchange {
         let mut found: Vec<(&Promise, String)> = Vec::new();
         // That a body is not JSON is no matter of a field.
         for promise in self.promised().filter(|_| !body.is_null()) {
-            // A missing value has no parts; the form of what was masked is not known.
+            // A missing value has no parts; the form of a masked value is not known.
             let is_covered = found.iter().any(|(known, _)| promise.field.starts_with(known.field));
             let is_hidden = body.pointer(promise.field).and_then(Value::as_str).is_some_and(is_masked);
             found.extend(promise.broken_by(&body).filter(|_| !is_covered && !is_hidden).map(|how| (promise, how)));

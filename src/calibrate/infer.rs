@@ -11,7 +11,7 @@ use super::cassette::{Cassette, Exchange, GENERATED, SUPPLIED, is_masked};
 use super::evidence::{Observation, Seen, Unclear, contradiction, hidden, unlike_any};
 use super::promises::{Promise, UNAUTHORIZED, is_published};
 use super::quota;
-use crate::contract::error::ErrorKind;
+use crate::contract::error::{ERROR_FIELDS, ErrorKind};
 use crate::contract::ids::IdKind;
 use crate::contract::types::EVENT_TYPES;
 
@@ -193,8 +193,7 @@ fn extra(cassette: &Cassette) -> Observation {
     }
     let mut fields = errors[0].as_object().cloned().unwrap_or_default();
     fields.retain(|name, _| {
-        !["code", "message", "request_id", "details"].contains(&name.as_str())
-            && errors.iter().all(|error| error.get(name).is_some())
+        !ERROR_FIELDS.contains(&name.as_str()) && errors.iter().all(|error| error.get(name).is_some())
     });
     match fields.iter().find(|(name, value)| errors.iter().any(|error| error[name.as_str()] != **value)) {
         Some((name, _)) => hidden(format!("`{name}` of errors changes from call to call")),

@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// A clone at each reference would take many times the memory of a large document.
+    /// A clone at each reference would use many times the memory of a large document.
     #[test]
     fn references_lead_to_the_document_itself_and_circles_end() {
         let document = json!({

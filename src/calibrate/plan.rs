@@ -11,7 +11,7 @@ use super::quota;
 pub(super) struct Step {
     name: &'static str,
     method: &'static str,
-    /// `$long` stands for `long` bytes in target and body, `$url` and `$secret` for what is subscribed, `$list` for a long list.
+    /// `$long` stands for `long` bytes in target and body, `$url` and `$secret` for the subscription's, `$list` for a long list.
     target: &'static str,
     body: &'static str,
     long: usize,

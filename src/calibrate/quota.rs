@@ -136,7 +136,7 @@ pub(super) fn count(cassette: &Cassette) -> Observation {
     let costs: Vec<(&Exchange, i64)> = pairs.map(|pair| (pair[1].call, pair[0].rest - pair[1].rest)).collect();
     let of = |status: u16| costs.iter().filter(move |(call, _)| call.status() == status);
     if of(422).any(|(_, costs)| *costs > 0) {
-        return hidden("a 422 costs quota; whether a 429 does is not seen, as the first one ends the calls");
+        return hidden("a 422 costs quota; whether a 429 does is not seen because the first one ends the calls");
     }
     if of(422).count() < 2 || of(200).filter(|(_, costs)| *costs == 1).count() < 2 {
         return cassette.too_little("the headers do not show what a request costs");

@@ -1,4 +1,4 @@
-//! Every setting with what was observed, compared with a profile; promises of the contract that were broken; and the profile that
+//! Every setting with its observed value, compared with a profile; promises of the contract that were broken; and the profile that
 //! makes the emulator answer as the service did.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -232,7 +232,7 @@ impl Row {
         row
     }
 
-    /// What was observed and what it is compared with, if they differ; of some maps only the entries that do.
+    /// The observed and the compared value, if they differ; of some maps only the entries that do.
     pub fn change(&self) -> Option<(Value, Value)> {
         let (mut is, mut was) = (self.observed.clone().filter(|_| self.differs)?, self.expected.clone());
         if let (Value::Object(is), Value::Object(was)) = (&mut is, &mut was)

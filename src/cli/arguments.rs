@@ -55,7 +55,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Whether any certificate is trusted: as requested, or for the server that this environment starts with its own certificate.
+    /// True if any certificate is trusted: as requested, or for the server that this environment starts with its own certificate.
     pub(super) fn trusts_any(&self) -> bool {
         self.insecure || self.url == default_url()
     }

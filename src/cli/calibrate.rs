@@ -36,7 +36,7 @@ use crate::webhook::resolve::{LookUp, Resolver};
 
 const MIN_KEY: usize = 8;
 const MAX: u64 = 16 * 1024 * 1024;
-/// A document takes up to 40 times as much memory once it is read.
+/// A document uses up to 40 times as much memory once it is read.
 const MAX_DOCUMENT: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Args)]
@@ -226,7 +226,7 @@ fn agrees() -> bool {
     stdin().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-/// Makes the calls; a signal ends them, and what was answered until then counts.
+/// Makes the calls; a signal ends them, and the answers until then count.
 async fn until_stopped(calibration: &Calibration, cassette: &mut Cassette) -> Result<(), Failure> {
     let mut signals = Signals::install()?;
     let progress = |call: &Exchange| note(&format!("call {}: {} after {} ms", call.number, ended(call), call.took_ms));

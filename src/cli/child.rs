@@ -1,4 +1,4 @@
-//! A command that runs while an emulator does: where it finds the emulator, what it wrote, how it ended. For `exec` and
+//! A command that runs while an emulator does: how it finds the emulator, its output, how it ended. For `exec` and
 //! `review differential`.
 
 use std::ffi::{OsStr, OsString};
@@ -26,14 +26,14 @@ use crate::redact::{MASK, Redactor, visible_lines};
 use crate::util::escapes::Secrets;
 use crate::util::process::ending_signal;
 
-/// How long the emulator may take to give what a report is made of.
+/// How long the emulator may need to answer with the data of a report.
 const REPORT_LIMIT: Duration = Duration::from_secs(30);
 /// Most bytes of a command in a report.
 const SHOWN_COMMAND: usize = 16 * 1024;
 
 /// Most bytes that are kept.
 const MAX_KEPT: usize = 64 * 1024;
-/// How long the rest is waited for after the command has ended: what it left running may keep its streams open for ever.
+/// How long the rest is waited for after the command has ended: processes that it left running may keep its streams open for ever.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The variables in which clients look for a proxy.
@@ -224,7 +224,7 @@ impl Tee {
         });
     }
 
-    /// After the command has ended: the end of what it wrote, with credentials and this secret masked. Blocks until all of it has
+    /// After the command has ended: the end of its output, with credentials and this secret masked. Blocks until all of it has
     /// been passed on, but not for what still runs in the background.
     pub(super) fn finish(self, secret: Option<&str>) -> String {
         let _ = self.ended.recv_timeout(GRACE);

@@ -40,7 +40,7 @@ const MAX_REFUSAL: usize = 1024 * 1024;
 pub(super) const MAX_RUN: usize = 64 * 1024 * 1024;
 pub(super) const MAX_SNAPSHOT: usize = 1024 * 1024 * 1024;
 
-/// How long a call waits for an answer that takes no work.
+/// How long a call waits for an answer that needs no work.
 pub(super) const SHORT: Duration = Duration::from_secs(10);
 
 const JSON: &str = "application/json";
@@ -67,7 +67,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Sets a body of TOML, where the call takes it.
+    /// Sets a body of TOML, where the call accepts it.
     pub(super) fn toml(mut self, text: &str) -> Self {
         self.body = Some(("application/toml", text.as_bytes().to_vec()));
         self
@@ -346,7 +346,7 @@ pub(super) async fn in_background<T: Send + 'static>(
         .unwrap_or_else(|error| Err(Failure::io(format!("the emulator cannot be asked: {error}"))))
 }
 
-/// Runs the main task of a command on several threads, and then ends without waiting for what is still running.
+/// Runs the main task of a command on several threads, and then ends without waiting for other tasks.
 pub(super) fn run_task<T>(task: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = runtime(Builder::new_multi_thread())?;
     let result = runtime.block_on(task);

@@ -77,7 +77,7 @@ pub(super) fn completions(args: &CompletionsArgs) -> ExitCode {
             let (shells, mut code) = (Shells::builtins(), Vec::new());
             let known = shells.completer(&shell.to_string());
             let written = known.map(|shell| shell.write_registration(VARIABLE, NAME, NAME, &program, &mut code));
-            debug_assert!(matches!(written, Some(Ok(()))), "each shell is known, and memory takes any text");
+            debug_assert!(matches!(written, Some(Ok(()))), "each shell is known, and memory holds any text");
             String::from_utf8_lossy(&code).into_owned()
         }
     });
@@ -102,7 +102,7 @@ fn answer(definition: Command, shell: &str, words: Vec<OsString>, index: Option<
     let is_empty = words[index].is_empty();
     let mut definition = completed(definition, folders(&words), shell == "bash");
     let here = std::env::current_dir().ok();
-    // Words after `--` that no argument takes have no candidates.
+    // Words after `--` that belong to no argument have no candidates.
     let mut found = complete(&mut definition, words, index, here.as_deref()).unwrap_or_default();
     let is_flag = |candidate: &CompletionCandidate| candidate.get_value().as_encoded_bytes().starts_with(b"-");
     if is_empty && !found.iter().all(is_flag) {

@@ -79,7 +79,7 @@ pub(super) struct DifferentialArgs {
     /// Runs at a time. More than one only if the command can run several times at once: without fixed ports or files.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=64))]
     jobs: u8,
-    /// Limit for each run; by default five times as long as the plain run, and at least 30 s. A run that takes longer has failed.
+    /// Limit for each run; by default five times as long as the plain run, and at least 30 s. A longer run fails.
     #[arg(long, value_name = "DURATION", value_parser = period)]
     timeout: Option<Duration>,
     /// Keep what each run printed and what happened in it in this folder; otherwise in a temporary one, removed if nothing failed.
@@ -96,7 +96,7 @@ pub(super) fn run(args: &DifferentialArgs) -> Result<ExitCode, Failure> {
     if args.list {
         let changes = List { data: CHANGES.iter().collect() };
         let rows = CHANGES.iter().map(|change| [change.name, change.changes, change.clause].map(str::to_owned));
-        let header = ["name", "what is different", "clause that leaves it open"];
+        let header = ["name", "difference", "clause that leaves it open"];
         return Ok(show(args.serve.json, &changes, || table(header, rows)));
     }
     let settings = settings_of_runs(args)?;
@@ -150,7 +150,7 @@ fn settings_of_runs(args: &DifferentialArgs) -> Result<Settings, Failure> {
     }
     if args.jobs > 1 && settings.listen.port() != 0 {
         return Err(Failure::usage("--jobs: several emulators cannot listen on one port")
-            .with_hint("leave out --listen: each takes a free port, and the command reads it from WRS_BASE_URL"));
+            .with_hint("leave out --listen: each uses a free port, and the command reads it from WRS_BASE_URL"));
     }
     settings.seed.get_or_insert(1);
     Ok(settings)
@@ -532,7 +532,7 @@ impl Judged {
         let first = self.difference.as_ref().map(|difference| difference.what.as_str());
         found.push(format!(
             "first     {}",
-            first.unwrap_or("no request differs: the command fails on what it has read")
+            first.unwrap_or("no request differs: the command fails on the contents of an answer")
         ));
         if let Some(seen) = &self.seen {
             found.extend([format!("after     {}", seen.what), format!("          {}", seen.text)]);

@@ -140,7 +140,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
         number = signals.wait() => (Ok(Vec::new()), Some(number)),
     };
     facts.failed_by = judged.as_ref().map_or(Vec::new(), |kinds| kinds.iter().map(|kind| kind.name()).collect());
-    // Written even after a signal, as a cancelled job is the one whose report is read.
+    // Written even after a signal, because a cancelled job is the one whose report is read.
     let reported = match &report_file {
         Some(file) => write_report(file, &target, facts).await,
         None => Ok(()),
@@ -164,7 +164,7 @@ async fn exec(args: &ExecArgs, settings: Settings, raised: FileLimit) -> Result<
     Ok(ExitCode::from(code))
 }
 
-/// Starts the command. With a report, what it writes is kept; without one, the streams are its own.
+/// Starts the command. With a report, its output is kept; without one, it inherits the streams.
 fn begin(
     command: &[OsString],
     emulator: &Emulator,
@@ -184,7 +184,7 @@ async fn write_report(file: &OutputFile, target: &Target, facts: ExecFacts) -> R
     write_run(file, &run.map_err(|failure| Failure::io(format!("--report: {}", failure.message)))?)
 }
 
-/// Waits for the command to end, forwards signals to it and reaps what it leaves behind; returns whether there were signals.
+/// Waits for the command to end, forwards signals to it and reaps the processes that it leaves behind; returns whether there were signals.
 async fn wait_for(
     mut child: Child,
     signals: &mut Signals,

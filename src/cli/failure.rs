@@ -133,7 +133,7 @@ fn say(color: &str, word: &str, text: &str, fields: Value) {
     let _ = writeln!(stderr, "{line}");
 }
 
-/// True if a stream takes colors: a terminal, and `NO_COLOR` is not set.
+/// True if a stream shows colors: a terminal, and `NO_COLOR` is not set.
 pub(super) fn colored(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -163,7 +163,7 @@ fn as_uri(url: &str) -> String {
     utf8_percent_encode(url, HIDDEN).to_string()
 }
 
-/// A parameter of a query, decoded. Decoding must not bring back what is masked.
+/// A parameter of a query, decoded. Decoding must not reveal a masked value.
 fn parameter(pair: &str) -> Value {
     let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
     let decoded = |text: &str| {

@@ -1,7 +1,7 @@
 //! The log on stderr: one line per record, as text or JSON, read from the journal with its own cursor. A log that
 //! cannot keep up skips entries and prints how many; it never delays a request.
 //!
-//! A line of JSON has fields of its own: fewer than a record that the control API shows, and what its text says.
+//! A line of JSON has its own fields: fewer than a record that the control API shows, and the text of the line.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;

@@ -255,9 +255,9 @@ struct Tool {
     effect: Effect,
     /// The call whose fields are its arguments.
     call: Option<Fields>,
-    /// Arguments of its own, all texts: their names, what they are and whether they are required.
+    /// Its own arguments, all texts: their names, their meaning and whether they are required.
     own: &'static [(&'static str, &'static str, bool)],
-    /// The argument that says how long it waits: its name, what it is and what it is if it is left out.
+    /// The argument for the length of the wait: its name, its meaning and its default.
     waits: Option<(&'static str, &'static str, &'static str)>,
     key: Key,
     run: fn(&Session, &Tool, Arguments) -> Result<String, Failure>,
@@ -278,7 +278,7 @@ enum Effect {
 /// Whose records or state a tool is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Key {
-    /// It takes no key.
+    /// It has no key.
     None,
     /// All keys, or one.
     Any,
@@ -398,7 +398,7 @@ const TOOLS: &[Tool] = &[
         description: "Lists the problems found so far: requests that matched no endpoint, webhooks that did not arrive, forged \
                       webhooks that were accepted, unfinished scenarios, checks that had nothing to judge.",
         call: Some(fields_of::<GetVerdict>()),
-        waits: Some(("wait", "First wait for what is due within this time", "0s")),
+        waits: Some(("wait", "First wait for everything due within this time", "0s")),
         ..TOOL
     },
     Tool {
@@ -482,10 +482,10 @@ impl Tool {
         for (name, value) in &arguments {
             let Some(schema) = known.get(name) else {
                 let names: Vec<String> = known.keys().map(|name| format!("`{name}`")).collect();
-                let message = format!("{} takes no argument `{}`", self.name, shown(name));
+                let message = format!("{} has no argument `{}`", self.name, shown(name));
                 return Err(Failure::usage(message).with_hint(match names.as_slice() {
                     [] => "call it without arguments".to_owned(),
-                    names => format!("it takes {}", any_of(names)),
+                    names => format!("it has {}", any_of(names)),
                 }));
             };
             let kind = schema["type"].as_str().unwrap_or_default();

@@ -60,7 +60,7 @@ Keys: without --key, WRS_API_KEY is used (not for clock, review, run and
 verdict). If neither is set, listen, reset, subscriptions create and trigger
 use sk_test_local; all others use all keys.
 
-Exit status: 0 done, 1 a check found problems or what is named does not exist,
+Exit status: 0 done, 1 a check found problems or a named thing does not exist,
 2 wrong usage or an invalid file, 3 no emulator answers. With --json, lists are
 one record a line; errors are JSON. Flags are variables: WRS_EMULATOR_LISTEN.";
 
@@ -107,7 +107,7 @@ enum Command {
     Listen(listen::ListenArgs),
     /// Print the headers that sign a body.
     Sign(signatures::SignArgs),
-    /// Check the signature of a delivery, and what is wrong with it.
+    /// Check the signature of a delivery, and explain a wrong one.
     Verify(signatures::VerifyArgs),
     /// List, show, wait for and export requests.
     #[command(subcommand)]
@@ -149,7 +149,7 @@ enum Command {
     /// Show and change settings while the emulator runs.
     #[command(subcommand)]
     Profile(ProfileCommand),
-    /// List what the contract leaves open, and what is assumed.
+    /// List the assumptions where the contract is silent.
     Assumptions(profile::AssumptionsArgs),
     /// Print the OpenAPI document of the emulated or the control API.
     Openapi(profile::OpenapiArgs),

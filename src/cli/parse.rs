@@ -34,7 +34,7 @@ pub(super) fn definition(command: Command) -> Command {
 }
 
 fn completed(command: Command) -> Command {
-    // Several jobs on one machine may run `exec` at a time, so each takes a free port.
+    // Several jobs on one machine may run `exec` at a time, so each uses a free port.
     let free_port = |listen: Arg| listen.default_value("127.0.0.1:0");
     let command = with_calls(command).mut_subcommand("exec", |exec| exec.mut_arg("listen", free_port));
     command.mut_subcommand("review", |review| {
@@ -115,7 +115,7 @@ fn expanded(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// True if the arguments ask for JSON, known before they are parsed so that what is wrong with them is also reported as JSON.
+/// True if the arguments ask for JSON, known before they are parsed, so that their mistakes are also reported as JSON.
 fn is_json_typed(arguments: &[OsString]) -> bool {
     let words: Vec<&OsString> = arguments.iter().take_while(|word| *word != "--").collect();
     words.iter().any(|word| ["--json", "--format=json", "--log=json"].iter().any(|flag| *word == flag))

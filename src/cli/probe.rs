@@ -43,7 +43,7 @@ pub(super) struct ProbeArgs {
     url: Option<String>,
     #[command(flatten)]
     signing: SigningArgs,
-    /// Send what is for FROM, or below it, to TO. Repeatable.
+    /// Send requests for FROM, or below it, to TO. Repeatable.
     #[arg(long, env, value_name = "FROM=TO", value_delimiter = ';')]
     forward: Vec<String>,
     /// Trust the authorities in this PEM file. Repeatable.
@@ -55,7 +55,7 @@ pub(super) struct ProbeArgs {
     /// Allow the probe of this public host, or of `any`. Repeatable.
     #[arg(long, env, value_name = "HOST", value_delimiter = ',')]
     allow_egress: Vec<String>,
-    /// Limit for each answer; 5 s, or webhooks.timeout if that is less. The whole probe takes at most 10 s.
+    /// Limit for each answer; 5 s, or webhooks.timeout if that is less. The whole probe lasts at most 10 s.
     #[arg(long, value_name = "DURATION", value_parser = limit)]
     timeout: Option<Duration>,
     /// Run these cases only, and the valid delivery; separated by commas.
@@ -70,7 +70,7 @@ pub(super) struct ProbeArgs {
     /// Write the results to this file as well, as XML that CI systems read.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Print JSON: what was sent, expected and observed in each case.
+    /// Print JSON: the request, the expected and the observed answer of each case.
     #[arg(long)]
     json: bool,
 }
@@ -99,7 +99,7 @@ pub(super) fn run(args: ProbeArgs) -> Result<ExitCode, Failure> {
     Ok(if probed.failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Reports on stderr that the probe continues while it takes long.
+/// Reports progress on stderr during a long probe.
 async fn with_progress(probe: &Probe) -> Result<ProbeReport, DialProblem> {
     let mut running = std::pin::pin!(probe.run());
     loop {
@@ -118,7 +118,7 @@ fn probe(args: &ProbeArgs, url: &str) -> Result<Probe, Failure> {
     let target = match egress.destination(&webhooks.forwards, &Arc::new(receiver_url(url)?)) {
         Some(Destination::Dial(target)) => target,
         Some(Destination::Sink(_)) => {
-            return Err(Failure::usage(format!("`{url}` is a receiver within an emulator, which takes everything"))
+            return Err(Failure::usage(format!("`{url}` is a receiver within an emulator, which accepts everything"))
                 .with_hint("probe your own receiver: its address, or its URL with --forward FROM=TO"));
         }
         None => return Err(Failure::usage(format!("no request can be made for `{}`", url.escape_debug()))),
@@ -207,7 +207,7 @@ fn summary(probe: &ProbeReport) -> String {
     format!("{cases} with {requests} in {took}: {passed} passed, {failed} failed, {incomplete} incomplete{verdict}")
 }
 
-/// A case, with what was sent, expected and observed, and what to do.
+/// A case, with its request, the expected and the observed answer, and the remedy.
 fn row(probed: &ProbedCase) -> Row {
     let ProbedCase { name, outcome, sent, expected, observed, detail, clause, remedy, .. } = probed;
     let case = match outcome {

@@ -1,5 +1,5 @@
 //! Reports of checks: the verdict, findings, the probe and the differential run. A report is a list of cases; here they become text,
-//! Markdown, or the `JUnit` XML that every CI system reads. Independent of what was checked.
+//! Markdown, or the `JUnit` XML that every CI system reads. Independent of the checks.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -81,7 +81,7 @@ pub(super) struct Row {
 
 /// A report for people with a table of its cases.
 pub(super) struct TableReport {
-    /// The fewest characters that an outcome takes in the table.
+    /// The fewest characters of an outcome in the table.
     pub(super) outcome_width: usize,
     pub(super) rows: Vec<Row>,
     /// What comes before the table, and after the particulars.
@@ -107,7 +107,7 @@ impl Case {
         Self { result: CaseResult::Skipped, message: why.into(), ..Self::passed(name) }
     }
 
-    /// The kind of the problem, and what it is; in lines what shows it.
+    /// The kind of the problem, and its description; the lines show it.
     pub(super) fn failed(
         name: impl Into<String>,
         kind: impl Into<String>,
@@ -242,7 +242,7 @@ impl TableReport {
         format!("{text}{}\n{}\n", self.after, self.summary)
     }
 
-    /// Prints the report, or what it was made from as JSON, and writes the XML of `--junit`.
+    /// Prints the report, or its data as JSON, and writes the XML of `--junit`.
     pub(super) fn publish(self, as_json: Option<&impl Serialize>, results: Option<&OutputFile>) -> Result<(), Failure> {
         match as_json {
             Some(made_from) => print_json(made_from),

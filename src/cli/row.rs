@@ -1,5 +1,4 @@
-//! Commands that are one call of the control API, which the list of calls has: how they are added to the command line, and how the answer
-//! is printed.
+//! Commands that make one call of the control API: how the list of calls adds them to the command line, and how the answer is printed.
 
 use std::process::ExitCode;
 use std::thread::sleep;

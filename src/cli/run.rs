@@ -102,7 +102,7 @@ pub(super) struct SaveArgs {
 pub(super) struct ViewArgs {
     /// A file of `run save` or `exec --report`, JSON or page; `-` is stdin.
     file: PathBuf,
-    /// Where to serve the page; port 0 takes a free one.
+    /// Where to serve the page; port 0 picks a free one.
     #[arg(long, env = "WRS_EMULATOR_RUN_VIEW_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: String,
     /// Only print the address. The browser is opened at a terminal alone, and not where `CI` is set.
@@ -147,7 +147,7 @@ pub(super) fn view(args: &ViewArgs) -> Result<ExitCode, Failure> {
 
 /// Serves the page over a document until a signal comes.
 async fn serve_view(args: &ViewArgs, listen: ListenAddress, document: String) -> Result<ExitCode, Failure> {
-    // Installed before the address is printed, as a signal may follow it at once.
+    // Installed before the address is printed, because a signal may follow it at once.
     let mut signals = Signals::install()?;
     Adopted::watch()?.reap_all();
     let (listener, local) = bound(listen)?;
@@ -173,7 +173,7 @@ async fn serve_view(args: &ViewArgs, listen: ListenAddress, document: String) ->
 /// True if a person is likely to look: at a terminal, and on a screen.
 fn has_viewer() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    // Without a screen `xdg-open` starts a browser that takes the terminal.
+    // Without a screen `xdg-open` starts a browser that uses the terminal.
     let has_screen = cfg!(any(windows, target_os = "macos")) || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY");
     std::io::stdout().is_terminal() && has_screen && !is_set("CI")
 }

@@ -100,7 +100,7 @@ pub(super) fn new(args: &NewArgs) -> Result<ExitCode, Failure> {
     })?;
     file.write_all(STARTER_TEXT.as_bytes()).map_err(cannot)?;
     if built_in_names().any(|name| name == args.name) {
-        warn(&format!("a scenario called `{}` is built in; the file takes its place", args.name));
+        warn(&format!("a scenario called `{}` is built in; the file replaces it", args.name));
     }
     let shown = path.display().to_string();
     // Only the path goes to stdout, so that scripts can use it.
@@ -172,7 +172,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     } else {
         render(&found);
         for scenario in valid.iter().filter(|scenario| built_in(&scenario.name).is_some()) {
-            note(&format!("`{}.toml` takes the place of the scenario of that name that is built in", scenario.name));
+            note(&format!("`{}.toml` replaces the built-in scenario of that name", scenario.name));
         }
         for clash in &notes {
             note(&format!("if these are active together in this order: {}", clash.one_line()));

@@ -41,7 +41,7 @@ pub(super) struct ServeArgs {
     pub(super) port_file: Option<PathBuf>,
     /// `contract`, `friendly`, `hostile`, or a TOML file.
     ///
-    /// The profile: what is assumed where the contract is silent.
+    /// The profile: assumptions where the contract is silent.
     #[arg(long, env, value_name = "NAME|FILE")]
     profile: Option<PathBuf>,
     /// Set one setting of the profile. Repeatable.
@@ -189,7 +189,7 @@ pub(super) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn serve(args: &ServeArgs, settings: Settings) -> Result<ExitCode, Failure> {
-    // Installed before the ready line, as a signal may follow it at once.
+    // Installed before the ready line, because a signal may follow it at once.
     let mut signals = Signals::install()?;
     Adopted::watch()?.reap_all();
     let port_file = PortFile::cleared(args)?;

@@ -73,7 +73,7 @@ impl Signing {
             SigningKey::read(secret, scheme, reading).map_err(|problem| {
                 let decorations = undecorated(secret).1;
                 let hint = match &decorations[..] {
-                    [] => "`--secret-key utf8` takes the text as it is".to_owned(),
+                    [] => "`--secret-key utf8` uses the text as it is".to_owned(),
                     some => format!("pass the secret without {}", some.join(" and ")),
                 };
                 Failure::usage(format!("--secret, for scheme {}: {problem}", scheme.name())).with_hint(hint)

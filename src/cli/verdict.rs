@@ -1,7 +1,7 @@
 //! The verdict: the problems found, by kind, and which kinds fail a run; as text, JSON, `JUnit` XML or Markdown. `exec` prints the same
 //! after its command has ended.
 //!
-//! The control API decides what is a problem; `--fail-on` decides which kinds of problems fail a run.
+//! The control API finds the problems; `--fail-on` decides which kinds fail a run.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -302,7 +302,7 @@ impl Verdict {
         }
     }
 
-    /// Whether a kind is reported: it is named by --fail-on, or none is and it is not `findings`, or nothing was judged.
+    /// True if a kind is reported: it is named by --fail-on, or none is and it is not `findings`, or nothing was judged.
     fn judges(&self, kind: Kind) -> bool {
         self.fail_on.contains(&kind)
             || (self.fail_on.is_empty() && kind != Kind::Findings)

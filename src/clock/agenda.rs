@@ -1,8 +1,8 @@
 //! The due times and running tasks of one workspace, so that its clock can be moved from one due instant to the next and
 //! callers can wait until everything due is done.
 //!
-//! Drivers record here when they must run next ([`Slot`]) and that they are running ([`Running`]). Independent of what they do
-//! nor the clock: `now` is an argument.
+//! Drivers record here when they must run next ([`Slot`]) and that they are running ([`Running`]). Independent of their work
+//! and of the clock: `now` is an argument.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ struct Notes {
 }
 
 impl Agenda {
-    /// Records that something is running until what it returns is dropped.
+    /// Records that something is running until the returned guard is dropped.
     #[must_use]
     pub fn begin(&self) -> Running {
         self.shared.notes.lock().under_way += 1;
@@ -69,7 +69,7 @@ impl Agenda {
         notes.under_way == 0 && notes.due.first().is_none_or(|(due, _)| *due > now)
     }
 
-    /// Whether everything due by `now` is done or waits for an external receiver.
+    /// True if everything due by `now` is done or waits for an external receiver.
     pub fn is_settled_inside(&self, now: Instant) -> bool {
         let notes = self.shared.notes.lock();
         notes.under_way == notes.outside && notes.due.first().is_none_or(|(due, _)| *due > now)

@@ -1,7 +1,7 @@
 //! Time and chance: a clock that can be real, frozen, set or advanced, clocks that follow it, and one repeatable random
 //! source for each workspace.
 //!
-//! Independent of what is timed. Rules take `now` and a random source as arguments; only drivers call
+//! Independent of the timed work. Rules take `now` and a random source as arguments; only drivers call
 //! [`Clock::sleep_until`]. [`machine`] alone reads the operating system's time and entropy.
 //!
 //! A reading is a monotonic [`Instant`], on which windows, retries and delays run, and a wall time, which only labels. A step of
@@ -429,7 +429,7 @@ impl Base {
     async fn sleep_until(&self, instant: Instant) {
         match self {
             Self::Machine(started) => tokio::time::sleep(instant.since(Instant::after_start(started.elapsed()))).await,
-            // Boxed, as a clock's sleep contains that of its base.
+            // Boxed, because a clock's sleep contains that of its base.
             Self::Clock(clock) => Box::pin(clock.sleep_until(instant)).await,
         }
     }

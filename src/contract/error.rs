@@ -53,7 +53,7 @@ impl ErrorKind {
             Self::ValidationError => (422, "the request failed validation"),
             Self::RateLimitExceeded => (429, "too many requests; back off before retrying"),
             Self::NotFound => (404, "there is no such endpoint"),
-            Self::MethodNotAllowed => (405, "the endpoint does not take this method"),
+            Self::MethodNotAllowed => (405, "the endpoint does not accept this method"),
             Self::BadRequest => (400, "the request is malformed"),
             Self::RequestTimeout => (408, "the request did not arrive in time"),
             Self::PayloadTooLarge => (413, "the body is too large"),
@@ -118,7 +118,7 @@ settings! {
         /// The `message` of kinds of errors, instead of the emulator's or a scenario's.
         pub messages: BTreeMap<ErrorKind, String> = {} {
             contract: "message is text for people; its wording is not shown",
-            assumed: "what is wrong with the request, in words",
+            assumed: "the problem of the request, in words",
             values: "kind of error = text, such as not_found = \"no such thing\"",
             observed_by: "`message` of two different 401s, 404s, 405s and 422s: fixed if they are equal; others are met once \
                 or not at all",
@@ -204,6 +204,9 @@ impl Error {
 pub struct Envelope<'e> {
     error: EnvelopeError<'e>,
 }
+
+/// The fields of every error, or of some; settings cannot add fields with these names.
+pub const ERROR_FIELDS: [&str; 4] = ["code", "message", "request_id", "details"];
 
 #[derive(Serialize, JsonSchema)]
 struct EnvelopeError<'e> {

@@ -93,9 +93,9 @@ named! {
         Malformed = "malformed",
         #[error("the Bearer token is malformed: it is longer than 256 characters")]
         TooLong = "too_long",
-        #[error("the Bearer token is a live key, and the sandbox takes test keys")]
+        #[error("the Bearer token is a live key, and the sandbox accepts test keys")]
         LiveKey = "live_key",
-        #[error("the Bearer token is a test key, and production takes live keys")]
+        #[error("the Bearer token is a test key, and production accepts live keys")]
         TestKey = "test_key",
         #[error("the Bearer token does not have the prefix of an API key")]
         UnknownPrefix = "unknown_prefix",

@@ -1,9 +1,9 @@
-//! The emulated API's rules: what is valid, what is answered, how it is signed. Overview of layer 0.
+//! The emulated API's rules: validation, answers, signatures. Overview of layer 0.
 //!
 //! Everything here is a pure function or a plain value: no clock, no sockets, no storage; time and chance are arguments. What
-//! the published contract leaves open is a setting: each file declares those of its own behaviour (`setting`).
+//! the published contract leaves open is a setting: each file declares those of its behaviour (`setting`).
 //! Reading order: `routes` (which operations exist, and how other paths are answered), `keys` (who may call them),
-//! `rules` (what they accept), `types` and `error` (what they answer), `preview` (what is announced), `variation` (what
+//! `rules` (validation), `types` and `error` (answers), `preview` (announced endpoints), `variation` (what
 //! a body may be like), `signature` (webhooks).
 
 pub mod error;

@@ -1,4 +1,4 @@
-//! The announced endpoints, workflows, users and OAuth 2.0 client credentials: wire types, and what they accept, as pure functions.
+//! The announced endpoints, workflows, users and OAuth 2.0 client credentials: wire types and their validation, as pure functions.
 //! The contract shows none of it; every shape here is assumed and served only with the setting `preview.enabled`.
 
 use std::num::NonZeroU32;

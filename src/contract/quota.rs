@@ -50,8 +50,8 @@ settings! {
         /// Which requests cost quota.
         pub count: CountRule = "allowed" {
             contract: "not shown",
-            assumed: "a 422 counts, a 429 does not",
-            observed_by: "whether a 422 costs; not whether a 429 does, as the first one ends the calls",
+            assumed: "a 422 counts, a 429 of the quota does not",
+            observed_by: "whether a 422 costs; not whether a 429 does, because the first one ends the calls",
         },
         /// The names of the two headers that the contract publishes.
         pub header_names: RateHeaderNames = { "limit": "X-RateLimit-Limit", "remaining": "X-RateLimit-Remaining" } {
@@ -107,11 +107,11 @@ pub enum RateAlgorithm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CountRule {
-    /// All but the 429s.
+    /// All that the quota allowed, whatever their answer.
     Allowed,
-    /// All, the 429s too.
+    /// All, also those that the quota refused.
     All,
-    /// Those that are answered with 200.
+    /// Those answered with 200.
     Successful,
 }
 

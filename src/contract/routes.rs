@@ -148,7 +148,7 @@ pub const ROUTES: &[Route] = &[
         Operation::WorkflowsUpdate,
         Credential::Bearer,
         "Change a workflow",
-        "Changes the name or the reference of a workflow; what is left out stays.",
+        "Changes the name or the reference of a workflow; fields left out keep their values.",
     ),
     announced(
         Method::POST,
@@ -285,7 +285,7 @@ const MAX_REPEATED: usize = 80;
 /// The similarity, from 0 to 1, from which a path is taken for a misspelt endpoint.
 const LIKELY: f64 = 0.65;
 
-/// Why this path leads nowhere, and what was probably meant; announced endpoints only where they are served.
+/// Why no route has this path, and which was probably meant; announced endpoints only where they are served.
 pub fn no_endpoint(method: &Method, path: &str, serves_announced: bool) -> String {
     let served: Vec<&Route> = ROUTES
         .iter()

@@ -23,7 +23,7 @@ settings! {
             assumed: "unknown body fields and query parameters are ignored",
             observed_by: "an unknown query parameter; and an unknown field, if the 422 of no events names each reason",
         },
-        /// True if `include_checks` also takes 1, 0, yes, no, on and off, in any letter case.
+        /// True if `include_checks` also accepts 1, 0, yes, no, on and off, in any letter case.
         pub lenient_booleans: bool = false {
             contract: "include_checks is a boolean",
             assumed: "exactly true or false",
@@ -305,7 +305,7 @@ pub const MAX_URL: usize = 2048;
 /// Checks a subscription's URL; the reasons are written for the message of a 422. `allow_http` is the setting of that name.
 ///
 /// The answer is the WHATWG-normalised form: host in lower case and IDNA, default port dropped. It is used for
-/// comparison and dialling; a client gets back what it wrote.
+/// comparison and dialling; a client gets its own spelling back.
 pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static str> {
     if text.is_empty() {
         return Err("must not be empty");
@@ -342,7 +342,7 @@ pub fn check_webhook_url(text: &str, allow_http: bool) -> Result<Url, &'static s
     let url = Url::parse(text).map_err(|_| "is not a valid URL")?;
     match url.host() {
         Some(Host::Domain(domain)) if domain.trim_matches('.').is_empty() => return Err("must name a host"),
-        // The WHATWG parser takes a few characters that no resolver does.
+        // The WHATWG parser accepts a few characters that no resolver does.
         Some(Host::Domain(domain)) if !domain.bytes().all(is_host_byte) => {
             return Err("must name a host of letters, digits, hyphens and dots");
         }

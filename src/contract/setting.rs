@@ -40,7 +40,7 @@ pub(crate) fn path_of(above: &str, field: &str) -> String {
     if above.is_empty() { field.to_owned() } else { format!("{above}.{field}") }
 }
 
-/// The built-in values of a section, as tables in each other; what is not set is absent.
+/// The built-in values of a section, as nested tables; unset values are absent.
 pub(crate) fn default_values<S: Section>() -> Map<String, Value> {
     let (mut settings, mut values) = (Vec::new(), Map::new());
     S::add_settings("", &mut settings);

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 settings! {
     /// What a JSON body may be like beyond its published fields.
     pub struct Variation {
-        /// Whether every object, answered or delivered, has unknown fields, of any type.
+        /// True if every object, answered or delivered, has unknown fields, of any type.
         pub unknown_fields: bool = false {
             contract: "the error shape may gain fields; compatibility guarantees are not shown",
             assumed: "objects have only the fields that the contract or another setting names",

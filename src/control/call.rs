@@ -2,7 +2,7 @@
 //! page of a listing.
 //!
 //! Every call accepts `key` as a query parameter, and as a field of a JSON body. It names a workspace by key, by group name or by its
-//! id `ws_…`, and `*` means all; what it means if it is absent depends on the call.
+//! id `ws_…`, and `*` means all; the meaning of its absence depends on the call.
 
 use std::fmt::Display;
 use std::ops::{Deref, RangeInclusive};

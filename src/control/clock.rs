@@ -57,7 +57,7 @@ impl Endpoint for ShowClock {
     }
 }
 
-/// Stop, set, move or resume a clock; answers when what was due on the way is done.
+/// Stop, set, move or resume a clock; returns once everything due on the way is done.
 ///
 /// Takes one of `mode`, `advance` and `set`. Moves from one due instant to the next, so that each retry and emission happens at its own
 /// time. With a key, that key's clock, which keeps its own time until `follow`.
@@ -86,7 +86,7 @@ impl Endpoint for MoveClock {
         let advance = |Advance { advance, of }: Advance| Self { advance: Some(advance), ..of.into() };
         let set = |Set { set, of }: Set| Self { set: Some(set), ..of.into() };
         let advances = "Move the clock forward: windows open, retries and emissions happen, in order. Returns when everything due is done";
-        let sets = "Set the time: a step forward lets time pass, a step back only changes what is shown";
+        let sets = "Set the time: a step forward lets time pass, a step back only changes the displayed time";
         let set_examples =
             &["clock set 2026-01-31T09:30:00Z", "clock set 2030-01-01T00:00:00Z --key sk_test_a", "clock set now"];
         let resumes = "Let the clock run again from its current time";
@@ -227,7 +227,7 @@ async fn take(step: Step, cx: &Context, mover: &ClockDriver, limit: Duration) ->
         }
         Step::Mode(NewMode::Follow) => {
             log("follows the emulator's again".to_owned());
-            // The key first catches up with the emulator's time, so that what is due happens in order.
+            // The key first catches up with the emulator's time, so that due events happen in order.
             let ahead = cx.registry.clock().now().wall.duration_since(wall);
             advance(mover, Duration::try_from(ahead).unwrap_or_default(), limit).await?;
             clock.follow()

@@ -29,7 +29,7 @@ pub(crate) use crate::state::workspace::{DeliveryStatus, Forgery};
 
 /// List deliveries, newest first.
 ///
-/// A page of deliveries. Each parameter restricts it; `next_cursor` leads to the next page.
+/// A page of deliveries. Each parameter narrows the list; pass `next_cursor` as `cursor` for the next page.
 #[derive(Args, Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ListDeliveries {
     #[command(flatten)]
@@ -75,7 +75,7 @@ impl Endpoint for ListDeliveries {
 
 /// Wait until deliveries match.
 ///
-/// Answers as soon as `count` deliveries match. After `timeout` it is a 408, which shows the nearest deliveries and what differs.
+/// Answers as soon as `count` deliveries match. On timeout it returns a 408 with the nearest deliveries and how they differ.
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitForDeliveries {
@@ -135,7 +135,7 @@ fn of_id(text: &str, prefix: &str, what: &str) -> Result<String, String> {
 
 /// Show one delivery with each attempt.
 ///
-/// Each attempt with what was signed and sent, what the receiver answered, and when the next one is due.
+/// Each attempt with the signed content, the request, the receiver's answer, and when the next one is due.
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ShowDelivery {
     /// Its id, as listings and answers show it.
@@ -152,7 +152,7 @@ impl Endpoint for ShowDelivery {
     });
 
     fn commands() -> Vec<Command> {
-        let about = "Show one delivery with each attempt: what was signed and sent, what came back";
+        let about = "Show one delivery with each attempt: signed content, request and answer";
         let examples = &["deliveries show dlv_01k...", "deliveries show dlv_01k... --json"];
         vec![Command::of::<Self>("deliveries show", examples).about(about)]
     }
@@ -194,7 +194,7 @@ impl Endpoint for ShowSink {
 
 /// What a built-in receiver answers next.
 ///
-/// One status for each request that arrives, in this order.
+/// One status for each incoming request, in this order.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScriptSink {

@@ -69,7 +69,7 @@ const MAX_PASTED: usize = 4096;
 /// Statuses with which receivers refuse a signature.
 const REFUSALS: [u16; 4] = [400, 401, 403, 422];
 
-/// A delivery, and what is needed to explain it.
+/// A delivery with everything needed to explain it.
 pub(super) struct Diagnosis<'a> {
     control: &'a Control,
     delivery: &'a DeliveryRecord,
@@ -183,7 +183,7 @@ impl<'a> Diagnosis<'a> {
     /// A command that verifies the attempt with the secret in `WRS_WEBHOOK_SECRET`.
     fn verify_command(&self, attempt: &AttemptRecord, verified: &Verified, profile: &Profile) -> Option<String> {
         let scheme = profile.schemes().into_iter().next()?.name();
-        // A custom scheme takes too many settings for a command line.
+        // A custom scheme has too many settings for a command line.
         if scheme == SchemeName::Custom {
             return None;
         }
@@ -253,7 +253,7 @@ pub(super) fn delivery_summary(delivery: &DeliveryRecord, redactor: Redactor<'_>
     let last = || match delivery.attempts.last() {
         Some(attempt) => attempt_text(attempt, redactor),
         None if delivery.made == 0 => "no attempt was made".to_owned(),
-        None => "the receiver's answer was evicted, because the pending deliveries take too much memory".to_owned(),
+        None => "the receiver's answer was evicted, because the pending deliveries use too much memory".to_owned(),
     };
     match delivery.status {
         _ if delivery.forgery() == Some(Forgery::Accepted) => format!("accepted, although it is forged: {}", last()),

@@ -49,7 +49,7 @@ pub(crate) enum DueKind {
 /// Most entries shown, the earliest.
 const MAX_DUE: usize = 50;
 
-/// The earliest of what is due in a scope, and how many entries were left out.
+/// The earliest entries due in a scope, and how many were left out.
 pub(super) fn due(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<Due>, usize) {
     let mut workspaces: HashMap<Arc<str>, (Arc<Workspace>, Now)> = HashMap::new();
     let (mut found, mut count) = (Vec::new(), 0);

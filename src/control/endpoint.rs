@@ -1,4 +1,4 @@
-//! A control call as one type: its request, which its handler takes and the command line sends. The router, the `OpenAPI` document, the
+//! A control call as one type: its request, which its handler reads and the command line sends. The router, the `OpenAPI` document, the
 //! commands and the tools for agents are made from it.
 
 use std::marker::PhantomData;
@@ -21,8 +21,8 @@ use super::render::Text;
 use super::reply::{Error, Reply};
 use crate::util::schema::{plain, schema_of};
 
-/// The request of a call. Its fields are the variable segment of the path, of which one has the name, and the query of a call that
-/// reads, or the body of one that writes. The first paragraph of its comment says what the call does, the others explain it.
+/// The request of a call. One field has the name of the path's variable segment; the others are the query of a call that reads, or
+/// the body of one that writes. The first paragraph of its comment says what the call does, the others explain it.
 pub(crate) trait Endpoint: DeserializeOwned + JsonSchema + Serialize + Send + Sync + 'static {
     type Answer: Answer;
     const CALL: Call<Self>;
@@ -57,7 +57,7 @@ pub(crate) struct Call<E: Endpoint> {
     takes_toml: bool,
     /// Most bytes of the body, if not the usual limit.
     max_bytes: Option<usize>,
-    /// True if it requires no token, and takes any query: the health check of containers, and the certificate authority, which a
+    /// True if it requires no token and accepts any query: the health check of containers, and the certificate authority, which a
     /// client needs before it can connect.
     is_open: bool,
     /// The media types of the answer, if not those of its type; the caller chooses.
@@ -264,7 +264,7 @@ async fn waits<E: Endpoint>(cx: Arc<Context>) -> CallResult<Reply> {
     if E::Answer::IS_MADE {
         return Ok(answer.reply(&cx));
     }
-    // Serializing a large answer takes a while.
+    // Serializing a large answer is slow.
     let control = Arc::clone(&cx.control);
     Ok(control.run_to_end(move |_| answer.reply(&cx)).await)
 }
@@ -330,7 +330,7 @@ impl Schemas {
     }
 }
 
-/// What a call takes and answers.
+/// The request and the answer of a call.
 pub(super) struct Described {
     /// What it does, without a full stop.
     pub(super) summary: String,
@@ -444,7 +444,7 @@ type MakeCall = dyn Fn(&ArgMatches) -> Result<Sent, clap::Error>;
 pub(crate) struct Command {
     /// Its words without the program's name.
     pub(crate) name: &'static str,
-    /// Its arguments and what it does.
+    /// Its arguments and its work.
     pub(crate) define: Box<Define>,
     /// The call that was typed.
     pub(crate) sent: Box<MakeCall>,
@@ -465,7 +465,7 @@ impl Command {
         }
     }
 
-    /// A command with arguments of its own.
+    /// A command with its own arguments.
     pub(super) fn with<A: Args, E: Endpoint>(
         name: &'static str,
         about: &'static str,

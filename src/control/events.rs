@@ -33,7 +33,7 @@ use crate::util::wording::counted;
 /// Fire events at the matching subscriptions.
 ///
 /// Names an event type, or with `emit` an emission of the active scenarios. With `wait`, the answer has what each receiver answered.
-/// `damage` names what is deliberately wrong and who asked for it. Events that match no subscription are a 404 `no_match`.
+/// `damage` names the deliberate fault and who asked for it. Events that match no subscription are a 404 `no_match`.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize, JsonSchema)]
 #[schemars(extend("not" = not_one_of(&["type", "emit"]), "examples" = [{ "type": "workflow.completed" }]))]
 #[serde(deny_unknown_fields, default)]
@@ -303,9 +303,9 @@ fn no_match(
              with `wrs-emulator listen --forward-to URL`, or name another key",
             elsewhere(control, redactor, workspace, event_type)
         ),
-        (all, 0) => format!("none of the {all} subscriptions for {whose} takes {event_type}"),
+        (all, 0) => format!("none of the {all} subscriptions for {whose} is for {event_type}"),
         (all, gone) => format!(
-            "none of the {all} subscriptions for {whose} takes {event_type}: {gone} disabled, by a 410 of the receiver or by a call; \
+            "none of the {all} subscriptions for {whose} is for {event_type}: {gone} disabled, by a 410 of the receiver or by a call; \
              `wrs-emulator subscriptions enable ID` makes one active again"
         ),
     };
@@ -314,16 +314,20 @@ fn no_match(
     ControlError::not_found(format!("{message}{why}")).coded("no_match")
 }
 
-/// Other keys that would have received the event, as the caller may have named the wrong one.
+/// Other keys that would have received the event: the caller may have named the wrong one.
 fn elsewhere(control: &Control, redactor: Redactor<'_>, workspace: &Arc<Workspace>, event_type: &str) -> String {
     const MAX_NAMED: usize = 3;
-    let takes = |other: &Arc<Workspace>| {
+    let subscribes = |other: &Arc<Workspace>| {
         let state = other.lock();
         let mut active = state.subscriptions.iter().filter(|record| !record.disabled);
         active.any(|record| record.events.iter().any(|event| event == event_type))
     };
-    let others: Vec<Arc<Workspace>> =
-        control.registry.all().into_iter().filter(|other| !Arc::ptr_eq(other, workspace) && takes(other)).collect();
+    let others: Vec<Arc<Workspace>> = control
+        .registry
+        .all()
+        .into_iter()
+        .filter(|other| !Arc::ptr_eq(other, workspace) && subscribes(other))
+        .collect();
     let named: Vec<String> = others
         .iter()
         .take(MAX_NAMED)

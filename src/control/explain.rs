@@ -233,7 +233,7 @@ pub(super) fn no_endpoint(request: &RequestRecord) -> Option<String> {
         Reason::Refused(_, text) if request.operation.is_none() => Some(text.clone()),
         Reason::NotFound(message) => Some(message.to_string()),
         Reason::Announced(entry) => Some(format!("`{entry}` is announced in the contract but not available yet")),
-        Reason::MethodNotAllowed(allow) => Some(format!("`{path}` takes {allow}, not {method}")),
+        Reason::MethodNotAllowed(allow) => Some(format!("`{path}` accepts {allow}, not {method}")),
         _ => None,
     }
 }

@@ -14,13 +14,13 @@ use super::render::{Row, Text};
 use crate::contract::keys::SAMPLE_KEY;
 use crate::util::duration::parse_duration;
 
-/// The field `key` of requests, with what it means if it is absent.
+/// The field `key` of requests, with the meaning of its absence.
 macro_rules! keys {
     ($($(#[doc = $help:literal])* $name:ident($($argument:tt)*) = $absent:expr;)*) => {$(
         #[derive(Args, Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
         #[schemars(
             inline,
-            description = "The key whose things are meant, or the name or id of its workspace; `*` is all."
+            description = "An API key, or the name or id of its workspace; `*` means all."
         )]
         #[serde(transparent)]
         pub(crate) struct $name {

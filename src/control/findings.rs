@@ -85,7 +85,7 @@ impl Findings {
     }
 }
 
-/// The last findings, and what they were made from: the page and several reports may ask for the same ones.
+/// The last findings, and their input: the page and several reports may ask for the same ones.
 #[derive(Debug, Default)]
 pub struct LastFindings(Mutex<Option<(Source, Findings)>>);
 

@@ -150,7 +150,7 @@ impl Access {
         Err(ControlError::new(ErrorKind::Unauthorized, message))
     }
 
-    /// Whether a host name is local or allowed. With any other, a page whose name was rebound to this address could read answers.
+    /// True if a host name is local or allowed. With any other, a page whose name was rebound to this address could read answers.
     fn is_known_host(&self, name: &str) -> bool {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let literal = name.trim_start_matches('[').trim_end_matches(']');

@@ -13,7 +13,7 @@ use serde::forward_to_deserialize_any;
 use super::ControlError;
 use crate::util::wording::any_of;
 
-/// The fields of a request, by their names in JSON; `None` if it takes any.
+/// The fields of a request, by their names in JSON; `None` if it accepts any.
 pub(super) fn fields<T: DeserializeOwned>() -> Option<&'static [&'static str]> {
     let mut found = None;
     let _ = T::deserialize(Probe(&mut found));
@@ -47,7 +47,7 @@ impl<'de> Deserializer<'de> for Probe<'_> {
 
 /// What a request is read from.
 pub(super) struct Merged<'a> {
-    /// An object of JSON; what is empty counts as `{}`.
+    /// An object of JSON; an empty body counts as `{}`.
     pub(super) body: &'a [u8],
     /// True if the body may have a field.
     pub(super) is_in_body: &'a dyn Fn(&str) -> bool,

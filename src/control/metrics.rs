@@ -24,7 +24,7 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; c
 
 /// Counters and gauges in the text format of Prometheus.
 ///
-/// Version 0.0.4: requests, refusals, deliveries, attempts and their latency, and what is kept in memory and was evicted. No labels
+/// Version 0.0.4: requests, refusals, deliveries, attempts and their latency, and the bytes kept in memory and evicted. No labels
 /// contain keys.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetMetrics {

@@ -37,7 +37,7 @@ mod subscriptions;
 mod system;
 mod verdict;
 
-/// The calls that the command line makes, and what they answer.
+/// The calls that the command line makes, and their answers.
 pub(crate) mod api {
     pub(crate) use crate::control::endpoint::{Answer, Command, Endpoint, Sent, properties};
     pub(crate) use crate::control::{
@@ -107,7 +107,7 @@ impl Deref for Control {
 }
 
 impl Control {
-    /// The profile that decides what is masked: the one of keys without their own settings.
+    /// The profile that decides about masking: the one of keys without their own settings.
     pub fn profile(&self) -> Arc<Profile> {
         self.profile_for(None)
     }

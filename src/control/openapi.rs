@@ -14,14 +14,14 @@ use crate::contract::keys::SAMPLE_KEY;
 use crate::contract::types::WORKFLOW_COMPLETED;
 use crate::util::schema::{add_examples, plain};
 
-/// The groups in which the document lists calls: the name, what they are about, and what their paths begin with.
+/// The groups in which the document lists calls: the name, the subject, and the beginning of their paths.
 const TAGS: [(&str, &str, &[&str]); 7] = [
     ("emulator", "The emulator itself and its documents.", &["health", "ca.pem", "openapi.json", "v1", "metrics"]),
     ("profile", "Settings, and what the contract leaves open.", &["assumptions", "profile"]),
     ("requests", "What clients sent and were answered.", &["requests"]),
     (
         "results",
-        "What happened, why, and what is wrong with it.",
+        "What happened, why, and the problems found.",
         &["verdict", "findings", "run", "report.html", "explain", "outcome", "stream"],
     ),
     (
@@ -128,7 +128,7 @@ fn operation(route: &Route, described: &Described) -> Value {
     let query = |name: &str, schema: Value| json!({ "name": name, "in": "query", "required": false, "schema": schema });
     parameters.extend(described.query.iter().map(|(name, schema)| query(name, present(schema.clone()))));
     if !route.is_open {
-        let about = "The key whose things are meant, or the name or id of its workspace; `*` is all.";
+        let about = "An API key, or the name or id of its workspace; `*` means all.";
         parameters.push(query("key", json!({ "type": "string", "description": about, "examples": [SAMPLE_KEY] })));
     }
     let mut operation = json!({

@@ -19,9 +19,9 @@ use crate::redact::Redactor;
 use crate::scenario::{EffectiveConfig, PATCH_SOURCE, SettingPatch, generation_text};
 use crate::settings::{LedgerRow, ledger, openapi};
 
-/// What the contract leaves open and what is assumed.
+/// The points that the contract leaves open, and the assumptions about them.
 ///
-/// The ledger: for each setting what the contract says, what is assumed, which values it may have, and the value in force.
+/// The ledger: for each setting the contract's words, the assumption, the values it may have, and the value in force.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetAssumptions {
     #[serde(default)]

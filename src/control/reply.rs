@@ -19,7 +19,7 @@ use crate::state::journal::record::{DeliveryRow, Event, EventId, Request};
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Error {
     pub(crate) error: ErrorText,
-    /// The requests or deliveries nearest to what was awaited.
+    /// The requests or deliveries nearest to the awaited one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) nearest: Option<Vec<Nearest>>,
     /// What is wrong with a scenario or setting.
@@ -45,7 +45,7 @@ pub(crate) struct ErrorText {
     pub(crate) message: String,
 }
 
-/// A request or delivery that was nearly what was awaited.
+/// A request or delivery that nearly matched the awaited one.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(inline, deny_unknown_fields)]
 pub(crate) struct Nearest {
@@ -115,7 +115,7 @@ impl ControlError {
         Self::new(ErrorKind::ValidationError, message)
     }
 
-    /// 422: a text in the call is not what is expected there.
+    /// 422: a text in the call has another form than expected.
     pub(super) fn unexpected(field: &str, expected: &str, found: &str) -> Self {
         Self::invalid(format!("{field}: expected {expected}, found `{}`", found.escape_debug()))
     }
@@ -136,7 +136,7 @@ impl ControlError {
     }
 
     pub(super) fn method(allow: String) -> Self {
-        let mut error = Self::new(ErrorKind::MethodNotAllowed, format!("this path takes {allow}"));
+        let mut error = Self::new(ErrorKind::MethodNotAllowed, format!("this path accepts {allow}"));
         error.0.allow = Some(allow);
         error
     }

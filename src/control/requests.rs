@@ -31,7 +31,7 @@ use crate::state::quota::QuotaCheck;
 
 /// List requests, newest first.
 ///
-/// A page of the journal. Each parameter restricts it; `next_cursor` leads to the next page.
+/// A page of the journal. Each parameter narrows the list; pass `next_cursor` as `cursor` for the next page.
 #[derive(Args, Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ListRequests {
     #[command(flatten)]
@@ -80,7 +80,7 @@ impl Endpoint for ListRequests {
 
 /// Wait until requests match.
 ///
-/// Answers as soon as `count` requests match. After `timeout` it is a 408, which shows the nearest requests and what differs.
+/// Answers as soon as `count` requests match. On timeout it returns a 408 with the nearest requests and how they differ.
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitForRequests {

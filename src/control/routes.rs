@@ -101,7 +101,7 @@ pub fn run_schema() -> Value {
     openapi::run_schema(&DOCUMENT)
 }
 
-/// This document.
+/// The OpenAPI document of the control API.
 ///
 /// Made from the list of calls that the emulator itself uses.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
@@ -168,7 +168,7 @@ impl Control {
         let is_disconnected = Arc::clone(connection.is_disconnected());
         let (control, shows_secrets, profile) = (Arc::clone(self), route.shows_secrets, self.profile());
         let cx = Context { control, parts, body, segment, shows_secrets, profile, is_disconnected };
-        // Every call refuses an invalid key. The one with a large body checks it itself, as parsing that body takes a while.
+        // Every call refuses an invalid key. The one with a large body checks it itself, because parsing that body is slow.
         if !route.is_open && route.max_bytes.is_none() {
             cx.check_key()?;
         }

@@ -115,7 +115,7 @@ pub(crate) struct Run {
     pub(crate) assumptions: List<LedgerRow>,
     /// What is not in the document.
     pub(crate) omitted: Omitted,
-    /// Where the listings continue with what was left out.
+    /// Where the listings continue with the rest.
     pub(crate) next_cursor: NextCursors,
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct ExecFacts {
     pub(crate) signal: Option<i32>,
     /// Why it could not be run.
     pub(crate) problem: Option<String>,
-    /// The end of what it wrote, at most 64 KiB, credentials masked. What went to a terminal is not in it.
+    /// The end of its output, at most 64 KiB, credentials masked. Output to a terminal is not in it.
     #[serde(default)]
     pub(crate) output: Option<String>,
     /// The kinds of problems that were to fail the run.
@@ -162,7 +162,7 @@ pub(crate) struct ExecFacts {
     pub(crate) failed_by: Vec<String>,
 }
 
-/// A key, or a group of keys, and what it uses.
+/// A key, or a group of keys, and its usage.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct KeyState {
@@ -282,7 +282,7 @@ pub(crate) struct NextCursors {
 
 /// Most records of each kind, unless the call limits them.
 pub(crate) const MAX_RECORDS: usize = 2_000;
-/// Once the requests, deliveries or events take this many bytes of JSON, no older one is added.
+/// Once the requests, deliveries or events have this many bytes of JSON, no older one is added.
 pub(crate) const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 impl GetRun {
@@ -436,7 +436,7 @@ impl io::Write for Written {
     }
 }
 
-/// Leaves out what is beyond the most records of a kind, and returns how many these are.
+/// Keeps at most a fixed number of records of a kind, and returns how many were left out.
 fn shorten<T>(records: &mut Vec<T>) -> usize {
     records.split_off(records.len().min(MAX_RECORDS)).len()
 }

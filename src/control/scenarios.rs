@@ -24,8 +24,8 @@ use crate::util::wording::counted;
 
 /// List all scenarios and which are active.
 ///
-/// Those in folders, those given as text and those in the program, each with its state: `ok`, `broken` (with its `problem`) or `deleted`,
-/// the last two with the last good version in force. With a key, which are active for it.
+/// From folders, from text and built in, each with its state: `ok`, `broken` (with its `problem`) or `deleted`; the last two stay in force
+/// in their last good version. With a key, which are active for it.
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ListScenarios {
     #[command(flatten)]
@@ -44,7 +44,7 @@ impl Endpoint for ListScenarios {
 
 /// Show one scenario's text.
 ///
-/// With what is known about it, its rules and emissions.
+/// With its details, rules and emissions.
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ShowScenario {
     /// The scenario's name.

@@ -41,7 +41,7 @@ const MAX_NAMED: usize = 5;
 
 /// The state of a key, or everything, as a document.
 ///
-/// Contains secrets, because it has everything that is needed to continue.
+/// Contains secrets, because it has everything needed to continue.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct SaveSnapshot {
     #[serde(default)]
@@ -70,7 +70,7 @@ impl Endpoint for LoadSnapshot {
 /// Copy the state of a key to a new one.
 ///
 /// The new key has what the other one has now: subscriptions with their secrets, workflows, users, quota, settings, the clock, scenarios
-/// with their steps and planned emissions. Its subscriptions have ids of their own, and what it draws at random differs. Deliveries that
+/// with their steps and planned emissions. Its subscriptions have their own ids, and its random values differ. Deliveries that
 /// are under way, tokens and the journal stay with the other key.
 #[derive(Args, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -123,7 +123,8 @@ fn fork(Fork { from, key }: Fork, cx: &Context) -> Result<Forked, ControlError> 
 
 /// Forget what a key did, or everything.
 ///
-/// As before the key's first request: state, quota, clock, random source, scenarios of its own, journal and deliveries. With `*`, as
+/// Puts the key back to its state before the first request: state, quota, clock, random source, its own scenarios, journal and deliveries.
+/// With `*`, as
 /// after the start. `keys` names those that were reset.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -249,7 +250,7 @@ fn short(snapshot: &workspace::Snapshot) -> Option<Vec<u8>> {
     snapshot.write(&mut document).is_ok().then_some(document.0)
 }
 
-/// A long document, of which only a few pieces exist at a time. A few are sent at a time, as each keeps what it still has to show.
+/// A long document, of which only a few pieces exist at a time. A few are sent at a time, because each keeps the rest of its document.
 async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -> Result<ResponseBody, ControlError> {
     let (pieces, mut made) = mpsc::channel(2);
     let (documents, engine) = (control.blocking.documents.clone(), Arc::clone(&control.engine));
@@ -273,7 +274,7 @@ async fn made_while_sent(control: &Arc<Control>, only: Option<Arc<Workspace>>) -
     Ok(ResponseBody::stream(iter(first.map(Ok)).chain(rest)))
 }
 
-/// Sends what is written to it as pieces of a body.
+/// Sends the written bytes as pieces of a body.
 struct Pieces(mpsc::Sender<Bytes>);
 
 impl Write for Pieces {
@@ -318,7 +319,7 @@ fn reset(request: Reset, cx: &Context) -> Result<WasReset, ControlError> {
         let forgotten = cx.reset_all().map_err(|found| scenarios::refused(&found))?;
         (forgotten, "all keys, with scenarios, settings and clock as at the start".to_owned())
     };
-    // Logged for no key, as a workspace that was reset has no entries.
+    // Logged for no key, because a workspace that was reset has no entries.
     cx.note(None, format!("reset: {whose}"), false);
     let keys = forgotten.iter().map(|workspace| cx.redactor().key(workspace.name()).into_owned()).collect();
     let reset = forgotten.iter().map(|workspace| workspace.id().into()).collect();

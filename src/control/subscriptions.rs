@@ -62,7 +62,7 @@ impl Endpoint for ListSubscriptions {
 
 /// Show one subscription.
 ///
-/// With `secret=true` the answer has the secret that signs at present, for its owner who lost it.
+/// With `secret=true` the answer has the current signing secret, in case you lost it.
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct ShowSubscription {
     /// Its id, as listings and answers show it.
@@ -109,8 +109,8 @@ pub(crate) enum SubscriptionState {
 
 /// Subscribe a URL for a key, as its client would.
 ///
-/// With the validation of a client's subscribe, but without counting a request. A URL that is subscribed already is updated, if the
-/// profile says so. The answer has the secret if one was generated, once.
+/// Validated like a client's request, but not counted against the quota. A URL that is subscribed already is updated, if the
+/// profile says so. A generated secret is returned only here.
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Subscribe {
@@ -164,9 +164,9 @@ pub(crate) struct Created {
     pub(crate) created: bool,
 }
 
-/// Change a subscription; what is left out stays.
+/// Change a subscription; fields left out keep their values.
 ///
-/// With the validation of a client's subscribe. Deliveries under way keep their URL.
+/// Validated like a client's request. Deliveries under way keep their URL.
 #[derive(Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChangeSubscription {
@@ -262,7 +262,7 @@ pub(crate) struct Deleted {
 
 /// Give a subscription a new secret; the old one keeps signing for a while.
 ///
-/// The new secret is shown here alone. The old one keeps signing for `webhooks.rotation_grace`.
+/// The new secret is shown only here. `webhooks.rotation_grace` sets how long the old one keeps signing.
 #[derive(Args, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RotateSecret {

@@ -14,7 +14,7 @@ use super::render::Text;
 use crate::http::answer::answer;
 use crate::scenario::generation_text;
 
-/// True if the emulator is ready.
+/// Check that the emulator is ready.
 ///
 /// Answered as soon as the emulator serves requests, without a token. `scenarios` is `as saved`, or `last good` while a broken or
 /// deleted file is kept in its last valid version.
@@ -74,7 +74,7 @@ fn health(cx: &Context) -> Made<Ready> {
     cx.reply(&ready).into()
 }
 
-/// The authority made for --tls self-signed.
+/// The CA certificate made for --tls self-signed.
 ///
 /// The certificate that clients must trust to call an emulator that was started with `--tls self-signed`. Needs no token.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]

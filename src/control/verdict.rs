@@ -34,8 +34,8 @@ use crate::util::wording::{any_of, counted};
 
 /// The problems found so far.
 ///
-/// Requests that matched no endpoint, deliveries that failed, forgeries that were accepted, and rules that were not used up. With
-/// `wait`, what is due within that time is done first.
+/// Requests that matched no endpoint, deliveries that failed, forgeries that were accepted, and rules that were not used up. `wait` first
+/// completes everything due within that time.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 pub(crate) struct GetVerdict {
     #[serde(default)]
@@ -183,7 +183,7 @@ impl Text for Verification {
 
 /// Most entries shown of each kind, the oldest first; `counts` counts all.
 pub(crate) const MAX_SHOWN: usize = 1_000;
-/// How long attempts that became due during a wait may take beyond it.
+/// How long attempts that became due during a wait may last beyond it.
 const LAST_ATTEMPTS: Duration = Duration::from_secs(1);
 
 async fn verify(request: GetVerdict, cx: Arc<Context>) -> Result<Verification, ControlError> {
@@ -259,7 +259,8 @@ pub(super) fn judge(control: &Control, scope: &Scope, redactor: Redactor<'_>) ->
     }
 }
 
-/// Waits until planned events, attempts and retries that become due within `limit` are done. With a frozen clock, only what is due
+/// Waits until planned events, attempts and retries that become due within `limit` are done. With a frozen clock, only events and attempts
+/// due
 /// already.
 async fn wait_for_what_is_due(control: &Control, scope: &Scope, limit: Duration) {
     let clock = control.registry.clock();
@@ -297,7 +298,7 @@ fn unmatched(control: &Control, scope: &Scope, redactor: Redactor<'_>) -> (Vec<P
     (found.iter().map(entry).collect(), judged)
 }
 
-/// Whether a browser asked for this by itself: an icon, or leave for a request across origins.
+/// True if a browser asked for this by itself: an icon, or leave for a request across origins.
 fn is_of_a_browser(request: &RequestRecord) -> bool {
     let (method, target) = request.transcript.request_line();
     let is_preflight = method == "OPTIONS"
@@ -310,14 +311,14 @@ fn accepted_forgery(delivery: &DeliveryRecord) -> String {
     format!("answered {status}; {}", delivery.event.damage.as_deref().unwrap_or("forged"))
 }
 
-/// Leaves out what is beyond the most entries of a kind, and returns how many there were.
+/// Keeps at most a fixed number of entries of a kind, and returns how many there were.
 fn shorten<T>(entries: &mut Vec<T>) -> usize {
     let count = entries.len();
     entries.truncate(MAX_SHOWN);
     count
 }
 
-/// Whether a delivery failed as intended: it was dropped on purpose, or forged and refused.
+/// True if a delivery failed as intended: it was dropped on purpose, or forged and refused.
 fn is_on_purpose(delivery: &DeliveryRecord) -> bool {
     let refused =
         delivery.attempts.last().is_some_and(|attempt| matches!(attempt.outcome, AttemptOutcome::Answered { .. }));

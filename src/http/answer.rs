@@ -30,7 +30,7 @@ pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub const EMULATOR_FAILED: &str = "the emulator failed; please report this";
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
-/// Headers besides those that every answer has; one that is given twice has its last value.
+/// Headers besides those that every answer has; of a duplicate, the last value wins.
 pub(super) type ExtraHeaders = Vec<(HeaderName, HeaderValue)>;
 
 /// The headers that belong to the status and the body.
@@ -179,7 +179,7 @@ impl RequestContext {
     }
 }
 
-/// A body as JSON. Written straight into bytes: `Value::to_string` takes three times the instructions.
+/// A body as JSON. Written straight into bytes: `Value::to_string` costs three times the instructions.
 pub(super) fn json_bytes(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).expect("strings and JSON values always serialise")
 }
@@ -221,7 +221,7 @@ pub(super) fn all_headers(
     if let Some(name) = &profile.ids.request_header {
         headers.insert(name.name().clone(), id.clone());
     }
-    // Last, so that what a scenario says is what is sent.
+    // Last, so that a scenario's headers win.
     for (name, value) in further {
         headers.insert(name, value);
     }

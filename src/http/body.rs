@@ -52,7 +52,7 @@ impl BodyProblem {
     }
 }
 
-/// The body of a request. The handler may read it; what is left of it is dropped before the answer is sent, so that
+/// The body of a request. The handler may read it; the rest is dropped before the answer is sent, so that
 /// the fate of the connection depends on the request and not on how its bytes arrive.
 #[derive(Clone, Debug, Default)]
 pub struct RequestBody(Option<Arc<Mutex<Unread>>>);
@@ -98,7 +98,7 @@ impl RequestBody {
         }
     }
 
-    /// Whether it is known to be longer than `most`, or its end will not be seen.
+    /// True if it is known to be longer than `most`, or its end will not be seen.
     fn is_beyond(&self, most: usize) -> bool {
         self.0.as_ref().is_some_and(|unread| {
             let unread = unread.lock();
@@ -106,7 +106,7 @@ impl RequestBody {
         })
     }
 
-    /// Reads and drops what is left. False if it is longer than `most`, or did not arrive whole in time: then the connection
+    /// Reads and drops the rest. False if it is longer than `most`, or did not arrive whole in time: then the connection
     /// cannot be used again.
     pub(super) async fn drop_rest(&self, most: usize, timeout: Duration) -> bool {
         let dropped = async { while !self.is_beyond(most) && self.next().await.is_some() {} };
@@ -339,7 +339,7 @@ impl PacedBody {
                 Ok(self.take(most))
             }
             Pace::Truncate(_) => {
-                // Lets hyper flush what was sent so far.
+                // Lets hyper flush everything sent so far.
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 Err(self.broken_off())
             }

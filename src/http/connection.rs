@@ -1,13 +1,13 @@
 //! One connection's bytes, with the deadlines that hyper does not have and a better answer where hyper gives an empty one.
 //!
 //! - A header block must be complete in time, counted from the connect or from its first byte.
-//! - A peer must take bytes in time.
+//! - A peer must read bytes in time.
 //! - A peer that has closed its sending side gets its answers, and is given up once nothing has been written for a while: it
 //!   may be gone. One that resets the connection is given up at once. hyper reads nothing while it answers, so both are seen
 //!   here.
 //! - After an answer to a request that was not read whole, what still comes is read and dropped for a while: closing on
 //!   unread bytes would reset the connection, and the peer could lose the answer.
-//! - hyper answers what it cannot parse by itself, with an empty body; [`Handler::refuse`] puts the error envelope in its place.
+//! - hyper answers requests that it cannot parse by itself, with an empty body; [`Handler::refuse`] answers the error envelope instead.
 //! - A peer must send its next request in time.
 //!
 //! The timers are made only when a read or write has to wait, so a request that arrives whole costs nothing here.
@@ -148,7 +148,7 @@ impl TimedStream {
             return result;
         }
         ready!(self.write_deadline.poll(cx));
-        Poll::Ready(Err(timed_out("the peer did not take bytes in time")))
+        Poll::Ready(Err(timed_out("the peer did not read bytes in time")))
     }
 
     /// While an answer is being made: fails if the peer is gone, or has closed its sending side and nothing was written for too
@@ -184,7 +184,7 @@ impl TimedStream {
         }
     }
 
-    /// The result of a write when a fault takes the place of the answer: the bytes of the answer are discarded.
+    /// The result of a write when a fault replaces the answer: the bytes of the answer are discarded.
     fn divert(&mut self, size: usize) -> Option<Poll<io::Result<usize>>> {
         if self.phase == Phase::BrokenOff {
             return Some(Poll::Ready(Err(broken_off())));
@@ -203,7 +203,7 @@ impl TimedStream {
 
     /// Reads and drops what still comes until the peer is done or the time is up.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // First, as a peer that never stops sending would use up the task's budget below.
+        // First, because a peer that never stops sending would use up the task's budget below.
         if self.linger_deadline.poll(cx).is_ready() {
             return Poll::Ready(());
         }
@@ -250,7 +250,7 @@ impl AsyncRead for TimedStream {
                         self.began_with = Unreadable::Tls;
                     } else if begun == 0 && read.starts_with(HTTP_2_PREFACE) {
                         self.began_with = Unreadable::Http2;
-                        // hyper closes without a word on this preface, but answers what it cannot parse.
+                        // hyper closes without a word on this preface, but answers other bytes that it cannot parse.
                         read[0] = 0;
                     }
                     if self.lines == 0 {

@@ -1,5 +1,5 @@
 //! What a connection and the requests on it record of each other: where the present request has got to, and what becomes of the
-//! connection. The stream writes what it reads and sends, the service what it answers.
+//! connection. The stream records its reads and writes, the service its answers.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -162,7 +162,7 @@ impl ConnectionState {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// Whether hyper waits for an answer or for its body, and so may read nothing.
+    /// True while hyper waits for an answer or for its body, and so may read nothing.
     pub(super) fn is_answering(&self) -> bool {
         !self.is_between_requests() || self.streams.load(Ordering::Relaxed)
     }

@@ -75,7 +75,7 @@ pub struct Limits {
     pub body_timeout: Duration,
     /// Between two requests of one connection.
     pub idle_timeout: Duration,
-    /// For a peer that does not take bytes.
+    /// For a peer that does not read bytes.
     pub write_timeout: Duration,
 }
 

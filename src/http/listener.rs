@@ -1,4 +1,4 @@
-//! Where a server listens: at one address, or at both that `localhost` means. Independent of what is served.
+//! Where a server listens: at one address, or at both that `localhost` means. Independent of the service.
 
 use std::fmt::{self, Display, Formatter};
 use std::future::pending;
@@ -91,7 +91,7 @@ impl Listener {
     }
 
     fn bind_with(address: ListenAddress, bind_other: impl Fn(u16) -> io::Result<TcpListener>) -> io::Result<Self> {
-        // Kept until the end, so that each try takes another port.
+        // Kept until the end, so that each try gets another port.
         let mut tried = Vec::new();
         loop {
             let main = bind(address.main())?;

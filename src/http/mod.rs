@@ -152,7 +152,7 @@ async fn accept(
                 io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
             );
             if !of_one_peer {
-                // With no descriptor left, the oldest silent connection gives its own back.
+                // With no descriptor left, the oldest idle connection is closed to free one.
                 if listener.is_connecting() {
                     silent.give_up_oldest();
                 }
@@ -230,12 +230,12 @@ impl Connection {
         let connection = http1::Builder::new()
             // A `Date` before 1970 does not exist, and makes hyper panic.
             .auto_date_header(check_machine().is_ok())
-            // The stream has deadlines of its own, which cost less.
+            // The stream has its own deadlines, which cost less.
             .header_read_timeout(None)
             .max_buf_size(self.limits.header_bytes)
             .max_headers(self.limits.header_fields)
             .half_close(half_closes)
-            // Head and body in one buffer: queueing them for one write takes more instructions than copying a piece.
+            // Head and body in one buffer: queueing them for one write costs more instructions than copying a piece.
             .writev(false)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);

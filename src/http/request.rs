@@ -41,7 +41,7 @@ pub(super) struct Request {
     pub(super) operation: Option<Operation>,
     /// The path is announced by the contract, and the profile serves such paths.
     pub(super) is_preview: bool,
-    /// The firing of events that were due when it came, and so come before it.
+    /// The task firing events that were due before the request, and so come first.
     pub(super) due_before: Option<JoinHandle<()>>,
 }
 
@@ -65,7 +65,7 @@ impl Request {
     }
 
     /// Takes the configuration of the key that the request carries, or of the scenarios that it names in a header. An error says
-    /// what is wrong with that header, and leaves the configuration as it is.
+    /// the problem of that header, and leaves the configuration as it is.
     pub(super) fn choose_config(&mut self, generation: &ScenarioSnapshot, tokens: &AccessTokens) -> Result<(), String> {
         let headers = &self.head.headers;
         let key = if generation.has_key_configs() { sent_key(headers, Some(tokens)).ok() } else { None };
@@ -104,7 +104,7 @@ pub(super) struct AuthenticatedKey {
 }
 
 impl Identity {
-    /// Of a request that is not identified yet.
+    /// The identity of a request before it is authenticated.
     pub(super) fn unknown(anonymous: Arc<Workspace>) -> Self {
         Self { id: String::new(), variation_seed: None, workspace: anonymous, key: None }
     }
@@ -173,7 +173,7 @@ impl RequestContext {
 
     /// Shows the quota as used up, as on any 429.
     pub(super) fn show_quota_used_up(&mut self) {
-        // Refunded first if a 429 costs nothing: with a quota that is used up, this request would not have been counted.
+        // Refunded first if only a 200 costs quota.
         self.refund_if_free(StatusCode::TOO_MANY_REQUESTS);
         if let Some(quota) = self.identity.key.as_mut().and_then(|key| key.quota.as_mut()) {
             *quota = QuotaCheck { allowed: false, remaining: 0, wait: quota.reset, ..*quota };
@@ -191,7 +191,7 @@ impl RequestContext {
         }
     }
 
-    /// The request's entry for the journal. Takes its rule and what is known of its key, so it comes last.
+    /// The request's entry for the journal. Takes its rule and its key's details, so it comes last.
     pub(super) fn take_record(
         &mut self,
         transcript: Transcript,

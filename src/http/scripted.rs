@@ -44,7 +44,7 @@ impl RequestContext {
         decision
     }
 
-    /// Records the rule that decided; returns what it does.
+    /// Records the rule that decided; returns its action.
     pub(super) fn note_rule(&mut self, decision: Decision) -> Action {
         let Decision { scenario, rule, turn, delay, action, description, unsettled_rule, .. } = decision;
         let unsettled = unsettled_rule.map(|rule| UnsettledRule {
@@ -111,7 +111,7 @@ impl Api {
         identified: &mut RequestContext,
         action: Arc<T>,
     ) -> Result<T, String> {
-        // A separate source, so that what templates draw does not shift what is drawn after them.
+        // A separate source, so that templates do not shift the random values drawn after them.
         let random = identified.workspace().lock().sources.random.fork();
         let wall = identified.request.now.wall;
         let (facts, body) = {

@@ -80,7 +80,7 @@ impl Api {
         Answering::Later(Box::pin(async move { recorded.fired(&connection).await }))
     }
 
-    /// The answer, or what it has to wait for.
+    /// The answer, or the wait before it.
     fn answer_now(
         &self,
         identified: &mut RequestContext,
@@ -257,7 +257,7 @@ impl Api {
         }
     }
 
-    /// Makes the journal's entry and the response, and has fired what follows from the answer.
+    /// Makes the journal's entry and the response, and fires the events that follow from the answer.
     fn record(
         &self,
         identified: &mut RequestContext,
@@ -329,7 +329,7 @@ impl Api {
         after_answer(emits.iter(), &identified.view(), status.as_u16())
     }
 
-    /// Has fired what is due after a request; `None` if it made nothing due.
+    /// Fires the events due after a request; `None` if there are none.
     fn fire_after(&self, identified: &RequestContext, emits: &[Arc<Emit>]) -> Option<JoinHandle<()>> {
         let creates = identified.request.operation == Some(Operation::WorkflowsCreate);
         if emits.is_empty() && !creates {

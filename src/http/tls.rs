@@ -191,7 +191,7 @@ impl Trust {
         !self.extra.is_empty()
     }
 
-    /// Built on first use, as reading the system's roots takes longer than everything else at start.
+    /// Built on first use, because reading the system's roots is the slowest part of a start.
     pub async fn config(&self) -> Arc<ClientConfig> {
         let config = self.config.get_or_init(async || {
             let (extra, insecure) = (self.extra.clone(), self.insecure);
@@ -238,7 +238,7 @@ pub async fn noting_requests<T>(handshake: impl Future<Output = T>) -> (T, bool)
     IS_ASKED.scope(Cell::new(false), noted).await
 }
 
-/// Sends no client certificate. One for all connections, as a session is resumed only with the same resolver.
+/// Sends no client certificate. One for all connections, because a session is resumed only with the same resolver.
 #[derive(Debug)]
 struct NoCertificate;
 

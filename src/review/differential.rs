@@ -132,7 +132,7 @@ pub(crate) const CHANGES: &[UnpromisedChange] = &[
         "timestamps are ISO 8601 in UTC; the fraction is not shown",
         CALL, &["time.precision=nanoseconds"], &[]),
     change("doubled-events", Aspect::Copies, "each event is delivered twice, with the same id",
-        "Events: how often an event is delivered is not shown; the id is there to recognize it",
+        "Events: how often an event is delivered is not shown; the id identifies it",
         RECEIVE, &["webhooks.copies=2"], &[]),
     change("reordered-events", Aspect::Order, "of two events in a row, the first is held back by half a second, so the second comes first",
         "Events: their order is not shown",

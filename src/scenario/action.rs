@@ -78,7 +78,7 @@ const REPLY_RULES: &[KeyRule] = &[
     KeyRule::Excludes(
         &["body"],
         &["code", "message"],
-        "the body takes the place of the error envelope",
+        "the body replaces the error envelope",
         "write the whole answer in `body`, or drop it",
     ),
     // What must not be together with a status.
@@ -103,7 +103,7 @@ keys! {
         pub(super) reply: Option<Arc<ScriptedReply>>,
         /// fields merged into the ordinary answer's JSON body (RFC 7396)
         pub(super) patch: Option<Map<String, Value>>,
-        /// JSON pointers of what is deleted from the ordinary answer's body
+        /// JSON pointers of the values to delete from the ordinary answer's body
         pub(super) remove: Vec<String> => POINTERS => Parser::pointers,
         /// how long the answer is held back
         pub(super) delay: Option<Delay>,
@@ -146,7 +146,7 @@ impl ScriptedReply {
         self.status.or_else(|| self.error.map(ErrorKind::status)).unwrap_or(500)
     }
 
-    /// Whether the answer carries the error envelope: an error, code or message was given, and no body.
+    /// True if the answer has the error envelope: an error, code or message was given, and no body.
     pub fn has_envelope(&self) -> bool {
         self.body.is_none() && (self.error.is_some() || self.code.is_some() || self.message.is_some())
     }
@@ -171,7 +171,7 @@ impl ReplyBody {
 pub struct Patch {
     /// A merge patch (RFC 7396), without the nulls that TOML cannot write. May hold templates.
     pub merge: Map<String, Value>,
-    /// JSON pointers (RFC 6901) of what is deleted, after the merge.
+    /// JSON pointers (RFC 6901) of the values to delete, after the merge.
     pub remove: Vec<String>,
 }
 
@@ -320,7 +320,7 @@ keys! {
         pub(super) kind: String [required] => Kind::OneOf(fault_names),
         /// truncate and stall: body bytes sent first; garbage: how many; drip: how many at a time
         pub(super) bytes: Option<u64> => Kind::Integer(0, MAX_BYTES),
-        /// stall: how long the silence lasts; until the client leaves if left out
+        /// stall: how long the silence lasts; if left out, until the client disconnects
         pub(super) duration: Option<Duration>,
         /// drip: time from one piece to the next
         pub(super) interval: Option<Duration>,

@@ -242,7 +242,7 @@ mod tests {
             (query, status, Some(leaves(on_status, ""))),
             (status, "when.operation = ['hello', 'system.status']", Some(leaves(on_status, ""))),
             (&format!("{status}\nchance = 0.5"), query, Some(leaves(on_status, until))),
-            // Each scenario has steps of its own.
+            // Each scenario has its own steps.
             (step, step, Some(leaves("any operation", until))),
             // Different conditions seldom meet, and different operations never do.
             (query, "when = { operation = 'system.status', query.x = '2' }", None),

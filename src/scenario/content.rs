@@ -62,7 +62,7 @@ impl ScenarioSet {
     /// Adds a scenario given as text, or replaces it.
     pub(super) fn put_inline(&mut self, mut scenario: Scenario, budget: &Budget) -> Result<(), Vec<Diagnostic>> {
         let charge = budget.charge(scenario.weight).map_err(|full| {
-            let message = format!("`{}` takes {} bytes once read, and {full}", scenario.name, scenario.weight);
+            let message = format!("`{}` uses {} bytes in memory, and {full}", scenario.name, scenario.weight);
             let hint = "remove some scenarios, or keep them as files in a folder";
             vec![Diagnostic::of_file("scenario/too-many", message, hint)]
         })?;

@@ -35,7 +35,7 @@ pub(crate) struct RuleTrace {
     pub(crate) outcome: String,
 }
 
-/// The rule that decided a request, and what it did.
+/// The rule that decided a request, and its action.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DecidedBy<'a> {
     pub(crate) scenario: &'a str,

@@ -1,6 +1,6 @@
 //! The events that a scenario fires: checked emissions, and which of them are due.
 //!
-//! Knows nothing of HTTP, deliveries or files: the driver fires what is due and keeps the counts.
+//! Knows nothing of HTTP, deliveries or files: the driver fires due events and keeps the counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -91,7 +91,7 @@ keys! {
 keys! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct DeliveryFaults {
-        /// what is falsified: body, signature, secret, timestamp, `future_timestamp` or headers
+        /// the part to falsify: body, signature, secret, timestamp, `future_timestamp` or headers
         pub tamper: Option<Tamper>,
         /// copies of each delivery in all
         pub duplicate: Option<u32> => Kind::Integer(1, 100),

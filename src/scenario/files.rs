@@ -90,10 +90,8 @@ impl<'g> AcceptedFiles<'g> {
         let weight: usize = self.files.values().map(|scenario| scenario.weight).sum();
         match scenario {
             Some(scenario) if weight + scenario.weight > MAX_WEIGHT => {
-                let message = format!(
-                    "this file is not taken: together the files would take more than {MAX_WEIGHT} bytes once read"
-                );
-                let hint = "remove what is not needed";
+                let message = format!("skipped: the scenario files together exceed {MAX_WEIGHT} bytes in memory");
+                let hint = "remove files that are not needed";
                 let problem = Diagnostic::of_file("scenario/too-many", message, hint).as_warning();
                 let problem = problem.in_file(scenario.file_name());
                 self.hold_back_listed(name, &problem);

@@ -1,6 +1,6 @@
 //! One generation of scenarios and settings: its content, and what follows from it for each key.
 //!
-//! A generation never changes. Readers take it without a lock; `library` works changes out and swaps it. What a rule means is not
+//! A generation never changes. Readers load it without a lock; `library` makes the changes and swaps it. What a rule means is not
 //! known here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,10 +24,10 @@ const MAX_KEYS_JUDGED: usize = 100;
 /// Most combinations of scenarios kept for requests that name them, and most bytes of text of the scenarios of one.
 pub(crate) const MAX_NAMED: usize = 64;
 pub(crate) const MAX_NAMED_TEXT: usize = 2 * 1024 * 1024;
-/// About what one configuration takes without its scenarios, most of it the profile.
+/// About the bytes of one configuration without its scenarios, most of it the profile.
 const CONFIG_BYTES: usize = 16 * 1024;
 
-/// A generation's number as people read it, with what it counts.
+/// A generation's number as people read it, with its meaning.
 pub fn generation_text(number: u64) -> String {
     format!("generation {number} of settings and scenarios")
 }
@@ -54,7 +54,7 @@ impl ScenarioSnapshot {
         made_at: Instant,
         content: ScenarioSet,
     ) -> Result<Self, Vec<Diagnostic>> {
-        // Keys with the same list and the same settings share what is built for them.
+        // Keys with the same list and the same settings share one configuration.
         let mut built: HashMap<(&[Arc<str>], String), EffectiveConfig> = HashMap::new();
         let mut config = |key: Option<&Arc<str>>| -> Result<Arc<EffectiveConfig>, Vec<Diagnostic>> {
             let patch = key.and_then(|key| content.patches.keys.get(key));
@@ -64,7 +64,7 @@ impl ScenarioSnapshot {
                 shared.clone()
             } else {
                 let names = activation.names.iter().map(AsRef::as_ref);
-                // A file that has become invalid since takes nothing from a list that is in force.
+                // A file that has become invalid since does not shorten a list that is in force.
                 let active = resolve(names, |name| content.find(name).ok_or_else(|| content.unknown(name).into()));
                 let active = active.map_err(still_active)?;
                 let fresh = EffectiveConfig::build(&base, patch.map(Arc::as_ref), active)?;
@@ -159,7 +159,7 @@ impl ScenarioSnapshot {
         self.content.files.values().any(|scenario| is_inside(scenario))
     }
 
-    /// The list that is active for every key without one of its own.
+    /// The list that is active for every key without its own.
     pub fn active(&self) -> &Activation {
         &self.content.global
     }
@@ -203,7 +203,7 @@ pub struct EffectiveConfig {
     pub active: Arc<[Arc<Scenario>]>,
     /// When the scenarios were activated, by the emulator's clock; a reload does not change it.
     pub activated_at: Instant,
-    /// Which activation this is: each has counters of its own (`RuleCounters::switch_to`), and `given` state is put in place once for
+    /// Which activation this is: each has its own counters (`RuleCounters::switch_to`), and `given` state is put in place once for
     /// each. Zero for scenarios named by a request, which are never activated.
     pub activation: u64,
     /// The warnings about its scenarios, once asked for.
@@ -211,7 +211,7 @@ pub struct EffectiveConfig {
 }
 
 impl EffectiveConfig {
-    /// The effective configuration of these scenarios over a profile and what was changed for the key. All are merged before
+    /// The effective configuration of these scenarios over a profile and the key's changes. All are merged before
     /// anything is validated: a setting that is valid alone may clash with one of another scenario, and one that
     /// is invalid alone may be valid with it. They are not activated yet.
     fn build(

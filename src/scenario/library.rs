@@ -99,7 +99,7 @@ impl ScenarioStore {
     }
 
     /// Removes a scenario that was added as text. One that is active must be deactivated first, unless a file or a shipped
-    /// scenario of the same name takes its place.
+    /// scenario of the same name replaces it.
     pub fn remove_inline(&self, name: &str, now: Instant) -> Result<u64, Vec<Diagnostic>> {
         self.change(now, |content, _| match content.inline.remove(name) {
             Some(_) => Ok(()),
@@ -143,7 +143,7 @@ impl ScenarioStore {
         .inspect(|_| self.forget_retired())
     }
 
-    /// Changes settings for all keys, or for the workspace of one; `null` takes a change back. Refused whole, with every reason,
+    /// Changes settings for all keys, or for the workspace of one; `null` undoes a change. Refused whole, with every reason,
     /// if a setting is unknown or a value wrong, also for a scenario that is active.
     pub fn patch_profile(
         &self,
@@ -292,7 +292,7 @@ fn named_by(mut found: Vec<Diagnostic>, whose: &str) -> Vec<Diagnostic> {
     for problem in &mut found {
         problem.message = format!("{}, and the list of {whose} names it", problem.message);
         if problem.code == "scenario/unknown-scenario" {
-            "bring its file back, or take the name off that list in the snapshot".clone_into(&mut problem.hint);
+            "bring its file back, or remove the name from that list in the snapshot".clone_into(&mut problem.hint);
         }
     }
     found
@@ -318,7 +318,7 @@ mod tests {
         library.put_inline(name, "title = 'inline'\n[profile]\n", NOW).expect("valid");
         assert_eq!(title(&library).as_deref(), Some("inline"));
         library.activate(None, &[name], NOW).expect("known");
-        library.remove_inline(name, NOW).expect("the file takes its place");
+        library.remove_inline(name, NOW).expect("the file replaces it");
         library.activate(None, &[], NOW).expect("none");
         library.reload_files(Vec::new(), NOW);
         assert_eq!(title(&library), shipped);

@@ -1,9 +1,9 @@
-//! Scenarios: a story in a file, checked, and what it does with each request. Overview of layer 2.
+//! Scenarios: files that script answers and events, checked, and applied to each request. Overview of layer 2.
 //!
 //! Rules, matchers and parsing are pure: requests, counters, time and chance are arguments. This file reads no files.
 //! Reading order: this file, `rule` (one rule, its counts and its story), `matcher`, `action`, `render` (its templates), `decide`
 //! (which rule applies), `emit` (events), `parse` (text to scenario), `clashes` (conflicting scenarios),
-//! `setting_patch` (settings changed while running), `content` (the scenarios and which are active), `generation` (what is in force
+//! `setting_patch` (settings changed while running), `content` (the scenarios and which are active), `generation` (the state in force
 //! for each key), `library` (changes), `files` (reloads), `watch` (files on disk).
 
 mod action;

@@ -71,7 +71,7 @@ keys! {
         KeyRule::Excludes(
             &["sequence"],
             &["reply", "patch", "remove", "fault", "pass", "delay"],
-            "each step of the sequence says what it does",
+            "each step of the sequence has an action",
             KEEP_ONE,
         ),
         KeyRule::Needs("then", "sequence", "add `sequence`, or use `next` for a story's step"),
@@ -167,15 +167,15 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Whether nothing has to be waited for or rendered.
+    /// True if there is nothing to wait for or render.
     pub fn is_immediate(&self) -> bool {
         self.delay.is_none() && !self.has_templates
     }
 }
 
 impl Rule {
-    /// Plays the rule for one request: counts it, and returns what happens. An error leaves it to the rules that follow; it is
-    /// what held the rule back, if the request matched.
+    /// Applies the rule to one request: counts it, and returns the decision. On an error the next rules are tried; it holds the
+    /// limit that kept a matching rule from applying.
     pub(crate) fn apply(
         self: &Arc<Self>,
         reading: &Reading<'_>,
@@ -277,16 +277,16 @@ impl Rule {
         })
     }
 
-    /// Whether a request with this key, or without one, can match at all, as far as operations and conditions on the key
+    /// True if a request with this key, or without one, can match at all, as far as operations and conditions on the key
     /// show. Requests to operations without authentication count as requests without a key.
     fn may_match(&self, key: Option<&str>) -> bool {
         let credential = if key.is_some() { Credential::Bearer } else { Credential::None };
-        let takes = |operation: &Operation| {
+        let accepts = |operation: &Operation| {
             ROUTES.iter().any(|route| route.operation == *operation && route.credential == credential)
         };
         let found = key.map_or(Found::Absent, |key| Found::Text(Cow::Borrowed(key)));
         let on_key = self.when.conditions.iter().filter(|condition| condition.subject == Subject::Key);
-        (self.when.operations.is_empty() || self.when.operations.iter().any(takes))
+        (self.when.operations.is_empty() || self.when.operations.iter().any(accepts))
             && on_key.flat_map(|condition| &condition.tests).all(|test| test.holds(&found))
     }
 

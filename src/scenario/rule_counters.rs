@@ -96,7 +96,7 @@ impl RuleCounters {
         }
     }
 
-    /// Whether the counters of an activation are kept here: a rule of it was tried, or an emission set off.
+    /// True if the counters of an activation are kept here: a rule of it was tried, or an emission set off.
     pub fn has_started(&self, activation: u64) -> bool {
         self.known.contains(&activation)
     }

@@ -17,7 +17,7 @@ pub const PATCH_SOURCE: &str = "control API";
 pub(crate) const MAX_KEYS: usize = 1_000;
 /// Most settings, or entries below settings, in one patch.
 pub(crate) const MAX_ENTRIES: usize = 256;
-/// Most bytes of a patch as text, and of all patches together: a profile made of them takes several times as much.
+/// Most bytes of a patch as text, and of all patches together: a profile made of them needs several times as much.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 pub(crate) const MAX_BYTES_IN_ALL: usize = 4 * 1024 * 1024;
 
@@ -47,7 +47,7 @@ impl SettingPatch {
         &self.0
     }
 
-    /// A patch from its JSON text: an object as `PATCH profile` takes it.
+    /// A patch from its JSON text: an object as `PATCH profile` accepts it.
     pub fn from_text(text: &str) -> Result<Self, Vec<Diagnostic>> {
         let changes: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
             vec![Diagnostic::of_file("profile/syntax", format!("expected a JSON object of settings: {error}"), "")]

@@ -1,6 +1,6 @@
 //! Reads and watches scenario folders: reports when contents changed, however an editor or a container platform changed them.
 //!
-//! The folder is watched, not its files, as a watch on a file dies when an editor saves by renaming; it is polled as well, for
+//! The folder is watched, not its files, because a watch on a file dies when an editor saves by renaming; it is polled as well, for
 //! mounts where no event arrives. Contents are compared by hash, and read only if a file's stamp changed or is too recent to be
 //! relied on. A change counts once it is whole: on Linux when the file that was written is closed, elsewhere when two readings agree.
 //! What a rule means is not known here.
@@ -205,7 +205,7 @@ struct FolderState {
 impl FolderState {
     /// Reads everything in the folders.
     fn read(folders: &Folders) -> (Self, FileTexts) {
-        // Before the contents, so that what is written meanwhile is seen the next time.
+        // Before the contents, so that writes in the meantime are seen the next time.
         let (stamps, now) = (stamps(folders), machine::wall_time());
         let young = stamps.iter().filter_map(|(_, stamp)| *stamp).any(|stamp| is_young(stamp.times, now));
         let files = folders.read();
@@ -301,7 +301,7 @@ fn is_change(event: &notify::Event) -> bool {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => event.paths.iter().any(|path| is_scenario(path)),
         // Our own reading is an event as well; if it were taken for a change, reading would never end.
         EventKind::Access(_) => false,
-        // Only Linux reports the close that ends the writing; a link is there at once.
+        // Only Linux reports the close that ends the writing; a link exists at once.
         EventKind::Create(CreateKind::File) if cfg!(target_os = "linux") => {
             event.paths.iter().any(|path| path.is_symlink())
         }

@@ -127,7 +127,7 @@ impl Draft {
         }
     }
 
-    /// Adds one assignment `path=value`. The value is TOML; what is not TOML, or not valid for the setting, is a plain string.
+    /// Adds one assignment `path=value`. The value is TOML; a value that is not TOML, or not valid for the setting, is a plain string.
     pub fn assignment(&mut self, written: &str, source: &str) {
         let Some((path, text)) = written.split_once('=') else {
             let message = format!("expected `path=value`, found `{}`", written.escape_debug());
@@ -293,7 +293,7 @@ impl Layered {
     /// This profile with one assignment on top, or the first problem.
     pub fn with_assignment(&self, assignment: &str, source: &str) -> Result<Self, ProfileProblem> {
         let made = self.with(|draft| draft.assignment(assignment, source));
-        made.map_err(|problems| problems.into_iter().next().expect("what is refused has a problem"))
+        made.map_err(|problems| problems.into_iter().next().expect("a refusal has a problem"))
     }
 }
 

@@ -9,7 +9,7 @@ use url::Url;
 /// Most forwards in force for one key.
 pub const MAX_FORWARDS: usize = 256;
 
-/// One rule: what is subscribed at `from` or below goes to `to`.
+/// One rule: deliveries for `from` or below go to `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward {
     from: Url,
@@ -92,7 +92,7 @@ pub fn target_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// A target with this path; its own query comes before the one of what is forwarded.
+/// A target with this path; its own query comes before that of the request.
 pub fn with_rest(target: &Url, path: &str, query: Option<&str>) -> Url {
     let mut url = target.clone();
     url.set_path(path);
@@ -101,7 +101,7 @@ pub fn with_rest(target: &Url, path: &str, query: Option<&str>) -> Url {
     url
 }
 
-/// All rules in force, ordered by what is subscribed. In TOML a table of URL to URL; an empty target removes a rule of
+/// All rules in force, ordered by the subscribed URL. In TOML a table of URL to URL; an empty target removes a rule of
 /// another layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[schemars(with = "BTreeMap<String, String>")]

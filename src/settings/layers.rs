@@ -40,7 +40,7 @@ impl Default for Layered {
     }
 }
 
-/// The typed profile of raw values, or what is wrong in plain words.
+/// The typed profile of raw values, or the problem in plain words.
 pub(super) fn deserialize(table: &Table) -> Result<Profile, String> {
     let read: Result<Profile, toml::de::Error> = serde::Deserialize::deserialize(Value::Table(table.clone()));
     read.map_err(|error| messages::plain_message(error.message().trim()))

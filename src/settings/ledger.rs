@@ -15,7 +15,7 @@ use super::sections::{Profile, SETTINGS};
 use crate::contract::setting::{Setting, path_of};
 use crate::util::schema::schema_of;
 
-/// What the contract leaves open, and what is assumed.
+/// A point that the contract leaves open, and the assumption about it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields, rename = "Assumption")]
 pub struct LedgerRow {

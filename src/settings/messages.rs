@@ -11,7 +11,7 @@ use crate::util::duration::parse_duration;
 pub(super) fn plain_message(message: &str) -> String {
     let kinds = ["invalid type: ", "invalid value: ", "invalid ", "unknown variant "];
     let rest = kinds.iter().find_map(|kind| message.strip_prefix(kind));
-    // What was found may contain `, expected ` itself; what is expected never does.
+    // The found text may contain `, expected ` itself; the expected one never does.
     match rest.and_then(|rest| rest.rsplit_once(", expected ")) {
         Some((found, expected)) => format!("expected {}, found {}", expected_text(expected), found_text(found)),
         None => message.to_owned(),

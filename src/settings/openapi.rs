@@ -208,7 +208,7 @@ fn responses(route: &Route, profile: &Profile) -> Value {
     };
     let oauth = Some("oauth.error_shape");
     let coding = "A transfer coding other than chunked, or a content coding such as gzip.";
-    // Whether the route has it, the status, what it says, its body, whether it has the quota's headers, and the setting behind it.
+    // Whether the route has it, the status, its description, its body, whether it has the quota's headers, and the setting behind it.
     let all = [
         (true, 200, "Success.", body, counted, hello),
         (true, 400, "Not a valid HTTP request.", "Error", false, Some("http")),

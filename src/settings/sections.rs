@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::forwards::Forwards;
-use crate::contract::error::Errors;
+use crate::contract::error::{ERROR_FIELDS, Errors};
 use crate::contract::header_setting::HeaderSetting;
 use crate::contract::ids::Ids;
 use crate::contract::keys::{KeyRules, Keys, mask_key};
@@ -189,7 +189,7 @@ settings! {
             assumed: "5 seconds",
             observed_by: "not by calls: needs a receiver that never accepts connections",
         },
-        /// True if retries hold later events back.
+        /// Whether retries hold later events back.
         pub order: DeliveryOrder = "first_attempts" {
             contract: "not shown",
             assumed: "first attempts in the order of events; retries delay no other event",
@@ -227,7 +227,7 @@ settings! {
             assumed: "honoured, but clamped to between one and two retry steps",
             observed_by: "not by calls: a receiver that answers 503 would be needed",
         },
-        /// How long a rotated secret still signs beside the new one.
+        /// How long a rotated secret still signs along with the new one.
         pub rotation_grace: DurationText = "24h" {
             contract: "the operation for rotating a secret is not shown",
             assumed: "the old secret signs together with the new one for 24 hours",
@@ -274,7 +274,7 @@ pub enum SignatureTime {
     Clock,
 }
 
-/// True if retries hold later events back.
+/// Whether retries hold later events back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryOrder {
@@ -357,7 +357,6 @@ const TAKEN: [&str; 17] = [
 const MAX_COPIES: u32 = 100;
 /// The fields of a subscription that the contract publishes.
 const SUBSCRIPTION_FIELDS: [&str; 5] = ["id", "url", "events", "status", "created_at"];
-const ERROR_FIELDS: [&str; 4] = ["code", "message", "request_id", "details"];
 
 /// A rule that a profile breaks.
 #[derive(Debug)]

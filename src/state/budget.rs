@@ -1,7 +1,7 @@
 //! One budget of memory for everything that is kept. Each store holds a [`Charge`] for the bytes of its records.
 //!
-//! When the budget is used up, what is only history gives way: the journal first, then finished deliveries and what the built-in
-//! receivers received, each oldest first. If that is not enough, the charge is refused. Independent of what is kept.
+//! When the budget is used up, history is evicted: the journal first, then finished deliveries and the requests that built-in
+//! receivers received, each oldest first. If that is not enough, the charge is refused. Independent of the kept data.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -51,7 +51,7 @@ impl Budget {
         self.0.most
     }
 
-    /// Sets, once, what is evicted when the budget is used up, in this order.
+    /// Sets, once, the stores to evict from when the budget is used up, in this order.
     pub fn evict_first(&self, histories: Vec<Weak<dyn Evictable>>) {
         let _ = self.0.histories.set(histories);
     }
@@ -168,7 +168,7 @@ impl<T> Charged<T> {
     }
 }
 
-/// For a record that is changed while it is shared: both are charged, even beyond the budget, as a change is not refused for it.
+/// For a record that is changed while it is shared: both are charged, even beyond the budget, because a change is never refused for it.
 impl<T: Clone> Clone for Charged<T> {
     fn clone(&self) -> Self {
         let Charge { budget, bytes } = &self.charge;

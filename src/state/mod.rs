@@ -1,7 +1,7 @@
 //! What the emulator remembers: the journal, the workspaces of the keys and their deliveries, quotas, snapshots, and the budget of
 //! memory that all of it is charged to. Independent of HTTP and of its readers.
 //!
-//! [`journal`] and [`workspace`] hold records and one key's state; [`engine`] is everything that takes more than one of them.
+//! [`journal`] and [`workspace`] hold records and one key's state; [`engine`] is everything that needs more than one of them.
 
 pub mod budget;
 pub mod engine;

@@ -242,7 +242,7 @@ pub fn asks_for_page(method: &Method, headers: &HeaderMap) -> bool {
     (*method == Method::GET || *method == Method::HEAD) && !headers.contains_key(AUTHORIZATION) && accepts()
 }
 
-/// Leads a browser from `/` or `/_emulator` to the page. The address is relative, as a proxy may serve the emulator below a path.
+/// Leads a browser from `/` or `/_emulator` to the page. The address is relative because a proxy may serve the emulator below a path.
 pub fn to_page() -> Response<ResponseBody> {
     let mut response = answer_of(StatusCode::FOUND, HeaderValue::from_static("text/plain; charset=utf-8"), "");
     response.headers_mut().insert(LOCATION, HeaderValue::from_static("_emulator/"));

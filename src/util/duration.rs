@@ -57,7 +57,7 @@ pub fn duration_text(duration: Duration) -> String {
 
 /// Reads a duration such as `250ms`, `30s`, `1m30s` or `24h`. Units: `ms`, `s`, `m`, `h`, `d`.
 ///
-/// The error names what was expected, for the person who typed the text.
+/// The error names the expected form, for the person who typed the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong =
         || format!("expected a duration such as \"250ms\", \"30s\" or \"1m30s\", found \"{}\"", text.escape_debug());

@@ -109,7 +109,7 @@ fn escapes(first: u8, end: usize, read: &dyn Fn(usize) -> Vec<Reading>) -> Vec<R
     }
 }
 
-/// The characters of a number of so many digits.
+/// The characters that a number with this many digits stands for.
 fn digits(
     at: usize,
     radix: u32,

@@ -81,7 +81,7 @@ pub fn append(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileProblem> {
     Ok(file.write_all(bytes.as_ref())?)
 }
 
-/// Writes a file atomically. Only its owner can read it, because it may contain secrets; on Windows, whoever can read
+/// Writes a file atomically. Only its owner can read it, because it may contain secrets; on Windows, anyone who can read
 /// its folder. It is on the disk when this returns.
 pub fn write_whole(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     write_as(path, bytes.as_ref(), 0o600)
@@ -98,8 +98,8 @@ pub fn check_whole(path: &Path) -> Result<(), FileProblem> {
         return Err(FileProblem::NotRegular);
     }
     check_replaceable(path)?;
-    let (beside, _) = create_beside(path, 0o600)?;
-    Ok(fs::remove_file(&beside)?)
+    let (sibling, _) = create_sibling(path, 0o600)?;
+    Ok(fs::remove_file(&sibling)?)
 }
 
 /// Refuses a file that is mounted alone, as into a container: no new file can replace it.
@@ -145,14 +145,14 @@ impl Stamp {
     }
 }
 
-fn create_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
+fn create_sibling(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     if path.file_name().is_none() {
         return Err(io::Error::other("it names no file"));
     }
     // Two processes may write the same file at a time.
     let name = format!(".wrs-emulator-{:016x}.tmp", Seed::from_entropy().source("file").next_u64());
-    let beside = path.with_file_name(name);
-    Ok((beside.clone(), create_new(&beside, mode)?))
+    let sibling = path.with_file_name(name);
+    Ok((sibling.clone(), create_new(&sibling, mode)?))
 }
 
 /// A new file; never one that exists, nor what a link there points to.
@@ -163,22 +163,22 @@ fn create_new(path: &Path, mode: u32) -> io::Result<File> {
 }
 
 fn write_as(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let (beside, new) = create_beside(path, mode)?;
-    write_beside(path, &beside, &new, |to| to.write_all(bytes))
+    let (sibling, new) = create_sibling(path, mode)?;
+    write_sibling(path, &sibling, &new, |to| to.write_all(bytes))
 }
 
-fn write_beside(
+fn write_sibling(
     path: &Path,
-    beside: &Path,
+    sibling: &Path,
     new: &File,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut to = BufWriter::with_capacity(64 * 1024, new);
     let written = content(&mut to).and_then(|()| to.flush()).and_then(|()| new.sync_all());
-    let written = written.and_then(|()| fs::rename(beside, path));
+    let written = written.and_then(|()| fs::rename(sibling, path));
     if written.is_err() {
         // An incomplete file is useless.
-        let _ = fs::remove_file(beside);
+        let _ = fs::remove_file(sibling);
     }
     written.and_then(|()| sync_folder(path))
 }
@@ -257,9 +257,9 @@ impl Claim {
         if !platform::LOCKS_HIDE_CONTENT && !self.is_ours(written.as_ref()) {
             return Err(taken_over());
         }
-        let beside = self.new_file()?;
-        let new = create_new(&beside, 0o600)?;
-        write_beside(&self.file, &beside, &new, |to| {
+        let sibling = self.new_file()?;
+        let new = create_new(&sibling, 0o600)?;
+        write_sibling(&self.file, &sibling, &new, |to| {
             let is_locked = platform::LOCKS_HIDE_CONTENT || try_lock(&new)?;
             if is_locked { content(to) } else { Err(taken_over()) }
         })?;
@@ -285,19 +285,19 @@ impl Claim {
 
     /// Removes what a process that was killed while it wrote has left behind; false if it is still being written.
     fn remove_unfinished(&self) -> Result<bool, FileProblem> {
-        let beside = self.new_file()?;
-        let is_written = match open(&beside, OpenOptions::new().read(true), false) {
+        let sibling = self.new_file()?;
+        let is_written = match open(&sibling, OpenOptions::new().read(true), false) {
             Ok(unfinished) if !platform::LOCKS_HIDE_CONTENT => !try_lock(&unfinished)?,
             _ => false,
         };
         if !is_written {
-            remove(&beside)?;
+            remove(&sibling)?;
         }
         Ok(!is_written)
     }
 
     fn new_file(&self) -> io::Result<PathBuf> {
-        beside(&self.file, ".tmp")
+        sibling(&self.file, ".tmp")
     }
 }
 
@@ -305,7 +305,7 @@ impl Claim {
 fn lock_path(path: &Path) -> io::Result<PathBuf> {
     // A link leads to the same lock as its target.
     let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if platform::LOCKS_HIDE_CONTENT { beside(&file, ".lock") } else { Ok(file) }
+    if platform::LOCKS_HIDE_CONTENT { sibling(&file, ".lock") } else { Ok(file) }
 }
 
 /// True if this file is the one at the path.
@@ -315,7 +315,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     Ok(present.is_ok_and(|present| Handle::from_file(present).is_ok_and(|present| present == file)))
 }
 
-fn beside(path: &Path, ending: &str) -> io::Result<PathBuf> {
+fn sibling(path: &Path, ending: &str) -> io::Result<PathBuf> {
     let mut name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?.to_owned();
     name.push(ending);
     Ok(path.with_file_name(name))
@@ -398,7 +398,7 @@ mod platform {
         false
     }
 
-    /// Whether opening failed as the path names a pipe without a reader, or a socket.
+    /// True if opening failed because the path names a pipe without a reader, or a socket.
     pub(super) fn is_irregular(error: &io::Error) -> bool {
         error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
     }
@@ -440,7 +440,7 @@ mod platform {
         false
     }
 
-    /// When the file was made, as a file that replaces another is a new one.
+    /// When the file was made: a file that replaces another is a new one.
     pub(super) fn changed(about: &Metadata) -> ([u64; 2], Option<Timestamp>) {
         ([0; 2], about.created().ok().and_then(|at| Timestamp::try_from(at).ok()))
     }

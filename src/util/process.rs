@@ -1,6 +1,6 @@
 //! What processes are asked beyond `std::process`: signals, groups that end with all that a command has started, and adopted processes.
 //!
-//! Only Unix has these. On Windows no group can be started, so that callers that rely on one leave nothing running. Must not know
+//! Only Unix has these. On Windows no group can be started, so that callers that rely on one leave nothing running. Independent of
 //! which commands run, and why.
 
 pub use platform::{Group, ending_signal, next_ended, pass_signal};

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use schemars::generate::{Contract, SchemaSettings};
 use serde_json::{Map, Value, json};
 
-/// Deepest nesting of an example; what is below is left out.
+/// Deepest nesting of an example; deeper levels are left out.
 const DEEPEST: usize = 12;
 
 /// What examples are made from.

@@ -47,7 +47,7 @@ pub struct Blocking {
     pub answers: Pool,
     /// For calls of the control API that change something.
     pub changes: Pool,
-    /// For documents that are sent while they are made, however slowly their readers take them.
+    /// For documents that are sent while they are made, however slowly they are read.
     pub documents: Pool,
     reads: Pool,
     /// For reads whose callers have disconnected.

@@ -70,7 +70,7 @@ impl Client {
         Arc::new(Self { dial_context, idle, most_kept, sweep_interval: SWEEP_INTERVAL, sweeper })
     }
 
-    /// The addresses that an attempt at `target` needs; `None` if a kept connection may be used. Never takes longer than `limit`,
+    /// The addresses that an attempt at `target` needs; `None` if a kept connection may be used. Never lasts longer than `limit`,
     /// although the look-up itself may.
     pub async fn look_up(
         &self,
@@ -97,7 +97,7 @@ impl Client {
         self.dial_context.egress.choose(target, &addresses).map(drop)
     }
 
-    /// Makes one attempt; never takes longer than its timeout.
+    /// Makes one attempt, which never lasts longer than its timeout.
     pub async fn post(self: &Arc<Self>, post: Post) -> Exchanged {
         let (limit, progress) = (post.timeout, Progress::default());
         let time_left = limit.saturating_sub(post.looked_up);
@@ -425,7 +425,7 @@ mod tests {
             panic!("an answer is expected")
         };
         assert_eq!(body, "abcdef");
-        // The receiver has closed what was kept.
+        // The receiver has closed the kept connection.
         for _ in 0..2 {
             drop(stream);
             // The runtime learns of it when it has nothing else to do.

@@ -184,7 +184,7 @@ impl Deliverer {
     async fn run_attempt(&self, state: &WorkerState, job: Job, destination: Option<Destination>) {
         let looked_up = self.look_up(state, destination.as_ref()).await;
         let took_by_clock = looked_up.took_by_clock;
-        // Acquired after the look-up, so that one that hangs does not take a permit from other attempts.
+        // Acquired after the look-up, so that a hanging look-up holds no permit that other attempts need.
         let _permits = match &destination {
             Some(Destination::Dial(_)) if looked_up.addresses.is_ok() => {
                 Some((state.permits.acquire().await, self.permits.acquire().await))

@@ -81,7 +81,7 @@ impl Target {
         }
     }
 
-    /// How to forward what is for this target, also for a receiver that is probed without an emulator.
+    /// How to forward requests for this target, also for a receiver that is probed without an emulator.
     pub(super) fn forward_to(&self, to: &str) -> String {
         let from = self.forwarded.as_deref().unwrap_or(&self.origin);
         let rule = format!("{from}={to}");
@@ -101,7 +101,7 @@ fn basic_authorization(url: &Url) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Most destinations remembered. Each takes a few times the bytes of its URL, which has at most 2 KB.
+/// Most destinations remembered. Each needs a few times the bytes of its URL, which has at most 2 KB.
 const MAX_KNOWN: usize = 1_000;
 
 /// Destinations by URL, with the forward that led there.

@@ -19,7 +19,7 @@ use crate::state::workspace::FailureReason;
 use crate::webhook::egress::{DialProblem, Target};
 
 pub const CONCURRENT_LOOK_UPS: usize = 16;
-/// Most of them for one workspace: it takes four workspaces with names that hang to delay the look-ups of others.
+/// Most of them for one workspace: only four workspaces with names that hang can delay the look-ups of others.
 pub const LOOK_UPS_PER_WORKSPACE: usize = 4;
 
 static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(CONCURRENT_LOOK_UPS)));
@@ -75,7 +75,7 @@ impl From<io::Error> for NotFound {
     }
 }
 
-/// Whether the process, or the machine, is at its limit of file descriptors.
+/// True if the process, or the machine, is at its limit of file descriptors.
 pub(super) fn lacks_descriptors(error: &io::Error) -> bool {
     let errors = [
         Errno::MFILE,

@@ -29,7 +29,7 @@ action = yaml.safe_load((root / "action.yml").read_text())
 
 
 class Job:
-    """The machine of one job: its environment as the steps change it, what it printed, and the actions that it used."""
+    """The machine of one job: its environment as the steps change it, its output, and the actions that it used."""
 
     def __init__(self, server="https://github.invalid"):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=work))
@@ -166,7 +166,7 @@ def recipe():
 
 
 def play(steps, promise, cache=None):
-    """Plays a job with a home that has this cache or none; gives what it has at the end."""
+    """Plays a job with a home that has this cache or none; gives its state at the end."""
     job = Job()
     # What `cargo install` leaves; `.ci/nightly` has built it.
     cargo = job.folder / "cargo"

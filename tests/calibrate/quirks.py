@@ -1,4 +1,4 @@
-"""Calibrates services written by hand in Python and Node: what is reported is what they do.
+"""Calibrates services written by hand in Python and Node: the report matches their behaviour.
 Usage: quirks.py BINARY"""
 import json
 import os
@@ -114,7 +114,7 @@ assert checks["observed"]["db"]["state"] == "up" and "numbers in it change" in j
 times = {f"{field}, an ISO 8601 UTC timestamp" for field in ("System status: checked_at", "Subscription: created_at")}
 numbers = {**PYTHON, "time.precision": "contradicts"}
 compare("Python, numbers", calibrated([sys.executable, HERE / "service.py", "numbers"], "0s"), numbers, times)
-# The window's kind takes a second between calls.
+# The window's kind needs a second between calls.
 compare("Node", calibrated(["node", HERE / "service.mjs"], "1s"), NODE)
 
 
@@ -133,7 +133,7 @@ def asked(answer):
             while b"[y/N]" not in question:
                 question += os.read(ours, 1000)
             os.write(ours, answer)
-            # One call shows nothing; what was agreed is in the file.
+            # One call shows nothing; the agreement is in the file.
             client.wait(timeout=60)
             return json.loads(Path(folder, "sandbox.cassette.json").read_text())["exhausts"]
     finally:

@@ -1,4 +1,4 @@
-// The API written by hand, with quirks of its own: UUIDs, whole seconds, details as a map, keys in reverse, unknown parameters refused and unknown fields not, a fixed
+// The API written by hand, with its own quirks: UUIDs, whole seconds, details as a map, keys in reverse, unknown parameters refused and unknown fields not, a fixed
 // window with X-RateLimit-Reset in seconds, the secret as `signing_key`. Prints its port.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';

@@ -1,4 +1,4 @@
-"""The API written by hand, with quirks of its own: ids in hexadecimal, microseconds, snake codes, its own code for each 422, a bucket
+"""The API written by hand, with its own quirks: ids in hexadecimal, microseconds, snake codes, its own code for each 422, a bucket
 of 50 in a minute under other header names, no secret in answers, timestamps with +00:00, or numbers if that is its argument. Prints its
 port."""
 import json

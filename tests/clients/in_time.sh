@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What is promised in seconds: a changed scenario is served within one, and an idle stop takes 100 ms.
+# Promises in seconds: a changed scenario is served within one, and an idle stop lasts 100 ms.
 # Usage: in_time.sh [EMULATOR_BINARY]     (target/release/wrs-emulator)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -42,7 +42,7 @@ folder = tempfile.mkdtemp()
 write(f"{folder}/story.toml", story(0))
 number = 0
 with Emulator(binary, "--scenarios", folder, "--scenario", "story") as emulator:
-    # A file behind a link lies in a folder that nobody watches: it is found by polling.
+    # A file behind a link lies in a folder that is not watched: it is found by polling.
     for save, limit in [(in_place, 1), (rename_over, 1), (behind_a_link, 2)]:
         worst = 0
         for _ in range(5):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the commands of pages as a reader would type them, and compares what they print with what the page shows.
+"""Runs the commands of pages as a reader would type them, and compares their output with the page.
 
 Usage: pages.py EMULATOR_BINARY [--tools FOLDER]... [--node-modules FOLDER] [PAGE...]
 Without pages it runs README.md, docs/*.md and docs/internals/*.md; tests/recipes/run.sh tries the other files of docs/examples/. `--tools` goes in front of PATH, for a Python that has libraries.
@@ -7,8 +7,8 @@ Without pages it runs README.md, docs/*.md and docs/internals/*.md; tests/recipe
 Each page is played in a fresh folder, in one shell, against a fresh emulator on port 9770, which the pages name. There
 `wrs-emulator` stands for a checkout of this repository, and `pip` and `npm` install into folders of the page, without a network. By its first words a block of code is
 
-- `console`: `$ …` is a command, the lines below it are what it prints, where `…` stands for anything. A command that
-  shows nothing must print nothing and succeed. One that ends in `&` runs until the page ends or kills it; what is shown
+- `console`: `$ …` is a command, the lines below it are its output, where `…` stands for anything. A command that
+  shows nothing must print nothing and succeed. One that ends in `&` runs until the page ends or kills it; the lines shown
   is its first lines. A page that starts the emulator so gets no other;
 - `sh`: a script that must succeed. `sh starts`: lines that each start an emulator, which must get ready and stop;
 - any language with `file=NAME`, or with a comment of one file name as its first line: a file, written for the commands below it;
@@ -38,7 +38,7 @@ READY = re.compile(r"wrs-emulator ready on (\S+)")
 
 
 class Wrong(Exception):
-    """A page says what is not so."""
+    """A page is wrong."""
 
 
 class Block:
@@ -82,7 +82,7 @@ def is_whole(command: str) -> bool:
 
 
 def shows(expected: str, printed: str) -> bool:
-    # A last line of `…` stands for no line, too.
+    # A last line of `…` also stands for no line.
     expected, rest = (expected.removesuffix("\n…"), r"(\n.*)?") if expected.endswith("\n…") else (expected, "")
     pattern = ".*".join(re.escape(piece) for piece in expected.split("…")) + rest
     return re.fullmatch(pattern, printed, re.S) is not None
@@ -140,7 +140,7 @@ class Shell:
             time.sleep(0.02)
 
     def wait_for_last(self) -> None:
-        """Waits until what was started last is gone, so that its port is free."""
+        """Waits until the last process is gone, so that its port is free."""
         self.run('wait "$!" 2>/dev/null')
 
     def end(self) -> None:

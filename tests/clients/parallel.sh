@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Test suites of real clients, all at the same time, against ONE emulator: pytest (requests, httpx), node:test (fetch) and a shell
-# script (curl). Each test has a key of its own. Passes if all tests do, and if the emulator's verdict is good.
+# script (curl). Each test has its own key. Passes if all tests do, and if the emulator's verdict is good.
 # Usage: parallel.sh EMULATOR_BINARY PYTHON NODE_FOLDER, where NODE_FOLDER has the npm packages.
 set -euo pipefail
 here=$(realpath "$(dirname "$0")")
@@ -24,7 +24,7 @@ if [ -z "${WRS_EMULATOR_URL:-}" ]; then
 
   # The other way: no `exec`; the fixture starts an emulator for its session.
   output=$("$2" "${pytest[@]}" "$here/python/test_waiting.py") || { echo "$output"; exit 1; }
-  echo "pytest with an emulator of its own: $(tail -n 1 <<<"$output")"
+  echo "pytest with its own emulator: $(tail -n 1 <<<"$output")"
   exit
 fi
 
@@ -35,7 +35,7 @@ trap 'rm -rf "$logs"' EXIT
 
 "$python" "${pytest[@]}" -n 4 "$here/python" >"$logs/pytest" 2>&1 &
 suites[0]=$!
-# Modules are looked for beside the script.
+# Modules are resolved from the script's folder.
 rm -rf "$node_folder/suite"; cp -r "$here/node" "$node_folder/suite"
 ln -sfn "$here/../../packages/npm" "$node_folder/node_modules/wrs-emulator"
 node --test --test-reporter=tap "$node_folder"/suite/*.test.mjs >"$logs/node" 2>&1 &

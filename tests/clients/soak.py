@@ -1,7 +1,7 @@
 """The traffic and the figures of soak.sh: every kind of work at once, for MINUTES, against the binary it is given.
 
 Requests on hundreds of keys, subscriptions, scenarios by file and by call, deliveries to a receiver that fails three in ten,
-streams, waits, snapshots, resets and settings changed while running; beside them everything hostile at once: receivers that hang,
+streams, waits, snapshots, resets and settings changed while running; and everything hostile at once: receivers that hang,
 reset, drip and never end, events of a quarter of a megabyte, keys that are made up. One key's deliveries
 are counted: each event must arrive. Samples are taken all along; the first third of the time is warm-up, in which journal and
 tables fill up to their bounds. Uses nothing but the standard library.
@@ -35,7 +35,7 @@ reply = {{ status = 422, code = "soak", message = "{number}" }}
 
 
 class Traffic:
-    """What all workers share: the address, the end, and what they count."""
+    """Shared by all workers: the address, the end, and the counts."""
 
     def __init__(self, port, folder):
         self.port, self.folder = port, folder
@@ -43,7 +43,7 @@ class Traffic:
         self.lock = threading.Lock()
         self.counts, self.failures = {}, []
         self.silence = 0.0
-        # Held by whoever resets or loads everything, and while deliveries are counted.
+        # Held while everything is reset or loaded, and while deliveries are counted.
         self.everything = threading.Lock()
         self.arrived = set()
 
@@ -129,11 +129,11 @@ def scenarios(traffic, client, chance):
     client.ask("POST", "/_emulator/scenarios/active", {"active": [], "key": key}, expect={200})
     client.ask("DELETE", f"/_emulator/scenarios/{name}", {}, expect={200, 204, 404, 409, 422})
     text = STORY.format(number=number) if chance.random() < 0.8 else "title = [broken"
-    beside = os.path.join(traffic.folder, ".new")
-    with open(beside, "w", encoding="utf-8") as file:
+    new = os.path.join(traffic.folder, ".new")
+    with open(new, "w", encoding="utf-8") as file:
         file.write(text)
-    os.replace(beside, os.path.join(traffic.folder, f"file-{chance.randrange(5)}.toml"))
-    # Refused with what is wrong where a file is broken; what was good plays on.
+    os.replace(new, os.path.join(traffic.folder, f"file-{chance.randrange(5)}.toml"))
+    # Refused with the problem where a file is broken; the last good version stays.
     client.ask("POST", "/_emulator/scenarios/reload", {}, expect={200, 422})
     time.sleep(0.05)
 
@@ -149,7 +149,7 @@ def viewers(traffic, client, chance):
             # Once the others have stopped there is nothing to tell, and the emulator is about to end.
             if traffic.over.is_set():
                 break
-            # Something happens all the time: silence is the time that the emulator takes to tell.
+            # Something happens all the time: silence is the emulator's delay in reporting it.
             traffic.silence = max(traffic.silence, time.monotonic() - begun)
     traffic.count("streams")
     client.ask("GET", "/_emulator/metrics", expect={200})
@@ -391,14 +391,14 @@ def soak(seconds, binary):
     peak = max(row[1] for row in samples)
     print("counts:", json.dumps(traffic.counts, sort_keys=True))
     print(f"measured over {measured[-1][0] - measured[0][0]:.0f} s after the warm-up, {len(measured)} samples")
-    print(f"memory beyond what is kept: rises by {memory / 2**20:.2f} MiB (at most {MOST_BYTES / 2**20:.0f}), highest {peak / 2**20:.1f} MiB (at most {MOST_RESIDENT / 2**20:.0f})")
+    print(f"memory beyond the budget: rises by {memory / 2**20:.2f} MiB (at most {MOST_BYTES / 2**20:.0f}), highest {peak / 2**20:.1f} MiB (at most {MOST_RESIDENT / 2**20:.0f})")
     print(f"descriptors: rise by {descriptors:.2f} (at most {MOST_DESCRIPTORS}), {left[1]} in the end, {idle[1]} when idle")
     print(f"longest silence of a stream: {traffic.silence * 1000:.0f} ms")
     print(f"first answer after the traffic: {answered * 1000:.0f} ms; exit code {code}")
     for failure in traffic.failures[:20]:
         print("failed:", failure)
     return [what for what, wrong in [
-        ("answers nobody asked for", bool(traffic.failures)),
+        ("unexpected answers", bool(traffic.failures)),
         # In the first minutes the allocator's arenas still fill; only a longer run tells a leak from that.
         ("memory grows", seconds >= LONG and memory > MOST_BYTES or peak > MOST_RESIDENT),
         ("descriptors grow", descriptors > MOST_DESCRIPTORS or left[1] > idle[1] + MOST_DESCRIPTORS),

@@ -2,7 +2,7 @@
 //
 // A good delivery must be accepted, each tampered copy and each delivery that the emulator falsifies itself rejected, as
 // far as the library promises to.
-// Usage: deliveries.py EMULATOR_BINARY | node verifiers.mjs, from a folder beside which the packages are installed.
+// Usage: deliveries.py EMULATOR_BINARY | node verifiers.mjs, from a folder next to which the packages are installed.
 
 import { readFileSync } from "node:fs";
 

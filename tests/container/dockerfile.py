@@ -40,7 +40,7 @@ def build(stage, repository):
 
 
 def lay_out(stage, built, repository, folder):
-    """Copies what the last stage copies, and collects what it sets."""
+    """Copies the files of the last stage, and collects its settings."""
     root = os.path.join(folder, "root")
     os.mkdir(root)
     image = {"environment": {}, "labels": {}, "ports": [], "owners": {}}
@@ -49,7 +49,7 @@ def lay_out(stage, built, repository, folder):
             flag, *owner, source, target = shlex.split(rest)
             assert flag == "--from=build" and len(owner) <= 1, rest
             here = re.sub(f"^{re.escape(built)}(?=/)", repository, source)
-            # Docker copies what is in a folder, and a file into a target that ends with a slash.
+            # Docker copies the contents of a folder, and a file into a target that ends with a slash.
             assert target.endswith("/"), f"`COPY {rest}` leaves open whether the target is a folder"
             target = root + target
             if os.path.isdir(here):

@@ -1,6 +1,6 @@
 """Builds the image with buildah and runs it with podman and runc. Usage: engine.py STATIC_BINARY NODE_MODULES FOLDER
 
-Started by `engine.sh` in namespaces of its own. Two things are replaced: the build stage (its base image would be downloaded), and the
+Started by `engine.sh` in separate namespaces. Two things are replaced: the build stage (its base image would be downloaded), and the
 timer of health checks (podman asks systemd for one).
 """
 

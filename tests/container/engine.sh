@@ -5,7 +5,7 @@
 # STATIC_BINARY is what the first stage builds: `tests/container/run.sh` leaves it at `target/image/wrs-emulator`. PYTHON has
 # podman-compose, pytest, pyyaml and testcontainers, NODE_MODULES has testcontainers. `engine.py` has the checks.
 #
-# In network, mount and process namespaces of their own: no port is taken, and no process stays. Needs root, or `sudo`.
+# In separate network, mount and process namespaces: no port is taken, and no process stays. Needs root, or `sudo`.
 set -euo pipefail
 binary=$(realpath "$1") python=$(realpath --no-symlinks "$2") modules=$(realpath "$3")
 cd "$(dirname "$0")/../.."

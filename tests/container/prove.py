@@ -148,7 +148,7 @@ def make_certificates(name, hosts):
 
 
 def start_tls_receiver(name, port, got):
-    """A webhook receiver with TLS beside the container."""
+    """A webhook receiver with TLS next to the container."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(work / f"{name}.pem", work / f"{name}.key")
     start_receiver(got, (OUTSIDE, port), context)
@@ -205,7 +205,7 @@ def prove_layout():
 
 
 def prove_bare():
-    """No argument, no environment of its own, nothing mounted."""
+    """No argument, no extra environment, nothing mounted."""
     container = Container()
     check("it says that it is ready", container.ready == "wrs-emulator ready on http://0.0.0.0:9770",
           [container.ready, list(container.errors.queue)])
@@ -236,7 +236,7 @@ def prove_bare():
           fired.returncode == 0 and "delivered https://app.sink.localhost/hooks: answered 200" in fired.stdout, fired)
 
     grown = int(container.status("VmHWM")[0]) * 1024
-    check(f"it takes {idle / MIB:.1f} MiB idle and {grown / MIB:.1f} MiB at most, less than {MOST_MEMORY // MIB}", grown <= MOST_MEMORY)
+    check(f"it uses {idle / MIB:.1f} MiB idle and {grown / MIB:.1f} MiB at most, less than {MOST_MEMORY // MIB}", grown <= MOST_MEMORY)
     code, seconds = container.stop(signal.SIGTERM)
     check(f"SIGTERM ends process 1 with exit code 0, after {seconds:.2f} s", code == 0 and seconds < 2, code)
 
@@ -262,7 +262,7 @@ def prove_elsewhere():
 
 
 def prove_webhooks(got, asked):
-    """HTTPS to a receiver beside it: names from the hosts file and from DNS, authorities given and built in."""
+    """HTTPS to a receiver next to it: names from the hosts file and from DNS, authorities given and built in."""
     bundle = (folder / "root/etc/ssl/certs/ca-certificates.crt").read_text()
     token = {"authorization": "Bearer from-the-environment"}
     container = Container(
@@ -286,7 +286,7 @@ def prove_webhooks(got, asked):
               headers["host"] == url.split("/")[2] and is_signed(headers, body, secret), headers.items())
     check("the hosts file came first", "hosts-file.test" not in asked and "name-server.test" in asked, asked)
     _, fired = deliver("https://nowhere.test/hooks", token)
-    check("a name that nobody knows is told as such", "name_not_found" in fired or "has no address" in fired, fired)
+    check("an unknown name is reported as such", "name_not_found" in fired or "has no address" in fired, fired)
     check("no token is printed when one is given", container.errors.empty() or "token" not in "".join(container.errors.queue))
     # Deliveries that are still to be tried again do not hold it up.
     code, seconds = container.stop(signal.SIGTERM)
@@ -310,7 +310,7 @@ def prove_scenarios():
 
 
 def prove_stopping():
-    """As process 1 a signal has no action of its own: a second one ends it at once all the same."""
+    """As process 1 a signal has no default action: a second one ends it at once all the same."""
     slow = '[[rule]]\nwhen = { operation = "hello" }\ndelay = "60s"\n'
     container = Container(environment={"WRS_EMULATOR_SCENARIO_TEXT": slow, "WRS_EMULATOR_GRACE": "20s"})
     client = socket.create_connection((OUTSIDE, 9770))

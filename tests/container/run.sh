@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Proves the container image without a container engine: builds what the Dockerfile builds, lays out what its last stage
-# copies in a folder of its own, and runs it there as process 1 of a new process namespace, as the user and with the
+# copies in a separate folder, and runs it there as process 1 of a new process namespace, as the user and with the
 # environment that the Dockerfile names, and with nothing else in the root. `prove.py` has the checks.
 #
 # Everything happens in a network namespace without a way out, so that the ports 9770, 443 and 53 are free and a name server

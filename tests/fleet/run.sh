@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Three processes behind nginx with docs/examples/nginx.conf. Usage: run.sh EMULATOR_BINARY. Needs Debian's nginx.
 #
-# In network and process namespaces of their own, where the ports are free and nothing stays. Needs root, or `sudo`. `fleet.py` has the checks.
+# In separate network and process namespaces, where the ports are free and nothing stays. Needs root, or `sudo`. `fleet.py` has the checks.
 set -euo pipefail
 binary=$(realpath "$1")
 cd "$(dirname "$0")/../.."

@@ -37,7 +37,7 @@ printf '[[rule]]\nwhen = { operation = "helo" }\n' > scenarios/broken.toml
 git add scenarios
 bad "pre-commit try-repo refuses a broken one, with the place" "scenarios/broken.toml:2" pre-commit try-repo "$hooks" wrs-emulator-check --all-files
 
-# Each shipped file names the schema beside it.
+# Each shipped file names the schema next to it.
 cp -r "$root/scenarios" "$work/shipped"
 cd "$work/shipped"
 wrong=$(grep --files-without-match '^#:schema ./scenario.schema.json$' -- *.toml || true)

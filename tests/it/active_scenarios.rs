@@ -49,7 +49,7 @@ async fn a_keys_own_list_starts_when_it_is_activated() {
     ask(&emulator, "POST", "clock", &json!({ "advance": "30m" })).await;
     assert_eq!(get_as(&emulator, OWN, "/v1/system/status").await.code(), "late");
     let listed = view(&emulator, &format!("subscriptions?key={OWN}")).await;
-    assert_eq!(listed["data"].as_array().map(Vec::len), Some(1), "what is given is put in place once");
+    assert_eq!(listed["data"].as_array().map(Vec::len), Some(1), "`given` state is put in place once");
 }
 
 #[tokio::test]

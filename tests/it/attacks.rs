@@ -23,7 +23,7 @@ async fn every_write_refuses_what_a_form_can_send() {
             "text/plain; application/json",
         ] {
             let answer = send(&emulator, &method, &path, &[("content-type", content_type)], "{}").await;
-            assert_eq!(answer.status, 415, "{method} {path} takes {content_type}");
+            assert_eq!(answer.status, 415, "{method} {path} accepts {content_type}");
         }
         let twice = [("content-type", "text/plain"), ("content-type", "application/json")];
         assert_eq!(send(&emulator, &method, &path, &twice, "{}").await.status, 415, "{method} {path}");

@@ -20,7 +20,7 @@ async fn refused_keys_get_401_with_a_challenge_and_no_quota_headers() {
         (
             &["Bearer sk_live_a"],
             "Bearer error=\"invalid_token\"",
-            "live key, and the sandbox takes test keys; send a test key",
+            "live key, and the sandbox accepts test keys; send a test key",
         ),
         (
             &["Bearer other"],

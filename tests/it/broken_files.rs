@@ -119,7 +119,7 @@ async fn a_broken_file_holds_back_only_itself() {
     assert_eq!((refused.status, refused.message().contains("unknown key `operaton`")), (422, true), "{refused:?}");
     let shown = control(&emulator, "GET", "scenarios/never", &Value::Null).await;
     assert_eq!((shown.status, shown.message().contains("unknown key `operaton`")), (404, true), "{shown:?}");
-    // Activating one that has a last good version takes that one.
+    // Activating one that has a last good version uses that version.
     activate(&emulator, &["story"], None).await;
     assert_eq!(get(&emulator, "/v1/system/status").await.code(), "story1");
     write(folder.path(), "story", "story2");
@@ -146,7 +146,7 @@ async fn what_is_held_back_is_logged() {
         }
     };
     tokio::time::timeout(crate::support::PATIENCE, seen).await.expect("the deletion is logged");
-    assert_eq!(notices(&emulator, true).len(), 2, "what was logged already is not repeated");
+    assert_eq!(notices(&emulator, true).len(), 2, "a logged problem is not repeated");
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn the_start_fails_only_for_what_is_active() {
     write_scenario(folder.path(), "always-401", BROKEN);
     for (name, parts) in [
         ("broken", ["unknown key `operaton`", "unknown key `titel`"]),
-        // A shipped scenario does not stand in for the file that should take its place.
+        // A shipped scenario does not stand in for the file that should replace it.
         ("always-401", ["always-401.toml:2:10", "unknown key `operaton`"]),
         ("missing", ["there is no scenario `missing`", "wrs-emulator scenarios list"]),
     ] {

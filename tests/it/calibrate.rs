@@ -1,4 +1,4 @@
-//! Calibration against emulators with profiles of any kind: what is observed is what was set, and nothing else is claimed. The calls
+//! Calibration against emulators with profiles of any kind: the observed values are those that were set, and nothing else is claimed. The calls
 //! are those of the plan, made here by the clock of the emulator, a second and a half apart.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ use wrs_emulator::settings::{Layered, SETTINGS};
 
 use crate::support::{Client, KEY, builder, started};
 
-/// Not on a full minute, as a window that ends there may follow the clock.
+/// Not on a full minute, because a window that ends there may follow the clock.
 const BEGIN: Timestamp = Timestamp::constant(1_769_851_817, 0);
 const STEP: Duration = Duration::from_millis(1_500);
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -97,7 +97,7 @@ fn layered(settings: &[String]) -> Layered {
     set.unwrap_or_else(|problems| panic!("{settings:?}: {problems:?}"))
 }
 
-/// Checks that everything that is claimed is what was set, and that these rows are.
+/// Checks that every claimed value was set, and that these rows are claimed.
 fn check(cassette: &Cassette, key: &str, settings: &[String], rows: &[&str]) {
     let (set, report) = (layered(settings), report(cassette));
     for row in &report.data {
@@ -175,7 +175,7 @@ async fn the_default_profile_is_observed_as_assumed() {
     assert!(others.is_empty(), "{others:?}");
     assert!(report.broken.is_empty(), "{:?}", report.broken);
 
-    // A document confirms or contradicts what calls show, and shows what they do not.
+    // A document confirms or contradicts the calls, and shows what they cannot.
     let published = layered(&["preview.enabled=true".to_owned(), "rate_limit.retry_after=seconds".to_owned()]);
     let document = openapi::shows(&document(published.profile()).to_string()).expect("a document");
     let report = Report::new(&cassette, &[document], &Layered::default());
@@ -253,7 +253,7 @@ async fn each_promise_about_a_field_is_checked() {
     }
     let (broken, found) = broken_with(&cassette, "/checked_at", Some("\"2026-01-31T09:30:17.5+00:00\""));
     assert!(broken.is_empty() && row(&found, "time.precision").clause.is_none(), "{broken:?}");
-    // The setting that the field is about contradicts the contract, too.
+    // The setting of that field also contradicts the contract.
     for (pointer, value, setting, says) in [
         ("/checked_at", "1769851817", "time.precision", "`checked_at` is 1769851817"),
         ("/created_at", "1769851817", "time.precision", "`created_at` is 1769851817"),
@@ -268,7 +268,7 @@ async fn each_promise_about_a_field_is_checked() {
     }
 }
 
-/// Of a body that was cut, and of what was masked, nothing is claimed.
+/// Nothing is claimed about a cut body or a masked value.
 #[tokio::test]
 async fn what_is_cut_or_masked_breaks_no_promise() {
     let mut cassette = calibrated(&[], &WHOLE, 1).await;
@@ -280,7 +280,7 @@ async fn what_is_cut_or_masked_breaks_no_promise() {
     assert!(report(&cassette).broken.is_empty());
 }
 
-/// A list of event types that a service without a check of URLs would take is sent to none.
+/// A list of event types that a service without a check of URLs would accept is sent to none.
 #[tokio::test]
 async fn no_wrong_url_can_be_subscribed() {
     let settings = ["errors.messages.validation_error=no".to_owned()];

@@ -98,7 +98,7 @@ async fn a_profile_is_written_checked_and_inferred_again() {
     assert_eq!(rewritten.status.code(), Some(0), "{}", text(&rewritten.stderr));
     assert_eq!(std::fs::read_to_string(folder.path().join("again.toml")).expect("it was written"), profile);
 
-    // With the profile, each setting carries what was observed: the page's Settings view shows it as its note.
+    // With the profile, each setting has its observation: the page's Settings view shows it as its note.
     let mut assumptions = wrs_emulator(&["assumptions", "--profile", "sandbox.toml", "--json"]);
     let listed = assumptions.current_dir(folder.path()).output().expect("the binary runs");
     let rows = text(&listed.stdout);
@@ -137,7 +137,7 @@ async fn calls_that_are_too_fast_are_the_reason_that_is_given() {
     assert!(found["rate_limit.retry_after"]["detail"].as_str().expect("a reason").contains("with --yes only"));
 }
 
-/// A profile that would not take the key with which it was made says so, and how to change that.
+/// A profile that would not accept the key with which it was made says so, and how to change that.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_profile_that_may_refuse_the_key_says_so() {
     let listed = format!("keys.list=[\"{KEY}\"]");
@@ -207,7 +207,7 @@ async fn a_signal_leaves_what_was_seen_until_then() {
     assert!(folder.path().join("sandbox.cassette.json").exists());
 }
 
-/// A server that answers each connection by its first request, and what it was sent.
+/// A server that answers each connection by its first request, and the requests.
 fn server(answer: impl Fn(&str, &mut TcpStream) + Send + Sync + 'static) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let (address, heads) = (listener.local_addr().expect("an address"), Arc::new(Mutex::new(Vec::new())));
@@ -542,7 +542,7 @@ async fn what_a_delivery_shows_is_what_was_set() {
     }
 }
 
-/// What no setting sends, and what cannot be read, ends in a reason that says what it is.
+/// Answers that no setting produces, and those that cannot be read, get a reason that names them.
 #[test]
 fn a_delivery_that_no_setting_sends_is_described() {
     const BODY: &str = r#"{"id":"msg_1","type":"x","created_at":"today","data":[]}"#;

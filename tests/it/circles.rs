@@ -1,6 +1,6 @@
 //! No circles between files, and no two public types of one name.
 //!
-//! A path is followed through the `use` items of a `mod.rs` to the file that defines what it names, so a file that only passes
+//! A path is followed through the `use` items of a `mod.rs` to the file with the definition, so a file that only passes
 //! the names of its children on does not count as using them.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! `--json` of every command: what it prints when it is done, refused, and when no emulator answers.
+//! `--json` of every command: its output when it is done, refused, and when no emulator answers.
 //!
 //! The commands come from the program itself, so a new one needs a row in [`ROWS`].
 
@@ -119,7 +119,7 @@ pub(crate) const ROWS: &[Row] = &[
     ("completions", Text, "bash", "tcsh", 2, "usage"),
     ("profile schema", Document, "", "extra", 2, "usage"),
     ("profile default", Text, "", "extra", 2, "usage"),
-    // Its stdin has ended; what it is asked there is in `mcp.rs`.
+    // Its stdin has ended; its questions are in `mcp.rs`.
     ("review differential", Document, "--timeout 20s -- true", "-- {folder}/missing", 2, "not_run"),
     ("mcp", Nothing, "", "--no-such-flag", 2, "usage"),
     ("health", Document, "--wait 1s", "--wait soon", 2, "usage"),
@@ -322,7 +322,7 @@ fn a_listing_states_whether_there_is_more() {
     assert_ne!(first["data"][0]["id"], last["data"][0]["id"]);
     let none = text(&stage.output("requests", "--status 500", url).stdout);
     assert_eq!(none, "{\"truncated\":false,\"shown\":0}\n");
-    // Fields beside the records are in the last line.
+    // Fields other than the records are in the last line.
     let scenarios = listing(&text(&stage.output("scenarios", "", url).stdout)).expect("a listing");
     assert!(scenarios["active_by_key"].is_array() && scenarios["generation"].is_number(), "{scenarios}");
 }
@@ -338,7 +338,7 @@ fn a_reader_that_leaves_ends_a_command_quietly() {
         let mut reader = BufReader::new(child.stdout.take().expect("a pipe"));
         let mut status = None;
         if follow {
-            // It prints what comes once it listens, and ends with the first record that nobody reads.
+            // It prints later records, and ends with the first one that cannot be written.
             let (sender, received) = std::sync::mpsc::channel();
             std::thread::spawn(move || {
                 let _ = sender.send(reader.read_line(&mut String::new()).map(|_| reader));

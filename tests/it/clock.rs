@@ -1,4 +1,4 @@
-//! The clock over the control API: frozen, set, advanced and resumed, for the emulator and for one key; what was due is done,
+//! The clock over the control API: frozen, set, advanced and resumed, for the emulator and for one key; due events happen,
 //! in order, when a call returns.
 
 use serde_json::{Value, json};

@@ -133,7 +133,7 @@ fn a_file_that_takes_the_place_of_a_shipped_scenario_is_named() {
     let path = folder.path().join("rate-limit-burst.toml");
     std::fs::write(&path, "title = 'Mine'\n[[rule]]\npass = true\n").expect("it is written");
     let path = path.to_str().expect("a path of text");
-    run(&["check", path]).exits(0).says(&["`rate-limit-burst.toml` takes the place of the scenario of that name"]);
+    run(&["check", path]).exits(0).says(&["`rate-limit-burst.toml` replaces the built-in scenario of that name"]);
 }
 
 /// One default for what lists: all keys, by a call as by the command.
@@ -240,10 +240,10 @@ fn tls_is_served_with_an_authority_made_at_start() {
     assert!(served.url.starts_with("https://127.0.0.1:"), "{}", served.url);
     served.call(&["health"]).exits(3).says(&["--ca FILE"]);
     assert_eq!(served.call(&["health", "--insecure"]).status.code(), Some(0));
-    // A command beside the server, as in its container, has its environment.
-    let mut beside = wrs_emulator(&["health"]);
+    // A command next to the server, as in its container, has its environment.
+    let mut sibling = wrs_emulator(&["health"]);
     let listen = served.url.trim_start_matches("https://");
-    let output = beside.env("WRS_EMULATOR_LISTEN", listen).env("WRS_EMULATOR_TLS", "self-signed").output();
+    let output = sibling.env("WRS_EMULATOR_LISTEN", listen).env("WRS_EMULATOR_TLS", "self-signed").output();
     assert_eq!(output.expect("the binary runs").status.code(), Some(0));
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ca.pem");

@@ -160,7 +160,7 @@ fn what_happens_is_printed_as_it_happens() {
         let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
         let (sender, received) = std::sync::mpsc::channel();
         std::thread::spawn(move || lines.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
-        // It is told of what comes once it listens, and nobody else says when that is.
+        // It sees only later records, and nothing else shows when it listens.
         let line = (0..200).find_map(|_| {
             request(&served.url, "GET /v1/hello HTTP/1.1", "");
             received.recv_timeout(std::time::Duration::from_millis(100)).ok()

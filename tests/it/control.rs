@@ -64,7 +64,7 @@ async fn wrong_calls_say_what_is_wrong() {
     let emulator = start().await;
     for (method, path, body, status, said) in [
         ("GET", "nowhere", Value::Null, 404, "no /_emulator/nowhere"),
-        ("PUT", "health", json!({}), 405, "this path takes GET"),
+        ("PUT", "health", json!({}), 405, "this path accepts GET"),
         ("GET", "requests?limit=0", Value::Null, 422, "limit: expected 1 to 1000"),
         ("GET", "requests?cursor=x", Value::Null, 422, "cursor: expected"),
         ("GET", "requests?status=ok", Value::Null, 422, "status: expected a number"),
@@ -81,9 +81,9 @@ async fn wrong_calls_say_what_is_wrong() {
         ("PUT", "scenarios/x", json!({ "rule": 5 }), 422, "rule"),
         ("DELETE", "scenarios/x", json!({}), 404, "no scenario `x`"),
         ("POST", "events", json!([]), 422, "body:"),
-        ("POST", "health", json!({}), 405, "this path takes GET, HEAD"),
-        ("GET", "scenarios/reload", Value::Null, 405, "this path takes POST"),
-        ("DELETE", "deliveries/wait", json!({}), 405, "this path takes POST"),
+        ("POST", "health", json!({}), 405, "this path accepts GET, HEAD"),
+        ("GET", "scenarios/reload", Value::Null, 405, "this path accepts POST"),
+        ("DELETE", "deliveries/wait", json!({}), 405, "this path accepts POST"),
         ("GET", "scenarios/a%20b", Value::Null, 404, "no scenario `a b`"),
         ("GET", "requests/", Value::Null, 404, "there is no /_emulator/requests/"),
         ("GET", "requests/a/b", Value::Null, 404, "there is no /_emulator/requests/a/b"),

@@ -60,7 +60,7 @@ async fn bodies_have_the_fields_that_the_document_names() {
             let id = if path.contains("deliveries") { &delivery } else { &sub };
             let place = path.trim_start_matches("/_emulator/").replace("{id}", id).replace("{name}", "n");
             let answer = control(&emulator, &method.to_ascii_uppercase(), &place, &json!({ "no_such_field": 1 })).await;
-            assert_eq!(answer.status, 422, "{method} {path} takes a field that no call has: {answer:?}");
+            assert_eq!(answer.status, 422, "{method} {path} accepts a field that no call has: {answer:?}");
             let message = answer.message();
             let (_, rest) = message.split_once("unknown field `no_such_field`").unwrap_or_else(|| panic!("{message}"));
             let mut taken: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
@@ -68,7 +68,7 @@ async fn bodies_have_the_fields_that_the_document_names() {
                 schema["properties"].as_object().expect("properties").keys().map(String::as_str).collect();
             taken.sort_unstable();
             reported.sort_unstable();
-            assert_eq!(reported, taken, "{method} {path}: the document names the first, the call takes the second");
+            assert_eq!(reported, taken, "{method} {path}: the document names the first, the call accepts the second");
             seen += 1;
         }
     }
@@ -93,7 +93,7 @@ async fn calls_have_the_query_parameters_that_the_document_names() {
             let answer =
                 control(&emulator, &method.to_ascii_uppercase(), &format!("{place}?no_such=1"), &Value::Null).await;
             if ["health", "ca.pem"].contains(&place.as_str()) {
-                // What asks whether the emulator is there must not fail for the way it asks.
+                // Health checks must not fail because of their form.
                 continue;
             }
             assert_eq!(answer.status, 422, "{method} {path}: {answer:?}");
@@ -102,7 +102,7 @@ async fn calls_have_the_query_parameters_that_the_document_names() {
             let mut taken: Vec<&str> = known.split(", ").filter(|name| !name.is_empty()).collect();
             taken.sort_unstable();
             reported.sort_unstable();
-            assert_eq!(reported, taken, "{method} {path}: the document names the first, the call takes the second");
+            assert_eq!(reported, taken, "{method} {path}: the document names the first, the call accepts the second");
         }
     }
 }

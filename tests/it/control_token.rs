@@ -1,4 +1,4 @@
-//! Wrong control tokens: each is answered after a pause and reported in the journal, and nobody else waits for it.
+//! Wrong control tokens: each is answered after a pause and reported in the journal, and delays no other caller.
 
 use std::time::Duration;
 

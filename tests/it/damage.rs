@@ -1,4 +1,4 @@
-//! Deliberate damage: every place that shows a damaged delivery names what was done to it and who asked for it.
+//! Deliberate damage: every place that shows a damaged delivery names the fault and who asked for it.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn log_explain_listings_and_trigger_name_the_damage_and_its_origin() {
     let folder = folder.path().display().to_string();
     for format in ["text", "json"] {
         let served = Served::start(&["--log", format, "--scenarios", &folder, "--scenario", "webhook-forged"]);
-        // Without a script, the built-in receiver refuses what is forged.
+        // Without a script, the built-in receiver refuses forgeries.
         served.control("POST", "sink/app", &json!({ "respond": vec![200; 20] }));
         assert!(request(&served.url, STATUS, "").starts_with("HTTP/1.1 200 "));
         let waited = served.json(&["deliveries", "wait", "--count", "3", "--status", "delivered", "--json"]);
@@ -133,7 +133,7 @@ fn copies_and_delays_that_a_setting_makes_are_named_with_the_setting() {
     for arguments in [&["explain", id][..], &["explain", id, "--json"], &["deliveries", "show", id]] {
         served.call(arguments).prints(&[said]);
     }
-    // What a call asks for beside it has its own origin, and the larger number of copies is the one that counts.
+    // Faults that a call adds have their own origin, and the larger number of copies counts.
     for (flags, expected) in [
         (
             &["--tamper", "body"][..],

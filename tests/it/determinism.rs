@@ -77,7 +77,7 @@ async fn run(seed: u64) -> Vec<String> {
     for round in 0..12 {
         for key in ["sk_test_a", "sk_test_b"] {
             ask(&emulator, "GET /v1/system/status?include_checks=true", key, "").await;
-            // Half of the rounds look what became of the events first: they are fired beside the requests.
+            // Half of the rounds look what became of the events first: they are fired along with the requests.
             if round % 2 == 0 {
                 until_quiet(&emulator).await;
             }

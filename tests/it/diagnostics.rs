@@ -1,4 +1,4 @@
-//! Every diagnostic of a scenario file, word for word: each file under `tests/scenarios` has its problems beside it. How one is
+//! Every diagnostic of a scenario file, word for word: each file under `tests/scenarios` has its problems next to it. How one is
 //! rendered is tested in `src/diagnostic.rs`.
 
 use std::fs::{read_dir, read_to_string};

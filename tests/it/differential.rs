@@ -245,7 +245,7 @@ fn wrong_usage_is_refused_before_anything_runs() {
     }
 }
 
-/// Waits until none of these processes is there.
+/// Waits until none of these processes exists.
 fn assert_gone(processes: &[String]) {
     assert!(!processes.is_empty(), "the command has noted its processes");
     let began = machine::monotonic();
@@ -279,7 +279,7 @@ fn a_change_that_makes_the_command_hang_has_failed() {
                   *req_????????????????????????????????????????*) sleep 1000;; esac";
     place.run(&["--only", "long-ids,error-codes", "--timeout", "3s"], script).prints(&[
         "\nlong-ids: failed: the command did not end within 3 s\n",
-        "no request differs: the command fails on what it has read",
+        "no request differs: the command fails on the contents of an answer",
         "\nnot exercised, so unproven:\n  error-codes: ",
     ]);
 }

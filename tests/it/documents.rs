@@ -125,7 +125,7 @@ fn prose(page: &str) -> String {
     page.split("\n```").step_by(2).collect()
 }
 
-/// What a heading is called in a link: lower case, blanks as hyphens, without what is neither letter, digit, `-` nor `_`.
+/// What a heading is called in a link: lower case, blanks as hyphens, without characters other than letters, digits, `-` and `_`.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
@@ -186,7 +186,7 @@ fn flags_settings_and_scripts_on_pages_exist() {
             if (code.starts_with("--") && !code.starts_with("-- ")) || code.starts_with("wrs-emulator") {
                 for word in code.split([' ', '=', '|', '[']).filter(|word| word.starts_with("--") && word.len() > 2) {
                     let ours = flags.contains(&format!("{word} ")) || flags.contains(&format!("{word}\n"));
-                    // Docker's own, on the page of the container, cargo's, beside its benchmarks, and that of the pytest plugin.
+                    // Docker's own, on the page of the container, cargo's, next to its benchmarks, and that of the pytest plugin.
                     let there = ours || ["--add-host", "--bench", "--wrs-report"].contains(&word);
                     assert!(there, "{path}: `{code}` names {word}, which is no flag");
                     seen += 1;
@@ -225,7 +225,7 @@ fn the_list_for_models_is_that_of_the_index() {
     let first = front.split("\n\n").nth(1).expect("the first paragraph");
     let [mut main, mut optional] = [String::new(), String::new()];
     for row in table.lines().filter_map(|line| line.strip_prefix("| [")) {
-        let (link, about) = row.trim_end_matches([' ', '|']).split_once(") | ").expect("a page and what it is about");
+        let (link, about) = row.trim_end_matches([' ', '|']).split_once(") | ").expect("a page and its subject");
         let (title, path) = link.split_once("](").expect("a link");
         let is_detail = ["internals/", "findings"].iter().any(|detail| path.starts_with(detail));
         let list = if is_detail { &mut optional } else { &mut main };

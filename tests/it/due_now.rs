@@ -1,4 +1,4 @@
-//! With a frozen clock, what is due at the instant of a call or a request has happened once it is answered: the event is made, in the
+//! With a frozen clock, everything due at the instant of a call or a request has happened once it is answered: the event is made, in the
 //! journal, and its deliveries are entered.
 
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ event = "reference.matched"
 on = "command"
 "#;
 
-/// The types of requests, events and notices in the journal, oldest first; attempts are made when receivers take them.
+/// The types of requests, events and notices in the journal, oldest first; attempts are made when receivers accept them.
 fn journal(emulator: &Emulator) -> Vec<String> {
     let mut lines = emulator.control().journal().search(None, usize::MAX, |_, entry| match entry {
         Entry::Request(_) => Some("request".to_owned()),

@@ -1,4 +1,4 @@
-//! What a Rust test may do to an emulator that it embeds, and what is refused; the examples in the documentation of
+//! What a Rust test may do with an emulator that it embeds, and the refusals; the examples in the documentation of
 //! `ControlHandle` show the ordinary way.
 
 use serde_json::json;
@@ -39,7 +39,7 @@ async fn a_snapshot_brings_a_subscription_back() {
     assert!(control.fire(KEY, event()).expect("the type is known").deliveries.is_empty(), "nobody is subscribed");
     assert_eq!(control.restore(&before).expect("it was just taken"), Vec::<String>::new());
     let fired = control.fire(KEY, event()).expect("the type is known");
-    assert_eq!(fired.deliveries.len(), 1, "the subscription is there again");
+    assert_eq!(fired.deliveries.len(), 1, "the subscription exists again");
     control.settle().await;
     assert!(control.received("app").iter().all(|receipt| receipt.verified.is_ok()));
     assert_eq!(control.received("app").len(), 1);

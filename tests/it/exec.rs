@@ -24,7 +24,7 @@ fn run(mut command: impl BorrowMut<Command>) -> Output {
     ended(start(command.borrow_mut()))
 }
 
-/// Starts a program in its own process group, so that it can be ended together with what it runs.
+/// Starts a program in its own process group, so that it can be ended together with its children.
 pub(crate) fn start(command: &mut Command) -> Child {
     command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
 }
@@ -117,7 +117,7 @@ fn the_environment_leads_to_the_emulator() {
         out.starts_with("http://127.0.0.1:") && out.contains("token=ctl_") && out.contains("ready (version"),
         "{beyond:?}"
     );
-    // A control listener of its own has its own address, and TLS its own scheme.
+    // A separate control listener has its own address, and TLS its own scheme.
     let apart = exec(
         &["--control-listen", "127.0.0.1:0", "--fail-on", "unmatched"],
         &format!("{CURL} $WRS_BASE_URL/v1/hello; test $WRS_BASE_URL != $WRS_EMULATOR_URL"),
@@ -129,7 +129,7 @@ fn the_environment_leads_to_the_emulator() {
     assert!(tls.status.code() == Some(1) && said(&tls).contains("/v1/nothing"), "{tls:?}");
 }
 
-/// A proxy that nobody answers at, in the variables that clients read.
+/// A proxy that does not exist, in the variables that clients read.
 const NO_SUCH_PROXY: [(&str, &str); 4] = [
     ("http_proxy", "http://127.0.0.1:1"),
     ("HTTP_PROXY", "http://127.0.0.1:1"),
@@ -537,7 +537,7 @@ fn a_report_is_written_however_the_command_ends() {
         assert!(exec["problem"].as_str().is_some_and(|problem| problem.contains(program)), "{exec}");
         assert!(!exec.to_string().contains("abcdefgh"), "{exec}");
     }
-    // The verdict fails the run, and the report has what it found.
+    // The verdict fails the run, and the report has its problems.
     let (output, document) = reported("run.json", &["--fail-on", "unmatched,undelivered"], &["sh", "-c", request]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let exec = &document.expect("a report")["exec"];

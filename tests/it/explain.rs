@@ -41,7 +41,7 @@ async fn each_kind_of_answer_names_what_decided() {
         (&send(&emulator, "GET", "/v1/system/status", &[], "").await, 401, "authentication", "missing"),
         (&get(&emulator, "/nowhere").await, 404, "route", "no endpoint `/nowhere`; there are "),
         (&get(&emulator, "/v1/users").await, 404, "route", "announced"),
-        (&send(&emulator, "PUT", "/v1/hello", &[], "").await, 405, "route", "takes GET, HEAD, not PUT"),
+        (&send(&emulator, "PUT", "/v1/hello", &[], "").await, 405, "route", "accepts GET, HEAD, not PUT"),
     ] {
         assert_eq!(answer.status, status);
         let explanation = explained(&emulator, answer).await;
@@ -113,7 +113,7 @@ async fn the_rules_of_active_scenarios_say_what_they_make_of_a_request() {
     let found = rules(&explanation);
     assert_eq!(found[0].2, "header.x-team is absent; expected \"red\"");
     assert!(found[1].2.starts_with("operation is `system.status`; expected `events.subscribe`"), "{found:?}");
-    // The counters have moved since; what was decided has not.
+    // The counters have moved since; the decision has not.
     let of_first = ("after one", "matched, but did not apply: it lets 1 matching request through first");
     assert_eq!((found[2].0.as_str(), found[2].1, found[2].2.as_str()), (of_first.0, false, of_first.1));
     assert_eq!((found.len(), found[3].0.as_str(), found[3].1), (4, "the rest", true));
@@ -170,7 +170,7 @@ async fn unknown_ids_are_404_with_what_is_expected() {
     }
 }
 
-/// A request is judged by what was in force when it was answered, whatever was changed since.
+/// A request is judged by the state in force when it was answered, whatever changed since.
 #[tokio::test]
 async fn a_request_is_explained_by_the_settings_that_answered_it() {
     let emulator = started(crate::support::builder().scenario_text(STORY)).await;

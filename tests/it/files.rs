@@ -119,7 +119,7 @@ fn a_link_out_of_the_folder_shows_nothing_of_its_file() {
     assert!(code == Some(0) && !said.contains("hidden"), "{code:?} {said}");
 }
 
-/// Each look at such a folder takes a while, so there are fewer of them.
+/// Reading such a folder is slow, so there are fewer of them.
 #[test]
 fn a_folder_full_of_other_files_costs_next_to_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -240,7 +240,7 @@ fn a_second_process_with_the_same_state_is_refused() {
     std::fs::hard_link(&state, &hard).expect("it is linked");
     let mut first = Served::start(&["--state", &state]);
     for round in 0..3 {
-        // A file beside it, such as a lock, decides nothing.
+        // A file next to it, such as a lock, decides nothing.
         for entry in std::fs::read_dir(folder.path()).expect("a folder").flatten() {
             if !["state.json", "link.json", "hard.json"].contains(&entry.file_name().to_str().expect("text")) {
                 let _ = std::fs::remove_file(entry.path());
@@ -265,7 +265,7 @@ fn a_second_process_with_the_same_state_is_refused() {
     assert_eq!(names_in(folder.path()), ["state.json"]);
 }
 
-/// What others put beside the file is neither followed nor written over, and nobody else can read what is saved.
+/// Files that others put next to it are neither followed nor overwritten, and no other user can read the saved state.
 #[test]
 fn a_saved_state_follows_no_link_and_is_private() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};

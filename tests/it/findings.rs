@@ -180,7 +180,7 @@ fn page() -> String {
     format!(
         "# Findings\n\nWhat [the review](review.md) can find. Made from the table in src/review/findings; \
          `UPDATE_EXPECTED=1 cargo test findings` writes it anew.\n\n\
-         | finding | severity | what is wrong | clause | confidence | what to do | to exercise it |\n\
+         | finding | severity | problem | clause | confidence | remedy | to exercise it |\n\
          | --- | --- | --- | --- | --- | --- | --- |\n{}",
         checks().map(row).collect::<String>()
     )

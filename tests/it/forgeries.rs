@@ -1,4 +1,4 @@
-//! Deliberately forged deliveries: a receiver that takes one is a problem found, one that refuses it has passed a test.
+//! Deliberately forged deliveries: a receiver that accepts one is a problem, one that refuses it passes.
 
 use serde_json::{Value, json};
 

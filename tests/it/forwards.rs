@@ -44,7 +44,7 @@ async fn a_forward_is_added_and_removed_for_one_key_while_running() {
     assert_eq!(outcome(&emulator, KEY).await["dialled"], format!("{there}/hooks?a=1"));
     receiver.next().await;
     assert_eq!(outcome(&emulator, "sk_test_other").await["outcome"]["failure"], "name_not_found");
-    // A snapshot keeps it, a reset takes it back.
+    // A snapshot keeps it, a reset removes it.
     let saved = view(&emulator, "snapshot").await;
     control(&emulator, "POST", "reset", &json!({ "key": KEY })).await;
     subscribed(&emulator, KEY).await;
@@ -116,7 +116,7 @@ async fn a_failed_delivery_advises_what_was_not_done_yet_and_keeps_the_port() {
     let said = detail(&emulator).await;
     let command = format!("`wrs-emulator forwards add {PUBLIC}=http://localhost:PORT`");
     assert!(said.contains(&command), "{said}");
-    // The forward is there, and leads to a name without an address, or to nobody.
+    // The forward exists, and leads to a name without an address, or to no listener.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     for target in ["http://nothing.example:3000".to_owned(), format!("http://{closed}"), format!("https://{closed}")] {
         patch(&emulator, &json!({ "webhooks": { "forwards": { PUBLIC: target } } })).await;

@@ -40,7 +40,7 @@ fn every_help_is_the_published_one() {
     assert_in_step("tests/it/help.txt", &made);
 }
 
-/// Examples first, options in groups, no more than two screens; what is rare is there when everything is asked for.
+/// Examples first, options in groups, no more than two screens; rare options show with --help-all.
 #[test]
 fn the_help_of_the_program_fits_two_screens() {
     for columns in ["80", "100"] {
@@ -143,7 +143,7 @@ fn every_command_has_examples_and_no_markup() {
     let commands = all_help();
     for (path, said) in &commands {
         assert!(said.contains("\nExamples:\n  wrs-emulator"), "{path:?} has no examples");
-        // What documentation wants marked, nobody is to copy.
+        // Marks of the documentation must not be copied.
         for mark in ["<http", "`OpenAPI`", "[`"] {
             assert!(!said.contains(mark), "{path:?} has `{mark}`:\n{said}");
         }

@@ -109,7 +109,7 @@ fn drives(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t') || is_invisible
 }
 
-/// Compares what was printed, and returns whether escapes are visible in it.
+/// Compares the output, and returns whether escapes are visible in it.
 #[track_caller]
 fn is_inert(what: &str, output: &Outcome) -> bool {
     let printed = text(&output.stdout) + &text(&output.stderr);

@@ -1,4 +1,4 @@
-//! `key` in calls of the control API: taken by each, as query parameter and as body field, and never beside a thing of another
+//! `key` in calls of the control API: accepted by each, as query parameter and as body field, and never with a thing of another
 //! key. And which requests are a key's.
 
 use serde_json::{Value, json};
@@ -97,7 +97,7 @@ async fn a_key_beside_an_id_must_own_it() {
     }
 }
 
-/// A snapshot and a scenario are documents of their own; the key beside their fields is none of them.
+/// A snapshot and a scenario are documents; `key` is not one of their fields.
 #[tokio::test]
 async fn a_key_within_a_document_is_no_part_of_it() {
     let emulator = start().await;

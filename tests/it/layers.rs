@@ -1,4 +1,4 @@
-//! The direction rules: a file uses only its own layer or a lower one; every file says what it is for.
+//! The direction rules: a file uses only its own layer or a lower one; every file states its purpose.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("cli", 7),
 ];
 
-/// Folders whose modules have layers of their own.
+/// Folders whose modules have separate layers.
 const SPLIT: &[&str] = &["state", "util"];
 
 /// Every Rust file below `folder`, as a path relative to the crate.
@@ -75,7 +75,7 @@ fn module(path: &Path) -> String {
     }
 }
 
-/// Tests in their own file, beside what they test.
+/// Tests in their own file, next to the tested one.
 pub(crate) fn is_tests(path: &Path) -> bool {
     path.to_string_lossy().ends_with("_tests.rs")
 }

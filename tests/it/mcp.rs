@@ -113,7 +113,7 @@ fn a_session_begins_with_a_handshake_in_a_revision_that_both_speak() {
     assert_eq!(session.end(), Some(0));
 }
 
-/// Without an emulator, too; and briefly, as each agent reads it.
+/// Also without an emulator; and briefly, because each agent reads it.
 #[test]
 fn twelve_tools_are_listed_with_schemas_and_hints() {
     let mut session = Session::at(NOWHERE);
@@ -217,7 +217,7 @@ fn each_tool_answers_its_question() {
     assert_eq!(session.end(), Some(0));
 }
 
-/// An agent cannot take anything from anybody else.
+/// An agent cannot affect anyone else's key.
 #[test]
 fn only_keys_of_the_session_are_reset_and_never_all() {
     let served = Served::start(&["--clock", "frozen"]);
@@ -239,7 +239,7 @@ fn only_keys_of_the_session_are_reset_and_never_all() {
         let message = session.refused(tool, &arguments);
         assert!(message.contains("never all of them"), "{tool}: {message}");
     }
-    // A key that is named is acted on, and what it has stays.
+    // A named key is changed, and its other state stays.
     let fired = session.done("fire_event", &json!({"type": "workflow.completed", "key": "sk_test_local"}));
     assert!(fired.contains(" delivered "), "{fired}");
     assert_eq!(session.done("reset", &json!({"key": format!("{own}_second")})), format!("{own}_second reset\n"));
@@ -274,7 +274,7 @@ fn a_tool_says_what_is_wrong_and_what_to_do() {
         (
             "find_requests",
             json!({"limt": 5}),
-            "find_requests takes no argument `limt`\nhint: it takes `operation`, `status`, ",
+            "find_requests has no argument `limt`\nhint: it has `operation`, `status`, ",
         ),
         ("find_requests", json!({"limit": "many"}), "limit: expected a value of type integer, found \"many\""),
         ("find_requests", json!({"status": [404]}), "status: expected a value of type integer"),
@@ -368,7 +368,7 @@ fn a_slow_call_loses_no_other() {
     session.write(r#"{"jsonrpc":"2.0","id":4,"method":"ping"}"#);
     assert_eq!(session.read()["id"], json!(4), "a ping is answered while a tool waits");
     drop(connection);
-    assert_eq!(session.read()["id"], json!(3), "what was cancelled is not answered, running or waiting");
+    assert_eq!(session.read()["id"], json!(3), "a cancelled call is not answered, running or waiting");
     assert_eq!(session.end(), Some(0));
 }
 

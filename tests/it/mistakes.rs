@@ -37,7 +37,7 @@ fn a_mistake_is_answered_with_what_to_type_instead() {
     assert!(!said.contains("panicked"), "{said}");
 }
 
-/// A variable that no flag has would be ignored, and a wrong value would be reported as that of a flag that nobody typed.
+/// A variable that no flag has would be ignored, and a wrong value would be reported as that of a flag that was not typed.
 #[test]
 fn a_wrong_variable_is_named() {
     let with = |name: &str, value: &str| {

@@ -61,7 +61,7 @@ fn the_engine_does_what_the_reference_says() {
     let config =
         ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 2_000, ..ProptestConfig::default() };
     let (played, failed) = (Cell::new(0_u32), Cell::new(None));
-    // The same cases each time, so that what lands was played; whoever names a number of cases gets others each time.
+    // The same cases each time, so that every commit is tested with them; with a given number of cases they differ each time.
     let mut runner = match std::env::var_os("WRS_MODEL_CASES") {
         Some(_) => TestRunner::new(config),
         None => TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)),

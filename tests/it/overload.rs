@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::process::{Served, answer, eventually, request, status};
 use crate::support::KEY;
 
-/// A budget for what is kept, and what resident memory may reach with it under any single attack, with room for what the allocator keeps
+/// The budget, and the resident memory allowed with it under any single attack, with room for memory that the allocator keeps
 /// on a busy machine.
 const BUDGET: [&str; 2] = ["--max-memory-bytes", "67108864"];
 const MAX_RESIDENT: usize = (64 + 192) * 1024 * 1024;
@@ -56,7 +56,7 @@ fn hostile_templates_are_refused_wherever_they_come_from() {
         refused(served.control("POST", "events", &json!({ "type": "workflow.completed", "data": data })));
         let emission = json!({ "emit": [{ "event": "workflow.completed", "on": "command", "data": data }] });
         refused(served.control("PUT", "scenarios/hostile", &emission));
-        // A setting is taken as it is; what it makes is refused when it is used.
+        // A setting is accepted as it is; its result is refused when it is used.
         let setting = json!({ "events.data": { "workflow.completed": data } });
         let (status, body) = served.control("PATCH", "profile", &setting);
         assert!(status < 500, "{body}");
@@ -74,7 +74,7 @@ fn hostile_templates_are_refused_wherever_they_come_from() {
     assert!(served.peak() < MAX_RESIDENT, "{} bytes", served.peak());
 }
 
-/// A receiver that takes connections and never answers.
+/// A receiver that accepts connections and never answers.
 pub(crate) fn hanging() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/hooks", listener.local_addr().expect("an address"));
@@ -83,7 +83,7 @@ pub(crate) fn hanging() -> (TcpListener, String) {
 
 pub(crate) const PLAIN: [&str; 4] = ["--set", "webhooks.allow_http=true", "--set", "rate_limit.enabled=false"];
 
-/// More such calls than there are threads for them; each takes seconds.
+/// More such calls than there are threads for them; each lasts seconds.
 #[test]
 fn a_call_waits_for_no_other_that_fires_thousands_of_events() {
     let served = Served::start(&PLAIN);
@@ -212,7 +212,7 @@ fn authorities_are_read_beside_the_workers() {
         served.subscribe(&url.replacen("http", "https", 1));
     }
     assert_eq!(served.control("POST", "events", &json!({ "type": "workflow.completed" })).0, 200);
-    // Can be opened for writing without waiting once somebody reads, who waits for as long as it stays open.
+    // It opens for writing without waiting once it has a reader, which waits for as long as it stays open.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let mut writer = None;
     eventually("the authorities are read", || {
@@ -259,7 +259,7 @@ fn timed(served: &Served, request: &str) -> Duration {
     began.elapsed()
 }
 
-/// Clients that ask for everything and hang up at once: their work is dropped, and until then nobody else is behind it.
+/// Clients that ask for everything and hang up at once: their work is dropped, and delays no other client until then.
 #[test]
 fn callers_who_have_left_delay_nobody() {
     const LEFT: u32 = 40;

@@ -1,4 +1,4 @@
-//! What ships and what is built with: the files that name the same thing name it alike.
+//! Shipped files and build files: those that name the same thing agree.
 
 fn read(path: &str) -> String {
     std::fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR")))

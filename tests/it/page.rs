@@ -90,7 +90,7 @@ async fn the_documentation_is_served_with_links_that_lead_somewhere() {
     }
     let mut followed = 0;
     for (name, page) in &pages {
-        assert!(!page.contains("<script") && !page.contains("<img"), "{name}: what it quotes is no markup");
+        assert!(!page.contains("<script") && !page.contains("<img"), "{name}: quoted markup stays text");
         assert!(page.contains("<h1 id=") && page.contains("<p>") && !page.contains("```"), "{name}: it is HTML");
         for link in page.split("<a href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
             // The way back to the page.

@@ -1,5 +1,5 @@
-//! Each preset held against the published contract over a socket: what it promises is there in its type and form, whatever
-//! else a preset does. `contract` sends nothing beyond, `friendly` what it says it adds, `hostile` really does its worst.
+//! Each preset held against the published contract over a socket: each promise is kept in type and form, whatever
+//! else a preset does. `contract` sends nothing beyond, `friendly` exactly its additions, `hostile` really does its worst.
 
 mod promises;
 mod run;
@@ -131,7 +131,7 @@ fn order(value: &Value, table: Table) -> Vec<String> {
     object(value).keys().filter(|key| table.iter().any(|(name, _)| name == key)).cloned().collect()
 }
 
-/// Each of these objects has fields that nobody knows, and they come in more than one order.
+/// Each of these objects has unknown fields, in more than one order.
 fn varied(values: &[Value], table: Table, known: &[&str]) {
     for value in values {
         let mut more = beyond(value, table);

@@ -1,4 +1,4 @@
-//! `review probe` against small receivers: a sound one passes, each broken one is named for what is wrong with it and for nothing
+//! `review probe` against small receivers: a sound one passes, each broken one is named for its fault and for nothing
 //! else, and whatever a receiver does, the probe ends in time.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,7 +13,7 @@ use crate::wire::peer::GOOD;
 
 /// A subscribe request of the sample key, without its body.
 pub(crate) const SUBSCRIBE: &str = "POST /v1/events/subscribe HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
-/// Where nobody listens.
+/// An address without a listener.
 pub(crate) const NOWHERE: &str = "http://127.0.0.1:1";
 /// A status check of the sample key.
 pub(crate) const STATUS: &str = "GET /v1/system/status HTTP/1.1\r\nAuthorization: Bearer sk_test_local";
@@ -153,7 +153,7 @@ impl Served {
         (self.child.wait().expect("it ends").code(), rest, std::mem::take(log))
     }
 
-    /// Ends it with SIGTERM; gives its exit code and what it logged.
+    /// Ends it with SIGTERM; gives its exit code and its log.
     pub(crate) fn stop(self) -> (Option<i32>, String) {
         self.signal("TERM");
         let (code, _, log) = self.end();
@@ -202,7 +202,7 @@ impl Served {
     /// Bytes read so far, from files and sockets.
     pub(crate) fn bytes_read(&self) -> u64 {
         let io = self.proc("io");
-        let count = io.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("a line for what was read");
+        let count = io.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("a line for the bytes read");
         count.parse().expect("a number")
     }
 
@@ -297,7 +297,7 @@ pub(crate) fn status(stream: &mut TcpStream) -> String {
     text(&start[9..])
 }
 
-/// A port at which nobody listens.
+/// A port without a listener.
 pub(crate) fn closed_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()

@@ -1,4 +1,4 @@
-//! One run of the binary with what it must answer: exit status, stdout and stderr, each compared whole.
+//! One run of the binary with its expected results: exit status, stdout and stderr, each compared whole.
 //!
 //! Ids and present times differ from run to run; they are compared as `req_…` and `TIME`.
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::process::Served;
 use crate::support::{Outcome, START, assert_in_step, piped, text, wrs_emulator};
 
-/// What is run and what is expected of it; by default it succeeds and writes nothing.
+/// The command and its expected results; by default it succeeds and writes nothing.
 #[must_use]
 pub(crate) struct Program {
     command: Command,
@@ -73,7 +73,7 @@ impl Program {
     }
 }
 
-/// Runs each line of a transcript that begins with `$ wrs-emulator`, in this folder, and compares what is below it: what the
+/// Runs each line of a transcript that begins with `$ wrs-emulator`, in this folder, and compares the lines below it: what the
 /// program wrote to stderr, which exits with 2 and prints nothing. `UPDATE_EXPECTED=1` writes the transcript anew.
 pub(crate) fn refusals(name: &str, folder: &Path) -> String {
     let path = format!("{}/tests/it/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -99,7 +99,7 @@ fn words(line: &str) -> Vec<String> {
     quoted.collect()
 }
 
-/// The text without ids and times of its own.
+/// The text without ids and times.
 fn masked(text: &str) -> String {
     let (mut masked, mut rest) = (String::new(), text);
     while let Some(first) = rest.chars().next() {

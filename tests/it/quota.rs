@@ -174,7 +174,7 @@ async fn headers_follow_every_change_of_the_settings() {
         let kept: Vec<String> = kept
             .map(|pair| format!("{}: {}", pair[0].as_str().expect("text"), pair[1].as_str().expect("text")))
             .collect();
-        assert_eq!(kept, sent, "the journal has what was sent, in its order");
+        assert_eq!(kept, sent, "the journal has the requests in the order of sending");
         lines.sort();
         lines.join("\n")
     };

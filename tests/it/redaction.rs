@@ -107,7 +107,7 @@ async fn everything_that_the_control_api_shows_is_masked_and_test_keys_are_whole
         let answer = send(&emulator, "GET", &format!("/_emulator/{path}"), &plain, "").await;
         assert_hidden(&text(&answer.body), &format!("{path} as text"));
     }
-    // Answers to changes, too.
+    // Also answers to changes.
     let id = &ids(&emulator, "subscriptions?key=*").await[0];
     for (method, path, body) in [
         ("PUT", format!("subscriptions/{id}"), json!({ "description": "client_secret=hiddennested" })),

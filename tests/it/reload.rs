@@ -22,11 +22,11 @@ fn story(number: u64) -> String {
     format!("title = \"Number {number}\"\n\n{}{}", rule("system.status"), rule("hello"))
 }
 
-/// Writes beside the file, then puts it in its place, as careful editors do.
+/// Writes a new file, then renames it over the old one, as careful editors do.
 fn rename_over(file: &Path, text: &str) {
-    let beside = file.with_file_name(".story.toml.new");
-    std::fs::write(&beside, text).expect("the file is written");
-    std::fs::rename(&beside, file).expect("the file is renamed");
+    let sibling = file.with_file_name(".story.toml.new");
+    std::fs::write(&sibling, text).expect("the file is written");
+    std::fs::rename(&sibling, file).expect("the file is renamed");
 }
 
 /// What one answer says.
@@ -74,7 +74,7 @@ impl Stage {
         }
     }
 
-    /// Waits until the change is seen; until then what was served before is served on.
+    /// Waits until the change is seen; until then the old answers continue.
     async fn changed_to(&mut self, number: u64) {
         let seen = async {
             loop {
@@ -93,7 +93,7 @@ impl Stage {
         self.unchanged().await;
     }
 
-    /// Waits until health tells this of the scenarios; what was served before is served on.
+    /// Waits until health reports this of the scenarios; the old answers continue.
     async fn healthy(&mut self, state: &str) {
         let seen = async {
             while self.health().await["scenarios"] != state {

@@ -1,4 +1,4 @@
-//! Resets: one key, or everything, as before the first request; and what is under way meanwhile does not come through.
+//! Resets: one key, or everything, as before the first request; and requests under way meanwhile leave no trace.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

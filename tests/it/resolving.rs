@@ -142,7 +142,7 @@ async fn a_workspace_whose_receivers_hang_leaves_room_for_others() {
     }
     subscribe_url(&emulator, "sk_test_other", "https://app.example.com/").await;
     fire_as(&emulator, "sk_test_local", "workflow.completed").await;
-    // As many as may be under way: the receiver takes their connections and says nothing.
+    // As many as may be under way: the receiver accepts their connections and says nothing.
     let mut held = Vec::new();
     for _ in 0..64 {
         held.push(timeout(PATIENCE, silent.accept()).await.expect("an attempt in time").expect("a connection"));

@@ -109,7 +109,7 @@ async fn keys_show_what_is_left_and_scenarios_how_far_they_are() {
     }
     activate(&emulator, &["story"], Some("sk_test_a")).await;
     get_as(&emulator, "sk_test_a", "/v1/system/status").await;
-    // The emission is planned beside the requests.
+    // The emission is planned along with the requests.
     emulator.control().settle().await;
     let document = run(&emulator, "").await;
     let keys = list(&document, "keys");
@@ -122,7 +122,7 @@ async fn keys_show_what_is_left_and_scenarios_how_far_they_are() {
     // Looking counts nothing.
     assert_eq!(run(&emulator, "").await["keys"], document["keys"]);
     assert_eq!((&document["active"], &keys[1]["settings"]), (&json!([]), &json!([])));
-    // The order in force, and what one key has of its own.
+    // The order in force, and the list of one key.
     put_scenario(&emulator, "another", "title = 'x'\n").await;
     activate(&emulator, &["story", "another"], None).await;
     ask(&emulator, "PATCH", "profile?key=sk_test_b", &json!({ "rate_limit": { "requests": 3 } })).await;
@@ -215,7 +215,7 @@ async fn in_a_report_data_stays_data() {
     for outside in [" href=\"style.css\"", " href=\"icon.svg\"", " src=\"", "\nimport {", "\nexport "] {
         assert!(!before.contains(outside) && !after.contains(outside), "a report needs nothing else: {outside}");
     }
-    // The policy names exactly what is there.
+    // The policy names exactly the existing parts.
     let between = |text: &str, start: &str, end: &str| {
         let (_, rest) = text.split_once(start).unwrap_or_else(|| panic!("no {start}"));
         rest.split_once(end).unwrap_or_else(|| panic!("no {end}")).0.to_owned()

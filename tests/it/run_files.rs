@@ -68,7 +68,7 @@ fn a_run_is_saved_as_json_as_a_page_and_on_stdout_and_fits_its_schema() {
             .envs([("WRS_EMULATOR_URL", served.url.as_str()), ("WRS_API_KEY", "sk_test_b")]),
     );
     assert_eq!(ids(&serde_json::from_slice(&all.stdout).expect("JSON")).len(), 2);
-    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "nothing is left beside the files");
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "nothing is left next to the files");
 }
 
 #[test]

@@ -60,7 +60,7 @@ enum Probe {
     Scatter,
     /// A receiver that says nothing.
     Silent,
-    /// A listener that never takes a connection up, over TLS.
+    /// A listener that never accepts a connection, over TLS.
     SilentTls,
     /// A rotated secret, an hour later.
     Rotation,
@@ -77,7 +77,7 @@ async fn each_setting_changes_what_it_says() {
         assert!(after.contains(expected), "{setting}: `{expected}` is not in\n{after}");
         assert!(
             *setting == "webhooks.secret_key" || !before.contains(expected),
-            "{setting}: `{expected}` is there without it\n{before}"
+            "{setting}: `{expected}` is present without it\n{before}"
         );
         assert_ne!(before, after, "{setting} changes nothing");
     }

@@ -92,7 +92,7 @@ async fn listen_subscribes_verifies_prints_and_hands_on() {
         let received = tokio::time::timeout(PATIENCE, application.next()).await.expect("it arrives");
         assert!(!received.header("webhook-signature").is_empty());
     }
-    // The end takes subscription and forward back.
+    // The end removes subscription and forward.
     assert_eq!(served.json(&["subscriptions", "--json"])["data"].as_array().map(Vec::len), Some(1));
     assert_eq!(listening.stop().0, Some(0));
     assert_eq!(served.json(&["subscriptions", "--json"])["data"], json!([]));
@@ -154,7 +154,7 @@ async fn listen_answers_502_where_the_application_is_not() {
     run(&["listen", "--forward-to", "ftp://x"])
         .exits(2)
         .says(&["hint: for example `--forward-to localhost:3000/hooks`"]);
-    // Without an emulator it works all the same, and says what is missing.
+    // It also works without an emulator, and reports the missing one.
     let arguments = ["listen", "--listen", "127.0.0.1:0", "--forward-to", "1", "--emulator", "http://127.0.0.1:1"];
     let mut listening = Served::spawn(&mut wrs_emulator(&arguments));
     let mut said = BufReader::new(listening.child.stderr.take().expect("a pipe")).lines();

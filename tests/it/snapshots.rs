@@ -105,7 +105,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..12)
 }
 
-/// Does one step and gives what was seen of it: statuses, bodies, quota, ids.
+/// Does one step and gives its results: statuses, bodies, quota, ids.
 async fn act(emulator: &Emulator, step: &Step) -> String {
     let answer = match step {
         Step::Status(key) => get_as(emulator, KEYS[*key], "/v1/system/status").await,
@@ -208,7 +208,7 @@ async fn check(before: &[Step], after: &[Step], elsewhere: &[Step]) {
     let loaded = control(&second, "PUT", "snapshot", &saved).await;
     assert_eq!((loaded.status, loaded.json()["warnings"].clone()), (200, json!([])), "{loaded:?}");
     let again = control(&second, "GET", "snapshot?key=*", &Value::Null).await;
-    assert_eq!(without_moments(saved), without_moments(again.json()), "a snapshot of what was loaded is the same");
+    assert_eq!(without_moments(saved), without_moments(again.json()), "a snapshot of the loaded state is the same");
     for step in after {
         assert_eq!(act(&first, step).await, act(&second, step).await, "after {before:?}, in {after:?}");
     }

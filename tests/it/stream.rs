@@ -121,7 +121,7 @@ async fn a_viewer_from_before_a_restart_is_sent_what_happens_from_now_on() {
     }
     let mut viewer = Viewer::open(&other, Some(&last)).await;
     viewer.until("event: restarted").await;
-    assert!(!viewer.text.contains("event: request"), "also where the number is there again: {}", viewer.text);
+    assert!(!viewer.text.contains("event: request"), "also where the number exists again: {}", viewer.text);
 }
 
 /// The same seed on a clock that stands at the same time gives the same ids.
@@ -138,7 +138,7 @@ async fn ids_of_the_stream_are_fixed_by_seed_and_clock() {
     assert_ne!(ids(builder()).await, ids(builder().seed(8)).await);
 }
 
-/// Viewers share the text of an entry; once it is forgotten, that text goes to nobody else.
+/// Viewers share the text of an entry; once it is forgotten, no further viewer gets it.
 #[tokio::test]
 async fn what_was_forgotten_is_not_told_again() {
     let emulator = start().await;

@@ -105,7 +105,7 @@ async fn a_storm_of_emissions_is_cut_at_the_bound_and_told() {
     assert_eq!((stuck.status, stuck.code().as_str()), (408, "not_settled"), "{stuck:?}");
     let tells_why = |message: &String| message.contains("--max-memory-bytes");
     assert!(notices(&emulator, false).iter().any(tells_why), "the journal tells why");
-    // A reset ends the storm, what was planned with it, and the step.
+    // A reset ends the storm, its planned events, and the step.
     assert_eq!(control(&emulator, "POST", "reset", &json!({ "key": "*" })).await.status, 200);
     let done = clock(&emulator, &json!({ "advance": "0s" })).await;
     assert_eq!((done.status, &done.json()["now"]), (200, &json!("2026-01-31T09:30:00.000Z")), "{done:?}");
@@ -193,7 +193,7 @@ async fn resets_and_loads_under_load_let_nothing_of_the_old_through() {
     let emulator = Arc::new(emulator);
     let keys: Vec<String> = (0..4).map(|number| format!("sk_test_busy_{number}")).collect();
     let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    // Taken before the load begins: a save waits until what is under way has ended.
+    // Taken before the load begins: a save waits until running requests have ended.
     subscribe_url(&emulator, &keys[0], "https://app.example.com/saved").await;
     let saved = view(&emulator, "snapshot?key=*").await;
     let workers: Vec<_> = (0..8)

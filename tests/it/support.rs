@@ -31,7 +31,7 @@ use crate::openapi::Document;
 pub(crate) const KEY: &str = "sk_test_local";
 /// Where the clock of every test stands: 2026-01-31T09:30:00Z.
 pub(crate) const START: Timestamp = Timestamp::constant(1_769_851_800, 0);
-/// Longest that anything may take which a test waits for; it fails then, it never passes by waiting.
+/// The longest wait of a test, which then fails; it never passes by waiting.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The binary with these arguments, in a folder without scenarios, and without a developer's own settings.
@@ -351,7 +351,7 @@ pub(crate) async fn view(emulator: &Emulator, path: &str) -> Value {
     ask(emulator, "GET", path, &Value::Null).await
 }
 
-/// A call of the control API that succeeds, and what it answers.
+/// A call of the control API that succeeds, and its answer.
 pub(crate) async fn ask(emulator: &Emulator, method: &str, path: &str, body: &Value) -> Value {
     let answer = control(emulator, method, path, body).await;
     assert_eq!(answer.status, 200, "{method} {path}: {answer:?}");

@@ -1,4 +1,4 @@
-//! TLS where it is not expected, plain HTTP where TLS is, certificates that nobody trusts: each is named with its remedy.
+//! TLS where it is not expected, plain HTTP where TLS is, untrusted certificates: each is named with its remedy.
 
 use crate::process::{NOWHERE, Served, exchange};
 use crate::program::Program;

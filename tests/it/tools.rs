@@ -339,7 +339,7 @@ fn listen_serves_https_from_pem_files() {
     let pair = format!("{}:{}", certificate_file.display(), key_file.display());
     let mut receiver = listen(&["--tls", &pair, "--count", "1"], Some(SECRET));
     assert!(receiver.url.starts_with("https://"), "{}", receiver.url);
-    // A client that speaks no TLS costs nobody else anything.
+    // A client without TLS costs other clients nothing.
     let stray = std::net::TcpStream::connect(receiver.address()).expect("it listens");
     let authority = certificate_file.display().to_string();
     let emulator = emulator(&receiver, &["--webhook-ca", &authority]);

@@ -44,7 +44,7 @@ async fn requests_that_led_to_no_endpoint_are_unmatched() {
     for (message, parts) in found.iter().zip([
         &["GET /v1/helo: no endpoint `/v1/helo`; did you mean GET /v1/hello? (404)"][..],
         &["GET /v1/workflows: ", "not available yet (404)"],
-        &["DELETE /v1/system/status: `/v1/system/status` takes GET", "(405)"],
+        &["DELETE /v1/system/status: `/v1/system/status` accepts GET", "(405)"],
         &["bytes that are not an HTTP request", "(400)"],
         &["(400)"],
     ]) {
@@ -175,7 +175,7 @@ async fn a_verdict_waits_for_planned_events_that_are_due() {
         (reported["judged_deliveries"].clone(), messages(&reported, "undelivered").len())
     };
     assert_eq!(judged("300ms", false).await, (json!(2), 0), "both events were sent and awaited");
-    assert_eq!(judged("1h", false).await, (json!(0), 0), "what is due later is not awaited");
+    assert_eq!(judged("1h", false).await, (json!(0), 0), "later events are not awaited");
     assert_eq!(judged("300ms", true).await, (json!(0), 0), "a frozen clock makes nothing due");
 }
 

@@ -1,4 +1,4 @@
-//! What the wire withstands: bytes that are not a valid request, peers that are slow, too many or too greedy, and the
+//! Attacks on the wire: bytes that are not a valid request, peers that are slow, too many or too greedy, and the
 //! life of the process. Raw sockets throughout, for no client library would send these bytes.
 
 mod bodies;

@@ -11,7 +11,7 @@ import tempfile
 import time
 
 DEADLINE = 20
-# What is typed before Tab, and what it has become, or must be offered.
+# The text typed before Tab, and the result, or the expected candidates.
 COMPLETED = [
     ("wrs-emulator scena", "wrs-emulator scenarios "),
     ("wrs-emulator scenarios us", "wrs-emulator scenarios use "),
@@ -135,7 +135,7 @@ def check_terminal(shell, home, words, environment):
         terminal = Shell(home, words, environment)
         terminal.read_until(lambda shown: b"READY>" in shown, f"{shell}: prompt")
         terminal.forget()
-        # The end of the line is typed after the Tab, so that a space that the completion adds is seen, too.
+        # The end of the line is typed after the Tab, so that a space added by the completion is also seen.
         terminal.type(typed + "\t")
         terminal.type("END")
         terminal.read_until(lambda shown: f"{becomes}END" in seen(shown), f"{shell}: {typed!r} to {becomes!r}")

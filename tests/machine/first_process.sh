@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # As the first process of a process namespace: `exec` and the commands that serve reap the processes that others leave behind, and the exit code of the
-# command is kept, whoever reaps it.
+# command is kept, whichever process reaps it.
 # Usage: first_process.sh EMULATOR_BINARY     (exit code 3: no namespace can be made here)
 set -euo pipefail
 emulator=$(realpath "$1")
@@ -13,7 +13,7 @@ cd "$folder"
 
 fails() { echo "first_process.sh: $*" >&2; exit 1; }
 
-# Prints how many ended processes nobody has reaped. Those that have just ended may be reaped a moment later.
+# Prints the number of zombies. Those that have just ended may be reaped a moment later.
 cat > zombies << 'SH'
 left=
 for _ in $(seq 200); do
@@ -24,7 +24,7 @@ done
 echo "$left"
 SH
 
-# A subshell that ends before what it started leaves an orphan.
+# A subshell that ends before its child leaves an orphan.
 cat > orphans << 'SH'
 for _ in $(seq 100); do (sh -c 'echo $PPID >> parents; sleep 0.01' &); done
 [ "$(sh -c 'echo $PPID' | head -1)" != 1 ] || exit 90

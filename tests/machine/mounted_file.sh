@@ -11,7 +11,7 @@ namespace=(unshare --mount --map-root-user)
 
 fails() { echo "mounted_file.sh: $*" >&2; exit 1; }
 
-# mounted ARGUMENTS...: runs the program with `given` mounted at `mounted`; prints what it says.
+# mounted ARGUMENTS...: runs the program with `given` mounted at `mounted`; prints its output.
 mounted() {
   : > "$folder/given"; : > "$folder/mounted"
   "${namespace[@]}" sh -c 'mount --bind "$0/given" "$0/mounted"; shift; exec timeout 20 "$@"' "$folder" - "$binary" "$@" 2>&1

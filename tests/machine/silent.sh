@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # No packet leaves the machine at start, idle, or when commands run; one does once a webhook is allowed to leave. Usage: silent.sh EMULATOR_BINARY
 #
-# In a network namespace whose only way out is a device that counts, with nobody behind it. Needs root, or `sudo`.
+# In a network namespace whose only way out is a device that counts, with nothing behind it. Needs root, or `sudo`.
 set -euo pipefail
 binary=$(realpath "$1")
 

@@ -1,6 +1,6 @@
 """The emulator with a quarter of a processor and 64 MiB: it answers and is not killed. Usage: small.py EMULATOR_BINARY
 
-Makes a control group (version 2 or 1) of its own, which needs root and a writable /sys/fs/cgroup; without one it ends with exit code 3.
+Makes a separate control group (version 2 or 1), which needs root and a writable /sys/fs/cgroup; without one it ends with exit code 3.
 The load comes from outside of the group: connections that send as fast as they are answered, webhooks, and large bodies.
 """
 

@@ -1,4 +1,4 @@
-// Tests of node:test of one name, and some that have no context of their own; each notes the key that it got, in the file KEYS.
+// Tests of node:test with one name, and some without their own context; each writes the key that it got, in the file KEYS.
 import { appendFileSync } from "node:fs";
 import test, { describe } from "node:test";
 import { withEmulator } from "wrs-emulator";

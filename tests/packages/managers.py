@@ -1,6 +1,6 @@
 """The npm package as package managers install it: from its file and from a registry. Usage: managers.py EMULATOR_BINARY TOOLS [MANAGER…]
 
-TOOLS is a node_modules folder with the managers; without one, the `npm` on the path. A registry on loopback notes what it is asked for.
+TOOLS is a node_modules folder with the managers; without one, the `npm` on the path. A registry on loopback records its requests.
 """
 
 import base64
@@ -82,7 +82,7 @@ class Registry:
 
 
 class Manager:
-    """A package manager: how it adds the package, installs what is locked, and runs the program."""
+    """A package manager: how it adds the package, installs from the lock file, and runs the program."""
 
     def __init__(self, name, program, add, locked, execute):
         self.name, self.program, self.add, self.locked, self.execute = name, program, add, locked, execute
@@ -133,7 +133,7 @@ class Project:
 
     def run(self, *arguments, foreign=False):
         environment = self.environment
-        # Bun is no Node: it takes the platform from its flags.
+        # Bun is not Node: it reads the platform from its flags.
         if foreign and self.manager.name != "bun":
             environment = environment | {"NODE_OPTIONS": f"--require {self.folder}/foreign.cjs"}
         command = [*self.manager.program, *map(str, arguments)]
@@ -152,7 +152,7 @@ class Project:
 
 
 def stub(platform):
-    """The head of a binary, from which `build.py` reads what it is for."""
+    """The head of a binary, from which `build.py` reads its platform."""
     system, processor = platform.split("-")
     if system == "darwin":
         return b"\xcf\xfa\xed\xfe" + struct.pack("<I", {"x64": 0x01000007, "arm64": 0x0100000C}[processor]) + bytes(60)
@@ -194,7 +194,7 @@ def from_file(manager, file, work, version):
 
 
 def foreign_program(file, work):
-    """The package has the program of another platform, and says what it lacks."""
+    """The package has the program of another platform, and names the missing one."""
     folder = pathlib.Path(tempfile.mkdtemp(dir=work))
     with tarfile.open(file) as archive:
         archive.extractall(folder, filter="data")

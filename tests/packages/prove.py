@@ -187,7 +187,7 @@ def red_job(runner, command, folder, path, passing=1):
 
 
 def await_emulators(folder):
-    """Waits until those that tests started have ended, and saved their reports; gives what is left."""
+    """Waits until those that tests started have ended, and saved their reports; gives the rest."""
     deadline = time.monotonic() + PATIENCE
     emulators = ["pgrep", "--full", f"{folder}.*wrs-emulator exec"]
     while (left := subprocess.run(emulators, capture_output=True, text=True).stdout) and time.monotonic() < deadline:
@@ -243,7 +243,7 @@ def start(path):
     """Serves on a free port; gives the process and the line that it prints when ready."""
     command = ["wrs-emulator", "--listen", "127.0.0.1:0", "--quiet"]
     environment = clean | {"PATH": f"{path}:{clean['PATH']}"}
-    # A group of its own, as a shell makes one: what is sent to the process does not reach its children by itself.
+    # A separate group, as a shell makes one: a signal to the process does not reach its children by itself.
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True)
     line = process.stdout.readline()
     assert " ready on " in line, line

@@ -44,7 +44,7 @@ for (const suite of ["one", "another"]) {
 
 test("a skipped test is neither", withEmulator((wrs, context) => context.skip()));
 
-test("a failure of what is to do is no failure", withEmulator((wrs, context) => {
+test("a failing todo test is not a failure", withEmulator((wrs, context) => {
   context.todo();
   throw new Error("not yet");
 }));

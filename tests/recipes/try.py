@@ -29,7 +29,7 @@ JARS = ["junit-jupiter-api", "junit-jupiter-engine", "junit-platform-commons", "
 
 
 def run(command, folder=work, environment=None, holds=None):
-    """Runs a command, ends everything if it fails or if `holds` does not; gives what it printed."""
+    """Runs a command, ends everything if it fails or if `holds` does not; gives its output."""
     result = subprocess.run(command, cwd=folder, env=environment or clean, capture_output=True, text=True, timeout=120)
     printed = result.stdout + result.stderr
     if result.returncode != 0 or (holds and not holds(printed)):
@@ -101,7 +101,7 @@ def github_action(text, _):
 
 
 def gitlab_cached(text, _):
-    """Twice: `cargo` is there the first time alone."""
+    """Twice: `cargo` exists the first time only."""
     job = matches_schema("vendor.gitlab-ci", text)["test"]
     cargo = binaries / "cargo"
     cargo.write_text(f'#!/bin/sh\nfor last; do :; done\nmkdir -p "$last/bin" && ln -s {binary} "$last/bin/wrs-emulator"\n')

@@ -5,7 +5,7 @@ Usage: corpus.py EMULATOR_BINARY NODE_MODULES [NAME…]
 
 `sound/` has clients of thirteen libraries that do the same: four status checks against a quota of two a second, then a subscription.
 None may have a finding. `quick/` has clients that begin to retry at once, or within 100 ms, and then back off: none may be accused of
-more than `quick-retry`. `faulty/` has clients that retry or poll too soon, each named after the finding that must be there; what else may be found beside it is in
+more than `quick-retry`. `faulty/` has clients that retry or poll too soon, each named after the expected finding; other permitted findings are in
 BESIDE. Faults that do not depend on time are in tests/it/findings."""
 
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The formats of a review and of the verdict, read by somebody else's reader: JUnit by Jenkins' schema, the verdict's
+"""The formats of a review and of the verdict, read by third-party readers: JUnit by Jenkins' schema, the verdict's
 Markdown by markdown-it with HTML switched on. The traffic is hostile, and nothing of it may become markup.
 
 Usage: formats.py EMULATOR_BINARY NODE_MODULES"""

@@ -25,7 +25,7 @@ test("an answer becomes a scenario", () => {
   assert.match(scenarioOf({ ...request, operation: null, path: "/a*" , query: "token=…" }, 503), /path = \{ equals = "\/a\*" \}, query\."token" = \{ present = true \}/);
 });
 
-test("a test asserts what was answered", () => {
+test("a test asserts the recorded answer", () => {
   const texts = (change) => testsOf({ ...request, ...change }).map(([, text]) => text);
   for (const [change, python, node, curl] of [
     [{}, /assert status == 422$/m, /assert\.equal\(answer\.status, 422,/, /^test "\$\(curl .*\)" = 422$/ms],

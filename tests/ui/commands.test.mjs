@@ -62,7 +62,7 @@ function commandFor(request, number, origin) {
   return { line: repeatLine(numbered, `${origin}/_emulator/`), expected };
 }
 
-/** What came for one command, beside what was asked for; headers of curl's own aside. */
+/** The request of one command next to the expected one; without curl's own headers. */
 function check(shell, number, { line, expected }, came) {
   const what = `${shell} ${number}: ${JSON.stringify(line.slice(0, 2000))}`;
   assert.equal(came?.length, 1, `arrived ${came?.length ?? 0} times: ${what}`);

@@ -34,7 +34,7 @@ test("words are parsed and written", () => {
   for (const [name, value] of [["path", 'say "hi"'], ["key", ""], ["type", "a:b"]]) assert.equal(parseFilter(filterWord(name, value))[0].name, name);
 });
 
-test("a chip adds its word or takes it away; unknown fields are named", () => {
+test("a chip adds its word or removes it; unknown fields are named", () => {
   assert.equal(toggled("429", "is:failed"), "429 is:failed");
   assert.equal(toggled("429 is:failed", "is:failed"), "429");
   assert.equal(matcher("is:failed", NOW)(row({ scenario: null })), true);

@@ -27,7 +27,7 @@ function shown(route, of, isDocument) {
   return root;
 }
 
-test("what is certain and at least medium fails a review", () => {
+test("certain findings of at least medium severity fail a review", () => {
   for (const [severity, confidence, fails] of [["critical", "certain", 1], ["high", "certain", 1], ["medium", "certain", 1], ["low", "certain", 0], ["info", "certain", 0], ["critical", "likely", 0]]) {
     assert.equal(failing(findings([finding({ severity, confidence })])).length, fails, `${severity} ${confidence}`);
   }

@@ -36,7 +36,7 @@ test("nothing is made of markup", () => {
   }
 });
 
-test("comments are lines of their own, and no string looks like one", () => {
+test("comments are separate lines, and no string looks like one", () => {
   for (const name of [...modules, "style.css"]) {
     const text = read(name);
     // A cast at the start of a line would be taken for a comment that goes on.

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
   || npm install --silent --no-save --no-package-lock --prefix "$tools" \
     "typescript@5.9.3" "openapi-typescript@7.13.0" "oxlint@1.94.0" "linkedom@0.18.15"
 
-# A copy, as tools look for packages beside what they work on.
+# A copy, because tools look for packages next to their input.
 work="$tools/page"
 rm -rf "$work"
 mkdir -p "$work/src/ui" "$work/tests"
@@ -19,7 +19,7 @@ cp -r src/ui/assets "$work/src/ui/assets"
 cp -r tests/ui "$work/tests/ui"
 cd "$work/tests/ui"
 echo '{"type":"module"}' >"$work/package.json"
-# A repository of its own: the linter passes over what the project's .gitignore names, such as target/.
+# A separate repository: the linter passes over what the project's .gitignore names, such as target/.
 git init -q "$work"
 
 "$binary" openapi --control >openapi.json

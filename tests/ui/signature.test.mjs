@@ -88,7 +88,7 @@ test("signed content comes apart and is whole again", () => {
   }
 });
 
-test("differences are what is between a common start and a common end", () => {
+test("differences lie between a common start and a common end", () => {
   assert.deepEqual(difference("abcdef", "abXdef"), { before: "ab", one: "c", other: "X", after: "def" });
   assert.deepEqual(difference("aa", "aaa"), { before: "aa", one: "", other: "a", after: "" });
   assert.deepEqual(difference("", ""), { before: "", one: "", other: "", after: "" });

@@ -58,7 +58,7 @@ class Emulator:
             return error.code, json.loads(error.read() or "null")
 
     def interrupt(self):
-        """Sends Ctrl-C; the exit code and what was logged."""
+        """Sends Ctrl-C; the exit code and the log."""
         self.process.send_signal(signal.SIGINT)
         log = self.process.communicate(timeout=20)[1]
         return self.process.returncode, log
@@ -174,7 +174,7 @@ def executing():
     judged = run("exec", "--fail-on", "unmatched", "--report", "report.html", "--", program[1], "health")
     check("a command reaches the emulator, and the report is written",
           judged.returncode == 0 and (folder / "report.html").stat().st_size > 10_000, judged)
-    # A console interrupts all of its programs, as a process group is here.
+    # A console interrupts all of its programs, as it does with a process group here.
     command = [*program, "exec", "--", program[1], "serve", "--listen", "127.0.0.1:0"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     process.stdout.readline()

@@ -34,7 +34,7 @@ class ControlError(Exception):
         super().__init__(visible(f"{call}: {status} {self.code}: {body['error']['message']}"))
 
 
-# What `http_proxy` names is for what is beyond this machine.
+# The proxy of `http_proxy` is for addresses beyond this machine.
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -116,7 +116,7 @@ class Emulator:
         except ControlError as error:
             if error.code == "no_match":
                 error.args = (
-                    f"no subscription of this test's key takes {event_type}: let the client under test subscribe first, "
+                    f"no subscription of this test's key is for {event_type}: let the client under test subscribe first, "
                     'or subscribe for it with `wrs.post("subscriptions", url=wrs.sink_url)`',
                 )
             raise

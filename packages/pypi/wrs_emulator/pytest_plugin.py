@@ -1,7 +1,7 @@
 """The fixture `wrs`: an emulator with a fresh API key for each test.
 
-A key has a workspace, a quota, a clock and scenarios of its own. So tests run in parallel against one emulator (`pytest -n 4`), and
-none has to sleep: it moves its clock or waits for what it expects. A failed test shows why the emulator answered as it did.
+A key has its own workspace, quota, clock and scenarios. So tests run in parallel against one emulator (`pytest -n 4`), and
+none has to sleep: it moves its clock or waits for the expected. A failed test shows why the emulator answered as it did.
 
 The emulator is the one at `WRS_EMULATOR_URL` (which `wrs-emulator exec` sets), or the plugin starts one for all workers of the session;
 if a test fails, it then keeps the report of the run.

@@ -90,7 +90,7 @@ pub(super) fn run(args: ListenArgs) -> Result<ExitCode, Failure> {
 }
 
 async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) -> Result<ExitCode, Failure> {
-    // Installed before the ready line, as a signal may follow it at once.
+    // Installed before the ready line, because a signal may follow it at once.
     let mut signals = Signals::install()?;
     Adopted::watch()?.reap_all();
     let application = args.forward_to.as_deref().map(application_url).transpose()?;
@@ -147,7 +147,7 @@ async fn listen(args: ListenArgs, mut signing: Signing, tls: Option<ServerTls>) 
     let keeper = tokio::spawn(keep(Arc::clone(&registration)));
     let ended = until_the_end(served, &mut signals, &receiver).await;
     keeper.abort();
-    // Errors are ignored, as the emulator may have stopped.
+    // Errors are ignored: the emulator may have stopped.
     let removed =
         in_background(move || registration.lock().take().map_or(Ok(()), |registration| registration.remove()));
     let _ = removed.await;
@@ -164,7 +164,7 @@ fn ready_text(url: &str, registration: Option<&Registration>, is_json: bool) -> 
         // With the secret the application can verify deliveries itself.
         Some(Registration { subscription, secret, key, .. }) => format!(
             "wrs-emulator listening on {url}\n\
-             events for {key} are delivered here, by {subscription}; its signing secret is {secret} (--secret keeps it for the next start)\n"
+             events for {key} are delivered here, by {subscription}; its signing secret is {secret} (reuse it with --secret)\n"
         ),
     }
 }

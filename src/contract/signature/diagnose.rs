@@ -8,7 +8,7 @@ use super::{CustomScheme, Departure, KeyReading, Rejection, Scheme, SchemeName, 
 /// Values of one header that are tried.
 const MAX_REPEATS: usize = 8;
 
-/// A delivery as it was received, and what it is to be verified with.
+/// A delivery as it was received, and the settings to verify it with.
 #[derive(Clone, Copy)]
 pub struct Evidence<'a> {
     pub scheme: &'a Scheme,
@@ -35,7 +35,7 @@ pub enum Change {
     Reading(KeyReading),
     /// The secrets without this, which came with them from a file or a page.
     Secret(&'static str),
-    /// The body as it was before something changed its bytes: what it would have to be.
+    /// The body before something changed its bytes: the one that would verify.
     Body(&'static str),
     /// The secrets decoded from hexadecimal.
     HexSecret,

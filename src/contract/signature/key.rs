@@ -34,7 +34,7 @@ pub struct SigningKey(Arc<Key>);
 
 struct Key {
     bytes: Vec<u8>,
-    /// The hash of the scheme that it was read for, and the key prepared for it. ring signs, because it takes a sixth fewer instructions for
+    /// The hash of the scheme that it was read for, and the key prepared for it. ring signs, because it needs a sixth fewer instructions for
     /// a whole delivery than `sha2` where the processor has no instructions for SHA; `verify` checks with `hmac`.
     hash: Hash,
     prepared: hmac::Key,
@@ -202,16 +202,16 @@ pub fn secret_warnings(secret: &str, scheme: &Scheme, reading: KeyReading) -> Ve
             Some("the secret could be base64 or plain text".to_owned())
         }
         (SchemeName::Custom, _) => None,
-        _ if !is_whole_text => Some(format!("{name} libraries take the whole text of the secret as the key")),
+        _ if !is_whole_text => Some(format!("{name} libraries use the whole text of the secret as the key")),
         // Stripe's own secrets start with `whsec_` and all its libraries keep it.
         _ if tail.is_some() && name != SchemeName::Stripe => {
-            Some(format!("`whsec_` marks a base64 secret, but {name} libraries take the whole text as the key"))
+            Some(format!("`whsec_` marks a base64 secret, but {name} libraries use the whole text as the key"))
         }
         _ => None,
     });
     let taken = match tail {
-        _ if is_whole_text => "takes its whole text",
-        Some(tail) if key == tail.as_bytes() => "takes the text after `whsec_`",
+        _ if is_whole_text => "uses its whole text",
+        Some(tail) if key == tail.as_bytes() => "uses the text after `whsec_`",
         _ => "decodes it",
     };
     found.iter().map(|warning| format!("{warning}; `{setting} = \"{reading}\"` {taken}")).collect()
@@ -376,8 +376,8 @@ mod tests {
             check(PHRASE, scheme, Auto, &[]);
             check(BASE64, scheme, Auto, &[]);
             check(HEX, scheme, Auto, &[]);
-            check(marked, scheme, Base64, &["take the whole text"]);
-            check(marked, scheme, Utf8, &["take the whole text"]);
+            check(marked, scheme, Base64, &["use the whole text"]);
+            check(marked, scheme, Utf8, &["use the whole text"]);
             check(" x", scheme, Auto, &["a key of 2 bytes", "white space"]);
             check(&format!("\"{PHRASE}\""), scheme, Auto, &["the quotes around it"]);
             check(&format!("{PHRASE};"), scheme, Auto, &[]);
@@ -385,15 +385,15 @@ mod tests {
             check("", scheme, Auto, &[]);
             check("!", scheme, Base64, &[]);
         }
-        check(marked, Custom, Auto, &["takes its whole text"]);
-        check(marked, Custom, Utf8WithPrefix, &["takes its whole text"]);
-        check(marked, Custom, Utf8, &["takes the text after `whsec_`"]);
+        check(marked, Custom, Auto, &["uses its whole text"]);
+        check(marked, Custom, Utf8WithPrefix, &["uses its whole text"]);
+        check(marked, Custom, Utf8, &["uses the text after `whsec_`"]);
         check(marked, Custom, Base64, &["decodes it"]);
         check(BASE64, Custom, Auto, &["could be base64 or plain text"]);
         check(HEX, Custom, Auto, &[]);
         check(PHRASE, Custom, Auto, &[]);
         let own = CustomScheme { key: Utf8, ..CustomScheme::default() };
         let warnings = secret_warnings("short", &Scheme::new(Custom, &own), Auto);
-        assert!(warnings[0].ends_with("`webhooks.custom.key = \"utf8\"` takes its whole text"), "{warnings:?}");
+        assert!(warnings[0].ends_with("`webhooks.custom.key = \"utf8\"` uses its whole text"), "{warnings:?}");
     }
 }

@@ -464,7 +464,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The reader of JSON writes what it read.
+        /// Parsed JSON is written as it was read.
         #[test]
         fn json_is_read_as_it_is(text in r#"(\[|\]|\{|\}|,|:|"[a-z\\\\"é]{0,3}"|[0-9]{1,3}|true|null| ){0,12}"#, value in any::<Vec<(String, f64)>>()) {
             let fields: serde_json::Map<String, Value> = value.into_iter().map(|(name, number)| (name, number.into())).collect();

@@ -1,5 +1,5 @@
 //! The signature schemes: their names, the setting that lists them, and each as one row of data: header names, signed content,
-//! hash, and how the signature header is put together. The settings describe their own row.
+//! hash, and how the signature header is put together. A custom scheme is the row that the settings describe.
 //!
 //! `sign` and `verify` read the same row, so a scheme cannot be signed one way and checked another. The rows follow what the
 //! named services send. Independent of time.
@@ -220,7 +220,7 @@ impl Scheme {
         self.name
     }
 
-    /// The headers that the signature needs, in lower case; its own is the last.
+    /// The headers that the signature needs, in lower case; the signature header is the last.
     pub fn header_names(&self) -> impl Iterator<Item = &str> {
         let signature = Some(&*self.signature_header);
         [self.id_header.as_deref(), self.timestamp_header.as_deref(), signature].into_iter().flatten()
@@ -337,9 +337,7 @@ impl CustomScheme {
             ));
         }
         if !signs(Field::Body) {
-            return Err(
-                "`webhooks.custom.content` leaves out `{body}`: anyone could change what is delivered".to_owned()
-            );
+            return Err("`webhooks.custom.content` leaves out `{body}`: anyone could change the body".to_owned());
         }
         for (field, (setting, header)) in [Field::Id, Field::Timestamp].into_iter().zip(headers) {
             if header.is_empty() && signs(field) {

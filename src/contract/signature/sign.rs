@@ -1,6 +1,6 @@
 //! Signs one attempt: from scheme, keys and message to the headers that go with the body.
 //!
-//! Independent of when or where the delivery goes; `verify` reads back what is made here.
+//! Independent of when or where the delivery goes; `verify` reads the results back.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub struct Message<'a> {
     pub body: &'a [u8],
 }
 
-/// The signature of one attempt, with what it was made from.
+/// The signature of one attempt, with its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
     /// Header names in lower case and their values, in sending order.

@@ -35,7 +35,7 @@ pub enum Rejection {
     BadTimestamp { value: String },
     #[error(
         "the timestamp is {seconds_old} s old and {tolerance} s are tolerated: \
-         check the receiver's clock, or take it as a replay"
+         check the receiver's clock; it may be a replay"
     )]
     Stale { seconds_old: i64, tolerance: i64 },
     #[error(
@@ -198,7 +198,7 @@ fn signatures(scheme: &Scheme, value: &str) -> Result<Vec<String>, Rejection> {
     if well_formed { Ok(found) } else { Err(malformed(scheme, value)) }
 }
 
-/// The only `t=` part of Stripe's header; two are refused, as some libraries take the first and some the last.
+/// The only `t=` part of Stripe's header; two are refused because some libraries use the first and some the last.
 fn timestamp_part(scheme: &Scheme, value: &str) -> Result<String, Rejection> {
     let mut parts = value.split(',').filter_map(|part| part.strip_prefix("t="));
     match (parts.next(), parts.next()) {

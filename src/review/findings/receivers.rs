@@ -1,4 +1,4 @@
-//! Rules about receivers: what they accept, and how they answer.
+//! Rules about receivers: the deliveries they accept, and how they answer.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -27,7 +27,7 @@ pub(super) const CHECKS: [Check; 7] = [
     )
     .why("A delivery that was recorded can be sent again.")
     .clause("Standard Webhooks: refuse timestamps more than five minutes off")
-    .remedy("compare the signed timestamp with the clock, and refuse what is more than five minutes off")
+    .remedy("compare the signed timestamp with the clock, and refuse deliveries that are more than five minutes off")
     .cwe(294)
     .exercise("wrs-emulator trigger workflow.completed --tamper timestamp")
     .rule(Rule::Delivery(accepted_stale)),
@@ -50,7 +50,7 @@ pub(super) const CHECKS: [Check; 7] = [
         Severity::Medium,
         "A receiver refuses an event that it has received before",
     )
-    .why("Delivery is at least once: what it refuses is sent again and again.")
+    .why("Delivery is at least once: a refused delivery is sent again and again.")
     .clause("Standard Webhooks: the id is the same for every attempt, so that receivers can recognize it")
     .remedy("acknowledge a known event with 2xx, and do nothing else")
     .exercise("wrs-emulator trigger workflow.completed --duplicate 2")
@@ -70,7 +70,7 @@ pub(super) const CHECKS: [Check; 7] = [
         .rule(Rule::Delivery(slow)),
 ];
 
-/// A receiver that takes longer does its work before it acknowledges.
+/// A slower receiver does its work before it acknowledges.
 const SLOW: Duration = Duration::from_secs(3);
 
 impl Observation {

@@ -1,4 +1,4 @@
-//! Rules about single requests: API keys (where they are sent, by whom, and which), what is sent (paths, parameters, fields, content
+//! Rules about single requests: API keys (where they are sent, by whom, and which), contents (paths, parameters, fields, content
 //! types), and signing secrets, of which no text leaves this file.
 
 use std::borrow::Cow;
@@ -177,7 +177,7 @@ fn quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {
 fn wrong_path(it: &Subject<'_>) -> Outcome {
     let why = match &it.request.0.reason {
         Reason::NotFound(_) => "no endpoint has this path".to_owned(),
-        Reason::MethodNotAllowed(allow) => format!("this path takes {allow}"),
+        Reason::MethodNotAllowed(allow) => format!("this path accepts {allow}"),
         Reason::Announced(path) => format!("{path} is announced and not open yet"),
         _ => return Some(None),
     };

@@ -21,7 +21,7 @@ pub(super) const CHECKS: [Check; 6] = [
     Check::new("quick-retry", Severity::Info, "A request follows a 429 within 100 ms")
         .why("Clients that back off often begin so. Without growing pauses it would be no-back-off.")
         .clause("Limits: a 429 is retryable, and clients back off before retrying")
-        .remedy("wait before the first retry, too")
+        .remedy("also wait before the first retry")
         .confidence("always likely")
         .exercise("let requests meet a 429: `wrs-emulator scenarios use rate-limit-burst`, or `exec --scenario rate-limit-burst`")
         .rule(Rule::All(quick_retry)),

@@ -1,4 +1,4 @@
-//! The requests of a case: the event's bytes, the headers that sign them, and what is falsified. Pure. Whether a forgery means anything
+//! The requests of a case: the event's bytes, the headers that sign them, and the falsified part. Pure. Whether a forgery means anything
 //! under a scheme, as some sign no timestamp, is found by verifying it the way the scheme's own libraries do.
 
 use std::borrow::Cow;

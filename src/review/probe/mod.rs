@@ -1,7 +1,7 @@
 //! The probe: sends one receiver every [`Case`] of a table and judges what comes back. Needs no running emulator.
 //!
 //! The valid delivery comes first, then all others, a few at a time, within ten seconds and a hundred requests. Each request has a
-//! connection of its own, so that no case depends on how another one left it. `table` has all cases, `delivery` their requests.
+//! separate connection, so that no case depends on how another one left it. `table` has all cases, `delivery` their requests.
 
 mod delivery;
 mod table;
@@ -37,7 +37,7 @@ use crate::webhook::egress::{DialProblem, Target};
 pub const MAX: Duration = Duration::from_secs(10);
 /// How many cases run at a time: many receivers in development handle one request at a time.
 const CONCURRENT: usize = 4;
-/// An answer that takes longer is slow, even if the probe is over before the limit for one request.
+/// A later answer is slow, even if the probe is over before the limit for one request.
 const ENOUGH: Duration = Duration::from_secs(3);
 /// How many pieces a slow body is cut into, and the pause before each but the first.
 const PIECES: usize = 8;
@@ -218,7 +218,7 @@ impl Run<'_> {
     async fn diagnose(&self, reply: &Reply) -> Diagnosis {
         let text = match reply {
             Reply::Failed { reason: FailureReason::Timeout, .. } | Reply::Unsent(_) => {
-                "it takes requests and does not answer them in time; look at its log"
+                "it accepts requests but does not answer them in time; look at its log"
             }
             Reply::Failed { .. } => "it ends connections without a valid answer; look at its log",
             Reply::Answered { status, .. } => match status {
@@ -440,7 +440,7 @@ impl Outcome {
 
 type Judgement = (Outcome, Option<String>);
 
-/// Judges a case. If the receiver did not accept the valid delivery, what it refuses proves nothing.
+/// Judges a case. If the receiver did not accept the valid delivery, its refusals prove nothing.
 fn assess_replies(expects: Expectation, replies: &[Reply], accepts_valid: bool) -> Judgement {
     let judged = replies.iter().map(|reply| judge_reply(expects, reply, accepts_valid));
     let worst = judged.fold((Outcome::Pass, None), |worst, next| match (worst.0, next.0) {

@@ -1,4 +1,4 @@
-//! Every case of the probe as data: what is sent, and what must come back. To add one, add a row.
+//! Every case of the probe as data: the request, and the expected answer. To add one, add a row.
 
 use serde::Serialize;
 
@@ -83,7 +83,7 @@ pub(super) enum Event {
     None,
 }
 
-/// How a request is signed, and what is changed after that.
+/// How a request is signed, and how it is changed afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signing {
     Genuine,

@@ -14,7 +14,7 @@ use super::reader::{Parser, Place, Span, Table};
 use crate::contract::routes::{Operation, ROUTES};
 use crate::scenario::matcher::{Condition, Literal, MATCHER, REQUEST, Subject, Test, WHEN, When, glob_pattern};
 
-/// Most bytes that a regular expression, and those of a file together, take once compiled.
+/// Most bytes of a regular expression, and of those of a file together, once compiled.
 const MAX_PATTERN: usize = 1 << 20;
 const MAX_PATTERN_BYTES: usize = 96 << 20;
 /// Deepest nesting of `not`.

@@ -49,7 +49,7 @@ pub(crate) const fn names<const LENGTH: usize>(keys: &[KeySpec]) -> [&'static st
     names
 }
 
-/// A kind of table: what it is called in messages, and its keys.
+/// A kind of table: its name in messages, and its keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TableKeys {
     /// The name of its definition in the schema.
@@ -181,9 +181,9 @@ pub(crate) enum ValueKind {
     NameOr(Choices, &'static TableKeys),
     /// Any name, or a table.
     TextOr(&'static TableKeys),
-    /// A table with any keys: of what it is, as the page about the language shows it, and its schema.
+    /// A table with any keys: the meaning of its values, for the page about the language, and their schema.
     Fields(&'static str, &'static str, Schema),
-    /// An array: of what it is, as the page shows it, and its schema.
+    /// An array: the meaning of its items, for that page, and their schema.
     Array(&'static str, &'static str, Schema),
     /// Any other form: as the page shows it, and its schema. What reads it checks it.
     Form(&'static str, Schema),

@@ -30,7 +30,7 @@ use declare::{KeyTable as _, ReadKeys as _, keys};
 use kinds::{KeyRule, SETTINGS, TableKeys, ValueKind as Kind, escaped};
 use reader::{Parser, Table};
 
-/// Most bytes that one scenario, those given as text, and those in files may take once read: small rules and patterns take a
+/// Most bytes that one scenario, those given as text, and those in files may use in memory: small rules and patterns use a
 /// hundred times as much as their text.
 pub(crate) const MAX_WEIGHT: usize = 64 * 1024 * 1024;
 const MAX_NAME: usize = 100;
@@ -161,7 +161,7 @@ fn problems_of_syntax(text: &str, errors: &[toml::de::Error]) -> Vec<Diagnostic>
     problems.into_iter().take(kept.min(MAX_SYNTAX_ERRORS)).map(|(_, problem)| problem).collect()
 }
 
-/// About how many bytes a table takes once read; measured on files that are dense with rules, conditions and bodies.
+/// About how many bytes a table uses in memory; measured on files that are dense with rules, conditions and bodies.
 fn table_weight(table: &DeTable<'_>) -> usize {
     512 + table.values().map(|value| value_weight(value.get_ref())).sum::<usize>()
 }
@@ -186,12 +186,12 @@ impl Parser<'_> {
         }
         let weight = text.len() + table_weight(file);
         if weight > MAX_WEIGHT {
-            let message = format!("the scenario would take {weight} bytes once read; the most is {MAX_WEIGHT}");
+            let message = format!("the scenario would use {weight} bytes in memory; the limit is {MAX_WEIGHT}");
             return self.refuse(
                 "scenario/too-many",
                 0..0,
                 message,
-                "a large body takes less as one string than as a table",
+                "a large body uses less memory as one string than as a table",
             );
         }
         let table = self.open(file, &File::TABLE, 0..0);

@@ -27,8 +27,8 @@ pub(crate) type Place<'v, 'i> = &'v Spanned<DeValue<'i>>;
 pub(crate) type Span = Range<usize>;
 type Code = &'static str;
 
-/// A table of the file with the keys that it may have. Its getters read what [`Parser::open`] found right; what is wrong was reported
-/// there, and reads as if it were missing.
+/// A table of the file with the keys that it may have. Its getters read values that [`Parser::open`] found valid; the others were reported
+/// there, and count as missing.
 pub(crate) struct Table<'v, 'i> {
     pub(crate) fields: &'v DeTable<'i>,
     pub(crate) keys: &'static TableKeys,
@@ -119,7 +119,7 @@ impl<'v, 'i> Table<'v, 'i> {
 /// One text being checked, and the problems found in it so far.
 pub(crate) struct Parser<'t> {
     text: &'t str,
-    /// Where its lines end, as a file may have thousands of rules to number.
+    /// Where its lines end: a file may have thousands of rules to number.
     line_ends: Vec<usize>,
     found: Vec<Diagnostic>,
     unreported: usize,
@@ -134,7 +134,7 @@ pub(crate) struct Parser<'t> {
     pub(crate) base: &'t Layered,
     /// The profile in force while the scenario is active: decides which event types and URLs are accepted.
     pub(crate) profile: Arc<Profile>,
-    /// About what the patterns take once compiled.
+    /// About the bytes of the patterns once compiled.
     pub(crate) pattern_bytes: usize,
     /// The statuses that each operation answers, once asked for.
     pub(crate) statuses: OnceCell<Vec<(Operation, Vec<u16>)>>,
@@ -270,7 +270,7 @@ impl<'t> Parser<'t> {
                         continue;
                     };
                     for key in table.keys.names().into_iter().filter(|key| *key != by && !taken.contains(key)) {
-                        self.clash(table, key, format!("the {what} `{kind}` takes no `{key}`"), "drop it");
+                        self.clash(table, key, format!("the {what} `{kind}` does not accept `{key}`"), "drop it");
                     }
                 }
                 KeyRule::Requires(keys, hint) if table.first_of(keys).is_none() && !table.has_unknown_key() => {
@@ -359,7 +359,7 @@ impl<'t> Parser<'t> {
         self.json_map(fields)
     }
 
-    /// Reports what is wrong with the templates of one body, which are rendered together.
+    /// Reports the problems of the templates of one body, which are rendered together.
     pub(crate) fn check_templates(&mut self, table: &Table<'_, '_>, keys: &[&str]) {
         let before = self.templates;
         for value in keys.iter().filter_map(|key| table.get(key)) {

@@ -1,4 +1,4 @@
-//! `[[rule]]`: when a rule applies and what it does, from text to checked rules.
+//! `[[rule]]`: when a rule applies and its action, from text to checked rules.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::scenario::action::{
 };
 use crate::scenario::rule::{NextStep, Rule, RuleTable, Sequence, Then};
 
-/// How many requests a step lasts, its delay, and what it does.
+/// How many requests a step lasts, its delay, and its action.
 type Entry = (u64, Option<Delay>, Action);
 
 impl Read for Vec<Arc<Rule>> {
@@ -161,7 +161,7 @@ impl Parser<'_> {
         let (action, delay) = self.delayed_action(table, outcome)?;
         if action.is_none() && !table.has("delay") && !table.has("next") {
             let hint = "add reply, patch, remove, delay, fault, sequence, or pass = true";
-            let message = "the rule does not say what it does";
+            let message = "the rule has no action";
             return self.refuse("scenario/missing-key", table.span.clone(), message, hint);
         }
         Some(Sequence::always(delay, action.unwrap_or(Action::Pass)))
@@ -220,7 +220,7 @@ impl Parser<'_> {
         Some((Some(action), delay))
     }
 
-    /// The reply, if it says what is sent.
+    /// The reply, if it has contents.
     fn checked_reply(&mut self, table: &Table<'_, '_>, reply: ScriptedReply) -> Option<ScriptedReply> {
         if reply.templates {
             self.check_templates(table, &["message", "body"]);
@@ -237,7 +237,7 @@ impl Parser<'_> {
         if let (Some(error), true, 200..400) = (error, table.has("status"), status) {
             let name = error.name();
             let message =
-                format!("the error `{name}` is sent with status {status}, which clients do not take for an error");
+                format!("the error `{name}` is sent with status {status}, which clients do not see as an error");
             let hint = format!("leave `status` out to send {}, or leave `error` out", error.status());
             // An error in a redirect may be meant.
             if status < 300 {
@@ -249,9 +249,8 @@ impl Parser<'_> {
         if error.is_none() && (200..400).contains(&status) && !matches!(status, 204 | 205 | 304) {
             let parts = [reply.message.is_some().then_some("message"), reply.code.is_some().then_some("code")];
             for key in parts.into_iter().flatten() {
-                let why = format!(
-                    "`{key}` is part of an error, but the status is {status}, which clients take for a success"
-                );
+                let why =
+                    format!("`{key}` is part of an error, but the status is {status}, which clients see as a success");
                 let hint = "choose a status of 400 or more, or write the whole answer in `body`";
                 self.error("scenario/error-status", table.span_of(key), why, hint);
             }

@@ -35,7 +35,7 @@ impl Parser<'_> {
         let (Some(times), true) = (rule.times, rule.sequence.spelled_out) else { return };
         let length = rule.sequence.length();
         let (message, hint) = if times < length {
-            let message = format!("the rule applies {times} times, but its sequence takes {length} requests");
+            let message = format!("the rule applies {times} times, but its sequence needs {length} requests");
             (message, "the later steps are never played; drop `times`, or shorten the sequence")
         } else if times > length && rule.sequence.then == Then::End {
             let message = format!("the sequence ends after {length} requests, so the rule never applies {times} times");
@@ -160,7 +160,7 @@ impl Parser<'_> {
         }
         let is_absent = tests.iter().any(|test| matches!(test, Test::Present(false)));
         if is_absent && tests.iter().any(|test| !test.holds(&Found::Absent)) {
-            never("what is absent has no value", "drop `present = false`");
+            never("an absent field has no value", "drop `present = false`");
         }
         if tests.iter().any(|test| matches!(test, Test::OneOf(literals) if literals.is_empty())) {
             never("`one_of` lists nothing", "list at least one value");
@@ -236,7 +236,7 @@ impl Parser<'_> {
             ("method" | "path" | "operation" | "key", Some(_)) => (format!("`{part}` is a string"), OTHERWISE),
             ("body", _) if none_has(Route::has_body) => (format!("`{names}` has no body"), OTHERWISE),
             ("key", _) if none_has(|route| route.credential == Credential::Bearer) => {
-                (format!("`{names}` takes no key"), OTHERWISE)
+                (format!("`{names}` needs no key"), OTHERWISE)
             }
             ("headers", Some("authorization")) => {
                 ("credentials are never shown".to_owned(), "`request.key` gives the key")

@@ -58,7 +58,7 @@ pub(super) enum Source<'t> {
     Call(Function, Vec<Expression<'t>>),
 }
 
-/// One part of a path: what it names in the value before it.
+/// One part of a path: the member of the value before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PathPart<'t> {
     Field(Cow<'t, str>),
@@ -83,7 +83,7 @@ pub(super) enum Filter {
     Upper,
 }
 
-/// A name, how many arguments it takes, and what it means.
+/// A name, the number of its arguments, and its meaning.
 type Named<T> = (&'static str, usize, T);
 
 const FUNCTIONS: [Named<Function>; 3] =
@@ -100,7 +100,7 @@ const FILTERS: [Named<Filter>; 7] = [
 /// The names that a path can begin with.
 const ROOTS: [&str; 3] = ["now", "now_unix", "request"];
 
-/// Reads a template. The error explains what is wrong, for the person who wrote it.
+/// Reads a template. The error explains the problem to the author of the template.
 pub(super) fn parse(text: &str) -> Result<Vec<Piece<'_>>, String> {
     if text.len() > MAX_SOURCE {
         return Err(format!(
@@ -295,7 +295,7 @@ fn named<T: Copy>(table: &[Named<T>], kind: &str, name: &str, arguments: usize) 
     if *takes == arguments {
         return Ok(*meant);
     }
-    Err(format!("the {kind} `{name}` takes {}, found {arguments}", counted(*takes, "argument")))
+    Err(format!("the {kind} `{name}` accepts {}, found {arguments}", counted(*takes, "argument")))
 }
 
 fn unknown(kind: &str, name: &str, known: &[&str]) -> String {

@@ -1,7 +1,7 @@
 //! Moves a clock forward so that everything happens in order: from one due instant to the next, each time waiting until what
-//! was due is done. A retry schedule of three days takes only as long as its attempts.
+//! was due is done. A retry schedule of three days lasts only as long as its attempts.
 //!
-//! Each workspace's agenda knows what is due; this file only moves clocks and waits.
+//! Each workspace's agenda knows what is due next; this file only moves clocks and waits.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,7 +30,7 @@ impl ClockDriver {
     pub async fn advance(&self, by: Duration) -> Now {
         let clock = self.clock();
         // In this order: a reset first removes the workspaces and then restarts the clock, so an advance of the restarted clock
-        // never runs what was due before.
+        // never runs events that were due before.
         let life = clock.life();
         let owner = self.workspace.clone().unwrap_or_else(|| self.registry.anonymous());
         let _moving = owner.agenda().moving().lock_owned().await;

@@ -15,7 +15,7 @@ use crate::state::workspace::{AttemptRecord, EventRecord, Forgery, PlannedDelive
 
 pub const MAX_FINISHED: usize = 10_000;
 /// How many of them may be failures before the oldest failure is evicted; failures are kept longer because people
-/// look for.
+/// look for them.
 const MAX_FAILED: usize = MAX_FINISHED / 2;
 const MAX_CHANGES: usize = 16_384;
 /// Bytes of a delivery, without its event and its attempts.
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(store.list(None, usize::MAX, |_| true).len(), MAX_FINISHED);
         store.clear(|_| true);
         end(&store, &workspace, 1, DeliveryStatus::Delivered);
-        assert_eq!(store.list(None, usize::MAX, |_| true).len(), 1, "what was cleared needs no room");
+        assert_eq!(store.list(None, usize::MAX, |_| true).len(), 1, "cleared entries need no room");
     }
 
     /// A workspace that was reset or evicted makes the same ids again.

@@ -1,8 +1,8 @@
 //! Events fired automatically: emissions of scenarios, from their start, from answers and in time, and what the preview's
-//! workflows do when they complete. The scenario decides what is due.
+//! workflows do when they complete. The scenario decides when.
 //!
-//! Whatever makes something due has it fired before it answers, by [`Engine::fire_due`] or [`Engine::fire_soon`]; what is due later is
-//! fired by a task that a workspace has while anything is planned.
+//! A call or a request that makes events due fires them before it is answered, by [`Engine::fire_due`] or [`Engine::fire_soon`]; later
+//! ones are fired by a task that runs while a workspace has planned events.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -61,7 +61,7 @@ impl Engine {
             now.instant.minus(clock.base_instant().since(config.activated_at))
         };
         if !state.record_activation(config.activation, since) {
-            return state.timeline.is_called();
+            return state.timeline.has_due();
         }
         for given in config.active.iter().flat_map(|scenario| &scenario.given.subscriptions) {
             if let Some(checked) = checked(given, config) {
@@ -75,12 +75,12 @@ impl Engine {
         if config.profile.preview.enabled || has_timed(config) {
             // Deliveries due at this instant come after its events.
             workspace.agenda().set_next_firing(Some(Instant::default()));
-            state.timeline.call();
+            state.timeline.mark_due();
         }
-        state.timeline.is_called()
+        state.timeline.has_due()
     }
 
-    /// Plans the events of an emission that was set off. The caller then has fired what is due.
+    /// Plans the events of an emission that was set off. The caller then fires due events.
     pub fn plan_emission(&self, workspace: &Workspace, emit: &Arc<Emit>, at: Instant) {
         let activation = self.config_for(Some(workspace.name())).activation;
         let mut state = workspace.lock();
@@ -104,15 +104,15 @@ impl Engine {
         }
     }
 
-    /// Fires what is due in a workspace by now, in order. Returns once it is fired, also by others.
+    /// Fires the events due in a workspace by now, in order. Returns once all are fired, whichever task fires them.
     pub fn fire_due(self: &Arc<Self>, workspace: &Arc<Workspace>) {
-        let until = Self::call(workspace);
+        let until = Self::mark_due(workspace);
         while self.fire_some(workspace, until) {}
     }
 
-    /// The same on blocking threads. It is done even if the caller stops waiting.
+    /// Like `fire_due`, on blocking threads; it finishes even if the caller stops waiting.
     pub fn fire_soon(self: &Arc<Self>, workspace: &Arc<Workspace>) -> JoinHandle<()> {
-        let (engine, workspace, until) = (Arc::clone(self), Arc::clone(workspace), Self::call(workspace));
+        let (engine, workspace, until) = (Arc::clone(self), Arc::clone(workspace), Self::mark_due(workspace));
         self.runtime.spawn(async move {
             loop {
                 let (firing, of) = (Arc::clone(&engine), Arc::clone(&workspace));
@@ -123,13 +123,13 @@ impl Engine {
         })
     }
 
-    /// Returns up to when events are due now.
-    fn call(workspace: &Workspace) -> Instant {
-        workspace.lock().timeline.call();
+    /// Asks for the events due by now to be fired, and returns that instant.
+    fn mark_due(workspace: &Workspace) -> Instant {
+        workspace.lock().timeline.mark_due();
         workspace.clock().instant()
     }
 
-    /// Waits for what is due later, and has it fired.
+    /// Waits for later events, and fires them.
     async fn emitter(self: Arc<Self>, workspace: Arc<Workspace>, changed: Arc<Notify>) {
         let (mut gone, mut stop) = (workspace.gone(), self.stopping.clone());
         loop {
@@ -170,7 +170,7 @@ impl Engine {
         let (timed, dropped) = plan_timed(&mut state, &config, now.instant);
         let completed = state.workflows.take_completed(&config.profile, now);
         let happened: Vec<PlannedEvent> =
-            std::iter::from_fn(|| state.timeline.next_due_job(now.instant)).take(MAX_AT_A_TIME).collect();
+            std::iter::from_fn(|| state.timeline.pop_due(now.instant)).take(MAX_AT_A_TIME).collect();
         let count = happened.iter().filter(|planned| planned.emit.is_timed()).count();
         drop(state);
         self.note_dropped_emissions(workspace, dropped);
@@ -192,7 +192,7 @@ impl Engine {
             *budget = FiringBudget::default();
         }
         // `set_next_firing` holds deliveries back. An instant that is due already is left out, so that they do not wait for a long burst.
-        if !state.timeline.is_called() {
+        if !state.timeline.has_due() {
             workspace.agenda().set_next_firing(next.filter(|next| *next > now.instant));
         }
         let begins_slowed = !pause.is_zero() && !std::mem::replace(&mut state.timeline.is_slowed, true);

@@ -79,7 +79,7 @@ pub struct Engine {
 }
 
 /// A change in progress that is requested from outside. It is counted when this is dropped, after the change, so that a reader
-/// that takes the count first and then the state misses no change.
+/// that reads the count first and then the state misses no change.
 #[derive(Debug)]
 pub struct WriteGuard(Arc<AtomicU64>);
 
@@ -185,7 +185,7 @@ impl Engine {
         Ok(Arc::from(workspace_of(key, &profile.keys)))
     }
 
-    /// Opens a workspace, within the bound on their number, starts the scenarios that are active for it, and fires what is due.
+    /// Opens a workspace, within the bound on their number, starts the scenarios that are active for it, and fires due events.
     fn open_workspace(self: &Arc<Self>, name: &str) -> Arc<Workspace> {
         let workspace = self.registry.open(name, self.registry.clock().now());
         let is_due = {
@@ -327,7 +327,7 @@ impl Engine {
         had_files.then(|| (folder.clone(), Err(problem())))
     }
 
-    /// Warnings about what is not read in the scenario folders or about a missing folder, one line each.
+    /// Warnings about files that are not read in the scenario folders, or about a missing folder, one line each.
     fn not_read(&self) -> Vec<String> {
         let found = self.library.diagnostics();
         let warnings = found.iter().filter(|problem| !problem.is_error() && problem.code.starts_with("file/"));

@@ -24,7 +24,7 @@ use crate::state::workspace::{
     SnapshotReader, Workspace,
 };
 
-/// How long running tasks may take to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
+/// How long running tasks may need to end before a snapshot is taken. A busy key may never become idle, and an unanswered attempt
 /// is made again after a load.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -178,7 +178,7 @@ impl Engine {
         for restored in snapshot.workspaces {
             let workspace = &restored.workspace;
             self.clear(workspace.name());
-            // Only now, as the emulator's clock may have been restored.
+            // Only now, because the emulator's clock may have been restored.
             workspace.clock().restore(&restored.clock, elapsed);
             // A request in between may have created a new workspace, which is removed here.
             if let Some(short_lived) = self.registry.replace(workspace, clock.now()) {

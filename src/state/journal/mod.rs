@@ -60,7 +60,7 @@ impl Entry {
         }
     }
 
-    /// Whether it belongs to the workspace of this name. Of requests, those that carry its key, valid or not looked at.
+    /// True if it belongs to the workspace of this name. A request belongs to the key that it carried, valid or not checked.
     pub fn is_of(&self, name: &str, keys: &Keys) -> bool {
         match self {
             Self::Request(request) => request.owner(keys).is_some_and(|owner| owner == name),

@@ -304,7 +304,7 @@ pub(crate) struct AttemptCount(pub(crate) u64);
 #[serde(transparent)]
 pub(crate) struct Attempts(pub(crate) Vec<Attempt>);
 
-/// One attempt: what was signed and sent, what came back.
+/// One attempt: signed content, request and answer.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Attempt {

@@ -94,8 +94,8 @@ impl RequestRecord {
         self.group_key.as_deref().or(self.workspace.as_ref().map(|workspace| workspace.name().as_ref()))
     }
 
-    /// The key that it carries, if that is one: also where nobody looked at it, because the operation is public or an earlier check
-    /// refused the request. An access token that nobody looked up is none.
+    /// The key the request carried, even if it was never checked because the operation is public or an earlier check
+    /// refused the request. Unresolved access tokens do not count.
     pub fn carried_key(&self, keys: &Keys) -> Option<Cow<'_, str>> {
         if self.workspace.is_some() {
             return self.checked_key().map(Cow::Borrowed);

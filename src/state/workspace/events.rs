@@ -1,5 +1,5 @@
 //! Events as they are requested, events and attempts as the journal and the delivery store keep them: what to fire, which
-//! subscriptions it goes to, what was signed and sent, the answer, and the next attempt.
+//! subscriptions it goes to, the signed content, the request, the answer, and the next attempt.
 //!
 //! What is deliberately wrong with an event's deliveries is kept in words: every output that shows a damaged delivery contains this
 //! text, so that it is not mistaken for a bug.
@@ -71,7 +71,7 @@ pub struct FireRequest {
     pub tamper: Option<Tamper>,
     /// Copies of each delivery besides the first; the profile may set a higher total.
     pub extra_copies: u32,
-    /// Whether the events of one call or trigger are sent in another order than they happen.
+    /// True if the events of one call or trigger are sent in another order than they happen.
     pub shuffled: bool,
     /// True if nothing is delivered, as if the event were lost on the way.
     pub lost: bool,
@@ -244,7 +244,7 @@ impl FireRequest {
 pub struct AttemptRecord {
     pub delivery: Arc<PlannedDelivery>,
     pub event: Arc<EventRecord>,
-    /// Whether it is a forgery that its receiver could detect. A built-in receiver with a script answers by its script, whether or not it is one.
+    /// True if it is a forgery that its receiver could detect. A built-in receiver with a script answers by its script anyway.
     pub forged: bool,
     pub number: u32,
     pub at: Timestamp,
@@ -270,7 +270,7 @@ impl AttemptRecord {
         }
     }
 
-    /// Roughly the bytes that it takes in memory. The event's body is shared by all attempts and is counted with the event.
+    /// Roughly its bytes in memory. The event's body is shared by all attempts and is counted with the event.
     pub fn bytes(&self) -> usize {
         const FIXED: usize = 1024;
         let answer = match &self.outcome {
@@ -307,7 +307,7 @@ pub enum Forgery {
 
 /// True if `--forward` sent an attempt to another URL than its subscription's. `dialled` is `sink NAME` for a built-in receiver.
 pub fn is_elsewhere(url: &str, dialled: &str) -> bool {
-    // Parsed, as what is dialled is, and without the user that it is dialled as.
+    // Parsed, like the URL that is dialled, and without its user.
     let url = Url::parse(url).map(|mut url| {
         let _ = (url.set_username(""), url.set_password(None));
         url.to_string()

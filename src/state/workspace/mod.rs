@@ -147,7 +147,7 @@ impl Workspace {
         &self.agenda
     }
 
-    /// Whether the workspace was evicted or reset. Tasks that work for it then stop.
+    /// True if the workspace was evicted or reset. Tasks that work for it then stop.
     pub fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::SeqCst)
     }
@@ -156,7 +156,7 @@ impl Workspace {
         self.gone.subscribe()
     }
 
-    /// Whether the workspace was reset or replaced: then no further entry of it is journaled. After an eviction, entries are
+    /// True if the workspace was reset or replaced: then no further entry of it is journaled. After an eviction, entries are
     /// still journaled.
     pub fn was_reset(&self) -> bool {
         self.was_reset.load(Ordering::SeqCst)

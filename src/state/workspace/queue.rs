@@ -1,4 +1,4 @@
-//! The delivery queue of one workspace as a state machine: what is due, when the next is due, what follows an outcome, and by which
+//! The delivery queue of one workspace as a state machine: due attempts, the next instant, what follows an outcome, and by which
 //! schedule a failed attempt is retried.
 //!
 //! Each subscription has a lane with at most one running attempt, so first attempts keep the order of events and lanes do not
@@ -32,7 +32,7 @@ pub enum AfterAttempt {
     Gone(Vec<Job>),
 }
 
-/// The queue of one workspace. Each call takes at most logarithmic time in the number of waiting deliveries.
+/// The queue of one workspace. Each call is at most logarithmic in the number of waiting deliveries.
 #[derive(Debug, Default)]
 pub struct Queue {
     /// The lane of each subscription for which anything waits or is running.

@@ -1,5 +1,5 @@
 //! Reads the JSON of a snapshot straight into new workspaces, which the engine then puts in place. Each item of a list is charged as
-//! it is read, so that a document takes no more than the budget, whatever is in it.
+//! it is read, so that no document exceeds the budget, whatever is in it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::marker::PhantomData;
@@ -48,7 +48,7 @@ pub struct RestoredGlobal {
     pub sinks: BTreeMap<String, Vec<u16>>,
 }
 
-/// A workspace that is not in the registry yet, and what is kept elsewhere.
+/// A workspace that is not in the registry yet, and its records that are kept elsewhere.
 #[derive(Debug)]
 pub struct RestoredWorkspace {
     pub workspace: Arc<Workspace>,
@@ -144,7 +144,7 @@ fn check_version<'de, R: serde_json::de::Read<'de>>(
     if frame.version.get() != SNAPSHOT_VERSION.to_string() {
         let version: String = frame.version.get().chars().take(40).collect();
         return Err(SnapshotProblem(format!(
-            "the snapshot has version {version}, and this emulator reads version {SNAPSHOT_VERSION}; take it again with this one"
+            "the snapshot has version {version}, and this emulator reads version {SNAPSHOT_VERSION}; make the snapshot again with this one"
         )));
     }
     Ok(())
@@ -199,12 +199,12 @@ impl<'de, D: Draft> Visitor<'de> for Fill<'_, D> {
     }
 }
 
-/// Most times the bytes of its text that a value takes once it is parsed: `[1,1,1]` as JSON.
+/// Most bytes of a parsed value, as a multiple of its text: `[1,1,1]` as JSON.
 const EXPANSION: usize = 20;
 /// So much of that is not charged: the values of real snapshots are short.
 const FREE: usize = 16 * 1024 * 1024;
 
-/// Parses one value. What a long one takes until it is kept, or refused, is charged.
+/// Parses one value. A long one is charged until it is kept or refused.
 fn parse<T: DeserializeOwned>(text: &RawValue, budget: &Budget) -> Result<T, String> {
     let expanded = (text.get().len() * EXPANSION).saturating_sub(FREE);
     let _parsed = budget.charge(expanded).map_err(|full| full.to_string())?;
@@ -310,7 +310,7 @@ impl Draft for DocumentDraft<'_> {
 
     fn read<'de, A: MapAccess<'de>>(&mut self, field: &str, map: &mut A) -> Result<(), A::Error> {
         match field {
-            // `check_version` says what is wrong.
+            // `check_version` reports the problem.
             "format" if map.next_value::<String>()? != SNAPSHOT_FORMAT => return Err(A::Error::custom("the format")),
             "version" if map.next_value::<u32>()? != SNAPSHOT_VERSION => return Err(A::Error::custom("the version")),
             "clock" => self.clock = Some(value(map, self.with.budget)?),

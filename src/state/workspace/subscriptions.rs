@@ -323,7 +323,7 @@ impl Subscriptions {
 }
 
 impl SubscriptionRecord {
-    /// Roughly the bytes that it takes in memory. The URL is kept twice: as written, and parsed.
+    /// Roughly its bytes in memory. The URL is kept twice: as written, and parsed.
     fn bytes(&self) -> usize {
         const FIXED: usize = 640;
         let events: usize = self.events.iter().map(|event| event.len() + 24).sum();

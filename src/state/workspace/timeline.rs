@@ -22,7 +22,7 @@ pub const PER_SECOND: u64 = 1_000;
 #[derive(Debug)]
 pub struct FiringBudget {
     left: u64,
-    /// Up to when `left` has been refilled, by the machine's time.
+    /// The machine's time of the last refill of `left`.
     at: Instant,
 }
 
@@ -70,7 +70,7 @@ pub struct Timeline {
     /// True if a task waits for `next`. There is none while nothing is planned.
     has_task: bool,
     /// True if something became due since the last look began.
-    called: bool,
+    has_due: bool,
     /// True if timed emissions were too many, and are slowed.
     pub is_slowed: bool,
 }
@@ -85,31 +85,31 @@ impl Timeline {
             changed: Arc::default(),
             next: None,
             has_task: false,
-            called: false,
+            has_due: false,
             is_slowed: false,
         }
     }
 
-    /// Something may be due now. The caller then has it fired.
-    pub fn call(&mut self) {
-        self.called = true;
+    /// Records that something may be due now. The caller then fires it.
+    pub fn mark_due(&mut self) {
+        self.has_due = true;
         // Due at once: the next reader of the timeline sets the slot to the next due time.
         self.slot.set(Some(Instant::default()));
     }
 
-    pub fn is_called(&self) -> bool {
-        self.called
+    pub fn has_due(&self) -> bool {
+        self.has_due
     }
 
     pub fn begin_look(&mut self) {
-        self.called = false;
+        self.has_due = false;
     }
 
     /// Records when to look again. Returns true if the caller has to start the task that waits until then.
     #[must_use]
     pub fn end_look(&mut self, next: Option<Instant>, pause: Duration) -> bool {
-        // Whoever called meanwhile looks as well.
-        if !self.called {
+        // A mark set in the meantime makes its caller look again.
+        if !self.has_due {
             self.slot.set(next);
         }
         self.next = next.map(|next| (next, pause));
@@ -142,7 +142,7 @@ impl Timeline {
         is_added
     }
 
-    pub fn next_due_job(&mut self, now: Instant) -> Option<PlannedEvent> {
+    pub fn pop_due(&mut self, now: Instant) -> Option<PlannedEvent> {
         let entry = self.planned.first_entry().filter(|entry| entry.key().0 <= now)?;
         self.charge.shrink(PLANNED);
         Some(entry.remove())

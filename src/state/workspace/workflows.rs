@@ -129,7 +129,7 @@ impl Workflows {
         };
         let view = record.view(profile);
         match known {
-            // It takes over the charge.
+            // It inherits the charge.
             Some(mut known) => {
                 **Arc::make_mut(&mut known) = record;
                 self.records.push(known);

@@ -113,7 +113,7 @@ export function image({ origin, path }) {
   });
 }
 
-/** A script: what it defines, or an error message that quotes it, would tell. */
+/** A script: its definitions, or an error message that quotes it, would tell. */
 export function script({ origin, path }) {
   return new Promise((done) => {
     let told = null;
@@ -175,7 +175,7 @@ export function socket({ origin, path }) {
   });
 }
 
-/** Every attack with its name: what runs, what it asks for, and whether it wants to write. */
+/** Every attack with its name: its code, its target, and whether it writes. */
 export function attacks() {
   const list = [];
   const add = (name, run, ask, kind) => list.push({ name, run, ask, kind });

@@ -4,7 +4,7 @@
 //
 // Between browser and emulator stands a gate that passes every byte on and notes what came by: so it is known that an attack
 // arrived and was refused, and was not only lost on the way.
-// Usage: node browser.mjs EMULATOR_BINARY CHROMIUM, from a folder beside which playwright-core is installed.
+// Usage: node browser.mjs EMULATOR_BINARY CHROMIUM, from a folder next to which playwright-core is installed.
 
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
@@ -30,7 +30,7 @@ async function listen(server) {
   return server.address().port;
 }
 
-/** Fails if a promise takes longer than anything here may. */
+/** Fails if a promise lasts longer than anything here may. */
 async function inTime(promise, what) {
   let timer;
   const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error(`${what}: no end in ${PATIENCE} ms`)), PATIENCE); });
@@ -147,7 +147,7 @@ const refusesForeign = (_, note, what) => assert.ok(note.status >= 400, `${what}
 /** A foreign name is told nothing at all. */
 const refusesName = (_, note, what) => assert.equal(note.status, 421, what);
 
-// Who attacks: what it is called, where its page is (with the port of the site instead of PORT), and under which name it calls
+// Each attacker: its name, where its page is (with the port of the site instead of PORT), and under which name it calls
 // the emulator.
 const FOREIGN = [
   ["another port", "http://127.0.0.1:PORT/", "127.0.0.1"],
@@ -168,7 +168,7 @@ async function foreignPage(context, [who, address, target]) {
   await page.goto(url.href);
   const isSandbox = url.pathname === "/sandbox";
   const place = isSandbox ? page.frames()[1] : page.mainFrame();
-  assert.equal(await place.evaluate(() => self.origin), isSandbox ? "null" : url.origin, "the page is what it should be");
+  assert.equal(await place.evaluate(() => self.origin), isSandbox ? "null" : url.origin, "the page has the expected origin");
   await assail(emulated, who, place, `http://${target}:${emulated.port}`, refusesForeign);
   await page.close();
   site.close();

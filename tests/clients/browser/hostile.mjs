@@ -114,7 +114,7 @@ export async function hostile() {
   return `${STRINGS.length} strings, ${requests.length} requests, ${deliveries.length} deliveries, ${scenarios.length} scenarios`;
 }
 
-/** A record of a form that nobody expects is a row that says so; all others are shown. */
+/** A record of an unexpected form is a row that says so; all others are shown. */
 export async function oddRecord(emulator) {
   const tab = await openTab("about:blank");
   const { page } = tab;

@@ -1,5 +1,5 @@
 // The page in a real Chromium: every view walked through, by keyboard too; axe; hostile text; load; the report as a file.
-// Usage: node page.mjs EMULATOR_BINARY CHROMIUM [PART…], from a folder beside which playwright-core and axe-core are installed.
+// Usage: node page.mjs EMULATOR_BINARY CHROMIUM [PART…], from a folder next to which playwright-core and axe-core are installed.
 // The part `load` is all that measures time, `functional` everything else.
 
 import { axe } from "./access.mjs";

@@ -83,7 +83,7 @@ export class Emulator {
   }
 }
 
-/** A server that passes what is below a path on to an emulator, until it is told to break. Gives its address. */
+/** A server that forwards requests below a path to an emulator, until it is told to break. Gives its address. */
 export async function gate(emulator, prefix = "") {
   const { hostname, port } = new URL(emulator.url);
   const state = { broken: false, streams: 0 };
@@ -116,7 +116,7 @@ export async function gate(emulator, prefix = "") {
   };
 }
 
-/** nginx that passes what is below a path on to an emulator, with the lines that docs/control-api.md shows. Gives its address. */
+/** nginx that forwards requests below a path to an emulator, with the lines that docs/control-api.md shows. Gives its address. */
 export async function nginx(emulator, prefix) {
   const page = readFileSync(new URL("../../../docs/control-api.md", import.meta.url), "utf8");
   const location = page.match(/```nginx[^\n]*\n([^`]*)```/)[1].replace("/wrs/", `${prefix}/`).replace("http://127.0.0.1:9770/", `${emulator.url}/`);

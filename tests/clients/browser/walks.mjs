@@ -127,7 +127,7 @@ export async function scenarios(emulator) {
   await verify();
 }
 
-/** The clock is frozen, moved to what is due next, set running; title and icon follow. */
+/** The clock is frozen, moved to the next event, set running; title and icon follow. */
 export async function time(emulator) {
   const { page, verify } = await openTab(`${emulator.page}#/time`);
   const main = page.getByRole("main");
@@ -158,7 +158,7 @@ export async function time(emulator) {
   await verify();
 }
 
-/** Quotas of keys; a reset is asked once and empties what is shown. */
+/** Quotas of keys; a reset is asked once and empties the view. */
 export async function keys(emulator) {
   await emulator.client("/v1/system/status", { headers: { authorization: "Bearer sk_test_walk" } });
   const { page, verify } = await openTab(`${emulator.page}#/keys`);
@@ -299,7 +299,7 @@ export async function review(emulator) {
   await main.getByText(/^\W*Not ready: \d+ findings? (is|are) certain and at least medium\. The worst: /).waitFor();
   const finding = main.getByRole("article").filter({ hasText: "A request matches no endpoint" });
   await main.getByText("Findings accepted with --accept are counted here as well.").waitFor();
-  assert.doesNotMatch(await main.textContent(), /`/, "what is quoted is shown as code");
+  assert.doesNotMatch(await main.textContent(), /`/, "quoted text is shown as code");
   for (const word of ["medium", "certain", "wrong-path"]) await finding.getByText(word, { exact: true }).waitFor();
   for (const part of [/^It does nothing/, /^correct the path/, /^Endpoints; Versioning/, /^wrs-emulator requests show req_/]) await finding.getByText(part).waitFor();
   await main.getByRole("combobox", { name: "Severity at least" }).selectOption("critical");
@@ -331,7 +331,7 @@ export async function review(emulator) {
   await verify();
 }
 
-/** Addresses name what is shown, and back and forward walk through it. */
+/** Addresses name the view, and back and forward walk through it. */
 export async function history(emulator) {
   const id = (await emulator.control("GET", "requests?status=404&limit=1")).data[0].id;
   const { page, verify } = await openTab(`${emulator.page}#/requests/${id}?filter=404&key=sk_test_local`, { expected: [/404/] });
@@ -443,7 +443,7 @@ export async function pause(emulator) {
   const first = await rows(page).first().textContent();
   for (let i = 0; i < 3; i++) await emulator.client("/v1/hello");
   await page.getByRole("button", { name: "3 new" }).waitFor();
-  assert.equal(await rows(page).first().textContent(), first, "what is read stays where it is");
+  assert.equal(await rows(page).first().textContent(), first, "rows in view stay where they are");
   await page.getByRole("button", { name: "3 new" }).click();
   await until(page, () => document.querySelector("[role=option]").textContent.includes("/v1/hello"));
   await page.getByRole("button", { name: "Close" }).click();
@@ -526,7 +526,7 @@ export async function testRequest() {
   rmSync(folder, { recursive: true });
 }
 
-/** A scenario is written on the page: what is wrong is said as one types, and what is valid is kept. */
+/** A scenario is written on the page: problems show as one types, and a valid text is kept. */
 export async function writeScenario() {
   const emulator = await Emulator.start();
   const { page, verify } = await openTab(`${emulator.page}#/scenarios`, { expected: [/422/] });
@@ -645,7 +645,7 @@ export async function restart() {
   await second.stop();
 }
 
-/** A scenario whose file was broken shows what is wrong and at which line; its last good version stays. */
+/** A scenario whose file was broken shows the problem and its line; its last good version stays. */
 export async function brokenScenario() {
   const folder = mkdtempSync(join(tmpdir(), "page-scenarios-"));
   const file = join(folder, "mine.toml");
@@ -666,7 +666,7 @@ export async function brokenScenario() {
   rmSync(folder, { recursive: true });
 }
 
-/** Below a path of somebody else's server. */
+/** Below a path of another server. */
 export async function belowPath(emulator) {
   const between = await nginx(emulator, "/tools/emu");
   const { page, verify } = await openTab(between.address);

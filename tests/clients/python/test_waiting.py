@@ -1,4 +1,4 @@
-"""Waiting for what is expected instead of sleeping, and what a wait that times out says."""
+"""Waiting for the expected instead of sleeping, and the message of a wait that times out."""
 
 import subprocess
 import sys

@@ -15,7 +15,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 
 class Receiver:
-    """A server on a free port, with TLS: keeps what it gets, answers 401 to what does not verify under `secret`."""
+    """A server on a free port, with TLS: keeps its requests, answers 401 to those that do not verify under `secret`."""
 
     def __init__(self):
         self.secret, self.seen = None, queue.Queue()

@@ -1,8 +1,8 @@
-# Functions for shell tests against wrs-emulator, to be sourced. Copy this file beside your tests: it needs bash, curl and jq.
+# Functions for shell tests against wrs-emulator, to be sourced. Copy this file next to your tests: it needs bash, curl and jq.
 #
 # `run_tests` runs every function called `test_…` in the background, each with an API key of its own in $key, made from its
-# name, and with it a workspace, a quota, a clock and scenarios of its own. So no test has to sleep or to wait for another one.
-# If a test fails, why the emulator answered as it did stands below what it printed.
+# name, and with it its own workspace, quota, clock and scenarios. So no test has to sleep or to wait for another one.
+# If a test fails, its output is followed by the reasons of the emulator's answers.
 #
 # The emulator is the one at WRS_EMULATOR_URL, which `wrs-emulator exec -- bash your-tests.sh` sets.
 

@@ -61,7 +61,7 @@ pub(super) struct Rules {
     pub(super) strict: bool,
 }
 
-/// Retry presets with what they stand for, because the documents say.
+/// Retry presets and their schedules, which the documents state.
 const SCHEDULES: [(&str, &[u64]); 5] = [
     ("standard", &[1_000, 4_000, 25_000]),
     ("ci", &[100, 200, 400]),
@@ -81,7 +81,7 @@ pub(super) fn rules() -> impl Strategy<Value = Rules> {
     )
 }
 
-/// Steps of time: many that end just at, just before or between what is due.
+/// Steps of time: many that end just at, just before or between due instants.
 fn millis() -> impl Strategy<Value = u64> {
     prop_oneof![
         3 => prop::sample::select(vec![0, 1, 99, 100, 999, 1_000, 2_500, 4_000, 5_000, 9_999, 60_000]),

@@ -1,4 +1,4 @@
-//! The emulator under test beside its reference: carries out one command on both and compares everything that can be seen.
+//! The emulator under test and its reference: carries out one command on both and compares everything that can be seen.
 
 use std::collections::{HashMap, HashSet};
 

@@ -25,7 +25,7 @@ pub(super) struct World {
     pub(super) own: [Option<(usize, u64)>; KEYS],
     pub(super) settings: [Option<u32>; KEYS],
     pub(super) sinks: BTreeMap<(usize, usize), Sink>,
-    /// The receiver outside: what it answers next, and all that it got. No reset and no snapshot changes it.
+    /// The external receiver: its next answer, and everything it got. No reset and no snapshot changes it.
     pub(super) outside: [Sink; KEYS],
     /// Numbers given so far, to activations, subscriptions and events.
     pub(super) given: u64,
@@ -283,7 +283,7 @@ impl World {
         *self = Self { outside, given, global: (0, serial), ..Self::new(self.rules.clone(), self.start) };
     }
 
-    /// Going on from what was saved is as never having stopped.
+    /// Continuing from a saved state is the same as never having stopped.
     pub(super) fn load(&mut self, saved: &Saved) {
         let then = &saved.world;
         if saved.key.is_none() {
@@ -323,7 +323,7 @@ impl World {
 }
 
 impl Space {
-    /// Gives up what is still to go to a subscription.
+    /// Cancels the pending deliveries of a subscription.
     fn give_up(&mut self, subscription: u64) {
         let waiting = |delivery: &&mut Delivery| delivery.subscription == subscription && delivery.status == "pending";
         self.deliveries.iter_mut().filter(waiting).for_each(|delivery| delivery.status = "cancelled");

@@ -60,7 +60,7 @@ pub(super) const EVENT: Table =
 pub(super) const COMPLETED: Table = &[("workflow_id", Form::Id("wf_")), ("status", Form::Exactly("completed"))];
 pub(super) const ERROR: Table = &[("code", Form::Text), ("message", Form::Text), ("request_id", Form::Id("req_"))];
 
-/// Every promised field is there, in its form.
+/// Every promised field exists, in its form.
 pub(super) fn keeps(value: &Value, table: Table) {
     let object = object(value);
     for (name, form) in table {

@@ -2,7 +2,7 @@
 
 use super::Probe;
 
-/// Setting, what it is set to, what is looked at, and a text that is there when it is set and not when it is not.
+/// Setting, its value, the call that shows it, and a text that is present only when it is set.
 pub(super) const ROWS: &[(&str, &[&str], Probe, &str)] = &[
     ("environment", &["environment=production"], Probe::Keys(&["sk_live_a"]), "\"environment\":\"production\""),
     ("keys.mode", &["keys.mode=any"], Probe::Keys(&["whatever"]), "200"),
